@@ -7,10 +7,9 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from evaluators.configuration import Flag
 from evaluators.errors import BadReply
-from evaluators.fencing import fenced
 from evaluators.judging import Judge
 from evaluators.model import text_of
-from evaluators.prompting import prompt
+from evaluators.prompting import fenced, prompt
 from evaluators.values import same
 from evaluators.wire import WireModel
 

@@ -1,13 +1,16 @@
-"""Prompts: files with a version, rendered with values that are never read as templates themselves."""
+"""Prompts: files with a version, rendered with data in fences that are never read as templates or instructions."""
 
 import functools
 import hashlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 from evaluators.judging import PromptMessage
+from evaluators.model import text_of
 
 PLACE = re.compile(r"\{\{(\w+)\}\}")
 _SECTION = re.compile(r"^\[(system|user)\]$", re.MULTILINE)
@@ -58,3 +61,34 @@ def sections_of(text: str) -> tuple[str, list[tuple[str, str]]]:
 def filled(template: str, values: Mapping[str, str]) -> str:
     """The template with a value in each place; a place in a value is a text like any other."""
     return PLACE.sub(lambda place: values[place[1]], template)
+
+
+_BOUNDARY_DIGITS = 16
+
+
+def fenced(**data: object) -> dict[str, str]:
+    """The values of a prompt's places: each in a fence that nothing inside can end, and `boundary`, the fence's mark.
+
+    The mark is a digest of the data, so that a prompt is the same whenever its data are; text that contains its own
+    mark would be a miracle, and gets another mark.
+    """
+    texts = {name: value if isinstance(value, str) else pretty(value) for name, value in data.items()}
+    boundary = ""
+    while not boundary or any(boundary in text for text in texts.values()):
+        digest = hashlib.sha256("\0".join([boundary, *texts.values()]).encode("utf-8", "surrogatepass"))
+        boundary = digest.hexdigest()[:_BOUNDARY_DIGITS]
+    fences = {name: f'<data-{boundary} name="{name}">\n{text}\n</data-{boundary}>' for name, text in texts.items()}
+    return fences | {"boundary": boundary}
+
+
+def pretty(value: object) -> str:
+    """A value as a judge reads it: text as it is, everything else as indented JSON."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(json.loads(text_of(value)), ensure_ascii=False, indent=2)
+
+
+def numbered(values: Sequence[Mapping[str, Any]]) -> str:
+    """A JSON list with a number for each, so that no text in one can pose as another."""
+    items = [{"index": number, **value} for number, value in enumerate(values, start=1)]
+    return pretty(items)

@@ -4,14 +4,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast, get_args
 
-from rules.after import SAID, AfterRule, Said
 from rules.condition_text import MAX_TEXT, ConditionReader
 from rules.conditions import Clause, Condition, ConditionGroup, fields_of
 from rules.errors import BadRule, Problem
 from rules.fields import TOTALS
 from rules.members import A_MAPPING, Members, shown
 from rules.monitoring import AS_USUAL, MOST_SCORES, NUMBERS, WHOLE, AlertSeverity, Monitoring, range_of
-from rules.rule import COMPARE_BY, Budget, Judge, Rule, Target
+from rules.rule import COMPARE_BY, SAID, AfterRule, Budget, Judge, Rule, Said, Target
 from rules.statistics.settings import KINDS, Kind, Measure, MonitorSettings
 from rules.tree import ValueNode, read_json, read_tree
 from storage.records import JsonValue

@@ -14,7 +14,7 @@ import pytest
 from evaluators.chat.answering import ANSWER_BYTES
 from evaluators.chat.client import Answered, ChatModel, Unanswered
 from evaluators.chat.connection import BadConnection, ModelConnection, Price
-from evaluators.chat.retry import wait_asked_for
+from evaluators.chat.pace import wait_asked_for
 from evaluators.chat.wire import WIRES, ChatPrompt, Protocol
 from tests.model_server import (
     CHAT,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
-from rules.statistics.formulas.fisher import fisher_p
+from rules.statistics.formulas.rates import fisher_p
 
 COUNTS = st.tuples(st.integers(0, 300), st.integers(0, 300))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator
 from rfc3986_validator import validate_rfc3986
 
-from evaluators.formats import formats_of, is_iri
+from evaluators.full_schema import formats_of, is_iri
 
 ROOT = Path(__file__).parents[1]
 

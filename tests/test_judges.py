@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluators.errors import BadConfiguration
-from evaluators.fencing import fenced
 from evaluators.judges.conversation import READY_MADE
+from evaluators.prompting import fenced
 from evaluators.registry import KINDS, build
 from tests.judging import failure_of, judged, verdict_of
 from tests.model_server import Asked, Says, Status, Step

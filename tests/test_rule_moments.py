@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.matching import decide
-from rules.sampling import bound, is_sampled, sampled_sql
+from rules.matching import bound, decide, is_sampled, sampled_sql
 from rules.settling import Arrivals, Settling, is_settled, settles_at_ns
 from tests.ruling import a_rule, a_span, views_in_memory
 

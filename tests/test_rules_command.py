@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.app import Running
 from rules.marker import MARKER
-from rules.sampling import is_sampled
+from rules.matching import is_sampled
 from tests.serving import a_server, post, run
 
 TOOLS = """\

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from rules.sampling import bound, is_sampled, sampled_sql
+from rules.matching import bound, is_sampled, sampled_sql
 from storage.engine.rule_matcher_db import UNDECIDED, Expression, RuleMatcherDb, RuleQuestion
 
 SAMPLED = sampled_sql("trace_id", "sampled_below")

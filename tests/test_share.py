@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from evaluators.chat.share import Share
+from evaluators.chat.pace import Share
 
 
 def test_the_event_loop_goes_on_while_something_is_read() -> None:

@@ -25,10 +25,9 @@ from rules.statistics.formulas.judge_error import (
     rogan_gladen,
     stratified,
 )
-from rules.statistics.formulas.looking import flip_evidence, flip_evidence_worse, score_evidence
 from rules.statistics.formulas.pairs import mcnemar_exact
 from rules.statistics.formulas.quantiles import around
-from rules.statistics.formulas.several import e_benjamini_hochberg
+from rules.statistics.formulas.several import e_benjamini_hochberg, flip_evidence, flip_evidence_worse, score_evidence
 
 LABELS = [int(each) for each in "1101011011"]
 JUDGED = [int(each) for each in "1111011110"]

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from evaluators.evaluator import Need
-from rules.after import AfterRule
 from rules.conditions import Condition, fields_of, label
 from rules.fields import TOTALS, Row
-from rules.matching import decide, failing_clause
+from rules.matching import bound, decide, failing_clause, sampled_sql
 from rules.predicate import predicate
-from rules.rule import Rule
-from rules.sampling import bound, sampled_sql
+from rules.rule import AfterRule, Rule
 from rules.settling import Arrivals, Settling, settles_at_ns
 
 Parameters: TypeAlias = Mapping[str, str | float | bool | None]

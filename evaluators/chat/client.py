@@ -18,12 +18,10 @@ from evaluators.chat.answering import ErrorStatus, Trip, Unreachable
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.dialogue import Dialogue, dialogue_request
 from evaluators.chat.exchange import Exchange
-from evaluators.chat.pace import RateLimit
+from evaluators.chat.pace import RETRYABLE, RateLimit, Share, wait_asked_for
 from evaluators.chat.pictures import Image
 from evaluators.chat.request import body_of, cost_usd, most_of_body, with_parameters
 from evaluators.chat.request_budget import UNSENT, Estimate, Free, RequestBudget, RequestUsage, Reservation
-from evaluators.chat.retry import RETRYABLE, wait_asked_for
-from evaluators.chat.share import Share
 from evaluators.chat.wire import WIRES, ChatPrompt, JsonSchema, ModelReply, NotAnAnswer
 from evaluators.errors import Broken
 from evaluators.outcome import Usage
@@ -292,3 +290,22 @@ class _Asking:
 
 
 _NO_TOKENS: Mapping[str, Any] = {"input_tokens": 0, "output_tokens": 0}
+
+
+class ChatSpeaker:
+    """Asks a model for the next message, with parameters of its own, and has each request paid."""
+
+    def __init__(self, model: ChatModel, connection: ModelConnection, request_budget: RequestBudget) -> None:
+        """`connection` is that of the model, but for what is wanted of this conversation."""
+        self._model = model
+        self._connection = connection
+        self._toll = request_budget
+
+    async def __call__(self, dialogue: Dialogue) -> Answered:
+        """Ask.
+
+        Raises:
+            NotSendable: the conversation has something that the protocol has no place for.
+            Broken: there is no answer; its kind says why.
+        """
+        return await self._model.converse(dialogue, self._connection, self._toll)

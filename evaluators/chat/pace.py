@@ -1,8 +1,11 @@
-"""When requests may leave: at even distances, and not while the endpoint wants a pause."""
+"""When requests to a model may leave, and how much of the processor one connection may take to prepare them."""
 
 import asyncio
+import math
 import time
-from typing import Final
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Final, TypeVar
 
 _LONGEST_PAUSE_S: Final = 3600.0
 """What an endpoint may ask for. A guess."""
@@ -33,3 +36,55 @@ class RateLimit:
         turn_s = max(self._next_s, now_s)
         self._next_s = turn_s + self._distance_s
         await asyncio.sleep(turn_s - now_s)
+
+
+Found = TypeVar("Found")
+
+_RESTS: Final = 3
+"""Times as long as a piece of work took, before the next one begins: a quarter of one processor at most. A guess."""
+
+
+class Share:
+    """What one connection may take of the processor. For one event loop."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._next_s = 0.0
+
+    async def spend(self, work: Callable[[], Found]) -> Found:
+        """What the work comes to, once all that was asked for earlier is done; the event loop goes on meanwhile."""
+        async with self._turn:
+            await asyncio.sleep(max(self._next_s - time.monotonic(), 0.0))
+            began_s = time.monotonic()
+            try:
+                return await asyncio.to_thread(work)
+            finally:
+                ended_s = time.monotonic()
+                self._next_s = ended_s + _RESTS * (ended_s - began_s)
+
+
+RETRYABLE = frozenset({"timeout", "unreachable", "rate_limited", "unavailable"})
+"""The kinds of failure that another attempt may not meet."""
+
+
+def wait_asked_for(headers: Mapping[str, str], now_s: float) -> float | None:
+    """The seconds that `Retry-After` (or `retry-after-ms`) asks to wait; None where it is missing or nonsense."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = headers.get("retry-after")
+    seconds = _number(text)
+    if seconds is not None or text is None:
+        return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now_s)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None

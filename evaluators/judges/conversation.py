@@ -8,12 +8,11 @@ from pydantic import Field, field_validator
 from evaluators.case import conversation_at
 from evaluators.configuration import Amount, Configuration, Flag, Share, Upper
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
-from evaluators.fencing import fenced, numbered
 from evaluators.judges.asking import NUMBER, REASON, JudgeQuestion, together
-from evaluators.judges.combining import STRATEGIES, Strategy
-from evaluators.judges.criteria import Scored, within
+from evaluators.judges.criteria import STRATEGIES, Scored, Strategy, within
 from evaluators.judging import Judge
 from evaluators.model import Case, Conversation, Message, NonBlank
+from evaluators.prompting import fenced, numbered
 from evaluators.wire import WireModel
 
 

@@ -1,9 +1,9 @@
 """`llm_judge`: a judge scores parts of a test case by criteria in plain words."""
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Self, TypeAlias, TypeGuard
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeGuard
 
 from pydantic import Field, Strict, model_validator
 
@@ -11,7 +11,6 @@ from evaluators.case import actual_calls, actual_value, conversation_at, expecte
 from evaluators.configuration import Amount, Configuration, Parameter, Share, Upper
 from evaluators.errors import BadReply
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
-from evaluators.fencing import fenced, numbered
 from evaluators.judges.asking import (
     NUMBER,
     REASON,
@@ -24,11 +23,33 @@ from evaluators.judges.asking import (
     rows,
     together,
 )
-from evaluators.judges.combining import STRATEGIES, Strategy
 from evaluators.judging import Judge
 from evaluators.model import Case, NonBlank, ToolCall
+from evaluators.prompting import fenced, numbered
 from evaluators.templating import LABELS, MAX_TEMPLATE, parse_template
 from evaluators.wire import WireModel
+
+Strategy: TypeAlias = Literal["MEAN", "WEIGHTED_MEAN", "MIN", "MAX"]
+Weighted: TypeAlias = tuple[float, float]
+"""A score and its weight."""
+
+
+def _weighted_mean(scores: Sequence[Weighted]) -> float:
+    total = sum(weight for _, weight in scores)
+    return sum(score * weight for score, weight in scores) / total if total else _mean(scores)
+
+
+def _mean(scores: Sequence[Weighted]) -> float:
+    return sum(score for score, _ in scores) / len(scores)
+
+
+STRATEGIES: Final[Mapping[Strategy, Callable[[Sequence[Weighted]], float]]] = {
+    "MEAN": _mean,
+    "WEIGHTED_MEAN": _weighted_mean,
+    "MIN": lambda scores: min(score for score, _ in scores),
+    "MAX": lambda scores: max(score for score, _ in scores),
+}
+
 
 Bound = Annotated[float, Field(allow_inf_nan=False)]
 

@@ -9,10 +9,10 @@ from evaluators.case import actual_value, find, primary_text
 from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
-from evaluators.fencing import fenced, numbered, pretty
 from evaluators.judges.asking import TEXT, JudgeAnswer, JudgeQuestion, Numbered, answer_each, choice, rows
 from evaluators.judging import Judge
 from evaluators.model import Case, text_of
+from evaluators.prompting import fenced, numbered, pretty
 from evaluators.text import shown
 
 _LISTED = 5

@@ -8,11 +8,11 @@ from pydantic import Field, model_validator
 from evaluators.case import enter, primary_text
 from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
-from evaluators.fencing import fenced
 from evaluators.judges.asking import NUMBER, REASON, JudgeAnswer, JudgeQuestion, Number, Reason, together
 from evaluators.judges.grounding import passages_of
 from evaluators.judging import Judge
 from evaluators.model import Case
+from evaluators.prompting import fenced
 from evaluators.text import shown
 
 _IRRELEVANT = 0.5

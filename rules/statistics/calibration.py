@@ -22,10 +22,9 @@ from rules.statistics.correcting import (
     weighted_shares,
 )
 from rules.statistics.formulas.agreement import ac1, kappa, kappa_error, krippendorff, observed_agreement
-from rules.statistics.formulas.fisher import fisher_p
 from rules.statistics.formulas.judge_error import Stratum, corrected_judge
 from rules.statistics.formulas.quantiles import around, z_of
-from rules.statistics.formulas.rates import wilson
+from rules.statistics.formulas.rates import fisher_p, wilson
 from rules.statistics.intervals import Interval
 
 Standing: TypeAlias = Literal["unknown", "useless", "unproven", "informative"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from rules.statistics.formulas.fisher import fisher_p
+from rules.statistics.formulas.rates import fisher_p
 from rules.statistics.formulas.resampling import Draws, assignment_p_value
 
 Method: TypeAlias = Literal["none", "fisher_exact", "permutation"]

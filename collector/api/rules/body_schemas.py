@@ -10,8 +10,8 @@ from typing import Any, Final, get_args
 from collector.api.documents.rule_documents import READ_ONLY
 from collector.connection_text import ConnectionText
 from collector.live.judges.connections import READ_ONLY as READ_ONLY_OF_CONNECTIONS
-from rules.after import SAID
 from rules.monitoring import MOST_SCORES, NUMBERS, WHOLE, AlertSeverity, range_of
+from rules.rule import SAID
 from rules.rule_text import JURIES, MAX_NAME, MOST_SETTLE_S
 
 Schema = dict[str, Any]

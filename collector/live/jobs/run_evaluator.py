@@ -24,7 +24,7 @@ from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.work.storable import REASON_CHARACTERS
 from collector.live.judges.judges import ConnectedJudges
 from collector.live.rules.executor_kinds import executor_kind_of
-from evaluators.chat.retry import RETRYABLE
+from evaluators.chat.pace import RETRYABLE
 from evaluators.errors import BadConfiguration
 from evaluators.outcome import Failure, Outcome
 from evaluators.registry import kind_of

@@ -12,11 +12,10 @@ from collector.live.budgets.payers import Account, Payer
 from collector.live.judges.connections import LlmConnections
 from collector.live.judges.judging import Fallback, Juror
 from collector.live.judges.llm_connection import LlmConnection
-from evaluators.chat.client import ChatModel
+from evaluators.chat.client import ChatModel, ChatSpeaker
 from evaluators.chat.connection import ModelConnection, Price
 from evaluators.chat.judge import ChatJudge
 from evaluators.chat.request_budget import RequestBudget, RequestUsage
-from evaluators.chat.speaker import ChatSpeaker
 from evaluators.errors import BadConfiguration
 from evaluators.judging import Judge
 from rules.rule import Budget

@@ -7,8 +7,8 @@ from typing import Final
 from collector.live.active import ActiveRule
 from rules.conditions import fields_of
 from rules.fields import TOTALS, Field, field_of
+from rules.matching import bound, sampled_sql
 from rules.predicate import predicate, value_sql
-from rules.sampling import bound, sampled_sql
 from storage.engine.rule_matcher_db import Expression, ReleaseExpression, RuleQuestion
 
 SAMPLED: Final = sampled_sql("trace_id", "sampled_below")

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from collector.live.active import ActiveRule
-from rules.after import GOES_BY
+from rules.rule import GOES_BY
 
 MOST_NAMED = 20
 """Rules that a problem names."""

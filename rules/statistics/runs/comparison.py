@@ -14,10 +14,9 @@ from rules.statistics.runs.differences import Difference, Verdict, decided, diff
 from rules.statistics.runs.measures import PASS_RATE, Measure, Places, measures_of, pass_rate_of
 from rules.statistics.runs.options import KINDS, Options
 from rules.statistics.runs.ratios import USAGE, Ratio, ratio_of
-from rules.statistics.runs.records import FinishedRun, Numbers
+from rules.statistics.runs.records import FinishedRun, Numbers, with_thresholds
 from rules.statistics.runs.repeats import PassChance, pass_chances
 from rules.statistics.runs.slices import SliceDifference, slices_of
-from rules.statistics.runs.thresholds import with_thresholds
 
 Flip: TypeAlias = Literal["to_fail", "to_pass", "none"]
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from rules.statistics.runs.comparison import common_evaluators
 from rules.statistics.runs.measures import PASS_RATE, Measure, measures_of, pass_rate_of
 from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import FinishedRun, Numbers
-from rules.statistics.runs.thresholds import with_thresholds
+from rules.statistics.runs.records import FinishedRun, Numbers, with_thresholds
 
 Movement: TypeAlias = Literal["REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"]
 Places: TypeAlias = NDArray[np.intp]

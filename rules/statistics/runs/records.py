@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -139,3 +139,19 @@ def _used(
         if trial < shape[1]:
             found[of_item[item], trial] = number
     return found
+
+
+def with_thresholds(run: FinishedRun, thresholds: Mapping[str, float]) -> FinishedRun:
+    """The run with what these evaluators scored passing by other thresholds; a score that equals one passes."""
+    if not thresholds:
+        return run
+    passed, evaluators = run.passed.copy(), list(run.evaluators)
+    for at, each in enumerate(run.evaluators):
+        threshold = thresholds.get(each.name)
+        if threshold is None:
+            continue
+        evaluators[at] = replace(each, threshold=threshold)
+        scores = run.scores[at]
+        is_enough = scores <= threshold if each.better == "lower" else scores >= threshold
+        passed[at] = np.where(run.outcomes[at] == SCORED, is_enough, np.nan)
+    return replace(run, evaluators=evaluators, passed=passed)

@@ -21,7 +21,7 @@ from collector.live.jobs.work.outcomes import failure_of, outcome_of, voted
 from collector.live.jobs.work.results import skipped
 from collector.live.jobs.work.storable import result_of
 from collector.live.judges.judging import JudgeSource
-from evaluators.chat.retry import RETRYABLE
+from evaluators.chat.pace import RETRYABLE
 from evaluators.errors import BadConfiguration, Stopped
 from evaluators.outcome import Failure, Outcome, Verdict
 from storage.judging.job_results import JobResult

@@ -9,7 +9,7 @@ from collector.live.jobs.work.ahead import ClaimedAhead
 from collector.live.jobs.work.breaker import Breaker
 from collector.live.jobs.work.job_context import HeldJobs, Task
 from collector.live.judges.judging import Fallback
-from evaluators.chat.retry import RETRYABLE
+from evaluators.chat.pace import RETRYABLE
 from evaluators.outcome import Failure, Outcome
 from storage.judging.jobs import Job
 
