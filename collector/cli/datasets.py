@@ -12,8 +12,7 @@ import httpx
 
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
-from collector.cli.connecting import NoAnswer, connect, error_of, json_of, unreachable
-from collector.cli.downloading import download
+from collector.cli.connecting import NoAnswer, connect, download, error_of, json_of, unreachable
 from collector.cli.options import server_option
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView

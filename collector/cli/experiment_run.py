@@ -15,8 +15,7 @@ import click
 
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
-from collector.cli.connecting import connect_async
-from collector.cli.downloading import fetch
+from collector.cli.connecting import connect_async, fetch
 from collector.cli.options import judge_options, server_option, take_judge
 from collector.cli.render import counting, print_json
 from collector.cli.run_text import print_run

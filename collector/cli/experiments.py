@@ -11,8 +11,8 @@ import click
 
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
+from collector.cli.connecting import download
 from collector.cli.deciding import decide_on_server, exit_code_of
-from collector.cli.downloading import download
 from collector.cli.experiment_run import run_file
 from collector.cli.options import server_option
 from collector.cli.render import print_json

@@ -4,7 +4,6 @@ import click
 
 from collector.cli.alerts import alerts
 from collector.cli.annotations import annotations
-from collector.cli.backup import backup, restore
 from collector.cli.calibration import calibration
 from collector.cli.connections import connections
 from collector.cli.datasets import datasets
@@ -14,26 +13,23 @@ from collector.cli.evaluators import evaluators
 from collector.cli.experiments import experiments
 from collector.cli.export import export
 from collector.cli.gate import gate, gate_report
-from collector.cli.health import health
 from collector.cli.jobs import jobs
 from collector.cli.keys import keys
 from collector.cli.mcp import mcp
 from collector.cli.metric_monitors import metric_monitors
 from collector.cli.monitors import monitors
 from collector.cli.render import prepare_output
-from collector.cli.reread import reread
 from collector.cli.review import review
 from collector.cli.rules import rules
 from collector.cli.runs import runs
 from collector.cli.saved_views import saved_views
 from collector.cli.send import send
-from collector.cli.serve import serve
+from collector.cli.serve import health, serve, status
 from collector.cli.sessions import sessions
 from collector.cli.simulate import simulate
 from collector.cli.sql import sql
-from collector.cli.status import status
-from collector.cli.sweep import sweep
 from collector.cli.traces import traces
+from collector.cli.upkeep import backup, reread, restore, sweep
 from collector.cli.webhooks import webhooks
 
 

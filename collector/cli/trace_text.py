@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from collector.cli.judged_text import judged_lines
+from collector.cli.explanation_text import judged_lines
 from collector.cli.text import crop, fold, json_text, widest
 from collector.cli.views import EventView, SpanView, TraceView
 from collector.conventions import names

@@ -1,4 +1,4 @@
-"""`tracejury backup` and `tracejury restore`."""
+"""The commands `sweep`, `reread`, `backup` and `restore`: the care of everything that is stored."""
 
 import shutil
 from pathlib import Path
@@ -6,9 +6,56 @@ from pathlib import Path
 import click
 
 from collector.cli.options import one_source, source_options
+from collector.cli.render import print_json
 from collector.cli.source import open_source
 from collector.units import count_text
 from collector.visible import one_line
+
+_MIB = 1 << 20
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Say what would leave, and delete nothing.")
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@source_options
+def sweep(*, dry_run: bool, as_json: bool, server: str | None, data: Path | None) -> None:
+    """Delete the traces that have expired, and give what they took back to the disk."""
+    one_source(server, data)
+    with open_source(server, data) as source:
+        document = source.sweep(dry_run=dry_run)
+    if as_json:
+        print_json(document)
+        return
+    numbers = {name: value if isinstance(value, int) else 0 for name, value in document.items()}
+    if dry_run:
+        click.echo(
+            f"would leave: {count_text(numbers['expiredTraces'], 'trace')} with "
+            f"{count_text(numbers['expiredSpans'], 'span')} that have expired, and about "
+            f"{count_text(numbers['overSpans'], 'span')} more because of max_bytes; of "
+            f"{count_text(numbers['spans'], 'span')} in {numbers['usedBytes'] / _MIB:,.1f} MiB"
+        )
+        return
+    freed = "the disk gets its room back with the next sweep, because somebody is reading"
+    if document.get("freedBytes") is not None:
+        freed = f"{numbers['freedBytes'] / _MIB:,.1f} MiB were given back to the disk"
+    click.echo(f"{count_text(numbers['traces'], 'trace')} left with {count_text(numbers['spans'], 'span')}; {freed}")
+
+
+@click.command()
+@source_options
+def reread(*, server: str | None, data: Path | None) -> None:
+    """Read the spans again that an older version read, and say how many are left.
+
+    A server does so by itself, when it has nothing else to do; then this waits for it.
+    """
+    one_source(server, data)
+    told = None
+    with open_source(server, data) as source:
+        for left in source.reread():
+            if left and left != told:
+                click.echo(f"{count_text(left, 'span')} to be read again", err=True)
+            told = left
+    click.echo("all spans are read by the conventions of this version")
 
 
 @click.command()
