@@ -103,7 +103,7 @@ class Directory:
 
     def jobs(self, wanted: Mapping[str, str], *, limit: int) -> list[Document]:
         """The newest jobs."""
-        from collector.api.documents.job_documents import job_document
+        from collector.api.documents.judgement_documents import job_document
         from storage.judging.jobs import JobFilter
 
         state, rule, trace = (wanted.get(key) for key in ("state", "rule", "trace"))
@@ -187,7 +187,7 @@ class Directory:
 
 
 def _refusal(repeated: "Repeated", job_id: int) -> str:
-    from collector.api.documents.job_documents import refusal
+    from collector.api.documents.judgement_documents import refusal
 
     return f"job {job_id}: {refusal(repeated.refused[job_id])}"
 

@@ -73,7 +73,7 @@ def try_out(
     *, file: Path, last: float, trace: str | None, as_json: bool, server: str | None, data: Path | None
 ) -> None:
     """Show what a rule would match of what is stored, and what that would cost; nothing is judged."""
-    from collector.api.documents.trial_document import trial_document
+    from collector.api.documents.rule_documents import trial_document
     from collector.cli.trial_text import print_explained, print_trial
     from collector.evaluation.rule_trial import explain_trace, try_rule
 

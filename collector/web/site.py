@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.types import Scope
 
-from collector.api.serving.site import Site
+from collector.api.serving.gate import Site
 from collector.web import assets, home
 from collector.web.alerts import alerts, metric_monitors, muting, webhooks
 from collector.web.navigation import MenuEntry

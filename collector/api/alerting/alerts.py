@@ -14,7 +14,7 @@ from collector.api.answers.declared import answers
 from collector.api.base.context import Here, Who
 from collector.api.base.pages import MAX_PAGE, page_document
 from collector.api.base.problems import problem
-from collector.api.review.corrected_documents import corrected_alert, difference_document
+from collector.api.review.judged_by_people import corrected_alert, difference_document
 from collector.delivery.alert_document import alert_document
 from storage.alerting.alerts import AlertFilter, AlertKind, AlertState
 from storage.alerting.outbox import Severity

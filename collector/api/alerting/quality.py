@@ -13,8 +13,7 @@ from collector.api.answers.alerting import QualityDocument
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context, Here, Who
 from collector.api.review.annotations import VERDICT
-from collector.api.review.corrected_documents import measured_document
-from collector.api.review.judged_by_people import SOURCES, judges_against_people
+from collector.api.review.judged_by_people import SOURCES, judges_against_people, measured_document
 from rules.statistics.formulas.judge_error import JudgeAccuracy
 from rules.statistics.formulas.rates import wilson
 from rules.statistics.surviving import corrected_rate, known_judge

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.access.owned import own_webhooks
+from collector.api.access.tenants import own_webhooks
 from collector.api.answers.alerting import DeliveryDocument, DeliveryPage, WebhookDocument
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context, Here, Who

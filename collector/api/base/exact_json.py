@@ -1,11 +1,11 @@
-"""Bodies whose JSON is kept as it came: no number is rounded, no name occurs twice, and NaN is no number."""
+"""Bodies whose JSON is kept as it came, and the ids in them: no number is rounded, no name occurs twice, no NaN."""
 
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from evaluators.wire import parse_json
 from storage.errors import BadQuery
@@ -45,3 +45,7 @@ def _written_out(part: Any, shapes: dict[str, Any]) -> Any:  # noqa: ANN401 - an
     if isinstance(part, dict):
         return {key: _written_out(value, shapes) for key, value in part.items() if key != "title"}
     return [_written_out(each, shapes) for each in part] if isinstance(part, list) else part
+
+
+HexTrace = Annotated[str, Field(pattern="^[0-9a-fA-F]{32}$")]
+HexSpan = Annotated[str, Field(pattern="^[0-9a-fA-F]{16}$")]

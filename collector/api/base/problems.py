@@ -2,20 +2,51 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from collector.access.errors import AccessRefused
-from collector.api.base.asking_again import note_reopened
 from collector.doors.status import failure_of
 from rules.errors import BadRule
 from storage.errors import BadQuery, Conflict, Missing, Overloaded, Reopened, Stale
 from storage.memory import LackOfMemory, advice
+
+_READING: Final = frozenset({"GET", "HEAD"})
+_ENDED: Final = "ended_by_reopening"
+
+
+def note_reopened(request: Request) -> None:
+    """Say of a request that the database was opened again in the middle of it."""
+    request.scope["state"][_ENDED] = True
+
+
+class AskingAgain:
+    """Around the application: what was so noted, and only reads, is handed to it once more in place of its answer."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, at the second attempt if the first was ended."""
+        state = scope.setdefault("state", {})
+        if scope["type"] != "http" or scope["method"] not in _READING:
+            await self._application(scope, receive, send)
+            return
+
+        async def send_unless_ended(message: Message) -> None:
+            if not state.get(_ENDED):
+                await send(message)
+
+        await self._application(scope, receive, send_unless_ended)
+        if state.pop(_ENDED, False):
+            await self._application(scope, receive, send)
+
 
 MEDIA_TYPE = "application/problem+json"
 

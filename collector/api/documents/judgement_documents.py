@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from collector.api.base.times import time_text
 from collector.api.documents.reading_documents import Document
@@ -90,3 +90,33 @@ def _external_score(score: ExternalScore) -> Document:
         "metadata": None if score.metadata is None else json.loads(score.metadata),
         "createdAt": time_text(score.created_at_ns),
     }
+
+
+def job_document(row: Mapping[str, Any]) -> dict[str, object]:
+    """A job, done or to be done."""
+    return {
+        "id": row["job_id"],
+        "state": row["state"],
+        "tenant": row["tenant"],
+        "project": row["project"],
+        "rule": row["rule"],
+        "ruleId": row["rule_id"],
+        "ruleRevision": row["rule_revision"],
+        "evaluator": row["evaluator"],
+        "traceId": row["trace_id"],
+        "spanId": row["span_id"],
+        "sessionId": row["session_id"],
+        "release": row["release"],
+        "round": row["round"],
+        "attempts": row["attempts"],
+        "notBefore": time_text(row["not_before_ns"]),
+        "errorKind": row["error_kind"],
+        "error": row["error"],
+        "createdAt": time_text(row["created_ns"]),
+        "finishedAt": time_text(row["finished_ns"]),
+    }
+
+
+def refusal(state: str | None) -> str:
+    """Why a job in this state is not evaluated again; None: there is none."""
+    return "there is no such job" if state is None else f"it is {state}; what failed, was left out or waits can be"

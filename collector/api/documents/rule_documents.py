@@ -4,8 +4,10 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
+from collector.api.base.context import Context
 from collector.api.base.times import time_text
 from collector.api.documents.reading_documents import Document
+from collector.evaluation.rule_trial import Example, RuleTrial
 from collector.live.active import ActiveRule
 from collector.live.rules.rule_folder import FileProblem
 from collector.live.rules.rules_in_force import KeptRule
@@ -163,3 +165,45 @@ def _activity(counts: Mapping[str, float]) -> Document:
         group: {name: counts.get(name, 0.0) if name == "usd" else int(counts.get(name, 0)) for name in names}
         for group, names in _COUNTED.items()
     }
+
+
+def trial_document(trial: RuleTrial) -> Document:
+    """How many targets which decision is made of, what that costs, and examples of what would be judged."""
+    budget = trial.rule.budget
+    return {
+        "rule": trial.rule.document(),
+        "revision": trial.rule.revision,
+        "windowSeconds": trial.window_s,
+        "lookedAt": trial.looked_at,
+        "decisions": [{"decision": count.decision, "why": count.why, "count": count.count} for count in trial.counts],
+        "cost": {
+            "evaluations": trial.evaluations,
+            "evaluationsPerDay": trial.evaluations_per_day,
+            "judge": trial.judge,
+            "judgeCallsAtLeast": trial.evaluations if trial.judge == "always" else 0,
+            "budget": None if budget is None else budget.document(),
+        },
+        "examples": [_example_document(example) for example in trial.examples],
+    }
+
+
+def _example_document(example: Example) -> Document:
+    return {
+        "traceId": example.trace_id,
+        "spanId": example.span_id,
+        "sessionId": example.session_id,
+        "name": example.name,
+        "serviceName": example.service,
+        "startTime": time_text(example.start_ns),
+        "settlesAt": time_text(example.settles_at_ns),
+        "settled": example.settled,
+    }
+
+
+def problems_of(here: Context) -> ProblemOf:
+    """What tells of a rule why it judges nothing, and what to do; None where it can."""
+
+    def problem_of(active: ActiveRule) -> str | None:
+        return here.judging.judges.problem_of(active) or here.rules.problem_of(active)
+
+    return problem_of

@@ -5,7 +5,7 @@ from typing import Any
 
 from collector.api.base.context import Context
 from collector.api.review.annotations import VERDICT
-from collector.api.review.corrected_documents import difference_document
+from collector.api.review.judged_by_people import difference_document
 from rules.statistics.calibration import calibrate
 from rules.statistics.correcting import Confusion
 from rules.statistics.surviving import CorrectedDifference, JudgedSide, corrected_difference

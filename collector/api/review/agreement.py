@@ -12,7 +12,7 @@ from collector.api.answers.annotating import AgreementDocument
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context, Here, Who
 from collector.api.review.annotations import VERDICT
-from collector.api.review.corrected_documents import measured_document
+from collector.api.review.judged_by_people import measured_document
 from rules.statistics.agreeing import Agreement, Disagreed, OneVote, agreement
 from storage.errors import Missing
 from storage.review.labels import PersonVote, VotesOf

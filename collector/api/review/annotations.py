@@ -14,8 +14,7 @@ from collector.api.access.tenants import Tenant, refuse_shared, sight_of, tenant
 from collector.api.answers.annotating import AnnotationDocument, ScoresReceipt
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context, Here, Who
-from collector.api.base.exact_json import body_of, exactly
-from collector.api.base.ids import HexSpan, HexTrace
+from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
 from collector.api.base.problems import problem
 from collector.api.base.times import time_text
 from collector.api.offline.runs import Own, Seen

@@ -12,8 +12,7 @@ from collector.api.answers.annotating import JudgeTrialDocument, LabelledExample
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context, Here, Who
 from collector.api.review.annotations import VERDICT
-from collector.api.review.corrected_documents import measured_document
-from collector.api.review.judged_by_people import SOURCES
+from collector.api.review.judged_by_people import SOURCES, measured_document
 from collector.api.review.review_content import reviewed
 from collector.api.rules.body import BODY
 from collector.api.rules.rules import Body, about_of, find, find_own

@@ -12,8 +12,7 @@ from collector.api.answers.annotating import CalibrationDocument
 from collector.api.answers.declared import answers
 from collector.api.base.context import Here, Who
 from collector.api.review.annotations import VERDICT
-from collector.api.review.corrected_documents import measured_document
-from collector.api.review.judged_by_people import SOURCES, JudgeAgainstPeople, judges_against_people
+from collector.api.review.judged_by_people import SOURCES, JudgeAgainstPeople, judges_against_people, measured_document
 from collector.api.rules.rules import about_of, find
 from rules.statistics.correcting import Confusion
 from rules.statistics.formulas.agreement import kappa

@@ -20,8 +20,7 @@ from collector.api.answers.reviewing import (
     ReviewQueueDocument,
 )
 from collector.api.base.context import Context, Here, Who
-from collector.api.base.exact_json import body_of, exactly
-from collector.api.base.ids import HexSpan, HexTrace
+from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
 from collector.api.base.pages import PARTED, At, Part, page_document
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
 from collector.api.review.annotations import (

@@ -14,7 +14,7 @@ from collector.api.access.keys import Instant
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import BackfillDocument
 from collector.api.base.context import Here, Who
-from collector.api.base.ids import HexTrace
+from collector.api.base.exact_json import HexTrace
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
 from collector.api.base.times import within_reach

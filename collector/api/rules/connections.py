@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from collector.access.permission import Permission, needs
-from collector.api.access.owned import connection_seen, connections_seen, own_connection, spent_over_connections
+from collector.api.access.tenants import connection_seen, connections_seen, own_connection, spent_over_connections
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import ConnectionDocument, ConnectionTrialDocument
 from collector.api.base.context import Here, Who

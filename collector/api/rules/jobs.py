@@ -13,7 +13,7 @@ from collector.api.answers.declared import answers
 from collector.api.answers.judging import JobPage, RetriedJob, RetriedJobs
 from collector.api.base.context import Here, Who
 from collector.api.base.problems import problem
-from collector.api.documents.job_documents import job_document, refusal
+from collector.api.documents.judgement_documents import job_document, refusal
 from storage.judging.jobs import JobFilter
 from storage.judging.repeating import MOST_RETRIED
 

@@ -19,10 +19,14 @@ from collector.api.answers.judging import ExplainedTrace, ProjectDocument, RuleD
 from collector.api.base.context import Here, Who
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
-from collector.api.documents.rule_documents import project_document, rule_document, rules_document
-from collector.api.documents.trial_document import trial_document
+from collector.api.documents.rule_documents import (
+    problems_of,
+    project_document,
+    rule_document,
+    rules_document,
+    trial_document,
+)
 from collector.api.rules.body import BODY, RuleBody, rule_body
-from collector.api.rules.rule_problems import problems_of
 from collector.evaluation.rule_check import check_evaluator
 from collector.evaluation.rule_trial import Parameters, explain_trace, try_rule
 from collector.live.rules.rules_in_force import KeptRule

@@ -8,12 +8,11 @@ from collector.access.origin import Names
 from collector.api.access import audit, keys
 from collector.api.alerting import alert_mutes, alerts, metric_monitors, monitors, quality, webhooks
 from collector.api.base import caller
-from collector.api.base.asking_again import AskingAgain
 from collector.api.base.context import Context, check_caller
-from collector.api.base.problems import answer_problems
+from collector.api.base.problems import AskingAgain, answer_problems
 from collector.api.gating import run_diff, run_gate
 from collector.api.offline import dataset_files, datasets, run_evaluations, run_export, runs
-from collector.api.operations import backup, health, metrics, status
+from collector.api.operations import backup, status
 from collector.api.review import (
     agreement,
     annotations,
@@ -26,9 +25,8 @@ from collector.api.review import (
 )
 from collector.api.rules import backfills, connections, jobs, judge_now, playground, rules
 from collector.api.serving import contract
-from collector.api.serving.gate import Gate
+from collector.api.serving.gate import Gate, Site
 from collector.api.serving.repetition import Repetitions
-from collector.api.serving.site import Site
 from collector.api.traces import deletions, export, jaeger, jaeger_v3, retention, saved_views, sessions, sql, traces
 
 _MODULES = (
@@ -49,14 +47,12 @@ _MODULES = (
     dataset_files,
     deletions,
     export,
-    health,
     jaeger,
     jaeger_v3,
     jobs,
     judge_now,
     keys,
     metric_monitors,
-    metrics,
     monitors,
     playground,
     quality,

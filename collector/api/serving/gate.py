@@ -4,14 +4,16 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from secrets import token_hex
 from typing import Any, Final
 
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import Response
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,11 +23,27 @@ from collector.access.errors import AccessRefused, Unauthenticated
 from collector.access.origin import Names
 from collector.access.permission import Need, Permission, changes, need_of
 from collector.api.base.problems import answer
-from collector.api.serving.site import Site
 from collector.doors.otlp_http import address_of
 from collector.doors.status import failure_of
 from collector.logs import request_id
 from collector.observing import INTERNAL_HEADER, FinishedWork, Watch, now_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Pages and the forms on them. A cookie opens these and nothing else, so that the API needs no tokens in forms."""
+
+    routers: Sequence[APIRouter]
+    key_of: Callable[[Scope], bytes | None]  # the digest of the key that whoever sent this cookie signed in with
+    check_form: Callable[..., object]  # a dependency of every route here
+    problem_page: Callable[[Request, int, str, Mapping[str, str]], Response]
+    attach: Callable[[FastAPI], None]  # gives the application what the pages keep
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """Every route of the pages."""
+        return [route for router in self.routers for route in router.routes]
+
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import MAX_PAGE
-from collector.api.review.corrected_documents import corrected_alert
+from collector.api.review.judged_by_people import corrected_alert
 from collector.web.alerts.muting import HOURS, mute_alert, mutes_of
 from collector.web.navigation import may_use
 from collector.web.pictures.whisker import evidence_bar, whisker

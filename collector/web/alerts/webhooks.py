@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.access.owned import own_webhooks
+from collector.api.access.tenants import own_webhooks
 from collector.api.alerting.webhooks import WebhookBody
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import MAX_PAGE

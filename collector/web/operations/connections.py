@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
-from collector.api.access.owned import connection_seen, connections_seen, own_connection, spent_over_connections
+from collector.api.access.tenants import connection_seen, connections_seen, own_connection, spent_over_connections
 from collector.api.base.context import Context, Here, Who
 from collector.api.documents.connection_documents import connection_document
 from collector.connection_text import BadText

@@ -13,7 +13,7 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import MAX_PAGE
-from collector.api.documents.job_documents import refusal
+from collector.api.documents.judgement_documents import refusal
 from collector.api.rules.jobs import State
 from collector.live.upkeep.sweeper import wall_clock_us
 from collector.web.confirming import Confirmation, ask

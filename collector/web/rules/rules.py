@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
-from collector.api.rules.rule_problems import problems_of
+from collector.api.documents.rule_documents import problems_of
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.navigation import may_use
 from collector.web.one_moment import at_one_moment
