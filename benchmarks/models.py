@@ -26,7 +26,7 @@ from mcp.client.streamable_http import streamable_http_client
 from benchmarks.analyst import fill_views
 from benchmarks.machine import describe
 from benchmarks.server import Server, tracejury
-from collector.mcp.tools.catalogue import TOOLS
+from collector.mcp.server import TOOLS
 from storage.alerting.alerts import AlertFinding, ComparedSide
 from storage.store import Store
 

@@ -1,7 +1,10 @@
-"""What there is of the machine for this process, or of the part of it that its control group may have."""
+"""What this process runs on: the memory and processors of its machine or control group, and which versions run."""
 
 import math
 import os
+import platform
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
@@ -51,3 +54,16 @@ def _number(file: Path) -> int | None:
         return int(file.read_text(encoding="ascii"))
     except (OSError, ValueError):  # no control group, or one without a limit
         return None
+
+
+@cache
+def versions() -> tuple[tuple[str, str], ...]:
+    """Of the program and of what it stands on, by their names."""
+    return (("Tracejury", _version("tracejury")), ("DuckDB", _version("duckdb")), ("Python", platform.python_version()))
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "?"

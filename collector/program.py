@@ -91,11 +91,11 @@ async def _send_sample(server: Running, settings: Settings) -> None:
     if settings.tls_cert is not None:
         log.info("the sample is sent without TLS only, and no address takes that")
         return
-    from collector import sample, sample_history  # noqa: PLC0415 - the exporters in it make a fifth of the time that a start takes
+    from collector import sample  # noqa: PLC0415 - the exporters in it make a fifth of the time that a start takes
 
     key = operator_key(settings)
     try:
-        await asyncio.to_thread(sample_history.send_history, grpc=server.grpc, key=key)
+        await asyncio.to_thread(sample.send_history, grpc=server.grpc, key=key)
         report = await asyncio.to_thread(sample.send_sample, grpc=server.grpc, otlp_http=server.otlp_http, key=key)
     except Exception:  # noqa: BLE001 - a failed sample must not stop the server it was sent to
         log.exception("the sample could not be sent")

@@ -8,8 +8,8 @@ from typing import Final
 from collector.conditions import CANNOT_COMMIT, Found, ServerCondition
 from collector.ingest import Ingest
 from collector.live.active import ActiveRule
+from collector.meters import Traffic
 from collector.otlp.signals import TRACES
-from collector.traffic import Traffic
 from collector.units import count_text, duration_text
 from storage.store import Store
 

@@ -12,11 +12,10 @@ from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.live.budgets.budgets import Budgets
 from collector.live.upkeep.sweeper import Sweeper
-from collector.meters import Labels, Meter
+from collector.machine import versions
+from collector.meters import Labels, Meter, Traffic
 from collector.otlp import wire
 from collector.reading.spans import ReadingCounts
-from collector.traffic import Traffic
-from collector.versions import versions
 from storage.operation.gauges import Behind, WaitingCounts
 from storage.store import Store
 

@@ -33,7 +33,7 @@ Arguments: TypeAlias = Sequence[str | Path]
 
 _COMMAND: Final = "import sys\nfrom collector.cli.main import main\nsys.exit(main())"
 _IMPORTED: Final[Mapping[str, Sequence[str]]] = {
-    "programs": ("collector.program", "collector.cli.main", "collector.sample", "collector.sample_history"),
+    "programs": ("collector.program", "collector.cli.main", "collector.sample", "collector.sample"),
     "children": ("collector.live.jobs.work.child", "collector.live.jobs.work.case_child", "collector.quack.child"),
 }
 _SET: Final[Mapping[str, Mapping[str, str]]] = {

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from collector.doors.body import BodyLimits, Disconnected, HeldBody, read_body
 from collector.doors.status import BodyTooLarge, TooSlow, UnknownType
 from collector.ingest import ByteBudget
-from collector.otlp.errors import Malformed
+from collector.otlp.faults import Malformed
 from storage.errors import Overloaded
 
 ENCODINGS = ("gzip", "x-gzip", "deflate", "zstd")

@@ -94,5 +94,5 @@ def test_a_connection_that_cannot_work_is_a_bad_configuration(
 
 def test_the_openai_package_is_loaded_for_a_judge_only() -> None:
     """An evaluation that asks no model does not wait half a second for a client that it does not need."""
-    program = "import sys, collector.evaluation.judging; sys.exit('openai' in sys.modules)"
+    program = "import sys, collector.evaluation.batch; sys.exit('openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0

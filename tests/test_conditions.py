@@ -11,9 +11,9 @@ import pytest
 
 from collector.conditions import CANNOT_COMMIT, ServerCondition, ServerConditions
 from collector.ingest import Ingest
+from collector.meters import Traffic
 from collector.otlp.decode import Request, decode
 from collector.server_conditions import ServerState, server_conditions
-from collector.traffic import Traffic
 from storage import sql
 from storage.store import Store
 from tests import storing

@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 
 from collector.live.active import ActiveRule
-from collector.live.jobs.work.breaker import Breaker
-from collector.live.jobs.work.connection_queue import ConnectionQueue
+from collector.live.jobs.work.connection_queue import Breaker, ConnectionQueue
 from collector.live.jobs.work.job_context import Task
 from collector.live.judges.judging import Fallback
 from storage.judging.jobs import Job

@@ -21,7 +21,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from collector.conventions import names
 from collector.otlp import strict, wire
 from collector.otlp.decode import Decoded, Receipt, Request, decode
-from collector.otlp.errors import Malformed
+from collector.otlp.faults import Malformed
 from storage.ingest.attributes import decode_attributes
 from storage.ingest.batch import RESOURCES, SCOPES, SPANS, SpanBatch
 from tests.otlp_requests import all_spans, any_values, requests, resources, scopes, valid_spans

@@ -15,7 +15,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from collector.otlp.decode import Receipt, Request, decode
-from collector.otlp.errors import Malformed
+from collector.otlp.faults import Malformed
 from collector.otlp.json_request import to_protobuf
 from collector.otlp.values import MAX_DEPTH
 from tests.otlp_requests import all_spans, requests

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collector.evaluation.template_file import with_template
+from collector.evaluation.rule_check import with_template
 from evaluators.chat.client import ChatModel
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.judge import ChatJudge

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.live.jobs.work.leftover import LeftOver
+from collector.live.jobs.work.ledger import LeftOver
 from storage.judging.job_results import JobResult
 from storage.judging.jobs import LedgerTurn
 from storage.store import Store

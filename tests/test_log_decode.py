@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from collector.otlp import json_request
 from collector.otlp.decode import Decoded, Receipt, Request, decode
-from collector.otlp.errors import Malformed
+from collector.otlp.faults import Malformed
 from collector.otlp.signals import LOGS as LOGS_SIGNAL
 from storage.ingest.attributes import decode_attributes, decode_value
 from storage.ingest.batch import LOGS, RESOURCES, SCOPES, SPANS

@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters, types
 from mcp.shared.exceptions import MCPError
 
 from collector.mcp.bounding import MOST_CHARACTERS, bounded, fenced
-from collector.mcp.tools.catalogue import TOOLS
+from collector.mcp.server import TOOLS
 from tests.access import WRONG_KEY, request
 from tests.live import TRACEJURY, until
 from tests.models_client import HOSTILE, LONG, RULE, TRACE, Asked, a_server_to_ask, text_of

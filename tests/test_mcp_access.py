@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mcp import Client, types
 
-from collector.mcp.tools.catalogue import TOOLS
+from collector.mcp.server import TOOLS
 from tests.access import request
 from tests.models_client import RULE, TRACE, Asked, a_server_to_ask, text_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, types
 
-from collector.mcp.tools.catalogue import TOOLS
+from collector.mcp.server import TOOLS
 from storage.engine.lock import read_holder
 from tests.live import TRACEJURY
 from tests.models_client import HOSTILE, RULE, TRACE, a_server_to_ask, text_of

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from collector.mcp.bounding import MOST_CHARACTERS, MOST_MEMBERS, bounded, fenced
-from collector.mcp.tools.catalogue import TOOLS
+from collector.mcp.server import TOOLS
 from collector.visible import as_json
 from tests.live import until
 from tests.models_client import RULE, Asked, a_server_to_ask, text_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from collector.access.permission import Permission
-from collector.mcp.tools.catalogue import TOOLS
+from collector.mcp.server import TOOLS
 from tests.inspector import inspector
 from tests.live import PATIENCE_S, TRACEJURY
 from tests.models_client import RULE, Asked, a_server_to_ask

@@ -11,8 +11,8 @@ import pytest
 
 from collector.conditions import CANNOT_COMMIT, ServerConditions
 from collector.ingest import Ingest
+from collector.meters import Traffic
 from collector.server_conditions import ServerState, server_conditions
-from collector.traffic import Traffic
 from storage.engine.database import FILE_NAME, DatabaseOptions
 from storage.errors import Overloaded, Reopened
 from storage.ingest.writer import WriterOptions

@@ -10,8 +10,7 @@ from opentelemetry import trace
 from collector.app import Running
 from collector.conventions.own import NO_KEYS
 from collector.conventions.trace import read_trace
-from collector.sample import PROJECT, SampleNotSent, SampleReport, SampleTrace, describe, send_sample
-from collector.sample_history import send_history
+from collector.sample import PROJECT, SampleNotSent, SampleReport, SampleTrace, describe, send_history, send_sample
 from storage.records import Trace
 from tests.live import until
 from tests.serving import a_server, run, unused_port

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook as StandardWebhook
 
 from collector.delivery.alert_document import Document
-from collector.delivery.retrying import MOST_ATTEMPTS, DeliveryResponse, judge
-from collector.delivery.sending import retry_after_s
+from collector.delivery.sending import MOST_ATTEMPTS, DeliveryResponse, judge, retry_after_s
 from collector.delivery.signing import BadSecret, check_secret, signature_headers, standard_key
 from collector.delivery.templates import Telling, render
 from storage.alerting.alerts import Alert, ComparedSide

@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from collector.addresses import AddressPolicy
-from collector.delivery.retrying import DeliveryResponse
-from collector.delivery.sending import Sender
+from collector.delivery.sending import DeliveryResponse, Sender
 from tests.alerting import PATIENT
 
 

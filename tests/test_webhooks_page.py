@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from collector.delivery.retrying import _DELAYS_S
+from collector.delivery.sending import _DELAYS_S
 from collector.delivery.signing import signature_headers
 from collector.setting_groups import WebhookSettings
 from collector.settings import Settings

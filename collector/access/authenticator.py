@@ -12,7 +12,7 @@ from collector.access.keyring import Keyring
 from collector.access.pace import KeyRateLimits, Rates
 from collector.access.permission import Need, Permission
 from collector.access.secret import bearer, digest
-from collector.traffic import Traffic
+from collector.meters import Traffic
 
 _NS: Final = 1_000_000_000
 _SENDING: Final = Need(permission=Permission.SEND, by_tenant=True)

@@ -107,8 +107,7 @@ def _option(name: str) -> str:
 
 
 def _evaluate_one(choice: EvaluateOptions) -> int:
-    from collector.evaluation.batch import Summary
-    from collector.evaluation.judging import judged_evaluators
+    from collector.evaluation.batch import Summary, judged_evaluators
     from evaluators.errors import Broken
     from evaluators.evaluator import run
     from evaluators.outcome import Failure
@@ -137,7 +136,7 @@ def _evaluate_one(choice: EvaluateOptions) -> int:
 
 
 def _show_prompt(name: str, configuration: Mapping[str, Any], case: "Case") -> int:
-    from collector.evaluation.judging import JUDGE_KEY
+    from collector.evaluation.batch import JUDGE_KEY
     from collector.evaluation.prompt_preview import preview_prompt
 
     told = {key: value for key, value in configuration.items() if key != JUDGE_KEY}
@@ -150,8 +149,7 @@ def _show_prompt(name: str, configuration: Mapping[str, Any], case: "Case") -> i
 
 
 def _evaluate_batch(choice: EvaluateOptions) -> int:
-    from collector.evaluation.batch import Summary, evaluate_lines, lines_of
-    from collector.evaluation.judging import judged_evaluators
+    from collector.evaluation.batch import Summary, evaluate_lines, judged_evaluators, lines_of
 
     summary = Summary()
 
@@ -196,8 +194,8 @@ def _evaluate_set(choice: EvaluateOptions) -> int:
 async def _judge_set(
     file: Path, evaluators: Path, choice: EvaluateOptions, advance: Callable[[], None]
 ) -> "tuple[EvalSet, list[EvalItemResult]]":
+    from collector.evaluation.batch import judged_evaluators
     from collector.evaluation.eval_set import find_recordings, judge_item, load_eval_set
-    from collector.evaluation.judging import judged_evaluators
 
     results = []
     async with judged_evaluators(choice.judge) as make:

@@ -193,7 +193,7 @@ async def _run(choice: _Choice, plan: "Plan", cases: _Cases, simulation: "Simula
     """Run what the run does not have yet; what is wrong with task and evaluators is told before it begins."""
     from collector.cli.run_delivery import deliver
     from collector.conducting.conductor import Conductor
-    from collector.evaluation.judging import judged_evaluators
+    from collector.evaluation.batch import judged_evaluators
 
     async with AsyncExitStack() as stack:
         make = await stack.enter_async_context(judged_evaluators(choice.judge))
@@ -226,7 +226,7 @@ async def _task(choice: _Choice, plan: "Plan", simulation: "Simulation | None") 
         async with task_of(plan.task, choice.file.absolute().parent, whole_environment()) as task:
             yield task
     elif simulation is not None:
-        from collector.conducting.conversations import conversing
+        from collector.conducting.cases import conversing
         from tracejury.tracing import init
 
         init(plan.project, url=choice.server)
@@ -262,7 +262,7 @@ def _cases(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> _C
     from collector.plan_file import BadPlan
 
     if plan.dataset is None:
-        from collector.conducting.conversations import cases_of
+        from collector.conducting.cases import cases_of
 
         return _Cases(items=() if simulation is None else cases_of(simulation))
     if not plan.dataset.startswith(_URI):

@@ -171,8 +171,7 @@ def _load(file: Path) -> "tuple[Rule, Need]":
     Raises:
         click.ClickException: it holds none; each problem is a line with the file, its line and its key.
     """
-    from collector.evaluation.rule_check import check_evaluator
-    from collector.evaluation.template_file import with_template
+    from collector.evaluation.rule_check import check_evaluator, with_template
     from rules.errors import BadRule
     from rules.rule_text import parse_rule
 

@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from collector.delivery.receivers import BadWebhook, Receivers
-from collector.delivery.retrying import DeliveryResponse, judge
-from collector.delivery.sending import Sender
+from collector.delivery.sending import DeliveryResponse, Sender, judge
 from collector.delivery.signing import signature_headers
 from collector.delivery.templates import render, telling_of
 from collector.observing import FinishedWork, Value, Watch

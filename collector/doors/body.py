@@ -11,8 +11,8 @@ import zstandard
 
 from collector.doors.status import BodyTooLarge, TooSlow, UnknownType, failure_of
 from collector.ingest import ByteBudget, SpansFailed, SpansRefused
-from collector.otlp.errors import Malformed
-from collector.traffic import Traffic
+from collector.meters import Traffic
+from collector.otlp.faults import Malformed
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 

@@ -22,7 +22,7 @@ from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
 from collector.doors.status import BodyTooLarge, FailureAnswer, TooSlow, failure_of
 from collector.ingest import Ingest
 from collector.otlp.decode import Receipt, Request
-from collector.otlp.errors import Malformed
+from collector.otlp.faults import Malformed
 from collector.otlp.signals import LOGS, TRACES, Signal
 from storage.errors import Overloaded
 

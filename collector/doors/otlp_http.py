@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
@@ -20,16 +20,49 @@ from collector.access.caller import Caller, RequestInfo
 from collector.access.errors import AccessRefused
 from collector.access.origin import Names
 from collector.doors.body import BodyLimits, Disconnected, HeldBody, Receive, arriving, read_body
-from collector.doors.json_memory import JsonReader
-from collector.doors.status import FailureAnswer, UnknownType, failure_of
-from collector.ingest import Ingest
+from collector.doors.status import BodyTooLarge, FailureAnswer, UnknownType, failure_of
+from collector.ingest import ByteBudget, Ingest
+from collector.meters import Traffic
 from collector.otlp import json_request
 from collector.otlp.decode import Receipt, Request
-from collector.otlp.errors import Malformed
+from collector.otlp.faults import Malformed
+from collector.otlp.json_request import memory_needed
 from collector.otlp.logs import KEPT_EVENTS
 from collector.otlp.signals import LOGS, TRACES, Signal
-from collector.traffic import Traffic
 from storage.errors import Overloaded
+
+T = TypeVar("T")
+
+_JSON_BYTES = 360 << 20
+"""For one body and for all that are being read. Of agent spans with plain texts, 24 MiB of JSON take as much."""
+
+
+class JsonReader:
+    """Reads JSON bodies, in worker threads, as far as there is memory for it."""
+
+    def __init__(self) -> None:
+        self._budget = ByteBudget(_JSON_BYTES)
+
+    def read(self, data: bytes, parse: Callable[[bytes], T]) -> T:
+        """What `parse` makes of the body.
+
+        Raises:
+            TooLarge: the body has more parts than can be read at all.
+            Overloaded: other bodies are being read.
+        """
+        needed = memory_needed(data)
+        if needed > _JSON_BYTES:
+            limit = f"{_JSON_BYTES >> 20} MiB, which is the limit"
+            raise BodyTooLarge(
+                f"reading this JSON would take more memory than {limit}; send fewer spans at once, or protobuf"
+            )
+        working = HeldBody(self._budget)
+        try:
+            working.hold(needed)
+            return parse(data)
+        finally:
+            working.let_go()
+
 
 log = logging.getLogger(__name__)
 

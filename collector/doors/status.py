@@ -11,7 +11,7 @@ from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 from collector.access.errors import Elsewhere, Forbidden, TooMany, Unauthenticated
-from collector.otlp.errors import Malformed
+from collector.otlp.faults import Malformed
 from storage.errors import Barred, Overloaded
 
 

@@ -4,16 +4,20 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, TypeAlias
 
 from pydantic import ValidationError
 
+from collector.settings_loading import environment_variable
 from evaluators.case import parse_case
+from evaluators.chat.settings import Judges
 from evaluators.errors import BadConfiguration, Broken
 from evaluators.evaluator import Evaluator, run
 from evaluators.model import NonBlank, text_of
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
+from evaluators.registry import build
 from evaluators.wire import WireModel, explain, parse_json
 
 LINE_BYTES: Final = 64 << 20
@@ -171,3 +175,20 @@ def _remembering(make: Make) -> Make:
         return found
 
     return remember
+
+
+JUDGE_KEY: Final = "judge"
+"""The key of a configuration under which its judge is; no evaluator has a key of that name."""
+
+
+@asynccontextmanager
+async def judged_evaluators(default: Mapping[str, Any] | None) -> AsyncIterator[Make]:
+    """What builds evaluators; the judges that they share are open until the end, in the event loop that is running."""
+    async with Judges(environment_variable) as judges:
+
+        def make(name: str, configuration: Mapping[str, Any]) -> Evaluator:
+            told = {key: value for key, value in configuration.items() if key != JUDGE_KEY}
+            document = configuration.get(JUDGE_KEY, default)
+            return build(name, told, None if document is None else judges.judge(document))
+
+        yield make

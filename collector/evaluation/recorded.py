@@ -13,7 +13,7 @@ from collector.conventions.trace import read_trace
 from collector.evaluation.trace_case import case_of_trace
 from collector.otlp import json_request
 from collector.otlp.decode import Request, decode
-from collector.otlp.errors import Malformed
+from collector.otlp.faults import Malformed
 from evaluators.model import Case
 from storage.ingest.dimensions import spelled_out
 from storage.query.rows import spans_of

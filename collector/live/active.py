@@ -1,10 +1,13 @@
 """A revision of a rule as matching and judging use it."""
 
+import json
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from evaluators.errors import Stopped
+from rules.conditions import label
 from rules.rule import Rule
+from storage.judging.rule_change import Origin, RuleDraft
 
 ExecutorKind: TypeAlias = Literal["check", "judge", "code"]
 """Who evaluates: a check asks nobody, a judge asks a model over its connection, code is a program of the operator's."""
@@ -34,3 +37,22 @@ class ActiveRule:
     def judges(self) -> str | None:
         """The tenant whose spans it judges; None: a rule of no tenant judges those of all."""
         return self.tenant or None
+
+
+def draft_of(rule: Rule, *, tenant: str, origin: Origin, file: str | None, text: str) -> RuleDraft:
+    """What is stored of a rule; `text` is how it was written."""
+    document = {key: value for key, value in rule.document().items() if key != "enabled"}
+    return RuleDraft(
+        tenant=tenant,
+        project=rule.project,
+        name=rule.name,
+        origin=origin,
+        file=file,
+        text=text,
+        enabled=rule.enabled,
+        digest=rule.revision,
+        target=rule.target,
+        evaluator=rule.evaluator,
+        document=json.dumps(document, ensure_ascii=False),
+        clauses=tuple(map(label, rule.clauses)),
+    )

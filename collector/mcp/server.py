@@ -15,8 +15,21 @@ from collector.mcp.asking import Api
 from collector.mcp.bounding import TEXT_CHARACTERS, bounded, fenced
 from collector.mcp.errors import ToolRefused
 from collector.mcp.tool import AnyTool, Arguments
-from collector.mcp.tools.catalogue import BY_NAME, TOOLS
+from collector.mcp.tools import alerts, datasets, evaluations, rules, runs, sessions, tables, traces
 from collector.visible import nothing_hidden
+
+TOOLS: Final[tuple[AnyTool, ...]] = (
+    *runs.TOOLS,
+    *evaluations.TOOLS,
+    *traces.TOOLS,
+    *sessions.TOOLS,
+    *alerts.TOOLS,
+    *rules.TOOLS,
+    *datasets.TOOLS,
+    *tables.TOOLS,
+)
+BY_NAME: Final[Mapping[str, AnyTool]] = {tool.name: tool for tool in TOOLS}
+
 
 Request: TypeAlias = ServerRequestContext[Any, Any]
 ApiOf: TypeAlias = Callable[[Request], Api]

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from collector.otlp import strict
 from collector.otlp.elements import Bodies, Elements, Mask
-from collector.otlp.errors import Malformed
-from collector.otlp.faults import Fault, explain, merge
+from collector.otlp.faults import Fault, Malformed, explain, merge
 from collector.otlp.pieces import PIECE_BYTES, pieces
 from collector.otlp.signals import TRACES, Signal
 from collector.otlp.values import Unfit

@@ -1,4 +1,4 @@
-"""Why spans or log records of a request are rejected, in numbers that add up over its pieces."""
+"""Why a request, or spans or log records in it, are rejected, in numbers that add up over its pieces."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -31,3 +31,7 @@ def explain(faults: Iterable[Fault]) -> str:
         which = f"{fault.noun} {first}" if fault.count == 1 else f"{fault.count} {fault.noun}s, the first is {first}"
         parts.append(f"{fault.reason} ({which})")
     return "; ".join(parts)
+
+
+class Malformed(Exception):
+    """The sender is wrong: the same bytes cannot succeed later. The message names the place."""

@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from collector.otlp.errors import Malformed
+from collector.otlp.faults import Malformed
 
 _MAX_MESSAGES = 151
 """Messages inside each other: seven around an attribute of an event, and three for each of the 48 maps that the decoder

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor
 
 from collector.otlp import wire
-from collector.otlp.errors import Malformed
+from collector.otlp.faults import Malformed
 from collector.otlp.signals import Signal
 from collector.otlp.values import Unfit
 

@@ -7,8 +7,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from collector.otlp import wire
-from collector.otlp.errors import Malformed
-from collector.otlp.faults import Fault
+from collector.otlp.faults import Fault, Malformed
 from collector.otlp.signals import Signal
 from collector.otlp.values import Unfit
 

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 
 import pyarrow as pa
 
-from collector.children import inside
+from collector.children import starting
 from collector.children.wire import receive, send
 from collector.quack.clients import Clients
 from collector.quack.words import ERROR, PATH
@@ -31,7 +31,7 @@ _KNOWN: Final = frozenset({200, 204, 403})
 
 def main() -> None:
     """Serve until the input ends."""
-    inside.run(serve, memory_bytes=_MEMORY_BYTES)
+    starting.run(serve, memory_bytes=_MEMORY_BYTES)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

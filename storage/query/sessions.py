@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from storage import sql
 from storage.engine.questions import Questions
 from storage.ingest.windows import Extent, Limits, TraceKey, spans_within
-from storage.query.asked_lines import asked_for
 from storage.query.queries import summaries_of
 from storage.query.rows import logs_of, spans_of
-from storage.query.traces_like import LAST_NS
+from storage.query.traces_like import LAST_NS, asked_for
 from storage.records import LogRecord, Span, Trace
 
 _OfTrace = TypeVar("_OfTrace", Span, LogRecord)

@@ -1,6 +1,6 @@
 """What is asked of traces, and the statement that finds those of which it is true in a stretch of time."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -8,7 +8,21 @@ import duckdb
 
 from storage import sql
 from storage.ingest.backlog import SEQ_BITS
-from storage.query.asked_lines import marked_lines
+
+
+def asked_for(statement: str, asked: Collection[str]) -> str:
+    """A statement without the lines that end with `-- name`, where that is the name of a question that is not asked."""
+    return "\n".join(text for text, name in marked_lines(statement) if name is None or name in asked)
+
+
+def marked_lines(statement: str) -> list[tuple[str, str | None]]:
+    """Its lines, each with the name of the question that it ends with; None: it stands there whatever is asked."""
+    lines: list[tuple[str, str | None]] = []
+    for line in statement.splitlines():
+        text, mark, name = line.rpartition(" -- ")
+        lines.append((text, name) if mark and name.isidentifier() else (line, None))
+    return lines
+
 
 Ranking: TypeAlias = Literal["duration", "cost", "tokens", "score"]
 

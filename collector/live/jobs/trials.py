@@ -18,9 +18,8 @@ from collector.evaluation.rule_trial import Example
 from collector.live.active import ActiveRule
 from collector.live.jobs.capped import Capped
 from collector.live.jobs.work.examiner import Examined, Examiner, NotExamined
-from collector.live.jobs.work.job_context import Task
+from collector.live.jobs.work.job_context import Task, failed
 from collector.live.jobs.work.outcomes import outcome_of, outcome_of_judges
-from collector.live.jobs.work.results import failed
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.work.storable import result_of
 from collector.live.judges.judges import ConnectedJudges, JudgeTerms

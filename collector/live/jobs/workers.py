@@ -10,9 +10,8 @@ from collector.live.active import ActiveRule
 from collector.live.jobs.work.asking import Found, JudgeExecutor
 from collector.live.jobs.work.checks import Checks
 from collector.live.jobs.work.examiner import PROGRAM, Examiner
-from collector.live.jobs.work.job_context import JobContext
+from collector.live.jobs.work.job_context import JobContext, failed
 from collector.live.jobs.work.ledger import Ledger, Queue
-from collector.live.jobs.work.results import failed
 from collector.live.jobs.work.retry_policy import RetryPolicy, steady_clock
 from collector.live.judges.judging import JudgeSource
 from collector.machine import checking_processes

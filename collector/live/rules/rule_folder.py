@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from collector.evaluation.rule_check import check_evaluator
-from collector.evaluation.template_file import SUFFIX, with_template
+from collector.evaluation.rule_check import SUFFIX, check_evaluator, with_template
 from rules.errors import BadRule, Problem
 from rules.rule import Rule
 from rules.rule_text import RuleText, parse_rule

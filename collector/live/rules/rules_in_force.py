@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from collector.evaluation.rule_check import check_evaluator
-from collector.live.active import ActiveRule, ExecutorKind
-from collector.live.rules.drafts import draft_of
+from collector.live.active import ActiveRule, ExecutorKind, draft_of
 from collector.live.rules.executor_kinds import executor_kind_of
 from collector.live.rules.rule_folder import FileProblem, FileRule, Reading, RuleFolder, Stamp
 from collector.live.rules.rule_order import wrong_with_order

@@ -10,8 +10,8 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here
 from collector.api.documents.rule_documents import problems_of
 from collector.api.documents.status_documents import rule_counts_document
+from collector.machine import versions
 from collector.units import instant_text
-from collector.versions import versions
 from collector.web.operations.spending import purses
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import page

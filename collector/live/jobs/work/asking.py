@@ -11,14 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from collector.live.jobs.work.breaker import Breaker
 from collector.live.jobs.work.cases import Cases
-from collector.live.jobs.work.connection_queue import LEFT_OUT, NOT_THE_JUDGES, ConnectionQueue, JobAnswer
+from collector.live.jobs.work.connection_queue import LEFT_OUT, NOT_THE_JUDGES, Breaker, ConnectionQueue, JobAnswer
 from collector.live.jobs.work.examiner import Examined, Examiner
-from collector.live.jobs.work.job_context import JobContext, Task
+from collector.live.jobs.work.job_context import JobContext, Task, skipped
 from collector.live.jobs.work.ledger import REST_S
 from collector.live.jobs.work.outcomes import failure_of, outcome_of, voted
-from collector.live.jobs.work.results import skipped
 from collector.live.jobs.work.storable import result_of
 from collector.live.judges.judging import JudgeSource
 from evaluators.chat.pace import RETRYABLE

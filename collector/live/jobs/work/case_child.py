@@ -5,7 +5,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from collector.children import inside
+from collector.children import starting
 from collector.children.wire import receive, send
 from collector.live.jobs.work.child import TooLong
 from collector.memory import collect_rarely
@@ -19,7 +19,7 @@ from evaluators.registry import build
 def main() -> None:
     """Answer requests on standard input until it ends."""
     collect_rarely()
-    inside.run(serve)
+    starting.run(serve)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

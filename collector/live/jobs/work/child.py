@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
-from collector.children import inside
+from collector.children import starting
 from collector.children.process import MORE
 from collector.children.wire import receive, send
 from collector.conventions.columnar.stored_trace import StoredTrace, stored_spans
@@ -128,7 +128,7 @@ class ExaminedSpans:
 def main() -> None:
     """Answer requests on standard input until it ends."""
     collect_rarely()
-    inside.run(serve)
+    starting.run(serve)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

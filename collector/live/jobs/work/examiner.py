@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from collector.children.process import ChildFailed, ChildProcess
 from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule
-from collector.live.jobs.work.job_context import Task
-from collector.live.jobs.work.results import skipped
+from collector.live.jobs.work.job_context import Task, skipped
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.work.storable import result_of
 from collector.live.jobs.work.target import ExaminedPart, ExaminedTarget

@@ -2,18 +2,47 @@
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from collector.live.active import ActiveRule
-from collector.live.jobs.work.results import failed, skipped
 from collector.live.jobs.work.retry_policy import Clock, RetryPolicy, microseconds
-from collector.live.jobs.work.storable import count_of
-from evaluators.outcome import Failure
-from storage.judging.job_results import JobResult
+from collector.live.jobs.work.storable import count_of, storable_text
+from evaluators.outcome import Failure, Usage
+from storage.judging.job_results import JobResult, OutcomeName
 from storage.judging.jobs import Job, PutBack
+
+
+def failed(job: Job, active: ActiveRule | None, kind: str, message: str) -> JobResult:
+    """A job whose evaluator did not come to speak."""
+    return _without_score(job, active, "failed", kind, message)
+
+
+def skipped(job: Job, active: ActiveRule | None, kind: str, message: str, usage: Usage | None = None) -> JobResult:
+    """A job that is not done, and will not be, with what it took so far."""
+    result = _without_score(job, active, "skipped", kind, message)
+    if usage is None:
+        return result
+    return replace(
+        result,
+        judge_calls=usage.calls,
+        input_tokens=count_of(usage.input_tokens),
+        output_tokens=count_of(usage.output_tokens),
+        cost_usd=usage.cost_usd,
+    )
+
+
+def _without_score(job: Job, active: ActiveRule | None, outcome: OutcomeName, kind: str, message: str) -> JobResult:
+    name = "" if active is None else active.rule.configuration.get("name") or active.rule.evaluator
+    return JobResult(
+        job_id=job.job_id,
+        name=storable_text(str(name)),
+        outcome=outcome,
+        error_kind=kind,
+        reason=storable_text(message),
+    )
 
 
 class Task(NamedTuple):
