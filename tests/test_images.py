@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from collector.web.spans import images
-from collector.web.spans.images import media_of
+from collector.web.spans import conversation
+from collector.web.spans.conversation import media_of
 from evaluators.chat import pictures
 from evaluators.chat.pictures import image_of
 from tests.browser import DESK, PHONE, a_page
@@ -119,7 +119,7 @@ def test_a_picture_that_unpacks_to_too_much_is_none(content: bytes) -> None:
 
 def test_a_large_picture_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its size, which is told."""
-    for module in (images, pictures):
+    for module in (conversation, pictures):
         monkeypatch.setattr(module, "MOST_BYTES", 1000)
     part = a_blob(a_png() + b"\0" * 2000)
     assert (image_of(part), media_of(part).is_image) == (None, False)

@@ -10,9 +10,8 @@ from markupsafe import Markup
 
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.pictures.histogram import histogram
-from collector.web.pictures.sparkline import sparkline
+from collector.web.pictures.small import evidence_bar, evidence_share, sparkline, whisker
 from collector.web.pictures.trend import Scale, TrendPoint, trend
-from collector.web.pictures.whisker import evidence_bar, evidence_share, whisker
 from tests.quality_history import HOSTILE
 
 

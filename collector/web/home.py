@@ -16,9 +16,8 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.times import time_text
 from collector.units import count_text, duration_text
-from collector.web.one_moment import at_one_moment
 from collector.web.pictures.columns import ChartColumn, columns
-from collector.web.rendering import page
+from collector.web.rendering import at_one_moment, page
 from collector.web.words import usd_text
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.query.overview import Glance, GlanceAt, RuleSums, StepSums

@@ -2,10 +2,11 @@
 
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, PlainTextResponse
@@ -13,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from collector.access.caller import READER, Caller
+from collector.api.base.context import Context
 from collector.units import metric_text
 from collector.visible import one_line
 from collector.web import text, words
@@ -120,3 +122,18 @@ def _environment() -> Environment:
 
 
 _ENVIRONMENT: Final = _environment()
+
+
+_Rest = ParamSpec("_Rest")
+_Answer = TypeVar("_Answer")
+
+
+def at_one_moment(endpoint: Callable[_Rest, _Answer]) -> Callable[_Rest, _Answer]:
+    """A route that shows something and changes nothing, with its `here`."""
+
+    @wraps(endpoint)
+    def asked(*args: _Rest.args, **named: _Rest.kwargs) -> _Answer:
+        with cast("Context", named["here"]).queries.at_one_moment():
+            return endpoint(*args, **named)
+
+    return asked

@@ -11,7 +11,7 @@ from starlette.types import Scope
 
 from collector.api.serving.gate import Site
 from collector.web import assets, home
-from collector.web.alerts import alerts, metric_monitors, muting, webhooks
+from collector.web.alerts import alerts, muting, webhooks
 from collector.web.navigation import MenuEntry
 from collector.web.offline import (
     dataset_version,
@@ -103,7 +103,6 @@ _MODULES: Final = (
     quality_results,
     alerts,
     muting,
-    metric_monitors,
     rule_editing,
     rules,
     rule_backfills,

@@ -1,4 +1,4 @@
-"""The browser that asks: its cookie, and the forms that it sends."""
+"""The browser that asks: its cookie, the forms that it sends, and what is wrong with one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from typing import Annotated, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Depends, Request
+from pydantic import ValidationError
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
@@ -155,3 +156,13 @@ def came_from(request: Request, path: str) -> str:
 
 def _name(scope: Scope) -> str:
     return _SECURE_COOKIE if scope.get("scheme") == "https" else _COOKIE
+
+
+def by_field(error: ValidationError) -> dict[str, str]:
+    """The models of the API check forms too; of several problems of one field the first. No value is repeated."""
+    told: dict[str, str] = {}
+    for each in error.errors(include_url=False, include_input=False):
+        name = str(each["loc"][0]) if each["loc"] else ""
+        message = "is required" if each["type"] == "missing" else each["msg"].removeprefix("Value error, ")
+        told.setdefault(name, message[:1].lower() + message[1:])
+    return told

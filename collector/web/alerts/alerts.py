@@ -14,9 +14,12 @@ from collector.api.access.tenants import refuse_shared
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import MAX_PAGE
 from collector.api.review.judged_by_people import corrected_alert
+from collector.live.monitors.metric_looks import metric_state_of, text_of
+from collector.metric_monitor_text import SCOPES, MetricMonitorText
+from collector.units import metric_text
 from collector.web.alerts.muting import HOURS, mute_alert, mutes_of
 from collector.web.navigation import may_use
-from collector.web.pictures.whisker import evidence_bar, whisker
+from collector.web.pictures.small import evidence_bar, whisker
 from collector.web.quality.quality_numbers import is_of_people, short_print
 from collector.web.questions import criteria_by_rule, questions_of
 from collector.web.rendering import page
@@ -192,3 +195,25 @@ def _rated(value: object) -> Sequence[Mapping[str, Any]]:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+@router.get("/metric-monitors")
+@needs(Permission.READ, by_tenant=True)
+def list_metric_monitors(request: Request, here: Here, who: Who) -> Response:
+    """All of them by name, and how they stand."""
+    rows = here.metric_monitors.all(tenant=who.sight)
+    monitors = [(row, text := text_of(row), metric_state_of(row), _scope(text), _limit(text)) for row in rows]
+    return page(request, "metric_monitors.html", monitors=monitors)
+
+
+def _scope(text: MetricMonitorText) -> str:
+    """What it is narrowed down to."""
+    told = [f"{scope} {value}" for scope in SCOPES if (value := getattr(text, scope)) is not None]
+    return ", ".join(told) or "everything"
+
+
+def _limit(text: MetricMonitorText) -> str:
+    if text.change is not None:
+        return "a change"
+    side = "above" if text.above is not None else "below"
+    return f"{side} {metric_text(text.limit.number, text.of.unit)}"

@@ -21,10 +21,9 @@ from collector.setting_groups import ALERT_EVENTS
 from collector.web.confirming import Confirmation, ask, show_once
 from collector.web.navigation import may_use
 from collector.web.overtaken import EditConflict, overtaken, version_seen, without_secret
-from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent
+from collector.web.visitor import Form, Sent, by_field
 from storage.alerting.outbox import DeliveryState, Severity
 from storage.alerting.webhooks import Template, Webhook
 from storage.errors import Conflict, Missing, Stale

@@ -13,10 +13,9 @@ from collector.api.base.pages import MAX_PAGE
 from collector.api.offline.datasets import NewDataset, Own, Seen
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
-from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.text import one_line
-from collector.web.visitor import Sent
+from collector.web.visitor import Sent, by_field
 from storage.errors import Conflict
 from storage.offline.datasets import Dataset
 

@@ -12,7 +12,7 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import MAX_PAGE
 from collector.units import instant_text
-from collector.web.pictures.sparkline import sparkline
+from collector.web.pictures.small import sparkline
 from collector.web.pictures.trend import Scale, TrendPoint, trend
 from collector.web.quality.quality_numbers import short_print
 from collector.web.rendering import page

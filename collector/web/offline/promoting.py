@@ -22,9 +22,8 @@ from collector.api.review.dataset_promotion import (
     promoted,
     recorded_case,
 )
-from collector.web.problems import by_field
 from collector.web.rendering import page
-from collector.web.visitor import Form, Sent, with_query
+from collector.web.visitor import Form, Sent, by_field, with_query
 from evaluators.model import text_of
 from storage.errors import BadQuery, Conflict, Missing
 from storage.offline.datasets import Dataset

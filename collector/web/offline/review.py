@@ -16,10 +16,9 @@ from collector.api.review.review_content import reviewed, told_of
 from collector.api.review.review_queues import MOST_LABELS, By, EntryId, Seen, Voting, entry_in
 from collector.api.review.reviewing import VoteBody, cast_vote, take_back, turn_of
 from collector.web.offline.review_queue_form import as_number
-from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.spans.conversation import conversation
-from collector.web.visitor import Sent, with_query
+from collector.web.visitor import Sent, by_field, with_query
 from rules.statistics.agreeing import Agreement
 from storage.review.labels import VotesOf
 from storage.review.review_queues import ReviewQueue

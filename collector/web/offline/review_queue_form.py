@@ -15,10 +15,9 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
 from collector.api.review.review_queues import EntriesBody, Own, QueueBody, check_feeds, entries_of_run, queue_target
 from collector.web.confirming import Confirmation, ask
-from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent
+from collector.web.visitor import Form, Sent, by_field
 from storage.errors import BadQuery, Conflict, Missing, Stale, require_version
 from storage.review.review_queues import NewEntry, ReviewQueue
 

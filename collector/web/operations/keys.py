@@ -13,10 +13,9 @@ from collector.access.permission import Permission, Role, needs
 from collector.api.access import keys as api
 from collector.api.base.context import Context, Here, Who
 from collector.web.confirming import Confirmation, ask, show_once
-from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent
+from collector.web.visitor import Form, Sent, by_field
 from storage.errors import Conflict, Missing
 from storage.operation.access import ApiKey
 

@@ -10,7 +10,7 @@ from collector.api.base.context import Context
 from collector.live.budgets.budgets import SpentToday
 from collector.live.jobs.trials import DRAFTS
 from collector.live.judges.judges import ANY_PROJECT, PLAYGROUND
-from collector.web.pictures.share import share_bar
+from collector.web.pictures.small import share_bar
 from collector.web.words import number, usd
 from rules.rule import Budget
 

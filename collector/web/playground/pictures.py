@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collector.web.spans.conversation import parts_of
-from collector.web.spans.images import size_text
+from collector.web.spans.conversation import parts_of, size_text
 from evaluators.chat.dialogue import MEDIA
 from evaluators.chat.pictures import MOST_SENT_BYTES, Image, image_of
 from storage.records import JsonValue, Message

@@ -24,11 +24,9 @@ from collector.api.review.judged_by_people import (
     judges_against_people,
 )
 from collector.visible import one_line
-from collector.web.one_moment import at_one_moment
 from collector.web.pictures.histogram import histogram
-from collector.web.pictures.sparkline import sparkline
+from collector.web.pictures.small import evidence_bar, sparkline, whisker
 from collector.web.pictures.trend import trend
-from collector.web.pictures.whisker import evidence_bar, whisker
 from collector.web.quality import quality_numbers as numbers
 from collector.web.quality.quality_chosen import About, Chosen, cells_of, chosen_of, period_of
 from collector.web.quality.quality_comparison import (
@@ -41,7 +39,7 @@ from collector.web.quality.quality_comparison import (
 )
 from collector.web.quality.quality_numbers import BINS, PERIODS, Measure
 from collector.web.questions import questions_of
-from collector.web.rendering import page
+from collector.web.rendering import at_one_moment, page
 from rules.statistics.surviving import CorrectedDifference
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.alerting.monitors import RuleKey

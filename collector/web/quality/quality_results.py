@@ -11,11 +11,10 @@ from pydantic import Field
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, Who
 from collector.api.base.pages import MAX_PAGE
-from collector.web.one_moment import at_one_moment
 from collector.web.quality.quality_chosen import About, chosen_of
 from collector.web.quality.quality_numbers import short_print
 from collector.web.questions import questions_of
-from collector.web.rendering import page
+from collector.web.rendering import at_one_moment, page
 from collector.web.visitor import with_parameters
 from storage.alerting.quality import ResultsLike
 

@@ -1,7 +1,9 @@
 """The list of rules, and one rule: what it says, what it said, and what came of it."""
 
+import difflib
+import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,16 +16,61 @@ from collector.api.base.context import Context, Here, Who
 from collector.api.documents.rule_documents import problems_of
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.navigation import may_use
-from collector.web.one_moment import at_one_moment
-from collector.web.pictures.sparkline import sparkline
+from collector.web.pictures.small import sparkline
 from collector.web.questions import criteria_of, questions_of
-from collector.web.rendering import page
+from collector.web.rendering import at_one_moment, page
 from collector.web.rules import rule_access, rule_backfills, rule_editing
-from collector.web.rules.rule_history import steps
 from collector.web.visitor import Sent
 from rules.conditions import label
 from rules.rule import Budget
+from rules.rule_yaml import yaml_of
 from storage.judging.backfills import Backfill
+from storage.judging.rule_record import PastRevision
+
+_AROUND: Final = 2
+_SIGNS: Final = {"+": "added", "-": "removed", " ": "same"}
+MAX_SHOWN: Final = 50
+"""Revisions on a page. A guess."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffLine:
+    """A line of a difference."""
+
+    kind: str  # added, removed or same
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionChange:
+    """A revision, and how it differs from the one before."""
+
+    revision: PastRevision
+    lines: Sequence[DiffLine]  # nothing of the first
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Lines that were added, and that were removed."""
+        added, removed = (sum(line.kind == kind for line in self.lines) for kind in ("added", "removed"))
+        return added, removed
+
+
+def steps(revisions: Sequence[PastRevision]) -> Iterator[RevisionChange]:
+    """The latest revisions, the last first, each with its difference."""
+    texts = [yaml_of(json.loads(each.document)).splitlines() for each in revisions[: MAX_SHOWN + 1]]
+    for number, each in enumerate(revisions[:MAX_SHOWN]):
+        before = texts[number + 1] if number + 1 < len(texts) else None
+        yield RevisionChange(revision=each, lines=[] if before is None else list(_difference(before, texts[number])))
+
+
+def _difference(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
+    compared = list(difflib.unified_diff(before, after, n=_AROUND, lineterm=""))
+    for line in compared[2:]:  # what it begins with are names of files
+        if line.startswith("@@"):
+            yield DiffLine(kind="gap", text="…")
+        else:
+            yield DiffLine(kind=_SIGNS[line[:1]], text=line[1:])
+
 
 router = APIRouter()
 

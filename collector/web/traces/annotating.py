@@ -12,8 +12,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of
 from collector.api.base.context import Context, Here, Who
 from collector.api.review.annotations import AnnotationBody, own_target, voted, withdraw
-from collector.web.problems import by_field
-from collector.web.visitor import Sent, with_query
+from collector.web.visitor import Sent, by_field, with_query
 from storage.records import TraceSummary
 from storage.review.annotations import Annotation, AnnotationsLike
 

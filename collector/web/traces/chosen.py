@@ -21,10 +21,9 @@ from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
 from collector.web.offline.promoting import chosen_dataset, own_datasets
 from collector.web.offline.review_queue_form import ask_which_queue
-from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.rules import rule_access
-from collector.web.visitor import Sent, came_from
+from collector.web.visitor import Sent, by_field, came_from
 from storage.errors import BadQuery, Conflict, Missing
 from storage.query.outline import Outline
 from storage.records import TraceSummary

@@ -16,11 +16,10 @@ from collector.api.base.context import Here, Who
 from collector.api.traces.saved_views import OwnView, SavedViewBody
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
-from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.text import one_line
 from collector.web.traces.trace_list import in_words, listed_query
-from collector.web.visitor import Form, Sent
+from collector.web.visitor import Form, Sent, by_field
 from storage.errors import Conflict, Stale, require_version
 from storage.operation.saved_views import SavedView
 

@@ -22,8 +22,7 @@ from collector.api.traces.session_filters import (
 )
 from collector.conversation import SessionTurn
 from collector.reading.sessions import read_session
-from collector.web.one_moment import at_one_moment
-from collector.web.rendering import page
+from collector.web.rendering import at_one_moment, page
 from collector.web.spans.conversation import MOST_MESSAGES, ShownMessage, conversation, parts_of
 from collector.web.traces.trace_view import verdicts_of
 from collector.web.visitor import with_parameters

@@ -17,9 +17,8 @@ from collector.live.upkeep.sweeper import wall_clock_us
 from collector.otlp.encode import json_document
 from collector.web.navigation import may_use
 from collector.web.offline.promoting import promote_trace
-from collector.web.one_moment import at_one_moment
 from collector.web.playground.playground import show_playground
-from collector.web.rendering import TEXT_HEADERS, page, plain_text
+from collector.web.rendering import TEXT_HEADERS, at_one_moment, page, plain_text
 from collector.web.rules.rule_editing import new_rule
 from collector.web.spans.span_view import Detail, detail_of, text_of
 from collector.web.traces.agent_view import agents_of

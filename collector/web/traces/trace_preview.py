@@ -8,8 +8,7 @@ from fastapi.responses import Response
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import sight_of
 from collector.api.base.context import Here, Who
-from collector.web.one_moment import at_one_moment
-from collector.web.rendering import page
+from collector.web.rendering import at_one_moment, page
 from collector.web.visitor import with_query
 from storage.errors import Missing
 

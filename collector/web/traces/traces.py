@@ -11,8 +11,7 @@ from collector.api.base.context import Context, Here, Who
 from collector.api.traces.saved_views import view_seen
 from collector.api.traces.trace_filters import place_of, place_text
 from collector.web.navigation import may_use
-from collector.web.one_moment import at_one_moment
-from collector.web.rendering import page
+from collector.web.rendering import at_one_moment, page
 from collector.web.traces.chosen import actions_for
 from collector.web.traces.list_look import COLUMNS, DENSITIES, ListLook, look_of, remember
 from collector.web.traces.saved_views import create_view
