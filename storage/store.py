@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+import duckdb
+
 from storage.alerting.alert_mutes import AlertMutes
 from storage.alerting.alerts import Alerts
 from storage.alerting.counted_scores import CountedScores
@@ -20,7 +22,7 @@ from storage.alerting.webhooks import Webhooks
 from storage.engine.database import Database, DatabaseOptions
 from storage.engine.lock import DirectoryLock
 from storage.engine.questions import Questions
-from storage.errors import Overloaded
+from storage.errors import Busy, Overloaded
 from storage.ingest.batch import SpanBatch
 from storage.ingest.spool import Position, Spool
 from storage.ingest.state import Totals, read_state
@@ -284,7 +286,7 @@ class Store:
         if self._writer.close(timeout_s):
             try:
                 self._database.checkpoints.make()
-            except Exception:  # noqa: BLE001 - DuckDB's log keeps what a checkpoint could not move; closing goes on
+            except (Busy, duckdb.Error):  # DuckDB's log keeps what a checkpoint could not move
                 log.warning("the checkpoint at the end failed; the next start repeats it", exc_info=True)
         else:
             log.warning("stopped before all spans were committed; the next start commits the rest from the spool")

@@ -38,7 +38,7 @@ def told(log: logging.Logger, what: str) -> Iterator[None]:
     began_s = time.monotonic()
     try:
         yield
-    except BaseException as error:
+    except BaseException as error:  # raised again: only the log says more
         log.warning("%s failed after %.1f s: %s", what, time.monotonic() - began_s, error)
         raise
     log.info("%s is done after %.1f s", what, time.monotonic() - began_s)

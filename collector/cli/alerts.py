@@ -6,7 +6,7 @@ from urllib.parse import quote
 import click
 
 from collector.cli.answer_view import read_view
-from collector.cli.asking import open_server
+from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
 
@@ -61,12 +61,9 @@ def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path |
 @source_options
 def resolve(*, alert_id: str, by: str | None, server: str | None, data: Path | None) -> None:
     """Say that an alert is dealt with; receivers are told, and hear no more of this episode."""
-    from collector.cli.alert_text import AlertView, print_alert
-
     one_source(server, data)
     with open_server(server, data) as asking:
-        found = asking.post(f"/api/v1/alerts/{quote(alert_id, safe='')}/resolve", {"by": by} if by else {})
-    print_alert(read_view(AlertView, found))
+        _note(asking, f"/api/v1/alerts/{quote(alert_id, safe='')}/resolve", by)
 
 
 @alerts.command("mute")
@@ -109,9 +106,12 @@ def unmute(*, mute_id: str, server: str | None, data: Path | None) -> None:
 @source_options
 def acknowledge(*, alert_id: str, by: str | None, server: str | None, data: Path | None) -> None:
     """Say that somebody looks after an alert; receivers are told."""
-    from collector.cli.alert_text import AlertView, print_alert
-
     one_source(server, data)
     with open_server(server, data) as asking:
-        found = asking.post(f"/api/v1/alerts/{quote(alert_id, safe='')}/acknowledge", {"by": by} if by else {})
-    print_alert(read_view(AlertView, found))
+        _note(asking, f"/api/v1/alerts/{quote(alert_id, safe='')}/acknowledge", by)
+
+
+def _note(asking: ServerClient, place: str, by: str | None) -> None:
+    from collector.cli.alert_text import AlertView, print_alert
+
+    print_alert(read_view(AlertView, asking.post(place, {"by": by} if by else {})))

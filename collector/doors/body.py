@@ -81,7 +81,7 @@ def arriving(budget: ByteBudget, traffic: Traffic, protocol: str) -> Iterator[He
         yield body
     except (SpansRefused, SpansFailed, Disconnected):
         raise
-    except Exception as error:
+    except Exception as error:  # raised again: only counted
         traffic.not_decoded(protocol, failure_of(error).reason, body.arrived)
         raise
     finally:

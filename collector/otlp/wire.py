@@ -151,7 +151,7 @@ class Columns:
             if isinstance(messages, list):
                 return self._handler.list_to_record_batch(messages)
             return self._handler.array_to_record_batch(messages)
-        except BaseException as error:
+        except BaseException as error:  # raised again, unless it is a panic of the decoder
             if type(error).__name__ != "PanicException":
                 raise
             # A panic of the decoder's Rust is no `Exception` and has no importable type; it ends this call only.

@@ -81,7 +81,7 @@ async def _answer(request: Request, answering: Answering, statement: str, key_id
         await asking.end()
         failure = failure_of(error)
         return problem(failure.http_status, failure.message, headers=failure.http_headers())
-    except BaseException:
+    except BaseException:  # raised again: the query ends with whoever asked, also where he is cancelled
         await asking.end()
         raise
     return asking

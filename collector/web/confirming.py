@@ -1,13 +1,15 @@
 """Pages that ask before something is done that cannot be undone, and that show what is shown this once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
-from collector.web.rendering import page
+from collector.delivery.receivers import FromFile
+from collector.web.rendering import page, see_other
+from storage.errors import Conflict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,15 @@ class Confirmation:
 def ask(request: Request, question: Confirmation, *, problem: str = "", status: int = 200) -> Response:
     """The page with the question, and with why it could not be done where it was tried."""
     return page(request, "confirm.html", status=status, question=question, problem=problem)
+
+
+def attempt(request: Request, question: Confirmation, act: Callable[[], object], *, then: str) -> Response:
+    """Do what was asked about, and go to `then`; where it cannot be done, the question again with the reason."""
+    try:
+        act()
+    except (Conflict, FromFile) as error:
+        return ask(request, question, problem=str(error), status=409)
+    return see_other(then)
 
 
 def show_once(request: Request, *, title: str, told: str, secret: str, back: str) -> Response:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -137,3 +137,8 @@ def at_one_moment(endpoint: Callable[_Rest, _Answer]) -> Callable[_Rest, _Answer
             return endpoint(*args, **named)
 
     return asked
+
+
+def see_other(place: str) -> RedirectResponse:
+    """The browser goes on to a place, with a GET, whatever it sent here."""
+    return RedirectResponse(place, HTTPStatus.SEE_OTHER)

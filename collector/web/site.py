@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from starlette.types import Scope
 
 from collector.api.serving.gate import Site
@@ -26,7 +26,7 @@ from collector.web.offline import (
 from collector.web.operations import audit, connections, jobs, keys, projects, signing_in, status
 from collector.web.playground import playground
 from collector.web.quality import quality, quality_results
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.rules import rule_backfills, rule_editing, rules
 from collector.web.sign_in_sessions import Sessions
 from collector.web.traces import (
@@ -164,7 +164,7 @@ def problem_page(request: Request, status: int, message: str, headers: Mapping[s
     asks_for_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     if status == HTTPStatus.UNAUTHORIZED and asks_for_page and "authorization" not in request.headers:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return RedirectResponse(f"/sign-in?{urlencode({'next': wanted})}", HTTPStatus.SEE_OTHER)
+        return see_other(f"/sign-in?{urlencode({'next': wanted})}")
     title = _WORDS.get(status, HTTPStatus(status).phrase)
     answer = page(request, "problem.html", status=status, title=title, message=message, number=status)
     answer.headers.update(headers)

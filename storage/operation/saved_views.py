@@ -23,14 +23,11 @@ class SavedViewText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavedView:
+class SavedView(SavedViewText):
     """A saved view."""
 
     tenant: str
     view_id: str
-    name: str
-    project: str | None
-    query: str
     version: int
     created_by: str | None  # the name of a key
     created_us: int

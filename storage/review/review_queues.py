@@ -58,21 +58,11 @@ class QueueText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewQueue:
+class ReviewQueue(QueueText):
     """A queue, and how far it is: an entry is done once as many people voted on it as the queue wants."""
 
     tenant: str
     queue_id: str
-    name: str
-    question: str
-    instructions: str
-    answer: Answer
-    low: float | None
-    high: float | None
-    labels: Sequence[str]
-    reviewers: int
-    blind: bool
-    feeds: str
     version: int
     created_by: str | None
     created_us: int

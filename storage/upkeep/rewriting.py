@@ -178,7 +178,7 @@ class Rewriting:
             raise Busy("row groups are being rewritten already; try again")
         try:
             self._writer.between(self._database.checkpoints.hold)
-        except BaseException:
+        except BaseException:  # raised again: the next one has its turn
             self._turn.release()
             raise
         try:

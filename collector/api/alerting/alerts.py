@@ -7,17 +7,19 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.answers.alerting import AlertDetail, AlertDocument, AlertPage
 from collector.api.answers.declared import answers
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import MAX_PAGE, page_document
 from collector.api.base.problems import problem
 from collector.api.review.judged_by_people import corrected_alert, difference_document
 from collector.delivery.alert_document import alert_document
-from storage.alerting.alerts import AlertFilter, AlertKind, AlertState
+from storage.alerting.alerts import Alert, AlertFilter, AlertKind, AlertState
 from storage.alerting.outbox import Severity
+from storage.errors import Missing
 
 router = APIRouter(prefix="/api/v1/alerts")
 
@@ -60,9 +62,7 @@ def list_alerts(here: Here, who: Who, wanted: Annotated[AlertQuery, Query()]) ->
 @answers(AlertDetail)
 def show_alert(alert_id: str, here: Here, who: Who) -> JSONResponse:
     """One alert with all that a person needs to check it."""
-    alert = here.alerts.get(alert_id, tenant=who.sight)
-    if alert is None:
-        return _not_found(alert_id)
+    alert = _seen(here, who, alert_id)
     corrected = difference_document(corrected_alert(here, alert.finding))
     return JSONResponse({**alert_document(alert), "corrected": corrected})
 
@@ -72,11 +72,8 @@ def show_alert(alert_id: str, here: Here, who: Who) -> JSONResponse:
 @answers(AlertDocument)
 def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
     """Note that somebody looks after it; again is no mistake, and 409 says that it is over."""
-    found = here.alerts.get(alert_id, tenant=who.sight)
-    if found is None:
-        return _not_found(alert_id)
+    found = _own(here, who, alert_id)
     tenant = found.finding.tenant
-    refuse_shared(who, tenant, f"the alert {alert_id}")
     here.alerts.acknowledge(alert_id, time.time_ns(), by=wanted.by if wanted else None, tenant=tenant)
     alert = here.alerts.get(alert_id, tenant=tenant) or found
     if alert.acknowledged_at_ns is None:
@@ -89,16 +86,22 @@ def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | N
 @answers(AlertDocument)
 def resolve(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
     """Note that it is dealt with: nobody is told of this episode any more; 409 says that it was over."""
-    found = here.alerts.get(alert_id, tenant=who.sight)
-    if found is None:
-        return _not_found(alert_id)
+    found = _own(here, who, alert_id)
     tenant = found.finding.tenant
-    refuse_shared(who, tenant, f"the alert {alert_id}")
     by = (wanted.by if wanted else None) or who.key_name
     if not here.alerts.recover(alert_id, {"how": "resolved", "by": by}, time.time_ns(), tenant=tenant):
         return problem(409, f"alert {alert_id} is over")
     return JSONResponse(alert_document(here.alerts.get(alert_id, tenant=tenant) or found))
 
 
-def _not_found(alert_id: str) -> JSONResponse:
-    return problem(404, f"no alert {alert_id} here")
+def _seen(here: Context, who: Caller, alert_id: str) -> Alert:
+    found = here.alerts.get(alert_id, tenant=who.sight)
+    if found is None:
+        raise Missing(f"no alert {alert_id} here")
+    return found
+
+
+def _own(here: Context, who: Caller, alert_id: str) -> Alert:
+    found = _seen(here, who, alert_id)
+    refuse_shared(who, found.finding.tenant, f"the alert {alert_id}")
+    return found

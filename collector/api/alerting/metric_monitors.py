@@ -14,11 +14,10 @@ from collector.api.answers.declared import answers
 from collector.api.base.context import Here, Who
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.times import time_text
-from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
 from collector.live.monitors.metric_looks import metric_state_of, text_of
 from collector.metric_monitor_text import MetricMonitorText
 from storage.alerting.metric_monitors import MetricMonitorRow
-from storage.errors import require_version
 
 router = APIRouter(prefix="/api/v1/metric-monitors")
 
@@ -51,9 +50,8 @@ def create_metric_monitor(body: MetricMonitorText, here: Here, who: Who, tenant:
     monitor_id = uuid.uuid4().hex
     document = body.model_dump(mode="json", by_alias=True, exclude_none=True)
     here.metric_monitors.create(monitor_id, body.name, document, here.now_ns(), tenant=tenant_of(who, tenant))
-    headers = {"location": f"{router.prefix}/{monitor_id}", **tag(1)}
-    created = here.metric_monitors.get(monitor_id)
-    return JSONResponse(created and metric_monitor_document(created), HTTPStatus.CREATED, headers)
+    made = here.metric_monitors.get(monitor_id)
+    return created(made and metric_monitor_document(made), 1, at=f"{router.prefix}/{monitor_id}")
 
 
 @router.get(_ONE, responses=TAGGED)
@@ -61,7 +59,7 @@ def create_metric_monitor(body: MetricMonitorText, here: Here, who: Who, tenant:
 @answers(MetricMonitorDocument)
 def show_metric_monitor(row: Named) -> JSONResponse:
     """A metric monitor."""
-    return JSONResponse(metric_monitor_document(row), headers=tag(row.version))
+    return shown(metric_monitor_document(row), row.version)
 
 
 @router.put(_ONE, responses=TAGGED | GUARDED)
@@ -72,11 +70,11 @@ def replace_metric_monitor(
 ) -> JSONResponse:
     """Have it watch something else under the same id; it begins anew, and its alert is over."""
     refuse_shared(who, row.tenant, f"the metric monitor {row.name}")
-    require_version(row.version, seen(if_match))
+    require_seen(row.version, if_match)
     document = body.model_dump(mode="json", by_alias=True, exclude_none=True)
     here.metric_monitors.replace(row, body.name, document, here.now_ns())
     replaced = here.metric_monitors.get(row.monitor_id)
-    return JSONResponse(replaced and metric_monitor_document(replaced), headers=tag(row.version + 1))
+    return shown(replaced and metric_monitor_document(replaced), row.version + 1)
 
 
 @router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
@@ -84,7 +82,7 @@ def replace_metric_monitor(
 def delete_metric_monitor(row: Named, here: Here, who: Who, if_match: IfMatch = "") -> Response:
     """Watch it no longer; its alert is over."""
     refuse_shared(who, row.tenant, f"the metric monitor {row.name}")
-    require_version(row.version, seen(if_match))
+    require_seen(row.version, if_match)
     here.metric_monitors.delete(row, here.now_ns())
     return Response(status_code=HTTPStatus.NO_CONTENT)
 

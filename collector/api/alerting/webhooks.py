@@ -15,7 +15,7 @@ from collector.api.answers.declared import answers
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import MAX_PAGE, PARTED, Part, page_document
 from collector.api.base.problems import problem
-from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.delivery.alert_document import instant_text
 from collector.delivery.receivers import EVENTS, EVERY_PROJECT, BadWebhook, FromFile, Wish
 from collector.setting_groups import ALERT_EVENTS, MOST_DIGEST_MINUTES, AlertEvent
@@ -94,8 +94,7 @@ def create(project: str, body: WebhookBody, here: Here, who: Who) -> JSONRespons
     except BadWebhook as error:
         return _error(HTTPStatus.BAD_REQUEST, error)
     place = f"/api/v1/projects/{project}/alert-webhooks/{webhook.webhook_id}"
-    headers = {"location": place, **tag(webhook.version)}
-    return JSONResponse(webhook_document(webhook), status_code=HTTPStatus.CREATED, headers=headers)
+    return created(webhook_document(webhook), webhook.version, at=place)
 
 
 @router.get(_ONE, responses=TAGGED)
@@ -103,7 +102,7 @@ def create(project: str, body: WebhookBody, here: Here, who: Who) -> JSONRespons
 @answers(WebhookDocument)
 def show(webhook: Named) -> JSONResponse:
     """One receiver."""
-    return JSONResponse(webhook_document(webhook), headers=tag(webhook.version))
+    return shown(webhook_document(webhook), webhook.version)
 
 
 @router.put(_ONE, responses=TAGGED | GUARDED)
@@ -117,7 +116,7 @@ def put(webhook: Named, body: WebhookBody, here: Here, if_match: IfMatch = "") -
         return _error(HTTPStatus.BAD_REQUEST, error)
     except FromFile as error:
         return _error(HTTPStatus.CONFLICT, error)
-    return JSONResponse(webhook_document(replaced), headers=tag(replaced.version))
+    return shown(webhook_document(replaced), replaced.version)
 
 
 @router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)

@@ -60,7 +60,7 @@ class Turns:
         taking = asyncio.create_task(self._places.acquire())
         try:
             await _done(taking, has_left)
-        except BaseException:
+        except BaseException:  # raised again: the place is given back, also to who is cancelled
             if not taking.cancel():  # it was there just then
                 self._places.release()
             raise

@@ -1,9 +1,13 @@
 """Changing only what one has seen: the version of a thing as its `ETag`, and what `If-Match` asks of it."""
 
 import re
+from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import Header
+from fastapi.responses import JSONResponse
+
+from storage.errors import require_version
 
 _TAG: Final = re.compile(r'(?:W/)?"([0-9]{1,18})"')
 
@@ -32,6 +36,16 @@ def tag(version: int) -> dict[str, str]:
     return {"etag": f'"{version}"'}
 
 
+def shown(document: object, version: int) -> JSONResponse:
+    """The answer that shows what has a version."""
+    return JSONResponse(document, headers=tag(version))
+
+
+def created(document: object, version: int, *, at: str) -> JSONResponse:
+    """The answer that shows what was made just now, and tells where it is."""
+    return JSONResponse(document, HTTPStatus.CREATED, {"location": at, **tag(version)})
+
+
 def seen(if_match: str) -> frozenset[int] | None:
     """The versions one of which something must have; None for whichever, which is what no header asks for.
 
@@ -40,3 +54,12 @@ def seen(if_match: str) -> frozenset[int] | None:
     if if_match in {"", "*"}:
         return None
     return frozenset(int(each) for each in _TAG.findall(if_match))
+
+
+def require_seen(version: int, if_match: str) -> None:
+    """Let pass whoever looked at this version, and whoever does not ask.
+
+    Raises:
+        Stale: it has another version by now.
+    """
+    require_version(version, seen(if_match))

@@ -16,12 +16,12 @@ from collector.api.answers.offline import ChangedItemPage, DatasetDetail, Datase
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.pages import PARTED, At, Part, page_document
-from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
 from collector.api.documents.dataset_documents import change_document, dataset_document, item_document, version_document
 from collector.datasets.item import BadItem, ItemMaker, read_item
 from collector.datasets.schema import AgainstSchema, schema_text, schemas_of
 from evaluators.tool_schema import BadSchema
-from storage.errors import BadQuery, Conflict, Missing, require_version
+from storage.errors import BadQuery, Conflict, Missing
 from storage.offline.datasets import Dataset, DatasetText, Mode, Version
 
 router = APIRouter(prefix="/api/v1/datasets")
@@ -149,8 +149,7 @@ def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 def create(body: Created, here: Here, who: Who) -> JSONResponse:
     """Make a dataset, which has no version yet."""
     made = here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
-    headers = {"location": f"/api/v1/datasets/{quote(made.name)}", **tag(made.version)}
-    return JSONResponse(dataset_document(made), status_code=HTTPStatus.CREATED, headers=headers)
+    return created(dataset_document(made), made.version, at=f"/api/v1/datasets/{quote(made.name)}")
 
 
 @router.get(_ONE, responses=TAGGED)
@@ -160,7 +159,7 @@ def show(dataset: Seen, here: Here) -> JSONResponse:
     """One dataset with its versions, newest first."""
     versions = here.datasets.versions(dataset, most=_MOST_VERSIONS)
     document = dataset_document(dataset) | {"versions": [version_document(dataset, each) for each in versions]}
-    return JSONResponse(document, headers=tag(dataset.version))
+    return shown(document, dataset.version)
 
 
 @router.put(_ONE, responses=TAGGED | GUARDED, openapi_extra=body_of(DatasetChange))
@@ -168,16 +167,16 @@ def show(dataset: Seen, here: Here) -> JSONResponse:
 @answers(DatasetDocument)
 def put(dataset: Own, body: Changed, here: Here, if_match: IfMatch = "") -> JSONResponse:
     """Let a dataset say something else about itself. A schema holds for the versions to come."""
-    require_version(dataset.version, seen(if_match))
+    require_seen(dataset.version, if_match)
     changed = here.datasets.change(dataset, body.text(), now_us=here.now_ns() // 1000)
-    return JSONResponse(dataset_document(changed), headers=tag(changed.version))
+    return shown(dataset_document(changed), changed.version)
 
 
 @router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
 @needs(Permission.WRITE, by_tenant=True)
 def delete(dataset: Own, here: Here, if_match: IfMatch = "") -> Response:
     """Delete a dataset with all versions; runs that used it stay."""
-    require_version(dataset.version, seen(if_match))
+    require_seen(dataset.version, if_match)
     here.datasets.delete(dataset, now_us=here.now_ns() // 1000)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 

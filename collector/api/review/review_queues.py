@@ -22,7 +22,7 @@ from collector.api.answers.reviewing import (
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
 from collector.api.base.pages import PARTED, At, Part, page_document
-from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
 from collector.api.review.annotations import (
     VERDICT,
     ItemNumber,
@@ -33,7 +33,7 @@ from collector.api.review.annotations import (
 )
 from collector.api.review.review_documents import entry_detail, entry_document, progress_document, queue_document
 from collector.live.upkeep.review_feeder import feeds_of
-from storage.errors import BadQuery, Missing, require_version
+from storage.errors import BadQuery, Missing
 from storage.offline.runs import Run
 from storage.review.annotations import AnnotationTarget
 from storage.review.review_feeding import FeedPolicy
@@ -167,7 +167,11 @@ def queue_seen(queue_id: Annotated[str, Path(max_length=100)], here: Here, who: 
     Raises:
         Missing: there is none.
     """
-    found = here.reviews.queues.get(queue_id, tenant=who.sight, now_us=here.now_ns() // 1000)
+    return _queue(here, who, queue_id, counted=True)
+
+
+def _queue(here: Context, who: Who, queue_id: str, *, counted: bool) -> ReviewQueue:
+    found = here.reviews.queues.get(queue_id, tenant=who.sight, now_us=here.now_ns() // 1000, counted=counted)
     if found is None:
         raise Missing(f"there is no review queue {queue_id}")
     return found
@@ -191,11 +195,7 @@ def queue_to_vote_in(queue_id: Annotated[str, Path(max_length=100)], here: Here,
     Raises:
         Missing: there is none.
     """
-    found = here.reviews.queues.get(queue_id, tenant=who.sight, now_us=here.now_ns() // 1000, counted=False)
-    if found is None:
-        raise Missing(f"there is no review queue {queue_id}")
-    refuse_shared(who, found.tenant, f"the review queue {found.name!r}")
-    return found
+    return queue_owned(_queue(here, who, queue_id, counted=False), who)
 
 
 Voting = Annotated[ReviewQueue, Depends(queue_to_vote_in)]
@@ -221,8 +221,7 @@ def create_queue(body: Queued, here: Here, who: Who, tenant: Tenant = None) -> J
     whose = tenant_of(who, tenant)
     check_feeds(here, whose, body)
     here.reviews.queues.create(queue_id, body.text(), tenant=whose, by=who.key_name, now_us=now_us)
-    headers = {"location": f"{router.prefix}/{queue_id}", **tag(1)}
-    return JSONResponse(queue_document(_again(here, queue_id), who), HTTPStatus.CREATED, headers)
+    return created(queue_document(_again(here, queue_id), who), 1, at=f"{router.prefix}/{queue_id}")
 
 
 @router.get(_ONE, responses=TAGGED)
@@ -230,7 +229,7 @@ def create_queue(body: Queued, here: Here, who: Who, tenant: Tenant = None) -> J
 @answers(ReviewQueueDocument)
 def show_queue(queue: Seen, who: Who) -> JSONResponse:
     """A review queue."""
-    return JSONResponse(queue_document(queue, who), headers=tag(queue.version))
+    return shown(queue_document(queue, who), queue.version)
 
 
 @router.put(_ONE, responses=TAGGED | GUARDED, openapi_extra=body_of(QueueBody))
@@ -238,17 +237,17 @@ def show_queue(queue: Seen, who: Who) -> JSONResponse:
 @answers(ReviewQueueDocument)
 def replace_queue(queue: Own, body: Queued, here: Here, who: Who, if_match: IfMatch = "") -> JSONResponse:
     """Let it ask something else; what is in it stays. Votes count for the question that they answered."""
-    require_version(queue.version, seen(if_match))
+    require_seen(queue.version, if_match)
     check_feeds(here, queue.tenant, body)
     here.reviews.queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
-    return JSONResponse(queue_document(_again(here, queue.queue_id), who), headers=tag(queue.version + 1))
+    return shown(queue_document(_again(here, queue.queue_id), who), queue.version + 1)
 
 
 @router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
 @needs(Permission.WRITE, by_tenant=True)
 def delete_queue(queue: Own, here: Here, if_match: IfMatch = "") -> Response:
     """Delete it with its entries; votes stay."""
-    require_version(queue.version, seen(if_match))
+    require_seen(queue.version, if_match)
     here.reviews.queues.delete(queue)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 

@@ -14,7 +14,7 @@ from collector.api.answers.judging import ConnectionDocument, ConnectionTrialDoc
 from collector.api.base.context import Here, Who
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
-from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.api.documents.connection_documents import connection_document
 from collector.api.rules.body_schemas import CHANGED_CONNECTION, CONNECTION
 from collector.connection_text import BadText, ConnectionProblem
@@ -48,13 +48,11 @@ async def create(request: Request, here: Here, who: Who) -> Response:
     """Add one."""
     try:
         document = await _document(request)
-        created = await asyncio.to_thread(here.judging.connections.create, document, who.tenant)
+        made = await asyncio.to_thread(here.judging.connections.create, document, who.tenant)
     except tuple(_STATUS) as error:
         return _failed(error)
-    place = {"location": f"{router.prefix}/{created.connection_id}"}
-    return JSONResponse(
-        connection_document(created, spent_over_connections(here, who)), 201, place | tag(created.row.version)
-    )
+    told = connection_document(made, spent_over_connections(here, who))
+    return created(told, made.row.version, at=f"{router.prefix}/{made.connection_id}")
 
 
 @router.get("/{connection_id}", responses=TAGGED)
@@ -66,7 +64,7 @@ def show(connection_id: str, here: Here, who: Who) -> Response:
         found = connection_seen(here, who, connection_id)
     except Missing as error:
         return _failed(error)
-    return JSONResponse(connection_document(found, spent_over_connections(here, who)), headers=tag(found.row.version))
+    return shown(connection_document(found, spent_over_connections(here, who)), found.row.version)
 
 
 @router.put("/{connection_id}", openapi_extra=_body(CHANGED_CONNECTION), responses=TAGGED | GUARDED)
@@ -81,9 +79,7 @@ async def replace(connection_id: str, request: Request, here: Here, who: Who, if
         replaced = await asyncio.to_thread(change)
     except tuple(_STATUS) as error:
         return _failed(error)
-    return JSONResponse(
-        connection_document(replaced, spent_over_connections(here, who)), headers=tag(replaced.row.version)
-    )
+    return shown(connection_document(replaced, spent_over_connections(here, who)), replaced.row.version)
 
 
 @router.delete("/{connection_id}", status_code=204, responses=GUARDED)

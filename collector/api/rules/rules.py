@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -18,7 +17,7 @@ from collector.api.answers.declared import answers
 from collector.api.answers.judging import ExplainedTrace, ProjectDocument, RuleDocument, RuleList, RuleTrialDocument
 from collector.api.base.context import Here, Who
 from collector.api.base.pages import PARTED, Part
-from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.api.documents.rule_documents import (
     problems_of,
     project_document,
@@ -45,7 +44,6 @@ _MOST_NEWEST = 10_000_000
 _NS = 1_000_000_000
 
 Body = Annotated[RuleBody, Depends(rule_body)]
-NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ def create(project: str, body: Body, here: Here, who: Who) -> JSONResponse:
     """Put a rule in force, and make the project if this is its first."""
     kept = here.rules.create(about_of(here, who, project, make=True), body.parsed, body.text, tenant=who.tenant)
     place = f"/api/v1/projects/{quote(project, safe='*')}/trace-eval-rules/{kept.stored.rule_id}"
-    return _answer(here, kept, status=HTTPStatus.CREATED, headers={"location": place})
+    return created(_document(here, kept), kept.stored.version, at=place)
 
 
 class TrialQuery(BaseModel):
@@ -160,7 +158,8 @@ def _window_s(here: Here, who: Caller, window_s: float, newest: int) -> float:
 @answers(RuleDocument)
 def show(project: str, rule_id: str, here: Here, who: Who) -> JSONResponse:
     """One rule."""
-    return _answer(here, find(here, who, project, rule_id))
+    kept = find(here, who, project, rule_id)
+    return shown(_document(here, kept), kept.stored.version)
 
 
 @router.put(f"{RULES}/{{rule_id}}", openapi_extra=BODY, responses=TAGGED | GUARDED)
@@ -170,7 +169,8 @@ def replace(
     one: Annotated[RuleReference, Depends(_named)], body: Body, here: Here, if_match: IfMatch = ""
 ) -> JSONResponse:
     """Let a rule say something else."""
-    return _answer(here, here.rules.replace(one.project, one.rule_id, body.parsed, body.text, seen=seen(if_match)))
+    kept = here.rules.replace(one.project, one.rule_id, body.parsed, body.text, seen=seen(if_match))
+    return shown(_document(here, kept), kept.stored.version)
 
 
 @router.delete(f"{RULES}/{{rule_id}}", status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
@@ -226,8 +226,5 @@ def _kept(here: Here, who: Caller) -> list[KeptRule]:
     return [kept for kept in here.rules.kept() if who.sees(kept.stored.tenant)]
 
 
-def _answer(
-    here: Here, kept: KeptRule, *, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] = NO_HEADERS
-) -> JSONResponse:
-    document = rule_document(kept, here.rulebook.project_ids(), problems_of(here))
-    return JSONResponse(document, status_code=status, headers={**headers, **tag(kept.stored.version)})
+def _document(here: Here, kept: KeptRule) -> Mapping[str, object]:
+    return rule_document(kept, here.rulebook.project_ids(), problems_of(here))

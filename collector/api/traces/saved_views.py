@@ -16,8 +16,8 @@ from collector.api.answers.traces import SavedViewDocument
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.times import time_text
-from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
-from storage.errors import Missing, require_version
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
+from storage.errors import Missing
 from storage.operation.saved_views import SavedView, SavedViewText
 
 router = APIRouter(prefix="/api/v1/saved-views")
@@ -106,8 +106,7 @@ def create_saved_view(body: SavedViewBody, here: Here, who: Who, tenant: Tenant 
     view_id = uuid.uuid4().hex
     now_us = here.now_ns() // 1000
     here.saved_views.create(view_id, body.text(), tenant=tenant_of(who, tenant), by=who.key_name, now_us=now_us)
-    headers = {"location": f"{router.prefix}/{view_id}", **tag(1)}
-    return JSONResponse(_again(here, view_id), HTTPStatus.CREATED, headers)
+    return created(_again(here, view_id), 1, at=f"{router.prefix}/{view_id}")
 
 
 @router.get(_ONE, responses=TAGGED)
@@ -115,7 +114,7 @@ def create_saved_view(body: SavedViewBody, here: Here, who: Who, tenant: Tenant 
 @answers(SavedViewDocument)
 def show_saved_view(view: SeenView) -> JSONResponse:
     """A saved view."""
-    return JSONResponse(saved_view_document(view), headers=tag(view.version))
+    return shown(saved_view_document(view), view.version)
 
 
 @router.put(_ONE, responses=TAGGED | GUARDED)
@@ -123,16 +122,16 @@ def show_saved_view(view: SeenView) -> JSONResponse:
 @answers(SavedViewDocument)
 def replace_saved_view(view: OwnView, body: SavedViewBody, here: Here, if_match: IfMatch = "") -> JSONResponse:
     """Let it show something else under the same id, so that links to it lead there."""
-    require_version(view.version, seen(if_match))
+    require_seen(view.version, if_match)
     here.saved_views.replace(view, body.text(), now_us=here.now_ns() // 1000)
-    return JSONResponse(_again(here, view.view_id), headers=tag(view.version + 1))
+    return shown(_again(here, view.view_id), view.version + 1)
 
 
 @router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
 @needs(Permission.WRITE, by_tenant=True)
 def delete_saved_view(view: OwnView, here: Here, if_match: IfMatch = "") -> Response:
     """Delete it; links to it lead nowhere from then on."""
-    require_version(view.version, seen(if_match))
+    require_seen(view.version, if_match)
     here.saved_views.delete(view)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 

@@ -292,7 +292,7 @@ class AccountBudget:
         reservation = BudgetReservation(self._budgets, held, self._account, self._paid)
         try:
             await asyncio.wrap_future(self._budgets.record(held))
-        except BaseException as error:
+        except BaseException as error:  # raised again: nothing stays set aside, also where the task is cancelled
             reservation.settle(UNSENT)
             if isinstance(error, Exception):
                 raise Unanswered("unavailable", f"the call could not be put on record: {error}", 5) from error

@@ -43,7 +43,7 @@ class Capped:
         self._taken = wanted
         try:
             return _CappedReservation(self, most, await self._toll.reserve(most))
-        except BaseException:
+        except BaseException:  # raised again: nothing stays set aside, also where the task is cancelled
             self._give_back(most.input_tokens, most.output_tokens)
             raise
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
@@ -22,7 +22,7 @@ from collector.web.navigation import may_use
 from collector.web.pictures.small import evidence_bar, whisker
 from collector.web.quality.quality_numbers import is_of_people, short_print
 from collector.web.questions import criteria_by_rule, questions_of
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.visitor import Sent, with_parameters
 from storage.alerting.alerts import Alert, AlertFilter, AlertFinding, AlertState
 from storage.errors import Conflict, Missing
@@ -132,7 +132,7 @@ def acknowledge_alert(alert_id: str, form: Sent, here: Here, who: Who) -> Respon
     here.alerts.acknowledge(alert_id, here.now_ns(), by=by, tenant=alert.finding.tenant)
     if alert.state == "recovered":
         raise Conflict("this alert is over; there is nothing to look after")
-    return RedirectResponse(f"/alerts/{alert.alert_id}", 303)
+    return see_other(f"/alerts/{alert.alert_id}")
 
 
 @router.post("/alerts/{alert_id}/resolve")
@@ -144,7 +144,7 @@ def resolve_alert(alert_id: str, here: Here, who: Who) -> Response:
     ended = {"how": "resolved", "by": who.key_name or who.key_id}
     if not here.alerts.recover(alert_id, ended, here.now_ns(), tenant=alert.finding.tenant):
         raise Conflict("this alert is over")
-    return RedirectResponse(f"/alerts/{alert.alert_id}", 303)
+    return see_other(f"/alerts/{alert.alert_id}")
 
 
 def _alert(here: Context, who: Caller, alert_id: str) -> Alert:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastapi import APIRouter
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.base.context import Context, Here, Who
+from collector.web.rendering import see_other
 from collector.web.visitor import Sent
 from storage.alerting.alert_mutes import AlertMute
 from storage.alerting.alerts import Alert, AlertFinding
@@ -22,7 +23,6 @@ HOURS: Final = {"1": "an hour", "8": "8 hours", "24": "a day", "168": "a week"}
 """For how long somebody may mute on a page; the API takes any time."""
 
 _HOUR_NS: Final = 3_600_000_000_000
-_SEE_OTHER = 303
 
 
 def mutes_of(here: Context, finding: AlertFinding) -> Sequence[AlertMute]:
@@ -46,7 +46,7 @@ def mute_alert(alert_id: str, here: Here, who: Who, form: Sent) -> Response:
         _unmute(here, alert, form.text("mute"))
     else:
         _mute(here, alert, form.required("hours"), who.key_name)
-    return RedirectResponse(f"/alerts/{alert.alert_id}", _SEE_OTHER)
+    return see_other(f"/alerts/{alert.alert_id}")
 
 
 def _unmute(here: Context, alert: Alert, mute_id: str) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Final, get_args
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import ValidationError
 
@@ -18,10 +19,10 @@ from collector.api.base.pages import MAX_PAGE
 from collector.delivery.receivers import EVENTS, EVERY_PROJECT, SECRET_URLS, BadWebhook, FromFile, Wish
 from collector.delivery.signing import new_secret
 from collector.setting_groups import ALERT_EVENTS
-from collector.web.confirming import Confirmation, ask, show_once
+from collector.web.confirming import Confirmation, ask, attempt, show_once
 from collector.web.navigation import may_use
 from collector.web.overtaken import EditConflict, overtaken, version_seen, without_secret
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent, by_field
 from storage.alerting.outbox import DeliveryState, Severity
@@ -30,7 +31,6 @@ from storage.errors import Conflict, Missing, Stale
 
 router = APIRouter()
 
-_SEE_OTHER = 303
 _PAGE_ROWS = 50
 _STATES: Final[tuple[DeliveryState, ...]] = get_args(DeliveryState)
 _SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
@@ -100,7 +100,7 @@ def create_webhook(request: Request, here: Here, who: Who, form: Sent) -> Respon
         created = here.receivers.create(seen, _wish(form, is_kept=False), tenant=who.tenant)
     except (BadWebhook, ValidationError) as error:
         return _form(request, None, _sent(form, error), status=400)
-    return RedirectResponse(f"/webhooks/{created.webhook_id}", _SEE_OTHER)
+    return see_other(f"/webhooks/{created.webhook_id}")
 
 
 @router.get("/webhooks/{webhook_id}")
@@ -164,7 +164,7 @@ def replace_webhook(request: Request, webhook_id: str, here: Here, who: Who, for
         now = _find(here, who, webhook_id)
         values = replace(_sent(form), version=now.version, overtaken=_overtaken(now, form))
         return _form(request, now, values, status=409)
-    return RedirectResponse(f"/webhooks/{webhook_id}", _SEE_OTHER)
+    return see_other(f"/webhooks/{webhook_id}")
 
 
 @router.post("/webhooks/{webhook_id}/switch")
@@ -177,7 +177,7 @@ def switch_webhook(webhook_id: str, here: Here, who: Who, form: Sent) -> Respons
         _replace(here, webhook, wish, seen=webhook.version)
     except BadWebhook as error:
         raise Conflict(str(error)) from None
-    return RedirectResponse(f"/webhooks/{webhook_id}", _SEE_OTHER)
+    return see_other(f"/webhooks/{webhook_id}")
 
 
 @router.get("/webhooks/{webhook_id}/secret")
@@ -200,7 +200,7 @@ def rotate_secret(request: Request, webhook_id: str, here: Here, who: Who, form:
         return _secret_form(request, webhook, str(error).removeprefix("secret: "), status=400)
     place = f"/webhooks/{webhook_id}"
     if given:
-        return RedirectResponse(place, _SEE_OTHER)
+        return see_other(place)
     told = "Give it to the receiver. It is shown this once; the one before signs too until the rotation is over."
     return show_once(request, title="A new secret", told=told, secret=secret, back=place)
 
@@ -210,7 +210,7 @@ def rotate_secret(request: Request, webhook_id: str, here: Here, who: Who, form:
 def test_webhook(webhook_id: str, here: Here, who: Who) -> Response:
     """Send it a test, switched on or not."""
     here.receivers.test(_find(here, who, webhook_id))
-    return RedirectResponse(f"/webhooks/{webhook_id}", _SEE_OTHER)
+    return see_other(f"/webhooks/{webhook_id}")
 
 
 @router.post("/webhooks/{webhook_id}/deliveries/{delivery_id}/replay")
@@ -223,7 +223,7 @@ def replay_delivery(webhook_id: str, delivery_id: str, here: Here, who: Who) -> 
     if here.outbox.delivery(webhook_id, delivery_id) is None:
         raise Missing(f"no delivery {delivery_id} here")
     here.receivers.replay(webhook, delivery_id)
-    return RedirectResponse(f"/webhooks/{webhook_id}", _SEE_OTHER)
+    return see_other(f"/webhooks/{webhook_id}")
 
 
 @router.get("/webhooks/{webhook_id}/delete")
@@ -238,11 +238,7 @@ def ask_to_delete(request: Request, webhook_id: str, here: Here, who: Who) -> Re
 def delete_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> Response:
     """Take it away; what waits for it is not delivered."""
     webhook = _find(here, who, webhook_id)
-    try:
-        here.receivers.delete(webhook)
-    except FromFile as error:
-        return ask(request, _question(webhook), problem=str(error), status=409)
-    return RedirectResponse("/webhooks", _SEE_OTHER)
+    return attempt(request, _question(webhook), partial(here.receivers.delete, webhook), then="/webhooks")
 
 
 def _all(here: Context, who: Caller) -> list[Webhook]:

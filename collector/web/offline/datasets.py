@@ -3,7 +3,7 @@
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import ValidationError
 
@@ -13,7 +13,7 @@ from collector.api.base.pages import MAX_PAGE
 from collector.api.offline.datasets import NewDataset, Own, Seen
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.text import one_line
 from collector.web.visitor import Sent, by_field
 from storage.errors import Conflict
@@ -22,7 +22,6 @@ from storage.offline.datasets import Dataset
 router = APIRouter()
 
 _ONE: Final = "/datasets/{dataset_id}"
-_SEE_OTHER: Final = 303
 _PAGE_ROWS: Final = 50
 _MOST_RUNS: Final = 20
 
@@ -66,7 +65,7 @@ def create_dataset(request: Request, here: Here, who: Who, form: Sent) -> Respon
         return _form(request, values, by_field(error), status=400)
     except Conflict as error:
         return _form(request, values, {"name": str(error)}, status=409)
-    return RedirectResponse(f"/datasets/{made.dataset_id}", _SEE_OTHER)
+    return see_other(f"/datasets/{made.dataset_id}")
 
 
 @router.get(_ONE)
@@ -102,7 +101,7 @@ def ask_to_delete(request: Request, dataset: Own) -> Response:
 def delete_dataset(dataset: Own, here: Here) -> Response:
     """Take it away with all versions."""
     here.datasets.delete(dataset, now_us=here.now_ns() // 1000)
-    return RedirectResponse("/datasets", _SEE_OTHER)
+    return see_other("/datasets")
 
 
 def _question(dataset: Dataset, told: Markup) -> Confirmation:

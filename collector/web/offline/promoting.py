@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from pydantic import ValidationError
 
 from collector.access.caller import Caller
@@ -22,7 +22,7 @@ from collector.api.review.dataset_promotion import (
     promoted,
     recorded_case,
 )
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.visitor import Form, Sent, by_field, with_query
 from evaluators.model import text_of
 from storage.errors import BadQuery, Conflict, Missing
@@ -31,7 +31,6 @@ from storage.offline.datasets import Dataset
 router = APIRouter()
 
 _OF_ITEM: Final = "/runs/{run_id}/items/{number}/promote"
-_SEE_OTHER: Final = 303
 _NEW: Final = ""  # which dataset: one that is made for it
 SpanId = Annotated[str, Query(pattern="^([0-9a-f]{16})?$")]
 TraceId = Annotated[str, Path(pattern="^[0-9a-fA-F]{32}$")]
@@ -182,7 +181,7 @@ def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, 
     except (BadQuery, Conflict) as error:
         return _refused(request, here, who, (recorded, values), {"": str(error)})
     place = f"/datasets/{dataset.dataset_id}/versions/{version.version}"
-    return RedirectResponse(with_query(place, item=id_in(here, dataset, wanted)), _SEE_OTHER)
+    return see_other(with_query(place, item=id_in(here, dataset, wanted)))
 
 
 def chosen_dataset(here: Context, who: Caller, dataset_id: str, name: str) -> Dataset:

@@ -4,7 +4,7 @@ import json
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 
@@ -16,7 +16,7 @@ from collector.api.review.review_content import reviewed, told_of
 from collector.api.review.review_queues import MOST_LABELS, By, EntryId, Seen, Voting, entry_in
 from collector.api.review.reviewing import VoteBody, cast_vote, take_back, turn_of
 from collector.web.offline.review_queue_form import as_number
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.spans.conversation import conversation
 from collector.web.visitor import Sent, by_field, with_query
 from rules.statistics.agreeing import Agreement
@@ -25,7 +25,6 @@ from storage.review.review_queues import ReviewQueue
 
 router = APIRouter()
 
-_SEE_OTHER: Final = 303
 _ONE: Final = "/review/{queue_id}"
 _ENTRY: Final = "/review/{queue_id}/entries/{entry_id}"
 
@@ -144,8 +143,8 @@ def undo(queue: Voting, here: Here, who: Who, form: Sent) -> Response:
 def _on(queue: ReviewQueue, entry_id: str | None, by: str | None) -> Response:
     path = f"/review/{queue.queue_id}"
     if entry_id is None:
-        return RedirectResponse(with_query(path, through="true", by=by), _SEE_OTHER)
-    return RedirectResponse(with_query(f"{path}/entries/{entry_id}", by=by), _SEE_OTHER)
+        return see_other(with_query(path, through="true", by=by))
+    return see_other(with_query(f"{path}/entries/{entry_id}", by=by))
 
 
 def _may_review(who: Caller, queue: ReviewQueue) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from pydantic import ValidationError
 
 from collector.access.caller import Caller
@@ -15,7 +15,7 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
 from collector.api.review.review_queues import EntriesBody, Own, QueueBody, check_feeds, entries_of_run, queue_target
 from collector.web.confirming import Confirmation, ask
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent, by_field
 from storage.errors import BadQuery, Conflict, Missing, Stale, require_version
@@ -23,7 +23,6 @@ from storage.review.review_queues import NewEntry, ReviewQueue
 
 router = APIRouter()
 
-_SEE_OTHER: Final = 303
 _ONE: Final = "/review/{queue_id}"
 _FEEDS: Final = 6
 """Rows of the form; the API takes more."""
@@ -68,7 +67,7 @@ def create_queue(request: Request, here: Here, who: Who, form: Sent) -> Response
         return _form(request, here, who, QueueFormShown(values=values, problems=by_field(error)), status=400)
     except (BadQuery, Conflict) as error:
         return _form(request, here, who, QueueFormShown(values=values, problems={"": str(error)}), status=409)
-    return RedirectResponse(f"/review/{queue_id}", _SEE_OTHER)
+    return see_other(f"/review/{queue_id}")
 
 
 @router.get(_ONE + "/edit")
@@ -98,7 +97,7 @@ def change_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent)
     except (BadQuery, Conflict) as error:
         shown = QueueFormShown(values=values, problems={"": str(error)}, queue=queue)
         return _form(request, here, who, shown, status=409)
-    return RedirectResponse(f"/review/{queue.queue_id}", _SEE_OTHER)
+    return see_other(f"/review/{queue.queue_id}")
 
 
 @router.get(_ONE + "/delete")
@@ -118,7 +117,7 @@ def ask_to_delete_queue(request: Request, queue: Own) -> Response:
 def delete_queue(queue: Own, here: Here) -> Response:
     """Delete it; the votes stay."""
     here.reviews.queues.delete(queue)
-    return RedirectResponse("/review", _SEE_OTHER)
+    return see_other("/review")
 
 
 @router.get("/review/add")
@@ -151,7 +150,7 @@ def add_to_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent)
         return _adding(request, queue, values, {"": str(error)}, status=400)
     except Missing as error:
         return _adding(request, queue, values, {"": str(error)}, status=404)
-    return RedirectResponse(f"/review/{queue.queue_id}?added={added}", _SEE_OTHER)
+    return see_other(f"/review/{queue.queue_id}?added={added}")
 
 
 def _added(here: Context, who: Caller, queue: ReviewQueue, values: Values) -> int:

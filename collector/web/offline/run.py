@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -18,7 +18,7 @@ from collector.experiments.exports import REPORT_FORMS, RunForm
 from collector.web.navigation import may_use
 from collector.web.offline.promoting import promote_item
 from collector.web.quality.quality_numbers import short_print
-from collector.web.rendering import page, plain_text
+from collector.web.rendering import page, plain_text, see_other
 from collector.web.visitor import Sent
 from storage.errors import Missing
 from storage.offline.run_items import ItemsLike
@@ -99,7 +99,7 @@ def show_run(request: Request, run: Seen, here: Here, who: Who, wanted: Annotate
 def pin_run(run: Own, here: Here, form: Sent) -> Response:
     """Keep it beyond its expiry, or with `keep` 0 no longer."""
     here.runs.pin(run, keep=form.text("keep") != "0", now_us=here.now_ns() // 1000)
-    return RedirectResponse(f"/runs/{run.run_id}", 303)
+    return see_other(f"/runs/{run.run_id}")
 
 
 @router.get(_ONE + "/export")

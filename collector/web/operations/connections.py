@@ -4,10 +4,11 @@ import asyncio
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
@@ -18,7 +19,7 @@ from collector.connection_text import BadText
 from collector.live.budgets.budgets import SpentToday
 from collector.live.judges.connection_trial import try_connection
 from collector.live.judges.llm_connection import LlmConnection
-from collector.web.confirming import Confirmation, ask
+from collector.web.confirming import Confirmation, ask, attempt
 from collector.web.navigation import may_use
 from collector.web.operations.connection_form import (
     LABELS,
@@ -30,14 +31,13 @@ from collector.web.operations.connection_form import (
 )
 from collector.web.operations.spending import SpendingMeasure, measures
 from collector.web.overtaken import EditConflict, version_seen
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent
 from storage.errors import Conflict, Stale
 
 router = APIRouter()
 
-_SEE_OTHER = 303
 _PROTOCOLS = [("RESPONSES", "Responses"), ("CHAT_COMPLETIONS", "Chat Completions"), ("ANTHROPIC", "Anthropic Messages")]
 
 
@@ -78,7 +78,7 @@ def create_connection(request: Request, here: Here, who: Who, form: Sent) -> Res
         created = here.judging.connections.create(connection_of(form, {}), who.tenant)
     except (BadText, Conflict) as error:
         return _refused(request, None, form, error)
-    return RedirectResponse(f"/connections/{created.connection_id}", _SEE_OTHER)
+    return see_other(f"/connections/{created.connection_id}")
 
 
 @router.get("/connections/{connection_id}")
@@ -124,7 +124,7 @@ def replace_connection(request: Request, connection_id: str, here: Here, who: Wh
         told = overtaken_by(now, form, wanted)
         shown = _ConnectionFormState(values=values_sent(form), version=now.row.version, overtaken=told)
         return _form(request, now, shown, status=409)
-    return RedirectResponse(f"/connections/{connection_id}", _SEE_OTHER)
+    return see_other(f"/connections/{connection_id}")
 
 
 @router.get("/connections/{connection_id}/delete")
@@ -139,11 +139,8 @@ def ask_to_delete(request: Request, connection_id: str, here: Here, who: Who) ->
 def delete_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
     """Take it away, with its key."""
     found = own_connection(here, who, connection_id)
-    try:
-        here.judging.connections.delete(connection_id)
-    except Conflict as error:
-        return ask(request, _question(found), problem=str(error), status=409)
-    return RedirectResponse("/connections", _SEE_OTHER)
+    delete = partial(here.judging.connections.delete, connection_id)
+    return attempt(request, _question(found), delete, then="/connections")
 
 
 def _measures(found: LlmConnection, spent: Sequence[SpentToday]) -> list[SpendingMeasure]:

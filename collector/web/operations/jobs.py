@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
@@ -19,7 +19,7 @@ from collector.live.upkeep.sweeper import wall_clock_us
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
 from collector.web.operations.signing_in import own_path
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.text import one_line
 from collector.web.visitor import Sent
 from storage.errors import Conflict, Missing
@@ -28,7 +28,6 @@ from storage.judging.repeating import MOST_RETRIED
 
 router = APIRouter()
 
-_SEE_OTHER = 303
 _PAGE_ROWS: Final = 50
 _MOST_KINDS: Final = 50
 _LAST_ID: Final = 2**63 - 1
@@ -91,7 +90,7 @@ def retry_failed(here: Here, who: Who, form: Sent) -> Response:
     repeated = here.jobs.retry_failed(rule=rule, error_kind=kind, now_us=wall_clock_us(), tenant=who.sight)
     here.jobs_changed()
     more = repeated.jobs == MOST_RETRIED
-    return RedirectResponse("/jobs?" + urlencode({"state": "failed" if more else ""}), _SEE_OTHER)
+    return see_other("/jobs?" + urlencode({"state": "failed" if more else ""}))
 
 
 @router.post("/jobs/{job_id}/retry")
@@ -104,7 +103,7 @@ def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: 
         state = repeated.refused[job_id]
         told = f"job {job_id}: {refusal(state)}"
         raise Missing(told) if state is None else Conflict(told)
-    return RedirectResponse(own_path(form.text("next", "/jobs")), _SEE_OTHER)
+    return see_other(own_path(form.text("next", "/jobs")))
 
 
 def _failures(here: Context, who: Caller) -> list[Failures]:

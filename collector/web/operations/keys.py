@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import ValidationError
 
@@ -12,7 +12,7 @@ from collector.access.errors import Forbidden
 from collector.access.permission import Permission, Role, needs
 from collector.api.access import keys as api
 from collector.api.base.context import Context, Here, Who
-from collector.web.confirming import Confirmation, ask, show_once
+from collector.web.confirming import Confirmation, ask, attempt, show_once
 from collector.web.rendering import page
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent, by_field
@@ -21,7 +21,6 @@ from storage.operation.access import ApiKey
 
 router = APIRouter()
 
-_SEE_OTHER = 303
 _ROLES: Final = (
     (Role.VIEWER, "VIEWER: looks"),
     (Role.EDITOR, "EDITOR: looks, sends spans, changes rules"),
@@ -78,12 +77,8 @@ def ask_to_disable(request: Request, key_id: str, here: Here, who: Who) -> Respo
 @needs(Permission.ADMINISTER, by_tenant=True)
 def disable_key(request: Request, key_id: str, here: Here, who: Who) -> Response:
     """Let it open nothing any longer."""
-    found = _find(here, who, key_id)
-    try:
-        api.disable_key(key_id, here, who)
-    except Conflict as error:
-        return ask(request, _question("Disable", _DISABLE, found), problem=str(error), status=409)
-    return RedirectResponse("/keys", _SEE_OTHER)
+    question = _question("Disable", _DISABLE, _find(here, who, key_id))
+    return attempt(request, question, lambda: api.disable_key(key_id, here, who), then="/keys")
 
 
 @router.get("/keys/{key_id}/delete")
@@ -97,12 +92,8 @@ def ask_to_delete(request: Request, key_id: str, here: Here, who: Who) -> Respon
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_key(request: Request, key_id: str, here: Here, who: Who) -> Response:
     """Forget it."""
-    found = _find(here, who, key_id)
-    try:
-        api.delete_key(key_id, here, who)
-    except Conflict as error:
-        return ask(request, _question("Delete", _DELETE, found), problem=str(error), status=409)
-    return RedirectResponse("/keys", _SEE_OTHER)
+    question = _question("Delete", _DELETE, _find(here, who, key_id))
+    return attempt(request, question, lambda: api.delete_key(key_id, here, who), then="/keys")
 
 
 def _find(here: Context, who: Who, key_id: str) -> ApiKey:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response, StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
@@ -14,14 +14,13 @@ from collector.live.judges.judges import ANY_PROJECT
 from collector.web.navigation import may_use
 from collector.web.operations.spending import SpendingMeasure, budget_of_project, measures
 from collector.web.operations.status import numbers_of
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.visitor import Sent
 from storage.operation.status import ProjectSize
 from storage.upkeep.retention import BY_HAND, SweepForecast
 
 router = APIRouter()
 
-_SEE_OTHER = 303
 _MOST_PINS: Final = 200
 
 
@@ -67,7 +66,7 @@ def list_projects(request: Request, here: Here, who: Who) -> Response:
 def unpin(here: Here, form: Sent) -> Response:
     """Keep a trace no longer because somebody said so; other reasons stay."""
     here.retention.unpin(form.required("trace").lower(), tenant=form.text("tenant"))
-    return RedirectResponse("/projects#kept", _SEE_OTHER)
+    return see_other("/projects#kept")
 
 
 @router.get("/projects/sweep")

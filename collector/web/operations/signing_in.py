@@ -3,7 +3,7 @@
 from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 
 from collector.access.caller import Caller, RequestInfo
 from collector.access.errors import TooMany, Unauthenticated
@@ -11,13 +11,12 @@ from collector.access.permission import Permission, needs
 from collector.access.secret import digest
 from collector.api.base.context import Here
 from collector.doors.otlp_http import address_of
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.sign_in_sessions import new_id
 from collector.web.visitor import Sent, cookie_of, give_cookie, sessions_of
 
 router = APIRouter()
 
-_SEE_OTHER: Final = 303
 _SENDS_ONLY: Final = "This key only sends spans; to look at anything takes one with another role."
 
 
@@ -26,7 +25,7 @@ _SENDS_ONLY: Final = "This key only sends spans; to look at anything takes one w
 def show_form(request: Request, here: Here, next: str = "/") -> Response:  # noqa: A002 - a parameter of the address
     """The form; there is nothing to sign in to where no key is needed."""
     if here.authenticator.keyring.is_open:
-        return RedirectResponse(own_path(next), _SEE_OTHER)
+        return see_other(own_path(next))
     return page(request, "sign_in.html", next=own_path(next), problem=None)
 
 
@@ -48,10 +47,10 @@ async def sign_in(request: Request, here: Here, form: Sent) -> Response:
     else:
         if caller.may(Permission.SEE_QUEUES):
             first = wanted if caller.may(Permission.READ) or wanted != "/" else "/review"
-            answer = RedirectResponse(first, _SEE_OTHER)
+            answer = see_other(first)
             _leave(request)
             give_cookie(request, answer, sessions_of(request).begin(digest(key)))
-            here.authenticator.journal.note(visit, caller, _SEE_OTHER)
+            here.authenticator.journal.note(visit, caller, answer.status_code)
             return answer
         status, problem = 403, _SENDS_ONLY
     here.authenticator.journal.note(visit, caller, status, problem)
@@ -63,7 +62,7 @@ async def sign_in(request: Request, here: Here, form: Sent) -> Response:
 def sign_out(request: Request, form: Sent) -> Response:  # noqa: ARG001 - asked for, because its token has to be good
     """End the session, here and in the browser."""
     _leave(request)
-    answer = RedirectResponse("/sign-in", _SEE_OTHER)
+    answer = see_other("/sign-in")
     give_cookie(request, answer, new_id())
     return answer
 

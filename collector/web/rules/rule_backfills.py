@@ -4,17 +4,17 @@ import datetime as dt
 from typing import Final
 
 from fastapi import APIRouter
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, Who
+from collector.web.rendering import see_other
 from collector.web.rules import rule_access
 from collector.web.visitor import Sent
 
 router = APIRouter()
 
-_SEE_OTHER: Final = 303
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _US: Final = 1_000
 
@@ -26,7 +26,7 @@ def start_backfill(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
     kept = rule_access.find_own(here, who, rule_id)
     from_ns, to_ns = (_instant_ns(name, form.required(name)) for name in ("from", "to"))
     rule_access.start_backfill(here, kept, from_ns, to_ns)
-    return RedirectResponse(f"/rules/{rule_id}#backfills", _SEE_OTHER)
+    return see_other(f"/rules/{rule_id}#backfills")
 
 
 @router.post("/rules/{rule_id}/backfills/{backfill_id}/cancel")
@@ -34,7 +34,7 @@ def start_backfill(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
 def cancel_backfill(rule_id: str, backfill_id: str, here: Here, who: Who) -> Response:
     """Let a run go no further; what it found stays."""
     rule_access.cancel_backfill(here, rule_access.find_own(here, who, rule_id), backfill_id)
-    return RedirectResponse(f"/rules/{rule_id}#backfills", _SEE_OTHER)
+    return see_other(f"/rules/{rule_id}#backfills")
 
 
 def as_input(time_ns: int) -> str:

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.overtaken import EditConflict, overtaken, version_seen
-from collector.web.rendering import page
+from collector.web.rendering import page, see_other
 from collector.web.rules import rule_access, rule_draft
 from collector.web.rules.rule_also import NO_DAYS, StoredToo, bounds_of, estimated, sent_days, why_not
 from collector.web.rules.rule_draft import DAY, WINDOWS, Asks, Preview, RuleFormDraft
@@ -40,7 +40,6 @@ from storage.errors import Conflict, Missing, Overloaded, Stale
 
 router = APIRouter()
 
-_SEE_OTHER: Final = 303
 _FIRST: Final = "tool_error"
 _OF_TYPE: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "llm": ("length", {"minimumOutputLength": "1", "maximumOutputLength": "4000"}),
@@ -128,7 +127,7 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
         saved = _saved(here, who, draft, shown)
         if isinstance(saved, KeptRule):
             place = "#backfills" if shown.also.days else ""
-            return RedirectResponse(f"/rules/{saved.stored.rule_id}{place}", _SEE_OTHER)
+            return see_other(f"/rules/{saved.stored.rule_id}{place}")
         shown = saved
     if do == "as_text" and draft.text:
         draft = replace(draft, form=None, text=_own_text(draft, kept))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
@@ -18,7 +18,7 @@ from collector.live.rules.rules_in_force import KeptRule
 from collector.web.navigation import may_use
 from collector.web.pictures.small import sparkline
 from collector.web.questions import criteria_of, questions_of
-from collector.web.rendering import at_one_moment, page
+from collector.web.rendering import at_one_moment, page, see_other
 from collector.web.rules import rule_access, rule_backfills, rule_editing
 from collector.web.visitor import Sent
 from rules.conditions import label
@@ -74,7 +74,6 @@ def _difference(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLin
 
 router = APIRouter()
 
-_SEE_OTHER: Final = 303
 _RESULTS: Final = 30
 _DAY_NS: Final = 86_400_000_000_000
 
@@ -198,7 +197,7 @@ def disable_rule(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
 def delete_rule(rule_id: str, here: Here, who: Who) -> Response:
     """Take a rule out of force for good; what came of it stays."""
     rule_access.delete(here, rule_access.find_changeable(here, who, rule_id))
-    return RedirectResponse("/rules", _SEE_OTHER)
+    return see_other("/rules")
 
 
 create_rule = rule_editing.create_rule
@@ -220,7 +219,7 @@ class _Progress:
 
 
 def _back(rule_id: str, place: str) -> Response:
-    return RedirectResponse("/rules" if place == "list" else f"/rules/{rule_id}", _SEE_OTHER)
+    return see_other("/rules" if place == "list" else f"/rules/{rule_id}")
 
 
 def _counts(kept: KeptRule, activity: Mapping[str, Mapping[str, float]], waiting: Mapping[str, int]) -> Counts:

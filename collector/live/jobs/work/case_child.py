@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from collector.children import starting
 from collector.children.wire import receive, send
-from collector.live.jobs.work.child import TooLong
+from collector.live.jobs.work.child import ring
 from collector.memory import collect_rarely
 from evaluators.case import parse_case
 from evaluators.errors import Broken
@@ -32,7 +32,7 @@ async def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     if first is None:
         return
     cpu_s = float(first[0]["cpu_s"])
-    signal.signal(signal.SIGPROF, _ring)
+    signal.signal(signal.SIGPROF, ring)
     while (request := receive(requests)) is not None:
         header, _ = request
         name = str(header["config"].get("name") or header["evaluator"])
@@ -59,7 +59,3 @@ async def _outcome(evaluator: Evaluator | Broken, name: str, case: object, cpu_s
             signal.setitimer(signal.ITIMER_PROF, 0)
     except Broken as broken:
         return Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None).to_document()
-
-
-def _ring(_number: int, _frame: object) -> None:
-    raise TooLong("took longer than a check may, in processor time")

@@ -141,7 +141,7 @@ async def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     if first is None:
         return
     examination = Examination(own=OwnKeys(first[0]["own"], price_table(first[0]["prices"])), cpu_s=first[0]["cpu_s"])
-    signal.signal(signal.SIGPROF, _ring)
+    signal.signal(signal.SIGPROF, ring)
     while (request := receive(requests)) is not None:
         header, tables = request
         begin: Callable[[int], None] = partial(_tell_begin, answers) if header["tells_each"] else _nothing
@@ -294,7 +294,8 @@ class Examination:
         return self.revisions[number]
 
 
-def _ring(_number: int, _frame: FrameType | None) -> None:
+def ring(_number: int, _frame: FrameType | None) -> None:
+    """End what takes too much processor time, as a handler of its signal."""
     raise TooLong("took longer than a check may, in processor time")
 
 

@@ -263,7 +263,7 @@ class Ledger:
         )
         try:
             claimed = self._jobs.take_turn(turn)
-        except BaseException:
+        except BaseException:  # raised again: what was handed in is kept for the next turn
             with self._changed:
                 handed_in.add(self._handed_in)
                 self._handed_in = handed_in

@@ -99,7 +99,7 @@ class Experiment:
         try:
             await asyncio.to_thread(self._ask, run, left)
             found = dict(zip(left, await self._items(run, keys, left), strict=True))
-        except BaseException:
+        except BaseException:  # raised again: the run ends, also where it is interrupted
             await asyncio.to_thread(run.stop, "CANCELLED" if self.run_key is None else None)
             raise
         await asyncio.to_thread(flush)

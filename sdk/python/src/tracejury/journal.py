@@ -39,7 +39,7 @@ class Journal:
             _lock(self._lock, path)
             self.kept = self._read()
             self._file: IO[bytes] = path.open("ab")
-        except BaseException:
+        except BaseException:  # raised again: no lock stays behind
             self._lock.close()
             raise
 

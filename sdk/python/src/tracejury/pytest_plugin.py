@@ -230,7 +230,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         if not _has_scores(item):
             item.stash[_results] = f"AssertionError: {error}"
         raise
-    except Exception as error:
+    except Exception as error:  # raised again: only noted
         item.stash[_results] = f"{type(error).__name__}: {error}"
         raise
 
