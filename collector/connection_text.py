@@ -110,7 +110,7 @@ class BudgetText(WireModel):
     allow_unpriced: Flag = False
 
     def budget(self) -> Budget:
-        """It, as budgets are kept."""
+        """The limits as budgets are kept."""
         return Budget(**self.model_dump())
 
 
@@ -149,7 +149,7 @@ class ConnectionText(WireModel):
         return self
 
     def document(self) -> dict[str, Any]:
-        """It, as JSON has it, without the key; what is at its default is left out."""
+        """The connection as JSON has it, without the key and without what is at its default."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"api_key"})
 
     def connection(self, key: str | None, secret_headers: Mapping[str, str] | None = None) -> ModelConnection:

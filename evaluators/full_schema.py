@@ -63,7 +63,7 @@ _NOTHING_REMOTE: Final[Registry[Any]] = Registry()
 """References lead within the schema; a schema is never fetched."""
 
 
-class Unusable(Exception):
+class UnusableSchema(Exception):
     """It is no schema, or leads nowhere; the message says where."""
 
 
@@ -74,14 +74,14 @@ class FullValidator:
         """Look at the schema.
 
         Raises:
-            Unusable: the document is no JSON Schema.
+            UnusableSchema: the document is no JSON Schema.
         """
         if isinstance(document, Mapping) and not isinstance(document.get("$schema", ""), str):
-            raise Unusable("$schema is not text")
+            raise UnusableSchema("$schema is not text")
         kind = validator_for(document, default=Draft202012Validator)
         for error in kind(kind.META_SCHEMA, format_checker=formats_of(kind)).iter_errors(document):
             if not _is_about_a_type(error):
-                raise Unusable(_error_text(error))
+                raise UnusableSchema(_error_text(error))
         tolerant = extend(kind, {"type": _type})  # type: ignore[no-untyped-call] # its stub has no types
         self._validator: Validator = tolerant(document, registry=_NOTHING_REMOTE, format_checker=formats_of(kind))
 
@@ -89,14 +89,14 @@ class FullValidator:
         """What is wrong with the value, each with its place; nothing if it is valid.
 
         Raises:
-            Unusable: a reference of the schema leads nowhere, or the schema never ends.
+            UnusableSchema: a reference of the schema leads nowhere, or the schema never ends.
         """
         try:
             return [_error_text(error) for error in self._validator.iter_errors(value)]
         except Unresolvable as error:
-            raise Unusable(f"a reference leads nowhere: {error}") from None
+            raise UnusableSchema(f"a reference leads nowhere: {error}") from None
         except RecursionError:
-            raise Unusable("it refers to itself without end") from None
+            raise UnusableSchema("it refers to itself without end") from None
 
 
 def _type(validator: Validator, types: object, value: Any, _schema: object) -> Iterator[ValidationError]:  # noqa: ANN401 - JSON

@@ -19,12 +19,12 @@ class Schema:
     """A compiled JSON Schema."""
 
     def __init__(self, document: Mapping[str, Any] | bool) -> None:  # noqa: FBT001 - true and false are schemas
-        from evaluators.full_schema import FullValidator, Unusable  # noqa: PLC0415 - a start checks none, and this is a twentieth of it
+        from evaluators.full_schema import FullValidator, UnusableSchema  # noqa: PLC0415 - a start checks none, and this is a twentieth of it
 
-        self._unusable = Unusable
+        self._unusable = UnusableSchema
         try:
             self._full = FullValidator(document)
-        except Unusable as error:
+        except UnusableSchema as error:
             raise BadSchema(str(error)) from None
         self._surely: Test = quick_test(document)
 

@@ -43,7 +43,7 @@ class AfterRule:
     outcome: Said = "scored"
 
     def document(self) -> dict[str, JsonValue]:
-        """It, as JSON and YAML have it."""
+        """As JSON and YAML have it."""
         told: dict[str, JsonValue] = {
             "rule": self.rule,
             "passed": self.passed,
@@ -83,7 +83,7 @@ class Budget:
     allow_unpriced: bool = False  # ask a model without a price although USD are limited
 
     def document(self) -> dict[str, JsonValue]:
-        """It, as JSON and YAML have it."""
+        """As JSON and YAML have it."""
         return _without_none(
             callsPerDay=self.calls_per_day,
             tokensPerDay=self.tokens_per_day,

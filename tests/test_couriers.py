@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 
 import pytest
 
-from evaluators.chat.answering import ANSWER_BYTES, ERROR_BYTES, ErrorStatus, Trip, Unreachable
+from evaluators.chat.answering import ANSWER_BYTES, ERROR_BYTES, EndpointUnreachable, ErrorStatus, Trip
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.direct import DirectCourier
 from evaluators.chat.exchange import Exchange
@@ -68,7 +68,7 @@ async def sends(server: WireServer, exchange: Exchange) -> tuple[object, Trip]:
 
 async def fails(server: WireServer, exchange: Exchange) -> Exception:
     """Send a request that is not answered."""
-    with pytest.raises((ErrorStatus, NotAnAnswer, Unreachable)) as raised:
+    with pytest.raises((ErrorStatus, NotAnAnswer, EndpointUnreachable)) as raised:
         await sends(server, exchange)
     return raised.value
 
@@ -142,7 +142,7 @@ def test_an_answer_is_read_so_far(monkeypatch: pytest.MonkeyPatch, way: str, len
 @pytest.mark.parametrize("answer", [b"", OK[:-1], b"HTTP/1.1 200", b"\x00\xff not http\r\n\r\n"])
 def test_what_ends_half_way_is_unreachable(monkeypatch: pytest.MonkeyPatch, way: str, answer: bytes) -> None:
     """Nothing, half an answer and garbage are no answers."""
-    assert isinstance(used([answer], fails, monkeypatch, way=way, closes=True), Unreachable)
+    assert isinstance(used([answer], fails, monkeypatch, way=way, closes=True), EndpointUnreachable)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_what_could_not_connect_never_left(monkeypatch: pytest.MonkeyPatch, way:
 
     async def run(connection: ModelConnection) -> tuple[str, bool]:
         exchange, trip = Exchange(connection), Trip()
-        with pytest.raises(Unreachable) as raised:
+        with pytest.raises(EndpointUnreachable) as raised:
             await exchange.send(b"{}", trip)
         await exchange.close()
         return str(raised.value), trip.left
@@ -288,5 +288,5 @@ def test_tls_asks_for_the_name_at_the_address_that_was_looked_at(
 
     assert asyncio.run(run("localhost")) == b'{"fine": 1}'
     assert asked[0].startswith("https://localhost:")
-    with pytest.raises(Unreachable, match=r"certificate|CERTIFICATE"):
+    with pytest.raises(EndpointUnreachable, match=r"certificate|CERTIFICATE"):
         asyncio.run(run("somewhere-else.example"))

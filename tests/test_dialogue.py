@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evaluators.chat.connection import ModelConnection
-from evaluators.chat.dialogue import Dialogue, NotSendable, dialogue_request
+from evaluators.chat.dialogue import ChatDialogue, NotSendable, dialogue_request
 from evaluators.chat.pictures import MOST_SENT, TOKENS_OF_PICTURE
 from evaluators.chat.request import body_of, most_of_body, with_parameters
 from evaluators.chat.wire import WIRES, Protocol
@@ -31,7 +31,7 @@ ARGUMENTS, RESULT = '{"city": "Oslo"}', '{"celsius": -3}'
 
 def request_of(protocol: Protocol, messages: list[Message] | None = None, **more: Any) -> dict[str, Any]:
     """The body for a conversation."""
-    told = Dialogue(**{"messages": TALK if messages is None else messages, "tools": [WEATHER], **more})
+    told = ChatDialogue(**{"messages": TALK if messages is None else messages, "tools": [WEATHER], **more})
     return dialogue_request(protocol, "m-1", told)
 
 
@@ -167,7 +167,7 @@ def test_a_picture_is_set_aside_for_by_what_models_make_of_it(protocol: Protocol
     parts = [{"type": "blob", "content": text} for text in (PNG, PNG + "A" * 40_000)]
     found = []
     for part in parts:
-        dialogue = Dialogue(messages=showing(part), tools=())
+        dialogue = ChatDialogue(messages=showing(part), tools=())
         body = body_of(dialogue_request(protocol, "m-1", dialogue))
         found.append(most_of_body(body, connection, dialogue.pictures).input_tokens)
     assert found[0] == found[1]

@@ -57,7 +57,7 @@ class _Bounded(AnswerView):
     low: float | None
     high: float | None
 
-    def told(self) -> str:
+    def text(self) -> str:
         """As a number."""
         if self.value is None or self.low is None or self.high is None:
             return "not defined"
@@ -234,12 +234,12 @@ def agreement(
         return
     told = read_view(_Agreement, found)
     click.echo(f"{told.shared} of {told.targets} were judged by two people at least, {told.votes} votes")
-    click.echo(f"{'alpha':<14} {told.alpha.told()}")
+    click.echo(f"{'alpha':<14} {told.alpha.text()}")
     if told.metric == "nominal":
-        click.echo(f"{'Fleiss kappa':<14} {told.fleiss_kappa.told()}")
+        click.echo(f"{'Fleiss kappa':<14} {told.fleiss_kappa.text()}")
     click.echo(told.in_words)
     pairs = [
-        (f"{each.one}, {each.other}", each.targets, f"{each.agreed:.0%}", each.kappa.told()) for each in told.pairs
+        (f"{each.one}, {each.other}", each.targets, f"{each.agreed:.0%}", each.kappa.text()) for each in told.pairs
     ]
     if pairs:
         _table(("TWO PEOPLE", "BOTH JUDGED", "AGREED", "KAPPA"), pairs, "")

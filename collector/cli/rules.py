@@ -67,7 +67,7 @@ def rules() -> None:
 @click.argument("file", metavar="RULE.yaml", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--last", type=_Duration(), default="24h", show_default=True, help="Look at what started since then.")
 @click.option("--trace", metavar="ID", help="Say of this trace and each of its spans what becomes of it, and why.")
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def try_out(
     *, file: Path, last: float, trace: str | None, as_json: bool, server: str | None, data: Path | None
@@ -96,7 +96,7 @@ def try_out(
 
 @rules.command("list")
 @click.option("--project", metavar="NAME", help="Only rules about this project, or about all.")
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def list_rules(*, project: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
     """The rules that there are, what each did in the last 24 hours, and what is wrong with files."""

@@ -49,7 +49,7 @@ def serve(ctx: click.Context, /, *, config: Path | None, sample: bool, **flags: 
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def status(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """What is stored, what is behind, what is to be judged, what failed of late, and what was spent today."""

@@ -16,7 +16,7 @@ _MIB = 1 << 20
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Say what would leave, and delete nothing.")
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def sweep(*, dry_run: bool, as_json: bool, server: str | None, data: Path | None) -> None:
     """Delete the traces that have expired, and give what they took back to the disk."""

@@ -32,7 +32,7 @@ class ApplicationAnswer:
     cost_usd: float | None = None
 
 
-def told_of(item: ItemText, trial: int) -> dict[str, Any]:
+def case_for_task(item: ItemText, trial: int) -> dict[str, Any]:
     """What a task knows of a case: all but what is expected."""
     return {"id": item.item_id, "inputs": item.inputs, "metadata": item.metadata, "trial": trial}
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from collector.conducting.answers import ApplicationAnswer, NoTaskAnswer, told_of
+from collector.conducting.answers import ApplicationAnswer, NoTaskAnswer, case_for_task
 from collector.conducting.tasks import ConversationPlace, Task
 from collector.datasets.item import ItemText
 from evaluators.case import parse_case
@@ -66,13 +66,13 @@ class Conductor:
 
     async def _item(self, item: ItemText, trial: int, run_id: str) -> Document:
         trace_id, span_id = secrets.token_hex(16), secrets.token_hex(8)
-        found: dict[str, Any] = {"itemKey": item.item_id, "trial": trial, **self._said(item)}
+        found: dict[str, Any] = {"itemKey": item.item_id, "trial": trial, **self._case_document(item)}
         if self.link_traces:
             found |= {"traceId": trace_id, "spanId": span_id}
         began_s = time.perf_counter()
         try:
             answer = await self.task(
-                told_of(item, trial), ConversationPlace(trace_id=trace_id, span_id=span_id, run_id=run_id)
+                case_for_task(item, trial), ConversationPlace(trace_id=trace_id, span_id=span_id, run_id=run_id)
             )
         except NoTaskAnswer as failed:
             had = {} if failed.outputs is None else {"actualOutputs": failed.outputs}
@@ -82,7 +82,7 @@ class Conductor:
         found |= {name: value for name, value in told.items() if value is not None}
         return found | {"actualOutputs": answer.outputs, "evalResults": await self._scores(item, answer)}
 
-    def _said(self, item: ItemText) -> Document:
+    def _case_document(self, item: ItemText) -> Document:
         """What the case says, or only which one of the dataset it is."""
         if self.is_stored:
             return {"datasetItemId": item.item_id}

@@ -92,7 +92,7 @@ class Receiver:
 
     @property
     def signing_secrets(self) -> Sequence[str]:
-        """Those that sign."""
+        """The secrets that sign."""
         return () if self.template in _KEYS else self.secrets
 
 
@@ -153,11 +153,11 @@ class Receivers:
         return None if text == EVERY_PROJECT else self._webhooks.project(text, tenant=tenant) or text
 
     def all(self, tenant: str | None = None) -> list[Webhook]:
-        """Those of every project, oldest first: of a tenant; None for all."""
+        """The webhooks of every project, oldest first: of a tenant; None for all."""
         return self._webhooks.all(tenant=tenant)
 
     def of_project(self, project: str | None, tenant: str | None = None) -> list[Webhook]:
-        """Those of one project, oldest first; None: those that are for all projects. Of a tenant; None for all."""
+        """The webhooks of one project, oldest first; None: those for all projects. Of a tenant; None for all."""
         return self._webhooks.of_project(project, tenant=tenant)
 
     def get(self, project: str | None, webhook_id: str) -> Webhook | None:

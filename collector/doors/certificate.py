@@ -15,7 +15,7 @@ class Certificate:
 
     @classmethod
     def load(cls, chain: Path, key: Path) -> Self:
-        """Those files, looked at.
+        """The certificate in these files, once it was read.
 
         Raises:
             OSError: one of them cannot be read, or they are no certificate and its key; the message names them.

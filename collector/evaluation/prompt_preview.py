@@ -21,7 +21,7 @@ class PromptPreview:
     problem: str = ""
 
     def document(self) -> dict[str, Any]:
-        """It, as JSON."""
+        """As JSON."""
         messages = [{"role": one.role, "content": one.content} for one in self.messages]
         return {"messages": messages, "problem": self.problem or None}
 

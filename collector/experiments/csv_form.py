@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from collector.experiments.report import RunReport, plain_number, told
+from collector.experiments.report import RunReport, plain_number, readable_json
 
 _HEAD: Final = ("input", "expected_output", "actual_output", "success")
 _FLAGS: Final = {None: "", True: "true", False: "false"}
@@ -34,7 +34,7 @@ def write_csv(report: RunReport) -> Iterator[bytes]:
 def _row(trial: Mapping[str, Any], names: list[str]) -> list[object]:
     said = {score["name"]: score for score in trial["scores"]}
     row: list[object] = [
-        *(_cell(told(trial[name])) for name in ("inputs", "expected_outputs", "actual_outputs")),
+        *(_cell(readable_json(trial[name])) for name in ("inputs", "expected_outputs", "actual_outputs")),
         _FLAGS[trial["outcome"] == "passed"],
     ]
     for name in names:

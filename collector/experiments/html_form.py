@@ -8,7 +8,7 @@ from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from collector.experiments.report import CaseResult, RunReport, plain_number, told
+from collector.experiments.report import CaseResult, RunReport, plain_number, readable_json
 from collector.units import duration_text, instant_text
 from collector.visible import one_line, some_lines
 
@@ -45,9 +45,9 @@ def _case(case: CaseResult) -> dict[str, object]:
     return {
         "key": case.key,
         "outcome": case.outcome,
-        "input": told(shown["inputs"]),
-        "expected": told(shown["expected_outputs"]),
-        "actual": told(shown["actual_outputs"]),
+        "input": readable_json(shown["inputs"]),
+        "expected": readable_json(shown["expected_outputs"]),
+        "actual": readable_json(shown["actual_outputs"]),
         "error": case.error,
         "trace_id": shown["trace_id"],
         "passed": sum(trial["outcome"] == "passed" for trial in case.trials),

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from collector.experiments.report import CaseEvaluation, CaseOutcome, CaseResult, RunReport, told
+from collector.experiments.report import CaseEvaluation, CaseOutcome, CaseResult, RunReport, readable_json
 from collector.gating.summary import clean
 
 _ELEMENTS: Final[Mapping[CaseOutcome, str]] = {
@@ -39,7 +39,7 @@ def write_junit(report: RunReport) -> Iterator[bytes]:
 
 
 def _test(experiment: str, case: CaseResult) -> ET.Element:
-    name = case.key or " ".join(told(case.first["inputs"]).split()) or str(case.first["item_number"])
+    name = case.key or " ".join(readable_json(case.first["inputs"]).split()) or str(case.first["item_number"])
     test = ET.Element("testcase", classname=clean(experiment), name=clean(name[:_NAME_CHARACTERS]))
     times = [each["latency_ms"] for each in case.trials if each["latency_ms"] is not None]
     if times:
@@ -56,10 +56,10 @@ def _message(case: CaseResult) -> str:
         return "nothing was scored"
     if case.error is not None:
         return case.error
-    return "; ".join(_said(each) for each in case.evaluations if not each.success)
+    return "; ".join(_evaluation_text(each) for each in case.evaluations if not each.success)
 
 
-def _said(evaluation: CaseEvaluation) -> str:
+def _evaluation_text(evaluation: CaseEvaluation) -> str:
     score = evaluation.outcome if evaluation.mean is None else f"{evaluation.mean:g}"
     return f"{evaluation.name}: {score}" + (f" ({evaluation.reason})" if evaluation.reason else "")
 
@@ -68,4 +68,5 @@ def _text(case: CaseResult) -> str:
     passed = sum(trial["outcome"] == "passed" for trial in case.trials)
     trials = f"{passed} of {len(case.trials)} trials passed\n" if len(case.trials) > 1 else ""
     parts = (("input", "inputs"), ("expected", "expected_outputs"), ("actual", "actual_outputs"))
-    return trials + "\n".join(f"{name}: {told(case.shown[column])[:_TEXT_CHARACTERS]}" for name, column in parts)
+    told = {name: readable_json(case.shown[column])[:_TEXT_CHARACTERS] for name, column in parts}
+    return trials + "\n".join(f"{name}: {text}" for name, text in told.items())

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from collector.experiments.report import CaseEvaluation, CaseResult, RunReport, plain_number, told
+from collector.experiments.report import CaseEvaluation, CaseResult, RunReport, plain_number, readable_json
 from collector.gating.summary import plain
 from collector.units import instant_text
 
@@ -47,11 +47,11 @@ def write_markdown(report: RunReport) -> Iterator[bytes]:
 def _case(case: CaseResult) -> list[str]:
     shown = case.shown
     lines = [
-        f"### {_short(told(shown['inputs']), _TITLE_CHARACTERS)}",
+        f"### {_short(readable_json(shown['inputs']), _TITLE_CHARACTERS)}",
         "",
-        f"**Expected:** {_short(told(shown['expected_outputs']), _TEXT_CHARACTERS)}",
+        f"**Expected:** {_short(readable_json(shown['expected_outputs']), _TEXT_CHARACTERS)}",
         "",
-        f"**Actual:** {_short(told(shown['actual_outputs']), _TEXT_CHARACTERS)}",
+        f"**Actual:** {_short(readable_json(shown['actual_outputs']), _TEXT_CHARACTERS)}",
     ]
     if case.error is not None:
         lines += ["", f"**Error:** {_short(case.error, _TEXT_CHARACTERS)}"]

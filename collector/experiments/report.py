@@ -202,7 +202,7 @@ def deviation_of(values: Sequence[float]) -> float:
     return round(statistics.stdev(values), _DIGITS) if len(values) > 1 else 0.0
 
 
-def told(text: str) -> str:
+def readable_json(text: str) -> str:
     """A map that is stored as JSON, as people read it: of one with one text that text."""
     value = json.loads(text)
     if isinstance(value, dict) and len(value) == 1:

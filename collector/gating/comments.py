@@ -86,15 +86,15 @@ def put_comment(place: CommentPlace, body: str) -> str:
     with httpx.Client(timeout=_TIMEOUT_S, headers=dict(place.headers), follow_redirects=False) as client:
         known = _ours(client, place)
         if known is None:
-            _asked(client, "POST", place.comments, json={"body": body})
+            _request(client, "POST", place.comments, json={"body": body})
             return "created"
-        _asked(client, place.change, f"{place.one}{known}", json={"body": body})
+        _request(client, place.change, f"{place.one}{known}", json={"body": body})
         return "updated"
 
 
 def _ours(client: httpx.Client, place: CommentPlace) -> int | None:
     for page in range(1, _MAX_PAGES + 1):
-        found = _asked(client, "GET", place.comments, params={"per_page": _PAGE, "page": page})
+        found = _request(client, "GET", place.comments, params={"per_page": _PAGE, "page": page})
         if not isinstance(found, list):
             raise NoComment("the comments are no list")
         for each in found:
@@ -109,7 +109,7 @@ def _ours(client: httpx.Client, place: CommentPlace) -> int | None:
     return None
 
 
-def _asked(client: httpx.Client, method: str, url: str, **more: Any) -> Any:  # noqa: ANN401 - JSON
+def _request(client: httpx.Client, method: str, url: str, **more: Any) -> Any:  # noqa: ANN401 - JSON
     try:
         answer = client.request(method, url, **more)
         if answer.status_code in _READ_ONLY:

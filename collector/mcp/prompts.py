@@ -19,7 +19,7 @@ class Prompt:
     arguments: Mapping[str, str]
     text: str
 
-    def told(self) -> types.Prompt:
+    def as_prompt(self) -> types.Prompt:
         """How a client is told about it."""
         arguments = [
             types.PromptArgument(name=name, description=about, required=True) for name, about in self.arguments.items()

@@ -79,7 +79,7 @@ class _Handlers:
             rights = await self._api_of(request).rights()
         except ToolRefused as error:
             raise MCPError(code=types.INVALID_REQUEST, message=str(error)) from error
-        return types.ListToolsResult(tools=[tool.told() for tool in TOOLS if tool.is_for(rights)])
+        return types.ListToolsResult(tools=[tool.as_tool() for tool in TOOLS if tool.is_for(rights)])
 
     async def call_tool(self, request: Request, asked: types.CallToolRequestParams) -> types.CallToolResult:
         """What a tool answers. What goes wrong is told in words that a model can act on."""
@@ -119,7 +119,7 @@ class _Handlers:
 
     async def list_prompts(self, _request: Request, _: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         """The prompts."""
-        return types.ListPromptsResult(prompts=[prompt.told() for prompt in prompts.PROMPTS.values()])
+        return types.ListPromptsResult(prompts=[prompt.as_prompt() for prompt in prompts.PROMPTS.values()])
 
     async def get_prompt(self, _request: Request, asked: types.GetPromptRequestParams) -> types.GetPromptResult:
         """A prompt with its arguments."""

@@ -55,7 +55,7 @@ class Tool(Generic[Taken]):
         """Whether a caller may use it."""
         return self.permission in rights.permissions and (rights.sees_all or not self.of_everything)
 
-    def told(self) -> types.Tool:
+    def as_tool(self) -> types.Tool:
         """How a client is told about it."""
         return types.Tool(
             name=self.name,

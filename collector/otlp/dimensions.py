@@ -43,7 +43,7 @@ class Dimensions:
         return values.take(pa.array(self.index[owner]))
 
     def of(self, owner: npt.NDArray[np.int64]) -> list[Dimension]:
-        """Those that the elements `owner` have."""
+        """The attributes that the elements `owner` have."""
         return [self.distinct[int(place)] for place in np.unique(self.index[owner])]
 
 

@@ -81,7 +81,7 @@ class _AskedServer:
 
     def admit(self, token: str) -> bool:
         """Whether there is such a key."""
-        with self._asked(token, {}) as answer:
+        with self._request(token, {}) as answer:
             return answer.status in _KNOWN
 
     def batches(self, token: str, statement: str) -> Iterator[pa.RecordBatch]:
@@ -90,7 +90,7 @@ class _AskedServer:
         Raises:
             Refused: there is none.
         """
-        with self._asked(token, {"sql": statement}) as answer:
+        with self._request(token, {"sql": statement}) as answer:
             if answer.status != HTTPStatus.OK:
                 raise QuackRefused(_detail(answer))
             reader = pa.ipc.open_stream(answer)
@@ -104,7 +104,7 @@ class _AskedServer:
                 yield batch
 
     @contextmanager
-    def _asked(self, token: str, body: dict[str, str]) -> Iterator[HTTPResponse]:
+    def _request(self, token: str, body: dict[str, str]) -> Iterator[HTTPResponse]:
         connection = HTTPConnection(self._door, timeout=self._timeout_s)
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
         try:

@@ -54,7 +54,7 @@ class Redactor:
         return after
 
     def hidden_among(self, keys: list[str]) -> list[str]:
-        """Those of some keys whose values are taken out whole."""
+        """The keys whose values are taken out whole."""
         hidden = self._hidden(pa.array(keys, pa.string()))
         return [key for key, is_hidden in zip(keys, hidden, strict=True) if is_hidden]
 

@@ -15,7 +15,7 @@ _NAMES: Final = ("name", "criteria", "description")
 
 def criteria_of(rule: Rule) -> str:
     """What a rule's evaluator looks at, in words: the criteria of its judge, else what its kind checks."""
-    written = [*_told(rule.configuration.get("criteria")), *_told(rule.configuration.get("scores"))]
+    written = [*_criteria_texts(rule.configuration.get("criteria")), *_criteria_texts(rule.configuration.get("scores"))]
     kind = KINDS.get(rule.evaluator)
     return "; ".join(written) or ("" if kind is None else kind.checks)
 
@@ -32,14 +32,14 @@ def questions_of(here: Context, trace_ids: Sequence[str], tenant: str | None) ->
     return here.listing.questions(trace_ids, tenant=tenant, characters=_CHARACTERS)
 
 
-def _told(value: JsonValue) -> Iterator[str]:
+def _criteria_texts(value: JsonValue) -> Iterator[str]:
     """Criteria as they are written: a text, names, or objects that describe them."""
     match value:
         case str() if value.strip():
             yield " ".join(value.split())
         case list() | tuple():
             for each in value:
-                yield from _told(each)
+                yield from _criteria_texts(each)
         case dict():
             told = [str(value[key]) for key in _NAMES if value.get(key)]
             if told:

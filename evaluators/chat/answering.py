@@ -32,7 +32,7 @@ class ErrorStatus(Exception):
         return message if isinstance(message, str) else json.dumps(message)
 
 
-class Unreachable(Exception):
+class EndpointUnreachable(Exception):
     """There was no connection, or it ended before the answer did; the message says why."""
 
 
@@ -60,7 +60,7 @@ class Courier(Protocol):
         Raises:
             NotAnAnswer: it is too large.
             ErrorStatus: the endpoint answered with an error.
-            Unreachable: the connection failed, maybe half-way.
+            EndpointUnreachable: the connection failed, maybe half-way.
         """
 
     async def close(self) -> None:

@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 from urllib.parse import quote
 
-from evaluators.chat.answering import ErrorStatus, Trip, Unreachable
+from evaluators.chat.answering import EndpointUnreachable, ErrorStatus, Trip
 from evaluators.chat.connection import ModelConnection
-from evaluators.chat.dialogue import Dialogue, dialogue_request
+from evaluators.chat.dialogue import ChatDialogue, dialogue_request
 from evaluators.chat.exchange import Exchange
 from evaluators.chat.pace import RETRYABLE, RateLimit, Share, wait_asked_for
 from evaluators.chat.pictures import Image
@@ -92,10 +92,10 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         wire, model = WIRES[self.connection.protocol], self.connection.model
         async with self._slots:
             asking = self._asking(lambda form: wire.request(model, prompt, form), self.connection, request_budget)
-            return await _told(self._answer(asking, schema), asking)
+            return await _with_usage(self._answer(asking, schema), asking)
 
     async def converse(
-        self, dialogue: Dialogue, connection: ModelConnection, request_budget: RequestBudget | None = None
+        self, dialogue: ChatDialogue, connection: ModelConnection, request_budget: RequestBudget | None = None
     ) -> Answered:
         """Ask for the next message of a conversation, once per attempt of `connection`.
 
@@ -110,7 +110,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         async with self._slots:
             asking = self._asking(lambda _: request, connection, request_budget)
             asking.pictures = dialogue.pictures
-            return await _told(asking.answer(None), asking)
+            return await _with_usage(asking.answer(None), asking)
 
     def _asking(
         self,
@@ -142,7 +142,7 @@ _KINDS: Mapping[int, FailureKind] = {408: "timeout", 409: "unavailable", 429: "r
 _MAY_HAVE_RUN = {408, 504}  # nobody waited for the model, which may go on, and be paid; other errors cost nothing
 
 
-async def _told(answering: Awaitable[ModelReply], asking: "_Asking") -> Answered:
+async def _with_usage(answering: Awaitable[ModelReply], asking: "_Asking") -> Answered:
     """The answer with what all attempts took; what failed says that too."""
     try:
         answer = await answering
@@ -266,7 +266,7 @@ class _Asking:
             raise Unanswered("timeout", f"no answer within {self.connection.timeout_s:g} s") from None
         except NotAnAnswer as error:
             raise Unanswered("bad_reply", self._shown(f"this is not what the protocol answers: {error}")) from None
-        except Unreachable as error:
+        except EndpointUnreachable as error:
             raise Unanswered("unreachable", self._shown(str(error))) from None
         except ErrorStatus as error:
             raise self._failure_of(error) from None
@@ -301,7 +301,7 @@ class ChatSpeaker:
         self._connection = connection
         self._toll = request_budget
 
-    async def __call__(self, dialogue: Dialogue) -> Answered:
+    async def __call__(self, dialogue: ChatDialogue) -> Answered:
         """Ask.
 
         Raises:

@@ -28,7 +28,7 @@ class NotSendable(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialogue:
+class ChatDialogue:
     """What a model is given: what was said, in the normal form of messages, and the tools that it may call."""
 
     messages: Sequence[Message]
@@ -65,7 +65,7 @@ class _Turn:
         return "\n\n".join(each for each in self.said if isinstance(each, str))
 
 
-def dialogue_request(protocol: Protocol, model: str, dialogue: Dialogue) -> dict[str, Any]:
+def dialogue_request(protocol: Protocol, model: str, dialogue: ChatDialogue) -> dict[str, Any]:
     """The body of a request, but for how long the answer may be and how it is to be found.
 
     Raises:

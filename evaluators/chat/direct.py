@@ -15,7 +15,14 @@ from typing import Final
 import httptools
 import httpx
 
-from evaluators.chat.answering import ANSWER_BYTES, ERROR_BYTES, FIRST_ERROR_STATUS, ErrorStatus, Trip, Unreachable
+from evaluators.chat.answering import (
+    ANSWER_BYTES,
+    ERROR_BYTES,
+    FIRST_ERROR_STATUS,
+    EndpointUnreachable,
+    ErrorStatus,
+    Trip,
+)
 from evaluators.chat.connection import AddressOf
 from evaluators.chat.wire import NotAnAnswer
 
@@ -58,7 +65,7 @@ class DirectCourier:
         Raises:
             NotAnAnswer: it is too large.
             ErrorStatus: the endpoint answered with an error.
-            Unreachable: the connection failed, maybe half-way.
+            EndpointUnreachable: the connection failed, maybe half-way.
         """
         trip.left = False
         connection = self._kept() or await self._connected()
@@ -106,7 +113,7 @@ class DirectCourier:
                 happy_eyeballs_delay=delay_s,
             )
         except (ValueError, OSError) as error:
-            raise Unreachable(f"{type(error).__name__}: {error}") from error
+            raise EndpointUnreachable(f"{type(error).__name__}: {error}") from error
         return connection
 
 
@@ -160,7 +167,9 @@ class _Connection(asyncio.Protocol):
         if exc is None and self._status is not None and not has_length:
             self._end()
         else:
-            self._fail(Unreachable(f"{type(exc).__name__}: {exc}" if exc else "the connection ended before the answer"))
+            self._fail(
+                EndpointUnreachable(f"{type(exc).__name__}: {exc}" if exc else "the connection ended before the answer")
+            )
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -175,7 +184,7 @@ class _Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._stays = False
-            self._fail(Unreachable(f"it does not speak HTTP/1.1: {error}"))
+            self._fail(EndpointUnreachable(f"it does not speak HTTP/1.1: {error}"))
         if self._raw_bytes > (_HEAD_BYTES if self._status is None else _RAW_BYTES):
             self._fail(NotAnAnswer("its head, or what its parts are wrapped in, is too long"))
 
@@ -226,7 +235,7 @@ class _Connection(asyncio.Protocol):
         try:
             if wbits is not None:
                 body = _inflated(body, wbits, ERROR_BYTES if self._is_error else ANSWER_BYTES)
-        except (NotAnAnswer, Unreachable) as error:
+        except (NotAnAnswer, EndpointUnreachable) as error:
             self._fail(error)
             return
         if self._is_error:
@@ -244,7 +253,7 @@ def _inflated(body: bytes, wbits: int, most: int) -> bytes:
     try:
         inflated = inflater.decompress(body, most + 1)
     except zlib.error as error:
-        raise Unreachable(f"its body is not what it is said to be: {error}") from error
+        raise EndpointUnreachable(f"its body is not what it is said to be: {error}") from error
     if len(inflated) > most:
         raise _too_long()
     return inflated

@@ -13,9 +13,9 @@ from evaluators.chat.answering import (
     ANSWER_BYTES,
     ERROR_BYTES,
     FIRST_ERROR_STATUS,
+    EndpointUnreachable,
     ErrorStatus,
     Trip,
-    Unreachable,
 )
 from evaluators.chat.connection import AddressOf
 from evaluators.chat.wire import NotAnAnswer
@@ -59,7 +59,7 @@ class PackagedCourier:
         Raises:
             NotAnAnswer: it is too large.
             ErrorStatus: the endpoint answered with an error.
-            Unreachable: the connection failed, maybe half-way.
+            EndpointUnreachable: the connection failed, maybe half-way.
         """
         _TRIP.set(trip)
         try:
@@ -69,7 +69,7 @@ class PackagedCourier:
             if isinstance(error.__cause__, ErrorStatus):
                 raise error.__cause__ from None
             cause = error.__cause__ or error
-            raise Unreachable(f"{type(cause).__name__}: {cause}") from error
+            raise EndpointUnreachable(f"{type(cause).__name__}: {cause}") from error
 
     @asynccontextmanager
     async def _posted(self, body: bytes) -> AsyncIterator[Any]:
@@ -132,7 +132,7 @@ async def _body(response: Any) -> bytes:  # noqa: ANN401 - the package's
         try:
             chunk = await anext(chunks, None)
         except Exception as error:  # the HTTP library's errors are not part of the package's interface
-            raise Unreachable(f"{type(error).__name__}: {error}") from error
+            raise EndpointUnreachable(f"{type(error).__name__}: {error}") from error
         if chunk is None:
             return bytes(body)
         body += chunk

@@ -47,7 +47,7 @@ class Image:
 
 def image_of(part: Mapping[str, JsonValue]) -> Image | None:
     """The picture in a part of a message; None where there is none that may be shown."""
-    _, content = told_of(part)
+    _, content = type_and_data(part)
     if content is None or len(content) * 3 // 4 > MOST_BYTES:
         return None
     found = decoded(content)
@@ -57,7 +57,7 @@ def image_of(part: Mapping[str, JsonValue]) -> Image | None:
     return Image(media_type=kind, content=found)
 
 
-def told_of(part: Mapping[str, JsonValue]) -> tuple[str, str | None]:
+def type_and_data(part: Mapping[str, JsonValue]) -> tuple[str, str | None]:
     """What a part says that it is, and its base64, if it has that."""
     told = part.get("mime_type") or part.get("modality") or part.get("type")
     content, uri = part.get("content"), part.get("uri")

@@ -57,7 +57,7 @@ def find_reply(text: str, wanted: Collection[str]) -> dict[str, JsonValue] | Non
     if not _may_have(answer, wanted):
         return None
     found = _strict(answer)
-    values = _Reader(answer).values() if found is None else [found]
+    values = _BracketReader(answer).values() if found is None else [found]
     replies = [reply for value in values for reply in _outermost(value, frozenset(wanted))]
     if any(reply[name] != replies[-1][name] for reply in replies for name in wanted):
         raise Contradictory
@@ -112,7 +112,7 @@ class _Broken(Exception):
 
 
 @dataclass(slots=True)
-class _Reader:
+class _BracketReader:
     """Reads every complete value that starts with a bracket."""
 
     text: str

@@ -144,7 +144,7 @@ def escalate_alert(cursor: duckdb.DuckDBPyConnection, escalation: Escalation, at
     if not found or found[0].state == "recovered":
         return False
     before, finding = found[0], escalation.finding
-    document = {**finding.document, "told": [*_told_before(before), _told(before)]}
+    document = {**finding.document, "told": [*_told_before(before), _announcement(before)]}
     values = _side_values("candidate", finding.candidate) | {name: getattr(finding, name) for name in _ESCALATED}
     values |= {"document": json.dumps(document)}
     _pin(cursor, escalation.alert_id, finding, at_ns)
@@ -257,7 +257,7 @@ _AS_IS = (
 """Fields of a finding that are columns of the same name."""
 
 _ESCALATED = ("regressed_count", "evidence", "evidence_threshold")
-"""Those that change where an alert is escalated, beside the candidate and the document."""
+"""The columns that change where an alert is escalated, beside the candidate and the document."""
 
 
 def alert_of(document: Mapping[str, Any]) -> Alert:
@@ -341,7 +341,7 @@ def _side_values(name: str, side: ComparedSide) -> dict[str, object]:
 _SIDE = ("rate", "low", "high", "count")
 
 
-def _told(alert: Alert) -> dict[str, JsonValue]:
+def _announcement(alert: Alert) -> dict[str, JsonValue]:
     """What was told of an alert until now, in short."""
     at_ns = alert.opened_at_ns if alert.escalated_at_ns is None else alert.escalated_at_ns
     at = dt.datetime.fromtimestamp(at_ns // 10**9, dt.UTC)

@@ -82,7 +82,7 @@ class MetricMonitors:
         self._outbox = outbox
 
     def all(self, *, tenant: str | None = None, deleted: bool = False) -> list[MetricMonitorRow]:
-        """Those of a tenant and of none, by name (None for all); `deleted`: also those whose alert is to be ended."""
+        """The monitors of a tenant and of none, by name (None: all); `deleted`: also those with an alert to end."""
         return self._find(tenant=tenant, deleted=deleted)
 
     def get(self, monitor_id: str, *, tenant: str | None = None) -> MetricMonitorRow | None:

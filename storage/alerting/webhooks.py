@@ -65,11 +65,11 @@ class Webhooks:
         return rows[0][0] if rows else None
 
     def all(self, *, tenant: str | None = None) -> list[Webhook]:
-        """Those of every project, oldest first: of a tenant; None for all."""
+        """The webhooks of every project, oldest first: of a tenant; None for all."""
         return self._find(tenant, every=True)
 
     def of_project(self, project: str | None, *, tenant: str | None = None) -> list[Webhook]:
-        """Those of one project, or those of all projects, oldest first: of a tenant; None for all."""
+        """The webhooks of one project, or those for all projects, oldest first: of a tenant; None for all."""
         return self._find(tenant, project=project)
 
     def get(self, webhook_id: str) -> Webhook | None:

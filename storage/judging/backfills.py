@@ -71,7 +71,7 @@ class BackfillTable:
         return self._found(sql.query("backfills"))
 
     def of_rule(self, rule_id: str) -> list[Backfill]:
-        """Those of a rule's revisions, newest first."""
+        """The backfills of a rule's revisions, newest first."""
         return self._found(sql.query("backfills_of_rule"), rule_id=rule_id)
 
     def _found(self, select: str, **parameters: str) -> list[Backfill]:
@@ -160,7 +160,7 @@ def _bounds(backfill: Backfill, tenant: str | None) -> dict[str, Any]:
 def _undecided(
     cursor: duckdb.DuckDBPyConnection, revision: int, traces: pa.Table, spans: pa.Table, until: int
 ) -> Settled:
-    """Those of the traces that a revision has not decided about."""
+    """The traces that a revision has not decided about."""
     last = spans.group_by("trace").aggregate([("seq", "max")]).rename_columns({"seq_max": "seq"})
     left = traces.join(last, "trace", join_type="inner")
     left = left.filter(_is_undecided(cursor, revision, left, spans))

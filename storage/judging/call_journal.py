@@ -88,7 +88,7 @@ class CallJournal:
         Raises:
             Overloaded: the disk is full or failing, and nothing was reserved.
         """
-        body = json.dumps([[_told(each) for each in record.reserved], [_told(each) for each in record.settled]])
+        body = json.dumps([[_as_json(each) for each in record.reserved], [_as_json(each) for each in record.settled]])
         data = body.encode()
         data = _HEADER.pack(zlib.crc32(data), len(data)) + data
         try:
@@ -163,6 +163,6 @@ def _read(row: dict[str, Any], time_of: str) -> dict[str, Any]:
     return read | {"day": date.fromisoformat(row["day"])} if "day" in row else read
 
 
-def _told(call: ReservedCall | SettledCall) -> dict[str, Any]:
+def _as_json(call: ReservedCall | SettledCall) -> dict[str, Any]:
     values = ((name, getattr(call, name)) for name in call.__dataclass_fields__)
     return {name: value.isoformat() if isinstance(value, date) else value for name, value in values}  # or a datetime

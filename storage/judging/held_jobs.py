@@ -34,7 +34,7 @@ def tell_held(cursor: duckdb.DuckDBPyConnection, changed: pa.Table, *, first: in
 
 
 def tell_held_by_results(cursor: duckdb.DuckDBPyConnection, stored: pa.Table, *, now_us: int) -> None:
-    """The same, where results of these jobs were stored, which are gone by now: `stored` is what `finished` told."""
+    """Tell jobs that wait for the results that were just stored; `stored` is what `finished` returned before."""
     if stored.num_rows:
         numbers = pc.min_max(stored["seq"])
         tell_held(cursor, stored, first=numbers["min"].as_py(), last=numbers["max"].as_py(), now_us=now_us)

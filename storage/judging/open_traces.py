@@ -79,7 +79,7 @@ class OpenTraces:
         return traces.add_column(0, "trace", pa.array(np.arange(traces.num_rows)))
 
     def settled(self, due: pa.Table, *, until: int) -> Settled:
-        """Those of the traces that have settled, by what was found of all their spans."""
+        """The traces among these that have settled, by what was found of all their spans."""
         with self._database.snapshot() as cursor:
             cursor.register("wanted_traces", due)
             spans = numbers_of(cursor, until)
@@ -98,7 +98,7 @@ class OpenTraces:
         )
 
     def added_up(self, settled: Settled) -> tuple[Settled, bool]:
-        """Those of the traces whose sums are of all their spans, with these as columns; and whether all are."""
+        """The traces among these whose sums are of all their spans, with these as columns; and whether all are."""
         with self._database.snapshot() as cursor:
             cursor.register("wanted_traces", settled.traces.select(["trace", "tenant", "trace_id", "trace_key"]))
             totals = cursor.execute(sql.query("totals_of_traces")).to_arrow_table()
@@ -154,7 +154,7 @@ def _sessions(spans: pa.Table) -> pa.Table:
 
 
 def opened_sessions(traces: pa.Table, tenants: Sequence[str] | None) -> pa.Table:
-    """Those of the traces that are of sessions of these tenants; None: of all."""
+    """The traces among these that are of sessions of these tenants; None: of all."""
     told = traces["session_id"].is_valid()
     if tenants is not None:
         told = pc.and_(told, pc.is_in(traces["tenant"], pa.array(tenants, pa.string())))

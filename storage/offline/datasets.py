@@ -118,11 +118,11 @@ class Datasets:
         self._writer = writer
 
     def all(self, tenant: str | None) -> list[Dataset]:
-        """Those of a tenant and the shared ones, or with None those of all, by name."""
+        """The datasets of a tenant and the shared ones, or with None those of all, by name."""
         return self._datasets(tenant, None)
 
     def named(self, tenant: str | None, key: str) -> list[Dataset]:
-        """Those of that name or id: of a tenant and shared ones; None for all. Names are unique within a tenant."""
+        """The datasets of a name or id: of a tenant and shared ones; None for all. Names are unique within a tenant."""
         return self._datasets(tenant, key)
 
     def create(self, tenant: str, name: str, text: DatasetText, *, now_us: int) -> Dataset:
@@ -232,11 +232,11 @@ class Datasets:
         return self._items(sql.query("items_of_version"), asked)
 
     def items_by_id(self, version: Version, ids: Sequence[str]) -> list[Item]:
-        """Those of some items that a version has."""
+        """The items of a version that are among these."""
         return self._items(sql.query("items_by_id"), {"version_key": version.version_key, "ids": list(ids)})
 
     def items_of_run(self, dataset_id: str, version: int, ids: Sequence[str]) -> dict[str, Item]:
-        """Those of some items that the version of a run has, by their ids; of a deleted dataset none."""
+        """The items among these that the version of a run has, by their ids; of a deleted dataset none."""
         with self._database.cursor() as cursor:
             asked = {"dataset_id": dataset_id, "version": version, "versions": 1, "skip": 0}
             cursor.execute(sql.query("dataset_versions"), asked)

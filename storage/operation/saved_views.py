@@ -42,7 +42,7 @@ class SavedViews:
         self._records = VersionedRecords(writer=writer, kind="saved view", most=MOST_VIEWS)
 
     def all(self, *, tenant: str | None = None) -> list[SavedView]:
-        """Those of a tenant and of none, by name (None for all)."""
+        """The saved views of a tenant and of none, by name (None for all)."""
         return self._found(tenant, None)
 
     def get(self, view_id: str, *, tenant: str | None = None) -> SavedView | None:

@@ -209,7 +209,7 @@ def _found(
     To know the projects of all traces takes most of the time where one has most of them: the newest traces come first,
     and the others only where those tell of too few sessions.
     """
-    asked = _asked(like, after)
+    asked = _conditions_in_use(like, after)
     values = {name: value for name, (question, value) in _values(like, after).items() if question in asked} | more
     if like.project is not None and like.text is None and like.user is None:
         select = asked_for(sql.query("newest_sessions_page"), asked)
@@ -219,7 +219,7 @@ def _found(
     return cursor.execute(asked_for(sql.query("sessions_page"), asked), values).fetchall()
 
 
-def _asked(like: SessionsLike, after: SessionPosition | None) -> set[str]:
+def _conditions_in_use(like: SessionsLike, after: SessionPosition | None) -> set[str]:
     """The questions that are asked, by their names in `sessions_page.sql`."""
     asked = {name for name in ("project", "user", "text") if getattr(like, name) is not None}
     if asked or (like.from_ns, like.to_ns) != (0, LAST_NS):

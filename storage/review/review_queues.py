@@ -139,7 +139,7 @@ class ReviewQueues:
         self._records = VersionedRecords(writer=writer, kind="review queue", most=MOST_QUEUES)
 
     def all(self, *, tenant: str | None, now_us: int) -> list[ReviewQueue]:
-        """Those of a tenant and of none, by name; None for all."""
+        """The queues of a tenant and of none, by name; None for all."""
         return self._found(tenant=tenant, queue_id=None, now_us=now_us, counted=True)
 
     def get(self, queue_id: str, *, tenant: str | None, now_us: int, counted: bool = True) -> ReviewQueue | None:

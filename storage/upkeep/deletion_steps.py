@@ -50,7 +50,7 @@ class _Wanted(NamedTuple):
 
 
 def together(deletions: Sequence[Deletion], first: Deletion) -> list[Deletion]:
-    """Those whose next step is that of the first one."""
+    """The deletions whose next step is that of the first one."""
     if first.wanted.trace_id is not None:
         return [first]
     return [

@@ -132,11 +132,11 @@ class Deletions:
         return next(iter(self._found(deletion_id=deletion_id, tenant=tenant)), None)
 
     def page(self, *, tenant: str | None, skip: int, most: int) -> list[Deletion]:
-        """Those of a tenant, or of all, the latest first."""
+        """The deletions of a tenant, or of all, the latest first."""
         return self._found(tenant=tenant, skip=skip, most=most)
 
     def open(self) -> list[Deletion]:
-        """Those that are not done, the latest first."""
+        """The deletions that are not done, the latest first."""
         return self._found(only_open=True, most=2 * _MOST_OPEN)
 
     def changed(self) -> None:

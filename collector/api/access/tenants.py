@@ -85,7 +85,7 @@ def spent_over_connections(here: Context, who: Caller) -> list[SpentToday]:
 
 
 def own_webhooks(who: Caller, webhooks: Iterable[Webhook]) -> list[Webhook]:
-    """Those of the caller: a key with a tenant does not see those of nobody."""
+    """The webhooks of the caller: a key with a tenant does not see those of nobody."""
     return [each for each in webhooks if who.owns(each.tenant)]
 
 

@@ -43,7 +43,7 @@ class MuteBody(BaseModel):
 @needs(Permission.READ, by_tenant=True)
 @answers(list[MuteDocument])
 def list_mutes(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
-    """Those that last, what ends first at the top."""
+    """The mutes that last, what ends first at the top."""
     return [mute_document(mute) for mute in part.of(here.alert_mutes.at(here.now_ns(), tenant=who.sight))]
 
 

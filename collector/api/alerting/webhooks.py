@@ -80,7 +80,7 @@ def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 @needs(Permission.READ, by_tenant=True)
 @answers(list[WebhookDocument])
 def list_of_project(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
-    """Those of one project, oldest first."""
+    """The receivers of one project, oldest first."""
     return _documents(here.receivers.of_project(here.receivers.project(project, who.sight), who.sight), who, part)
 
 

@@ -49,7 +49,7 @@ class ReportedScore(BaseModel):
     latencyMs: Amount | None = None
 
     @property
-    def told(self) -> str:
+    def outcome_name(self) -> str:
         """Which outcome it is."""
         if self.outcome is not None:
             return self.outcome
@@ -60,8 +60,8 @@ class ReportedScore(BaseModel):
     @property
     def passed(self) -> bool | None:
         """Whether it passed: as was told, else by the threshold, which is 0.5 where there is none."""
-        if self.told != "scored" or self.success is not None or self.score is None:
-            return self.success if self.told == "scored" else None
+        if self.outcome_name != "scored" or self.success is not None or self.score is None:
+            return self.success if self.outcome_name == "scored" else None
         threshold = _DEFAULT_THRESHOLD if self.threshold is None else self.threshold
         return self.score >= threshold if self.direction == "higher" else self.score <= threshold
 
@@ -178,7 +178,7 @@ def _item(here: Context, told: ReportedItem, place: int, batch: str | None) -> N
 
 
 def _score(here: Context, told: ReportedScore) -> NewScore:
-    outcome = told.told
+    outcome = told.outcome_name
     return NewScore(
         name=told.name,
         outcome=outcome,

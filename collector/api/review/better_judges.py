@@ -16,7 +16,7 @@ from collector.api.review.judged_by_people import SOURCES, measured_document
 from collector.api.review.review_content import reviewed
 from collector.api.rules.body import BODY
 from collector.api.rules.rules import Body, about_of, find, find_own
-from collector.evaluation.rule_trial import Example
+from collector.evaluation.rule_trial import TrialExample
 from collector.live.rules.executor_kinds import executor_kind_of
 from evaluators.judges.criteria import MAX_EXAMPLE
 from evaluators.model import text_of
@@ -68,7 +68,7 @@ def try_judge(
     labelled = _labelled(here, who.tenant, kept.stored.rule_id, about, asked)
     tested = [each for each in labelled if each.trace_id not in shown and not each.is_example]
     chosen = _in_turns(tested, asked.labels)
-    results = _asked(here, who.tenant, kept.stored.rule_id, rule, chosen)
+    results = _judged(here, who.tenant, kept.stored.rule_id, rule, chosen)
     return _trial(chosen, results, held_out=len(labelled) - len(tested))
 
 
@@ -115,7 +115,7 @@ def _in_turns(results: Sequence[LabelledResult], most: int, *, shuffled: bool = 
     return [*sides[0][:fails], *sides[1][: most - fails]]
 
 
-def _asked(here: Context, tenant: str, rule_id: str, rule: Rule, chosen: Sequence[LabelledResult]) -> list[JobResult]:
+def _judged(here: Context, tenant: str, rule_id: str, rule: Rule, chosen: Sequence[LabelledResult]) -> list[JobResult]:
     found: list[JobResult] = []
     for first in range(0, len(chosen), _AT_ONCE):
         examples = [_to_judge(tenant, each) for each in chosen[first : first + _AT_ONCE]]
@@ -123,8 +123,8 @@ def _asked(here: Context, tenant: str, rule_id: str, rule: Rule, chosen: Sequenc
     return found
 
 
-def _to_judge(tenant: str, result: LabelledResult) -> Example:
-    return Example(
+def _to_judge(tenant: str, result: LabelledResult) -> TrialExample:
+    return TrialExample(
         tenant=tenant,
         project=result.project,
         seq=result.seq,

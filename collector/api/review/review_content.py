@@ -55,7 +55,7 @@ def is_hidden(queue: ReviewQueue, entry: ReviewEntry) -> bool:
     return queue.blind and not entry.is_mine
 
 
-def told_of(here: Context, queue: ReviewQueue, entry: ReviewEntry) -> Told | None:
+def opinions_shown(here: Context, queue: ReviewQueue, entry: ReviewEntry) -> Told | None:
     """What others said; None while it is hidden from whoever asked for the entry."""
     if is_hidden(queue, entry):
         return None

@@ -8,7 +8,7 @@ from collector.api.base.context import Context
 from collector.api.base.times import time_text
 from collector.api.documents.reading_documents import call_document
 from collector.api.review.annotations import annotation_document
-from collector.api.review.review_content import Reviewed, is_hidden, reviewed, told_of
+from collector.api.review.review_content import Reviewed, is_hidden, opinions_shown, reviewed
 from storage.review.review_queues import ReviewEntry, ReviewerProgress, ReviewQueue
 
 
@@ -77,7 +77,7 @@ def entry_detail(here: Context, queue: ReviewQueue, entry: ReviewEntry) -> dict[
     Raises:
         Missing: what it is about has gone meanwhile.
     """
-    told = told_of(here, queue, entry)
+    told = opinions_shown(here, queue, entry)
     return entry_document(queue, entry) | {
         "content": _content(reviewed(here, entry)),
         "results": None

@@ -22,7 +22,7 @@ from collector.live.judges.playground import (
     PlaygroundQuestion,
 )
 from collector.live.judges.playground_trace import PlaygroundOrigin, trace_of
-from evaluators.chat.dialogue import ROLES, Dialogue, NotSendable
+from evaluators.chat.dialogue import ROLES, ChatDialogue, NotSendable
 from evaluators.errors import BadConfiguration
 from storage.errors import BadQuery
 from storage.records import Message
@@ -116,7 +116,7 @@ def question_of(who: Caller, body: PlaygroundBody) -> PlaygroundQuestion:
     return PlaygroundQuestion(
         tenant=who.tenant,
         project=body.project,
-        dialogue=Dialogue(
+        dialogue=ChatDialogue(
             messages=body.messages, tools=once_by_name(definitions_of(list(body.tools))), top_p=body.top_p
         ),
         max_output_tokens=body.max_output_tokens,

@@ -96,7 +96,7 @@ class Gate:
             request_id=_request_id(headers),
         )
         request_id.set(visit.request_id)
-        need, is_page, route = self._asked(scope, headers)
+        need, is_page, route = self._need_and_route(scope, headers)
         answered = partial(self._authenticator.traffic.answered, visit.method, route)
         passage = _Passage(visit, send, lambda: self._allowed(scope), answered)
         state = scope.setdefault("state", {})
@@ -152,7 +152,7 @@ class Gate:
         signed_in = self._site.key_of(scope) if self._site and is_page else None
         return self._authenticator.enter(authorization, visit, need, without_key, signed_in=signed_in)
 
-    def _asked(self, scope: Scope, headers: Headers) -> tuple[Need, bool, str | None]:
+    def _need_and_route(self, scope: Scope, headers: Headers) -> tuple[Need, bool, str | None]:
         """What is needed for what is asked, whether it is a page, and its route; no route is one if a person asks."""
         for route in self._routes:
             match, found = route.matches(scope)

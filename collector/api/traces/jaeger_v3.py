@@ -80,34 +80,34 @@ def _failure(status: int, message: str) -> JSONResponse:
     return JSONResponse({"error": {"httpCode": status, "message": message}}, status_code=status)
 
 
-def _said(parameters: QueryParams, name: str, *earlier: str) -> str:
+def _parameter(parameters: QueryParams, name: str, *earlier: str) -> str:
     """A parameter of a search under its name, or one that it had earlier and clients still use; empty if not given."""
     return next((said for each in (name, *earlier) if (said := parameters.get(f"query.{each}"))), "")
 
 
 def _like(parameters: QueryParams) -> SpanLike:
     for name in ("filter", "pagination.pageToken"):
-        if _said(parameters, name):  # without it, other traces would be found than were asked for
+        if _parameter(parameters, name):  # without it, other traces would be found than were asked for
             raise BadSearchParameter(f"query.{name} is not supported")
     from_ns = _instant(parameters, "startTimeMin", "start_time_min")
     end_ns = _instant(parameters, "startTimeMax", "start_time_max")
     if from_ns >= end_ns:
         raise BadSearchParameter("query.startTimeMin must be before query.startTimeMax")
-    least = _said(parameters, "durationMin", "duration_min")
-    most = _said(parameters, "durationMax", "duration_max")
+    least = _parameter(parameters, "durationMin", "duration_min")
+    most = _parameter(parameters, "durationMax", "duration_max")
     return span_like(
         window=(from_ns, end_ns - 1),  # which the end is no part of
         names=(
-            _said(parameters, "serviceName", "service_name"),
-            _said(parameters, "operationName", "operation_name"),
+            _parameter(parameters, "serviceName", "service_name"),
+            _parameter(parameters, "operationName", "operation_name"),
         ),
         durations=(duration_ns("query.durationMin", least), duration_ns("query.durationMax", most)),
-        tags=tags_of("query.attributes", _said(parameters, "attributes")),
+        tags=tags_of("query.attributes", _parameter(parameters, "attributes")),
     )
 
 
 def _instant(parameters: QueryParams, name: str, earlier: str) -> int:
-    text = _said(parameters, name, earlier)
+    text = _parameter(parameters, name, earlier)
     if not text:
         raise BadSearchParameter(f"query.{name} is required")
     try:
@@ -117,7 +117,7 @@ def _instant(parameters: QueryParams, name: str, earlier: str) -> int:
 
 
 def _depth(parameters: QueryParams) -> int:
-    text = _said(parameters, "searchDepth", "search_depth", "num_traces")
+    text = _parameter(parameters, "searchDepth", "search_depth", "num_traces")
     if not text:
         return _DEFAULT_DEPTH
     if not (text.isascii() and text.isdecimal()):

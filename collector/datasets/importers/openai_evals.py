@@ -69,7 +69,7 @@ def _item(place: str, told: object, references: Sequence[str]) -> dict[str, Any]
     inputs = {key: value for key, value in row.items() if key not in {name, "id", "metadata"} and value is not None}
     messages = inputs.get("input")
     if isinstance(messages, list):
-        inputs = {**inputs, "input": _asked(messages), "messages": messages}
+        inputs = {**inputs, "input": _last_user_content(messages), "messages": messages}
     if not without_nothing(inputs):
         raise BadExport(f"{place}: it has no input")
     metadata = row.get("metadata")
@@ -92,7 +92,7 @@ def _expected(value: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return {"output": value}
 
 
-def _asked(messages: Sequence[Any]) -> object:
+def _last_user_content(messages: Sequence[Any]) -> object:
     """The last that a user said."""
     said = [each for each in messages if isinstance(each, Mapping)]
     return next((each.get("content") for each in reversed(said) if each.get("role") == "user"), None)

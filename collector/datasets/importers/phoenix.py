@@ -88,12 +88,12 @@ def _of_messages(place: str, told: Mapping[str, Any]) -> dict[str, Any]:
         expected = last.get("content")
     if not messages:
         raise BadExport(f"{place}: nothing was asked")
-    inputs = without_nothing({"input": _asked(messages), "messages": messages})
+    inputs = without_nothing({"input": _last_user_content(messages), "messages": messages})
     metadata = without_nothing({"tools": told.get("tools")})
     expectation = as_map(expected or None, "output")
     return without_nothing({"inputs": inputs, "expectedOutputs": expectation, "metadata": metadata})
 
 
-def _asked(messages: list[Mapping[str, Any]]) -> object:
+def _last_user_content(messages: list[Mapping[str, Any]]) -> object:
     """The last that a user said."""
     return next((each.get("content") for each in reversed(messages) if each.get("role") == "user"), None)

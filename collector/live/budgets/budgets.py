@@ -341,7 +341,7 @@ class _Orphan:
 
 
 def _orphans(calls: Iterable[ReservedCall], now: datetime) -> deque[_Orphan]:
-    """Those that end first foremost. Whatever the clock was when they began, none lasts longer from now on."""
+    """Amounts that stay set aside, by their end. Whatever the clock was when they began, none lasts longer now."""
 
     def orphan(call: ReservedCall) -> _Orphan:
         asked = CostSum(1, call.reserved_tokens, round(call.reserved_usd * NANO))

@@ -118,13 +118,13 @@ def _measures(budget: Budget | None, purse: AccountBalance, asked: CostSum) -> l
 
 
 def _explained(payer: Payer, limit: int, spent: int, more: int, unit: str) -> str:
-    def told(number: int) -> str:
+    def amount_text(number: int) -> str:
         return f"{number / NANO:.6g}" if unit == "USD" else str(number)
 
-    may_take = "" if unit == "calls" else f", and this request may take {told(more)}"
+    may_take = "" if unit == "calls" else f", and this request may take {amount_text(more)}"
     return (
-        f"the budget of {payer.kind} {payer.name!r} for today is spent: {told(spent)} of {told(limit)} {unit}"
-        f"{may_take}; a day ends at 00:00 UTC"
+        f"the budget of {payer.kind} {payer.name!r} for today is spent: "
+        f"{amount_text(spent)} of {amount_text(limit)} {unit}{may_take}; a day ends at 00:00 UTC"
     )
 
 

@@ -183,7 +183,7 @@ class RunEvaluator:
         said = (
             self._checked(evaluation, active, judged)
             if active.executor_kind == "check"
-            else self._asked(evaluation, active, judged)
+            else self._judged(evaluation, active, judged)
         )
         direction = kind_of(active.rule.evaluator).direction
         scores = [
@@ -217,7 +217,7 @@ class RunEvaluator:
         each_ms = (time.perf_counter() - began_s) * 1000 / len(items)
         return [score_of(evaluation.name, document, latency_ms=each_ms) for document in documents]
 
-    def _asked(self, evaluation: Evaluation, active: ActiveRule, items: Sequence[Unscored]) -> list[NewScore]:
+    def _judged(self, evaluation: Evaluation, active: ActiveRule, items: Sequence[Unscored]) -> list[NewScore]:
         """What a judge says, of so many at a time as its connection takes.
 
         Raises:
@@ -226,7 +226,7 @@ class RunEvaluator:
         at_once = self._judges.in_flight(self._judges.connection_of(active))
         said: list[NewScore] = []
         for start in range(0, len(items), at_once):
-            futures = [self._ask(self._judged(evaluation, active, item)) for item in items[start : start + at_once]]
+            futures = [self._ask(self._score(evaluation, active, item)) for item in items[start : start + at_once]]
             try:
                 said += [each.result() for each in futures]
             finally:
@@ -234,7 +234,7 @@ class RunEvaluator:
                     each.cancel()
         return said
 
-    async def _judged(self, evaluation: Evaluation, active: ActiveRule, item: Unscored) -> NewScore:
+    async def _score(self, evaluation: Evaluation, active: ActiveRule, item: Unscored) -> NewScore:
         began_s = time.perf_counter()
         of_run = _OfRun(evaluation.tenant, evaluation.project)
         ask = partial(self._answer, active, of_run, case_document(item))

@@ -31,7 +31,7 @@ class ConnectionTrial:
     error: str | None
 
     def document(self) -> dict[str, Any]:
-        """It, as JSON."""
+        """As JSON."""
         failed = None if self.error_kind is None else {"kind": self.error_kind, "message": self.error}
         return {"ok": failed is None, "usage": self.usage and self.usage.to_document(), "failure": failed}
 

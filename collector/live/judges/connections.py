@@ -56,7 +56,7 @@ class LlmConnections:
         self._read_all()
 
     def all(self, tenant: str | None = None) -> list[LlmConnection]:
-        """Those of a tenant, or of everybody, by name."""
+        """The connections of a tenant, or of everybody, by name."""
         of, by_name = self._by_name
         if of is not self._here:  # each call of a judge asks
             of = self._here
@@ -65,7 +65,7 @@ class LlmConnections:
         return [each for each in by_name if tenant is None or each.row.tenant == tenant]
 
     def for_rules_of(self, tenant: str) -> list[LlmConnection]:
-        """Those that rules of a tenant may use, by name: its own, and those of no tenant that are shared."""
+        """The connections that rules of a tenant may use, by name: its own, and those of no tenant that are shared."""
         return [each for each in self.all() if each.row.tenant == tenant or each.is_shared]
 
     def get(self, connection_id: str) -> LlmConnection:

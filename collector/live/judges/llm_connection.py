@@ -83,7 +83,7 @@ def read(row: ConnectionRow) -> LlmConnection:
 
 
 def readable(rows: Iterable[ConnectionRow]) -> Iterable[LlmConnection]:
-    """Those that this version understands; of the others the log tells, and the rest works on."""
+    """The connections that this version understands; the log names the others."""
     for row in rows:
         try:
             yield read(row)

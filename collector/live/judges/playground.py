@@ -14,7 +14,7 @@ from collector.live.judges.connections import LlmConnections
 from collector.live.judges.judges import ConnectedJudges
 from collector.live.judges.llm_connection import LlmConnection
 from evaluators.chat.connection import ModelConnection, Price
-from evaluators.chat.dialogue import Dialogue, NotSendable, dialogue_request
+from evaluators.chat.dialogue import ChatDialogue, NotSendable, dialogue_request
 from evaluators.chat.request import body_of, most_of_body, with_parameters
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate
 from evaluators.chat.wire import ModelReply
@@ -48,7 +48,7 @@ class PlaygroundQuestion:
 
     tenant: str
     project: str | None  # whose budget counts, beside that of each connection
-    dialogue: Dialogue
+    dialogue: ChatDialogue
     max_output_tokens: int | None  # None: as the connection says
     temperature: float | None
     reasoning_effort: str | None
@@ -116,7 +116,7 @@ class Playground:
         except BadConfiguration as error:
             raise Missing(str(error)) from None
         own = self._connections.usable(found)
-        asked = self._asked(question, wish, found, own)
+        asked = self._connection_for(question, wish, found, own)
         account = self._judges.account_of_playground(found, asked, tenant=question.tenant, project=question.project)
         request = with_parameters(dialogue_request(asked.protocol, asked.model, question.dialogue), asked)
         most = most_of_body(body_of(request), asked, question.dialogue.pictures)
@@ -142,7 +142,7 @@ class Playground:
         finally:
             self._turns.release()
 
-    def _asked(
+    def _connection_for(
         self, question: PlaygroundQuestion, wish: AnswerWish, found: LlmConnection, own: ModelConnection
     ) -> ModelConnection:
         most, allowed = question.max_output_tokens, own.max_output_tokens

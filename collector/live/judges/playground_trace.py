@@ -53,7 +53,7 @@ def trace_of(question: PlaygroundQuestion, given: GivenAnswer, origin: Playgroun
         kind=Span.SPAN_KIND_CLIENT,
         start_time_unix_nano=given.start_ns,
         end_time_unix_nano=given.end_ns,
-        attributes=key_values(_said(question, given)),
+        attributes=key_values(_request_attributes(question, given)),
     )
     if origin is not None:
         span.links.add(trace_id=bytes.fromhex(origin.trace_id), span_id=bytes.fromhex(origin.span_id))
@@ -80,7 +80,7 @@ def reply_message(reply: ModelReply) -> Message:
     return {"role": "assistant", "parts": [*texts, *calls]}
 
 
-def _said(question: PlaygroundQuestion, given: GivenAnswer) -> Mapping[str, Attribute]:
+def _request_attributes(question: PlaygroundQuestion, given: GivenAnswer) -> Mapping[str, Attribute]:
     terms, usage, reply = given.terms, given.usage, given.reply
     asked, url = terms.asked, urlsplit(terms.asked.base_url)
     return {

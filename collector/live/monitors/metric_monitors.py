@@ -8,7 +8,7 @@ from typing import Final
 
 from collector.following import FollowerThread
 from collector.live.monitors.metric_looks import BudgetShare, MetricLooker, text_of
-from collector.live.monitors.streams import told_of
+from collector.live.monitors.streams import log_text
 from storage.alerting.metric_monitors import MetricLook, MetricMonitorRow, MetricMonitors
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class MetricMonitorThread:
             if looks:
                 self._monitors.store(looks)
         for happened in (each for look in looks for each in look.happened):
-            log.info("%s", told_of(happened))
+            log.info("%s", log_text(happened))
         return len(looks)
 
     def _look(self, row: MetricMonitorRow, now_ns: int) -> MetricLook | None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from collector.following import CaughtUp, FollowerThread, IngestFirst
 from collector.live.active import ActiveRule
-from collector.live.monitors.streams import EDITION, EpisodeAlarm, Happened, MonitoredStream, told_of
+from collector.live.monitors.streams import EDITION, EpisodeAlarm, Happened, MonitoredStream, log_text
 from rules.monitoring import AS_USUAL, Monitoring
 from rules.statistics.events import StreamRate
 from rules.statistics.sample import Stretch
@@ -135,7 +135,7 @@ class MonitorThread:
         )
         self._monitors.store(step)
         for each in step.happened:
-            log.info("%s", told_of(each))
+            log.info("%s", log_text(each))
         return until
 
     def _recall(self, keys: set[StreamKey]) -> None:

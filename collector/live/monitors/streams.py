@@ -229,7 +229,7 @@ def rate_document(rate: StreamRate) -> dict[str, JsonValue]:
     return {"rate": rate.mean, "low": rate.interval.low, "high": rate.interval.high, "count": rate.count}
 
 
-def told_of(happened: Happening) -> str:
+def log_text(happened: Happening) -> str:
     """What became of an alert, for the log."""
     match happened:
         case Recovery():

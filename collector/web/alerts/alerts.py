@@ -184,12 +184,12 @@ def _service_of(finding: AlertFinding) -> dict[str, str]:
 
 
 def _objects(value: object) -> Sequence[Mapping[str, Any]]:
-    """Those of a list that are objects, of a document that may be anything."""
+    """The objects in a list, of a document that may be anything."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _rated(value: object) -> Sequence[Mapping[str, Any]]:
-    """Those of a list of what was told that have a rate."""
+    """The entries of a list that have a rate."""
     return [each for each in _objects(value) if isinstance(each.get("rate"), int | float)]
 
 

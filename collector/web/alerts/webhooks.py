@@ -50,7 +50,7 @@ _OWN_SECRETS: Final[frozenset[Template]] = frozenset({"pagerduty"})  # which giv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Values:
+class _WebhookFormState:
     """What the form of a receiver holds; a secret never."""
 
     project: str = EVERY_PROJECT
@@ -70,7 +70,7 @@ class _Values:
 @router.get("/webhooks")
 @needs(Permission.READ, by_tenant=True)
 def list_webhooks(request: Request, here: Here, who: Who, project: str = "") -> Response:
-    """Those of every project, or of one, by project and then the oldest first; to a key with a tenant its own alone."""
+    """The webhooks of every project or of one, by project, oldest first; a key with a tenant sees its own alone."""
     found = _all(here, who)
     return page(
         request,
@@ -87,7 +87,7 @@ def list_webhooks(request: Request, here: Here, who: Who, project: str = "") -> 
 @needs(Permission.ADMINISTER, by_tenant=True)
 def new_webhook(request: Request, project: str = EVERY_PROJECT) -> Response:
     """The form of one that is not there yet."""
-    return _form(request, None, _Values(project=project))
+    return _form(request, None, _WebhookFormState(project=project))
 
 
 @router.post("/webhooks/new")
@@ -137,7 +137,7 @@ def show_webhook(
 def edit_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> Response:
     """Its form."""
     found = _find(here, who, webhook_id)
-    values = _Values(
+    values = _WebhookFormState(
         project=_project_of(found),
         url=found.url,
         template=_UNSIGNED if found.template == "json" and not found.has_secret else found.template,
@@ -242,7 +242,7 @@ def delete_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> R
 
 
 def _all(here: Context, who: Caller) -> list[Webhook]:
-    """Those that are the caller's."""
+    """The webhooks of the caller."""
     return own_webhooks(who, here.receivers.all(who.sight))
 
 
@@ -316,9 +316,9 @@ def _wish(form: Form, *, is_kept: bool) -> Wish:
     return WebhookBody.model_validate(document).wish()
 
 
-def _sent(form: Form, error: BadWebhook | ValidationError | None = None) -> _Values:
+def _sent(form: Form, error: BadWebhook | ValidationError | None = None) -> _WebhookFormState:
     """The form as it was sent, with what is wrong beside its field."""
-    return _Values(
+    return _WebhookFormState(
         project=form.text("project"),
         url=form.text("url"),
         template=form.text("template"),
@@ -364,7 +364,7 @@ def _problem(error: BadWebhook) -> dict[str, str]:
     return {error.field: error.what}
 
 
-def _form(request: Request, webhook: Webhook | None, values: _Values, *, status: int = 200) -> Response:
+def _form(request: Request, webhook: Webhook | None, values: _WebhookFormState, *, status: int = 200) -> Response:
     return page(
         request,
         "webhook_form.html",

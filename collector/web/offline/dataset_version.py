@@ -15,7 +15,7 @@ from collector.api.base.pages import MAX_PAGE
 from collector.api.offline.dataset_files import exported_version
 from collector.api.offline.datasets import Number, Seen, version_seen
 from collector.datasets.files import Format
-from collector.experiments.report import told
+from collector.experiments.report import readable_json
 from collector.web.rendering import page, plain_text
 from storage.errors import Missing
 from storage.offline.datasets import Dataset, Item, Version, VersionChange
@@ -66,9 +66,9 @@ def show_version(
         dataset=dataset,
         version=found,
         view="items",
-        items=[(each, told(each.inputs), told(each.expected_outputs)) for each in items],
+        items=[(each, readable_json(each.inputs), readable_json(each.expected_outputs)) for each in items],
         chosen=chosen,
-        said=None if chosen is None else _said(chosen),
+        said=None if chosen is None else _item_fields(chosen),
         number=number,
         is_last=(number + 1) * _PAGE_ROWS >= found.item_count,
         page_rows=_PAGE_ROWS,
@@ -135,7 +135,7 @@ def _base(here: Context, dataset: Dataset, version: Version, base: str) -> Versi
     return version_seen(here, dataset, str(version.version - 1)) if version.version > 1 else None
 
 
-def _said(item: Item) -> Mapping[str, Any]:
+def _item_fields(item: Item) -> Mapping[str, Any]:
     source = None if item.source is None else json.loads(item.source)
     return {
         "inputs": _plain(item.inputs),

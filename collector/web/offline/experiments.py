@@ -50,7 +50,7 @@ def list_experiments(
     project: Annotated[str, Query(max_length=200)] = "",
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
-    """Those of every project or of one, by project and name."""
+    """The experiments of every project or of one, by project and name."""
     found = sorted(here.runs.experiments(who.sight), key=lambda each: (each.project, each.name, each.tenant))
     wanted = [each for each in found if project in {"", each.project}]
     begin = number * _PAGE_ROWS

@@ -54,7 +54,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Values:
+class _PromotionFormState:
     """What the form holds."""
 
     dataset: str
@@ -145,11 +145,11 @@ def _value(found: Any, name: str = "") -> object:  # noqa: ANN401 - JSON
 
 
 def own_datasets(here: Context, who: Caller) -> list[Dataset]:
-    """Those that somebody may add to."""
+    """The datasets that somebody may add to."""
     return [each for each in here.datasets.all(who.sight) if who.owns(each.tenant)]
 
 
-def _first(here: Context, who: Caller, recorded: Recorded) -> _Values:
+def _first(here: Context, who: Caller, recorded: Recorded) -> _PromotionFormState:
     """The form as it is opened: with the dataset that it is of, or the only one."""
     own = [each.dataset_id for each in own_datasets(here, who)]
     chosen = recorded.dataset_id if recorded.dataset_id in own else own[0] if len(own) == 1 else _NEW
@@ -158,11 +158,11 @@ def _first(here: Context, who: Caller, recorded: Recorded) -> _Values:
     text = shown if isinstance(shown, str) else "" if shown is None else json.dumps(shown, indent=2, ensure_ascii=False)
     corrected = "other" if recorded.corrected is not None else None
     expectation = corrected or ("keep" if recorded.expected is not None else "none")
-    return _Values(dataset=chosen, expectation=expectation, expected=text)
+    return _PromotionFormState(dataset=chosen, expectation=expectation, expected=text)
 
 
 def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, form: Form) -> Response:
-    values = _Values(
+    values = _PromotionFormState(
         dataset=form.text("dataset"),
         name=form.text("name").strip(),
         expectation=form.text("expectation", "none"),
@@ -211,7 +211,7 @@ def _typed(text: str) -> object:
 
 
 def _refused(
-    request: Request, here: Context, who: Caller, shown: tuple[Recorded, _Values], problems: dict[str, str]
+    request: Request, here: Context, who: Caller, shown: tuple[Recorded, _PromotionFormState], problems: dict[str, str]
 ) -> Response:
     recorded, values = shown
     return _form(
@@ -219,7 +219,7 @@ def _refused(
         here,
         who,
         recorded,
-        _Values(
+        _PromotionFormState(
             dataset=values.dataset,
             name=values.name,
             expectation=values.expectation,
@@ -231,7 +231,7 @@ def _refused(
 
 
 def _form(
-    request: Request, here: Context, who: Caller, recorded: Recorded, values: _Values, *, status: int = 200
+    request: Request, here: Context, who: Caller, recorded: Recorded, values: _PromotionFormState, *, status: int = 200
 ) -> Response:
     return page(
         request,

@@ -12,7 +12,7 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
 from collector.api.review.agreement import agreement_of
-from collector.api.review.review_content import reviewed, told_of
+from collector.api.review.review_content import opinions_shown, reviewed
 from collector.api.review.review_queues import MOST_LABELS, By, EntryId, Seen, Voting, entry_in
 from collector.api.review.reviewing import VoteBody, cast_vote, take_back, turn_of
 from collector.web.offline.review_queue_form import as_number
@@ -85,7 +85,7 @@ def show_entry(request: Request, queue: Seen, entry_id: EntryId, here: Here, who
         entry=entry,
         content=content,
         said=conversation(content.conversation),
-        told=told_of(here, queue, entry),
+        told=opinions_shown(here, queue, entry),
         may_review=_may_review(who, queue),
         steps=_steps(queue),
         may_undo=here.reviews.turns.last(queue, turn.author) is not None,

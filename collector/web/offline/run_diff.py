@@ -153,7 +153,7 @@ def _shown(case: "DiffCase", found: "ComparedRuns") -> ShownCase:
     pair = found.pair
     texts, wholes = [], []
     for each, run in ((case.baseline, pair.baseline.run), (case.candidate, pair.candidate.run)):
-        texts.append(None if each is None else _said(each.row))
+        texts.append(None if each is None else _output_text(each.row))
         number = 0 if each is None else each.row["item_number"]
         wholes.append(f"/runs/{run.run_id}/items/{number}/text?of=actual_outputs")
     before, after = texts
@@ -174,7 +174,7 @@ def _shown(case: "DiffCase", found: "ComparedRuns") -> ShownCase:
     )
 
 
-def _said(row: Mapping[str, Any]) -> str:
+def _output_text(row: Mapping[str, Any]) -> str:
     """What an application answered, as text; nothing where it answered nothing."""
     value = readable(row["actual_outputs"])
     return "" if value is None else value_text(value)

@@ -41,7 +41,7 @@ class _Row:
 @router.get("/projects")
 @needs(Permission.READ)
 def list_projects(request: Request, here: Here, who: Who) -> Response:
-    """Those that are stored, that somebody made, or that the configuration names."""
+    """The projects that are stored, that somebody made, or that the configuration names."""
     pins = here.retention.pinned(limit=_MOST_PINS)
     configured = here.configured
     return page(

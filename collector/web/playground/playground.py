@@ -50,7 +50,7 @@ class PriceTold:
 
     @property
     def text(self) -> str:
-        """It, as the form sends it back: whoever sends has been told so much."""
+        """The limit as the form sends it back: whoever sends it was shown it."""
         return f"{self.tokens}/{'' if self.usd is None else f'{self.usd:.9f}'}"
 
     def is_within(self, told: str) -> bool:

@@ -131,7 +131,7 @@ def body_of(form: PlaygroundForm, said: Sequence[Message]) -> tuple[PlaygroundBo
     try:
         return PlaygroundBody.model_validate(document), {}
     except ValidationError as error:
-        return None, _told(error, places, chosen)
+        return None, _problems_by_field(error, places, chosen)
 
 
 def tools_text(tools: Sequence[OfferedTool]) -> str:
@@ -189,7 +189,7 @@ def _list(text: str, name: str, problems: dict[str, str]) -> list[JsonValue]:
     return found
 
 
-def _told(error: ValidationError, places: Sequence[str], chosen: Sequence[int]) -> dict[str, str]:
+def _problems_by_field(error: ValidationError, places: Sequence[str], chosen: Sequence[int]) -> dict[str, str]:
     """What is wrong, beside its field."""
     problems: dict[str, str] = {}
     for each in error.errors():

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from evaluators.chat.pictures import HEAD, MOST_BYTES, decoded, kind_of, told_of
+from evaluators.chat.pictures import HEAD, MOST_BYTES, decoded, kind_of, type_and_data
 from storage.records import JsonValue, Message
 
 _KIBI: Final = 1024
@@ -22,7 +22,7 @@ class ShownMedia:
 
 def media_of(part: Mapping[str, JsonValue]) -> ShownMedia:
     """A medium by its type and size, or by where it is; nothing of it is loaded, and little of it is looked at."""
-    told, content = told_of(part)
+    told, content = type_and_data(part)
     if content is None:
         where = part.get("uri") or part.get("file_id") or part.get("filename")
         return ShownMedia(title=f"{told}: {where}" if where else told, is_image=False)

@@ -68,7 +68,7 @@ class ClaimedAhead:
             return taken
 
     def coming(self, most: int) -> list[Job]:
-        """Those that will be taken out first and were not told here yet, at most so many; they stay."""
+        """The jobs that will be taken out first and were not named here yet, at most so many; they stay."""
         with self._lock:
             jobs = list(islice(self._jobs, self._prepared, self._prepared + max(most, 0)))
             self._prepared += len(jobs)

@@ -146,6 +146,6 @@ class Cases(Generic[For]):
         self._job_context.hand_back(self._ordered(tasks))
 
     def _ordered(self, tasks: Iterable[Task]) -> list[Task]:
-        """Those of them that somebody has ordered; the others are still with whoever claimed them."""
+        """The cases that somebody has ordered; the others are still with whoever claimed them."""
         with self._lock:
             return [task for task in tasks if self._prepared.by.pop(task.job.job_id, None) is not None]

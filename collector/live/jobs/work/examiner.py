@@ -34,7 +34,7 @@ _TARGETS = 512
 each for 256 at once, 50 for 512, 41 for 1,024; of those of more than 10 spans so many would not fit."""
 
 _SPANS = 2048
-"""The same of spans by themselves: 17 µs each for 512 at once, 6 for 2,048, 5 for 4,096."""
+"""Spans by themselves: 17 µs each for 512 at once, 6 for 2,048, 5 for 4,096."""
 
 _IN_VAIN = 3
 """Starts of the process that may fail before anything is begun with. A guess."""

@@ -195,7 +195,7 @@ class _RunningItem:
         """What is said of outputs; the program judges by its evaluators while functions do by theirs."""
         scores: list[Score] = []
         asked = [each for each in self.experiment.evaluators if not (isinstance(each, Builtin) and each.is_on_server)]
-        answers = [self._asked(each, example, outputs) if isinstance(each, Builtin) else None for each in asked]
+        answers = [self._ask(each, example, outputs) if isinstance(each, Builtin) else None for each in asked]
         for each, answer in zip(asked, answers, strict=True):
             of = named(each)
             try:
@@ -208,7 +208,7 @@ class _RunningItem:
                 scores.append(Score(name=of.name, error=message, error_kind="evaluator", version=of.version))
         return scores
 
-    def _asked(self, builtin: Builtin, example: Example, outputs: Mapping[str, Any]) -> "asyncio.Future[Document]":
+    def _ask(self, builtin: Builtin, example: Example, outputs: Mapping[str, Any]) -> "asyncio.Future[Document]":
         """What the program will say, or why it could not be asked."""
         try:
             return asyncio.wrap_future(builtin.ask(example, outputs))

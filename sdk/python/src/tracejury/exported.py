@@ -39,7 +39,7 @@ def _item(trials: Sequence["ItemResult"], judging: Mapping[str, Mapping[str, Any
         "input": plain(example.inputs if example.input is None else example.input),
         "metadata": plain(example.metadata),
         "evaluations": [
-            {"evaluator": name, **_told([scores.get(name) for scores in said]), **judging.get(name, {})}
+            {"evaluator": name, **_trials_document([scores.get(name) for scores in said]), **judging.get(name, {})}
             for name in names
         ],
         **{name: of if len(of) > 1 else of[0] for name, of in used.items() if of.count(None) < len(of)},
@@ -51,7 +51,7 @@ def _latency_ms(trial: "ItemResult") -> float | None:
     return trial.latency_ms if told is None else told
 
 
-def _told(said: Sequence[Score | None]) -> dict[str, Any]:
+def _trials_document(said: Sequence[Score | None]) -> dict[str, Any]:
     """One evaluator's trials of an example; None is one of which it said nothing, since the task failed."""
     known = [each for each in said if each is not None]
     scores = [None if each is None else _number(each) for each in said]

@@ -165,7 +165,7 @@ def _stored(run: ServerRun) -> "Sequence[tuple[Place, Mapping[str, Any], list[tu
     while run.client is not None:
         items = run.client.get(f"/runs/{run.run_id}", page=page, size=_PAGE)["items"]
         for each in items["content"]:
-            scores = [(said["evaluationId"], _told(said)) for said in each["evalResults"]]
+            scores = [(said["evaluationId"], _stored_score(said)) for said in each["evalResults"]]
             found.append(((each["itemKey"], each["trial"]), each, scores))
         page += 1
         if len(items["content"]) < _PAGE:
@@ -181,7 +181,7 @@ def _restored(document: Mapping[str, Any], example: Example, place: Place, score
     return ItemResult(example, *place, document["actualOutput"], scores, *error, measured, document["latencyMs"], *ids)
 
 
-def _told(said: Mapping[str, Any]) -> Score:
+def _stored_score(said: Mapping[str, Any]) -> Score:
     """A score as the server has it."""
     has_failed = said["outcome"] == "failed"
     return Score(

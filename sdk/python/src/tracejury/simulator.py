@@ -193,7 +193,7 @@ class _RunningConversation:
         except BudgetSpent as spent:
             raise _Ended("budget", str(spent)) from None
         except Exception as error:  # noqa: BLE001 - whatever a user raises is told as the simulator's fault
-            raise _Ended("error", told_of(error), "simulator") from error
+            raise _Ended("error", error_text(error), "simulator") from error
         if said is None:
             raise _Ended("user_ended")
         return said, turn.is_last
@@ -210,7 +210,7 @@ class _RunningConversation:
             except asyncio.TimeoutError:
                 raise _Ended("error", f"no answer within {self.simulator.reply_timeout_s:g} s", "agent") from None
             except Exception as error:  # noqa: BLE001 - whatever an application raises is told as its fault
-                raise _Ended("error", told_of(error), "agent") from error
+                raise _Ended("error", error_text(error), "agent") from error
             span.set_attribute("output.value", reply.message.content)
         self.agent_side.took(reply.tokens_in, reply.tokens_out, reply.cost_usd)
         self.state = self.state if reply.state is None else reply.state
@@ -222,7 +222,7 @@ class _RunningConversation:
         try:
             return bool(await called(self.simulator.stopping_condition, self.trajectory))
         except Exception as error:  # noqa: BLE001 - whatever a condition raises is told as the simulator's fault
-            raise _Ended("error", f"stopping condition: {told_of(error)}", "simulator") from error
+            raise _Ended("error", f"stopping condition: {error_text(error)}", "simulator") from error
 
 
 def reply_of(found: Any) -> TargetReply:
@@ -244,6 +244,6 @@ def seed_of(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4], "big") >> 1
 
 
-def told_of(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """An error in a bounded text."""
     return f"{type(error).__name__}: {error}"[:_TOLD_CHARACTERS]

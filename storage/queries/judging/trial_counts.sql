@@ -1,0 +1,5 @@
+-- How many targets of a trial fail each clause, and of the others are sampled and called for.
+SELECT clause, clause IS NULL AND sampled AS sampled, clause IS NULL AND sampled AND flagged AS flagged, count(*)
+FROM target
+GROUP BY ALL
+ORDER BY ALL;
