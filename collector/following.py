@@ -8,7 +8,7 @@ from typing import Final
 
 from storage.errors import Moved, Overloaded
 
-PATIENCE_S: Final = 5.0
+LONGEST_YIELD_S: Final = 5.0
 """So long a follower lets ingest go first before its next step, and no longer: senders that never pause must not keep
 it from going on. A guess."""
 
@@ -112,7 +112,7 @@ class IngestFirst:
         began_s = time.monotonic()
         if began_s - self._caught_up_s > FAIR_AFTER_S:
             return
-        while self._is_behind() and time.monotonic() - began_s < PATIENCE_S and not stopping.wait(_LOOK_S):
+        while self._is_behind() and time.monotonic() - began_s < LONGEST_YIELD_S and not stopping.wait(_LOOK_S):
             pass
 
     def caught_up(self) -> None:

@@ -141,7 +141,7 @@ class Onlookers(Authenticator):
     def enter(
         self,
         authorization: str | None,  # noqa: ARG002 - no key is looked at
-        visit: RequestInfo,  # noqa: ARG002 - nothing is noted
+        request_info: RequestInfo,  # noqa: ARG002 - nothing is noted
         need: Need,
         without_key: Callable[[], None] | None = None,  # noqa: ARG002 - nobody else can ask
         *,

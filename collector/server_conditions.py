@@ -13,7 +13,7 @@ from collector.otlp.signals import TRACES
 from collector.units import count_text, duration_text
 from storage.store import Store
 
-_PATIENCE_S: Final = 5.0
+_BEGINS_AFTER_S: Final = 5.0
 """A commit that fails once, or a disk that is full for a moment, is no reason to send nobody any more. A guess."""
 
 _STUCK_S: Final = 30.0
@@ -48,7 +48,7 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
         ServerCondition(name="turned_away", look=_Refusals(watched).look, ends_after_s=_QUIET_S),
         ServerCondition(name="disk_full", look=lambda: _disk_full(store), ends_after_s=_QUIET_S),
         ServerCondition(
-            name=CANNOT_COMMIT, look=lambda: _cannot_commit(store, watched.stuck_s), begins_after_s=_PATIENCE_S
+            name=CANNOT_COMMIT, look=lambda: _cannot_commit(store, watched.stuck_s), begins_after_s=_BEGINS_AFTER_S
         ),
         ServerCondition(name="memory_raised", look=lambda: _memory_raised(store)),
         ServerCondition(name="matching_behind", look=lambda: _behind(store), every_s=10.0, ends_after_s=_QUIET_S),

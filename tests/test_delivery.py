@@ -546,12 +546,12 @@ class Unwilling(Outbox):
 
     refusals = 3
 
-    def record(self, attempts: Sequence[DeliveryAttempt], patience: SwitchOffPolicy) -> None:
+    def record(self, attempts: Sequence[DeliveryAttempt], policy: SwitchOffPolicy) -> None:
         """Refuse, until it was asked often enough."""
         if self.refusals:
             self.refusals -= 1
             raise Overloaded("the disk is full")
-        super().record(attempts, patience)
+        super().record(attempts, policy)
 
 
 def test_what_cannot_be_recorded_is_not_sent_again(tmp_path: Path) -> None:

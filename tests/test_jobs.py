@@ -188,8 +188,8 @@ def test_what_was_over_budget_is_taken_up_on_another_day(tmp_path: Path) -> None
             over = a_result(number, outcome="skipped", score=None, error_kind="over_budget")
             store.jobs.take_turn(a_turn(at_us=NOW_US - days * 86_400_000_000, finished=[over]))
         for wanted, ready in ((False, []), (True, [4]), (True, [4])):
-            patience = replace(QUICK, retries_over_budget=wanted)
-            ledger = Ledger(store.jobs, lambda _: _Full(), clock=lambda: noon_s, patience=patience)
+            retry_policy = replace(QUICK, retries_over_budget=wanted)
+            ledger = Ledger(store.jobs, lambda _: _Full(), clock=lambda: noon_s, retry_policy=retry_policy)
             ledger.start()
             assert ledger.wait_idle(LONG_S)
             ledger.close()

@@ -166,7 +166,7 @@ def test_a_step_from_somewhere_else_is_refused(tmp_path: Path) -> None:
 
 def test_matching_waits_for_ingest_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While ingest is behind, matching is put off, but not for ever."""
-    monkeypatch.setattr("collector.following.PATIENCE_S", 0.2)
+    monkeypatch.setattr("collector.following.LONGEST_YIELD_S", 0.2)
     with a_store(tmp_path) as store:
         behind = Surroundings(ingest_is_behind=lambda: True)
         in_force = InForce(rules=(active(1),))

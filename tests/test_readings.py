@@ -310,7 +310,7 @@ def test_an_unknown_trace_changes_in_vain(tmp_path: Path) -> None:
 
 def test_adding_up_waits_for_ingest_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While ingest is behind, adding up is put off, but not for ever."""
-    monkeypatch.setattr("collector.following.PATIENCE_S", 0.2)
+    monkeypatch.setattr("collector.following.LONGEST_YIELD_S", 0.2)
     with a_store(tmp_path) as store:
         traces = TraceUpdater(store.trace_meanings, ConventionsReader(NO_KEYS), ingest_is_behind=lambda: True)
         traces.start()

@@ -59,7 +59,9 @@ def ask(api: Offline, run: str, status: int = 201, **body: Any) -> Any:
 def evaluated(api: Offline, run: str) -> Any:
     """The run once nothing is open."""
     return until(
-        lambda: api.ask("GET", f"runs/{run}"), lambda found: found["status"] != "EVALUATING", within_s=2 * PATIENCE_S
+        lambda: api.ask("GET", f"runs/{run}"),
+        lambda found: found["status"] != "EVALUATING",
+        within_s=2 * PATIENCE_S,
     )
 
 

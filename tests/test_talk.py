@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from collector.app import Running
+from collector.cli.conversation_text import conversation_text, part_text
 from collector.cli.explanation_text import FIELDS, explanation_text
-from collector.cli.talk_text import part_text, talk_text
 from collector.cli.views import JudgedView, MessageView, ToolCallView, TraceView
 from tests.serving import a_server, post, run
 from tests.test_readings import a_talk
@@ -59,7 +59,7 @@ def a_call(*, result: object = None, is_error: bool = False, error: str | None =
 
 def lines(trace: TraceView) -> list[str]:
     """What is printed."""
-    return [line for text in talk_text(trace, width=80, ellipsis="…") for line in text.plain.split("\n")]
+    return [line for text in conversation_text(trace, width=80, ellipsis="…") for line in text.plain.split("\n")]
 
 
 def test_a_conversation_reads_as_one() -> None:

@@ -149,8 +149,8 @@ def test_a_target_that_breaks_the_process_fails_alone(tmp_path: Path, deed: str)
         active = book.rule(target="TRACE", evaluator="tool_error")
         book.enqueue(active, [(trace_id(trace), None) for trace in range(9)])
         program = POISON.format(span_id=span_id(40), deed=deed)
-        patience = replace(QUICK, child_s=5 if "sleep" in deed else 60)
-        with working(book, program=program, patience=patience) as workers:
+        retry_policy = replace(QUICK, child_s=5 if "sleep" in deed else 60)
+        with working(book, program=program, retry_policy=retry_policy) as workers:
             assert workers.wait_idle(LONG_S)
         assert states(store) == {"scored": 8, "failed": 1}
         failed = rows(store, "SELECT trace_id, score, passed FROM evaluations WHERE outcome = 'failed'")

@@ -85,8 +85,8 @@ def test_an_outage_costs_no_job(tmp_path: Path, step: Step) -> None:
     script = Moody(mood=step)
     with a_book(tmp_path, traces=12) as book, a_model(script) as model:
         ask(book, traces=12)
-        patience = replace(QUICK, attempts=3)
-        with working(book, {"main": a_connection(model.base_url, timeout_s=0.4)}, patience=patience) as workers:
+        retry_policy = replace(QUICK, attempts=3)
+        with working(book, {"main": a_connection(model.base_url, timeout_s=0.4)}, retry_policy=retry_policy) as workers:
             eventually(lambda: script.asked, lambda asked: asked > 6)
             time.sleep(1)
             assert set(states(book.store)) <= {"ready", "waiting", "claimed"}
@@ -269,7 +269,7 @@ def test_one_prompt_that_fails_alone_is_given_up(tmp_path: Path) -> None:
 
     with a_book(tmp_path, traces=40) as book, a_model(script) as model:
         active = book.rule("judge", criteria="Is it polite?", connectionId="main")
-        with working(book, {"main": a_connection(model.base_url)}, patience=replace(QUICK, attempts=3)) as workers:
+        with working(book, {"main": a_connection(model.base_url)}, retry_policy=replace(QUICK, attempts=3)) as workers:
             book.enqueue(active, [(trace_id(2), span_id(2))])
             for trace in range(3, 40):  # one after the other, so that the connection is seen to work all the time
                 book.enqueue(active, [(trace_id(trace), span_id(trace))])
@@ -298,7 +298,7 @@ def test_retry_after_is_respected(tmp_path: Path) -> None:
     script = Moody(mood=Status(429, headers={"Retry-After": "1"}))
     with a_book(tmp_path) as book, a_model(script) as model:
         ask(book)
-        with working(book, {"main": a_connection(model.base_url)}, patience=replace(QUICK, longest_asked_s=2)):
+        with working(book, {"main": a_connection(model.base_url)}, retry_policy=replace(QUICK, longest_asked_s=2)):
             eventually(lambda: script.asked, lambda asked: asked >= 8)
     gaps = [after - before for before, after in pairwise(script.times_s)]
     apart = [gap for gap in gaps if gap > 0.3]  # requests that leave together arrive nearly together
@@ -320,11 +320,11 @@ def test_nothing_leaves_during_a_pause(tmp_path: Path, attempts: int) -> None:
         time.sleep(0.3)
         return GOOD if len(asked_s) % 2 else Status(503)
 
-    patience = replace(QUICK, longest_asked_s=10)
+    retry_policy = replace(QUICK, longest_asked_s=10)
     with a_book(tmp_path, traces=60) as book, a_model(pause_once) as model:
         ask(book, traces=60)
         connection = a_connection(model.base_url, in_flight=8, timeout_s=10, attempts=attempts)
-        with working(book, {"main": connection}, patience=patience):
+        with working(book, {"main": connection}, retry_policy=retry_policy):
             eventually(lambda: asked_s, lambda times: bool(paused_s) and times[-1] > paused_s[0] + 4)
     during = [at_s - paused_s[0] for at_s in asked_s if 1 < at_s - paused_s[0] < 3.9]
     assert during == []
@@ -505,8 +505,8 @@ def test_a_judge_that_never_ends_is_cut_off(tmp_path: Path) -> None:
     """Whatever an evaluation waits for, it ends: the last resort is a time limit for the whole job."""
     with a_book(tmp_path) as book, a_model(Hangs()) as model:
         ask(book, traces=1)
-        patience = replace(QUICK, job_s=0.3)
-        with working(book, {"main": a_connection(model.base_url, timeout_s=600)}, patience=patience):
+        retry_policy = replace(QUICK, job_s=0.3)
+        with working(book, {"main": a_connection(model.base_url, timeout_s=600)}, retry_policy=retry_policy):
             eventually(lambda: rows(book.store, "SELECT error_kind FROM job"), lambda found: found == [("timeout",)])
 
 

@@ -56,8 +56,8 @@ def test_turns_that_fail_lose_and_double_nothing(tmp_path: Path, monkeypatch: py
     with a_store(tmp_path) as store:
         book = a_book(store, 300)
         jobs = Unsure(store._database, store._writer)
-        patience = RetryPolicy(lease_s=0.3, look_s=0.05)
-        options = WorkerOptions(own=OwnKeys({}), patience=patience)
+        retry_policy = RetryPolicy(lease_s=0.3, look_s=0.05)
+        options = WorkerOptions(own=OwnKeys({}), retry_policy=retry_policy)
         workers = Workers(jobs, store.windows, book.revisions.get, LocalJudges(), options)
         workers.start()
         try:
@@ -145,10 +145,10 @@ def test_a_wish_for_a_pause_is_met_at_once() -> None:
 @given(attempts=st.integers(0, 10**6), asked_s=st.none() | st.floats(0, 10**9))
 def test_waits_are_bounded(attempts: int, asked_s: float | None) -> None:
     """However often something failed, and whatever was asked for, the wait has an end and is as long as asked."""
-    patience = RetryPolicy()
-    wait_s = patience.wait_s(attempts, asked_s)
-    assert patience.first_wait_s / 2 <= wait_s <= max(patience.longest_wait_s, patience.longest_asked_s)
-    assert wait_s >= min(asked_s or 0, patience.longest_asked_s)
+    retry_policy = RetryPolicy()
+    wait_s = retry_policy.wait_s(attempts, asked_s)
+    assert retry_policy.first_wait_s / 2 <= wait_s <= max(retry_policy.longest_wait_s, retry_policy.longest_asked_s)
+    assert wait_s >= min(asked_s or 0, retry_policy.longest_asked_s)
 
 
 def test_waits_grow() -> None:

@@ -25,8 +25,8 @@ def work(directory: Path, base_url: str, rules: Sequence[ActiveRule], children: 
     forking.fork_children(children)
     with a_store(directory) as store:
         book = Book(store, revisions={active.revision: active for active in rules})
-        patience = replace(QUICK, lease_s=0.5)
-        with working(book, {"main": a_connection(base_url, timeout_s=30)}, patience=patience):
+        retry_policy = replace(QUICK, lease_s=0.5)
+        with working(book, {"main": a_connection(base_url, timeout_s=30)}, retry_policy=retry_policy):
             ready.send("ready")
             time.sleep(600)
 

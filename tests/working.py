@@ -198,7 +198,7 @@ def working(
     connections: Mapping[str, ModelConnection] | None = None,
     *,
     judges: JudgeSource | None = None,
-    patience: RetryPolicy = QUICK,
+    retry_policy: RetryPolicy = QUICK,
     program: str = PROGRAM,
     checking: int = 2,
 ) -> Iterator[Workers]:
@@ -208,7 +208,7 @@ def working(
         book.store.windows,
         book.revisions.get,
         judges or LocalJudges(connections or {}),
-        WorkerOptions(own=OwnKeys({}), patience=patience, program=program, checking=checking),
+        WorkerOptions(own=OwnKeys({}), retry_policy=retry_policy, program=program, checking=checking),
     )
     workers.start()
     try:

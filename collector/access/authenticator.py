@@ -37,7 +37,7 @@ class Authenticator:
     def enter(
         self,
         authorization: str | None,
-        visit: RequestInfo,
+        request_info: RequestInfo,
         need: Need,
         without_key: Callable[[], None] | None = None,
         *,
@@ -52,7 +52,7 @@ class Authenticator:
         """
         caller = self._signed_in(authorization, signed_in, need.permission)
         if caller is None:
-            caller = self._caller(bearer(authorization), visit, need.permission)
+            caller = self._caller(bearer(authorization), request_info, need.permission)
         if caller.key_id is None and without_key is not None and need.permission is not Permission.OPEN:
             without_key()
         try:
@@ -63,14 +63,14 @@ class Authenticator:
         return caller
 
     def enter_to_send(
-        self, authorization: str | None, visit: RequestInfo, without_key: Callable[[], None] | None = None
+        self, authorization: str | None, request_info: RequestInfo, without_key: Callable[[], None] | None = None
     ) -> Caller:
         """Whoever comes to a door that takes spans, within what the key may send.
 
         Raises:
             Refused: not like this.
         """
-        caller = self.enter(authorization, visit, _SENDING, without_key)
+        caller = self.enter(authorization, request_info, _SENDING, without_key)
         try:
             self._pace.admit(caller.key_id or "", time.monotonic())
         except AccessRefused as error:
@@ -78,19 +78,19 @@ class Authenticator:
             raise
         return caller
 
-    def sign_in(self, key: str, visit: RequestInfo) -> Caller:
+    def sign_in(self, key: str, request_info: RequestInfo) -> Caller:
         """Who shows this key, in a form.
 
         Raises:
             Refused: it opens nothing, or too many wrong ones came from there.
         """
-        return self._by_key(key, visit)
+        return self._by_key(key, request_info)
 
     def sent(self, caller: Caller, nbytes: int) -> None:
         """Count the bytes that a caller sent."""
         self._pace.sent(caller.key_id or "", nbytes, time.monotonic())
 
-    def _caller(self, key: str | None, visit: RequestInfo, permission: Permission) -> Caller:
+    def _caller(self, key: str | None, request_info: RequestInfo, permission: Permission) -> Caller:
         if permission is Permission.OPEN:
             return READER
         if self.keyring.is_open:
@@ -99,23 +99,23 @@ class Authenticator:
             if self.reads_are_open and permission is Permission.READ:
                 return READER
             raise Unauthenticated
-        return self._by_key(key, visit)
+        return self._by_key(key, request_info)
 
     def _signed_in(self, authorization: str | None, signed_in: bytes | None, permission: Permission) -> Caller | None:
         if authorization is not None or signed_in is None or permission is Permission.OPEN or self.keyring.is_open:
             return None
         return self.keyring.find(signed_in, time.time_ns() // 1000)
 
-    def _by_key(self, key: str, visit: RequestInfo) -> Caller:
+    def _by_key(self, key: str, request_info: RequestInfo) -> Caller:
         wanted, now_s = digest(key), time.monotonic()
-        wait_s = self._attempts.wait_s(visit.address, wanted, now_s)
+        wait_s = self._attempts.wait_s(request_info.address, wanted, now_s)
         if wait_s:
             raise TooMany("too many wrong API keys came from this address", retry_after_s=wait_s)
         found = self.keyring.find(wanted, time.time_ns() // 1000)
         if found is None:
-            self._attempts.failed(visit.address, wanted, now_s)
+            self._attempts.failed(request_info.address, wanted, now_s)
             raise Unauthenticated
-        self._attempts.succeeded(visit.address, wanted)
+        self._attempts.succeeded(request_info.address, wanted)
         return found
 
 

@@ -53,19 +53,19 @@ class AuditJournal:
         self._stop.set()
         self._thread.join()
 
-    def note(self, visit: RequestInfo, caller: Caller | None, status: int, detail: str | None = None) -> None:
+    def note(self, request_info: RequestInfo, caller: Caller | None, status: int, detail: str | None = None) -> None:
         """Note what was done or refused; from any thread, and without waiting."""
         entry = AuditEntry(
             at_us=self._clock_ns() // 1000,
             key_id=caller.key_id if caller else None,
             key_name=caller.key_name if caller else None,
             tenant=caller.tenant if caller else "",
-            address=visit.address,
-            method=visit.method[:20],
-            path=masked(visit.path)[:_PATH_CHARACTERS],
+            address=request_info.address,
+            method=request_info.method[:20],
+            path=masked(request_info.path)[:_PATH_CHARACTERS],
             status=status,
             detail=None if detail is None else masked(detail)[:_DETAIL_CHARACTERS],
-            request_id=visit.request_id,
+            request_id=request_info.request_id,
         )
         self._add(entry)
 

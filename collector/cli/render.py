@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from collector.cli import trace_text
+from collector.cli.conversation_text import conversation_text
 from collector.cli.explanation_text import explanation_text
-from collector.cli.talk_text import talk_text
 from collector.cli.text import fold, json_text
 from collector.cli.views import JudgedView, SummaryView, TableView, TraceView
 from collector.units import count_text, duration_text, instant_text
@@ -51,7 +51,7 @@ def print_trace(trace: TraceView) -> None:
     guides = trace_text.UNICODE if console.encoding.startswith("utf") else trace_text.ASCII
     for text in trace_text.trace_text(trace, width=console.width, guides=guides):
         console.print(text, soft_wrap=True)
-    for text in talk_text(trace, width=console.width, ellipsis=guides.ellipsis):
+    for text in conversation_text(trace, width=console.width, ellipsis=guides.ellipsis):
         console.print(text, soft_wrap=True)
 
 

@@ -15,7 +15,7 @@ from storage.backoff import backoff_s
 _BATCH_ITEMS: Final = 500
 _BATCH_BYTES: Final = 4 << 20  # half of what a request may hold
 _GATHER_S: Final = 0.5
-_PATIENCE_S: Final = 120.0
+_GIVES_UP_AFTER_S: Final = 120.0
 """For so long a server that does not answer is asked again: a restart with much in its spool takes less. A guess."""
 
 _FIRST_WAIT_S: Final = 0.2
@@ -74,7 +74,7 @@ async def _looking_up(items: AsyncIterator[Document]) -> AsyncIterator[tuple[Doc
 
 
 async def _send(client: httpx.AsyncClient, place: str, batch: list[Document]) -> None:
-    until_s, failures = time.monotonic() + _PATIENCE_S, 0
+    until_s, failures = time.monotonic() + _GIVES_UP_AFTER_S, 0
     while True:
         try:
             response = await client.post(place, json={"items": batch})

@@ -11,9 +11,9 @@ from rich.text import Text
 from collector.cli import trace_text
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
+from collector.cli.conversation_text import call_text, message_text, message_width
 from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
-from collector.cli.talk_text import call_text, message_text, message_width
 from collector.cli.views import EvaluationView, InstantNs, MessageView, ToolCallView
 from collector.units import count_text, duration_text, instant_text
 from collector.visible import one_line

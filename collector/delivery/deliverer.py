@@ -36,7 +36,7 @@ class DeliveryOptions:
     grace_s: float = 2  # for attempts under way when stopping
     watch: Watch | None = None  # hears of each attempt
     record_again_s: float = 1
-    patience: SwitchOffPolicy = field(default_factory=SwitchOffPolicy)
+    switch_off_policy: SwitchOffPolicy = field(default_factory=SwitchOffPolicy)
 
 
 class Deliverer:
@@ -207,7 +207,7 @@ class Deliverer:
     async def _store(self, outcomes: list[DeliveryAttempt]) -> bool:
         """Store outcomes; False where that failed, and has to be tried again."""
         try:
-            await asyncio.to_thread(self._outbox.record, outcomes, self._options.patience)
+            await asyncio.to_thread(self._outbox.record, outcomes, self._options.switch_off_policy)
         except Overloaded as error:
             log.warning("outcomes of %d deliveries are not stored yet: %s", len(outcomes), error)
             return False

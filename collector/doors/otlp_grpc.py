@@ -166,14 +166,16 @@ class OtlpGrpc:
         return grpc.stream_unary_rpc_method_handler(export)
 
     def _enter(self, context: _Context, method: str) -> Caller:
-        visit = RequestInfo(method="gRPC", path=method, address=_address_of(context.peer()))
+        request_info = RequestInfo(method="gRPC", path=method, address=_address_of(context.peer()))
         metadata = dict(context.invocation_metadata() or ())
         authorization = metadata.get("authorization")
         try:
-            return self._authenticator.enter_to_send(None if authorization is None else str(authorization), visit)
+            return self._authenticator.enter_to_send(
+                None if authorization is None else str(authorization), request_info
+            )
         except AccessRefused as error:
             failure = failure_of(error)
-            self._authenticator.journal.note(visit, error.caller, failure.http_status, str(error))
+            self._authenticator.journal.note(request_info, error.caller, failure.http_status, str(error))
             self._authenticator.traffic.not_decoded("grpc", failure.reason, 0)
             raise
 

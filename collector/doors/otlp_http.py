@@ -213,14 +213,16 @@ class OtlpHttp:
                 await _send(send, 200, kind, reply)
 
     def _enter(self, scope: Scope, headers: _Headers) -> Caller:
-        visit = RequestInfo(method="POST", path=scope["path"], address=address_of(scope))
+        request_info = RequestInfo(method="POST", path=scope["path"], address=address_of(scope))
         try:
             return self._authenticator.enter_to_send(
-                headers.authorization, visit, lambda: self._names.check(headers.host, headers.origin, changes=True)
+                headers.authorization,
+                request_info,
+                lambda: self._names.check(headers.host, headers.origin, changes=True),
             )
         except AccessRefused as error:
             failure = failure_of(error)
-            self._authenticator.journal.note(visit, error.caller, failure.http_status, str(error))
+            self._authenticator.journal.note(request_info, error.caller, failure.http_status, str(error))
             self._authenticator.traffic.not_decoded("http", failure.reason, 0)
             raise
 

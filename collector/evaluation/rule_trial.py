@@ -30,7 +30,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialExample:
+class TargetExample:
     """A span, trace or session that would be judged."""
 
     tenant: str
@@ -54,7 +54,7 @@ class RuleTrial:
     judge: Need
     window_s: float
     counts: tuple[Count, ...]
-    examples: tuple[TrialExample, ...]
+    examples: tuple[TargetExample, ...]
 
     @property
     def looked_at(self) -> int:
@@ -177,13 +177,13 @@ def _count(rule: Rule, clause: int | None, sampled: bool, flagged: bool, count: 
     return Count(decision="sampled_out", why=f"sampleRate {rule.sample_rate:g}", count=count)
 
 
-def _example(rule: Rule, row: Sequence[Any]) -> TrialExample:
+def _example(rule: Rule, row: Sequence[Any]) -> TargetExample:
     trace_id, span_id, name, service, start_ns, root_ended, first_ns, last_ns, now_ns, tenant, seq, project, of = row
     arrivals = Arrivals(root_ended=root_ended, first_ns=first_ns, last_ns=last_ns)
     settles_ns = settles_at_ns(arrivals, Settling()) if rule.target == "TRACE" else None
     if rule.target == "SESSION":
         settles_ns = last_ns + round((Settling().session_s if rule.settle_s is None else rule.settle_s) * 1e9)
-    return TrialExample(
+    return TargetExample(
         tenant=tenant,
         project=project,
         seq=seq,

@@ -145,7 +145,7 @@ def _worker_options(settings: Settings) -> WorkerOptions:
     return WorkerOptions(
         own=settings.own_keys,
         code_judges=settings.code_judges,
-        patience=RetryPolicy(attempts=settings.job_attempts, retries_over_budget=settings.retry_over_budget),
+        retry_policy=RetryPolicy(attempts=settings.job_attempts, retries_over_budget=settings.retry_over_budget),
     )
 
 

@@ -299,7 +299,7 @@ class ChatSpeaker:
         """`connection` is that of the model, but for what is wanted of this conversation."""
         self._model = model
         self._connection = connection
-        self._toll = request_budget
+        self._request_budget = request_budget
 
     async def __call__(self, dialogue: ChatDialogue) -> Answered:
         """Ask.
@@ -308,4 +308,4 @@ class ChatSpeaker:
             NotSendable: the conversation has something that the protocol has no place for.
             Broken: there is no answer; its kind says why.
         """
-        return await self._model.converse(dialogue, self._connection, self._toll)
+        return await self._model.converse(dialogue, self._connection, self._request_budget)

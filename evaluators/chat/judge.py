@@ -29,7 +29,7 @@ class ChatJudge:
     def __init__(self, model: ChatModel, request_budget: RequestBudget | None = None) -> None:
         """`request_budget` is who pays; without one, nobody counts."""
         self._model = model
-        self._toll = request_budget or Free()
+        self._request_budget = request_budget or Free()
 
     @property
     def model(self) -> str:
@@ -50,7 +50,7 @@ class ChatJudge:
             Unusable: it answered without a complete object that has the wanted fields, with several that differ, or at
                 far greater length than was asked for.
         """
-        answered = await self._model.ask(_as_prompt(messages), _form(wanted), self._toll)
+        answered = await self._model.ask(_as_prompt(messages), _form(wanted), self._request_budget)
         return Reply(fields=await self._read(answered, wanted), usage=answered.usage)
 
     async def _read(self, answered: Answered, wanted: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

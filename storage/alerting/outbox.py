@@ -230,13 +230,13 @@ class Outbox:
             ((due_us,),) = cursor.fetchall()
         return None if due_us is None else due_us * 1000
 
-    def record(self, attempts: Sequence[DeliveryAttempt], patience: SwitchOffPolicy) -> None:
+    def record(self, attempts: Sequence[DeliveryAttempt], policy: SwitchOffPolicy) -> None:
         """Note what came of attempts, all of them or none.
 
         Raises:
             Overloaded: nothing was stored.
         """
-        self._writer.store(lambda cursor: _record(cursor, attempts, patience), len(attempts))
+        self._writer.store(lambda cursor: _record(cursor, attempts, policy), len(attempts))
 
     def deliveries(
         self,
@@ -290,7 +290,7 @@ class Outbox:
             return [Delivery(**row) for row in named(cursor)]
 
 
-def _record(cursor: duckdb.DuckDBPyConnection, attempts: Sequence[DeliveryAttempt], patience: SwitchOffPolicy) -> None:
+def _record(cursor: duckdb.DuckDBPyConnection, attempts: Sequence[DeliveryAttempt], policy: SwitchOffPolicy) -> None:
     for attempt in attempts:
         values = {
             "delivery_id": attempt.delivery_id,
@@ -303,10 +303,10 @@ def _record(cursor: duckdb.DuckDBPyConnection, attempts: Sequence[DeliveryAttemp
         }
         cursor.execute(sql.query("update_alert_delivery"), values)
         if attempt.type != TEST:
-            _note_health(cursor, attempt, patience)
+            _note_health(cursor, attempt, policy)
 
 
-def _note_health(cursor: duckdb.DuckDBPyConnection, attempt: DeliveryAttempt, patience: SwitchOffPolicy) -> None:
+def _note_health(cursor: duckdb.DuckDBPyConnection, attempt: DeliveryAttempt, policy: SwitchOffPolicy) -> None:
     """What the attempt says of the receiver, which is switched off where that is enough."""
     who = {"webhook_id": attempt.webhook_id}
     now = {"at_us": attempt.at_ns // 1000}
@@ -317,10 +317,10 @@ def _note_health(cursor: duckdb.DuckDBPyConnection, attempt: DeliveryAttempt, pa
     rows = cursor.execute(sql.query("note_webhook_failure"), who | now | {"given_up": given_up}).fetchall()
     reason = attempt.disable
     for since_us, failures in rows:
-        days = patience.failing_ns / (86_400 * 10**9)
-        if reason is None and given_up and attempt.at_ns - since_us * 1000 >= patience.failing_ns:
+        days = policy.failing_ns / (86_400 * 10**9)
+        if reason is None and given_up and attempt.at_ns - since_us * 1000 >= policy.failing_ns:
             reason = f"nothing but failures for {days:g} days; the last one: {attempt.error}"
-        if reason is None and failures >= patience.failed_deliveries:
+        if reason is None and failures >= policy.failed_deliveries:
             reason = f"{failures} deliveries failed one after another; the last one: {attempt.error}"
     if reason is not None:
         cursor.execute(sql.query("disable_alert_webhook"), who | now | {"reason": reason})

@@ -95,9 +95,9 @@ def require_extensions() -> None:
 class Quack:
     """Serves from the call of `serve` to the end of the process."""
 
-    def __init__(self, options: QuackOptions, desk: QuackServer) -> None:
+    def __init__(self, options: QuackOptions, server: QuackServer) -> None:
         self._options = options
-        self._desk = desk
+        self._desk = server
         self._sessions: dict[str, _QuackSession] = {}
         self._new: set[str] = set()  # sessions that Quack may not list yet
         self._lock = threading.Lock()

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from collector.api.base.context import Context
 from collector.api.base.times import time_text
 from collector.api.documents.reading_documents import Document
-from collector.evaluation.rule_trial import RuleTrial, TrialExample
+from collector.evaluation.rule_trial import RuleTrial, TargetExample
 from collector.live.active import ActiveRule
 from collector.live.rules.rule_folder import FileProblem
 from collector.live.rules.rules_in_force import KeptRule
@@ -187,7 +187,7 @@ def trial_document(trial: RuleTrial) -> Document:
     }
 
 
-def _example_document(example: TrialExample) -> Document:
+def _example_document(example: TargetExample) -> Document:
     return {
         "traceId": example.trace_id,
         "spanId": example.span_id,

@@ -16,7 +16,7 @@ from collector.api.review.judged_by_people import SOURCES, measured_document
 from collector.api.review.review_content import reviewed
 from collector.api.rules.body import BODY
 from collector.api.rules.rules import Body, about_of, find, find_own
-from collector.evaluation.rule_trial import TrialExample
+from collector.evaluation.rule_trial import TargetExample
 from collector.live.rules.executor_kinds import executor_kind_of
 from evaluators.judges.criteria import MAX_EXAMPLE
 from evaluators.model import text_of
@@ -123,8 +123,8 @@ def _judged(here: Context, tenant: str, rule_id: str, rule: Rule, chosen: Sequen
     return found
 
 
-def _to_judge(tenant: str, result: LabelledResult) -> TrialExample:
-    return TrialExample(
+def _to_judge(tenant: str, result: LabelledResult) -> TargetExample:
+    return TargetExample(
         tenant=tenant,
         project=result.project,
         seq=result.seq,

@@ -8,7 +8,7 @@ from typing import Final
 from collector.access.caller import Caller
 from collector.api.base.context import Context
 from collector.conventions.values import text_of
-from collector.evaluation.rule_trial import TrialExample
+from collector.evaluation.rule_trial import TargetExample
 from collector.live.jobs.trials import TrialAnswers, most_of
 from collector.live.judges.judges import JudgeTerms
 from collector.live.rules.executor_kinds import executor_kind_of
@@ -140,8 +140,8 @@ def _offer(here: Context, kept: KeptRule) -> RuleOffer:
     return RuleOffer(kept=kept, terms=terms, usd=None if None in costs else sum(filter(None, costs)))
 
 
-def _example(target: TargetToJudge) -> TrialExample:
-    return TrialExample(
+def _example(target: TargetToJudge) -> TargetExample:
+    return TargetExample(
         tenant=target.tenant,
         project=target.project,
         seq=target.seq,

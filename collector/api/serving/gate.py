@@ -89,29 +89,29 @@ class Gate:
             await self._application(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        visit = RequestInfo(
+        request_info = RequestInfo(
             method=scope["method"],
             path=scope["path"],
             address=address_of(scope),
             request_id=_request_id(headers),
         )
-        request_id.set(visit.request_id)
+        request_id.set(request_info.request_id)
         need, is_page, route = self._need_and_route(scope, headers)
-        answered = partial(self._authenticator.traffic.answered, visit.method, route)
-        passage = _Passage(visit, send, lambda: self._allowed(scope), answered)
+        answered = partial(self._authenticator.traffic.answered, request_info.method, route)
+        passage = _Passage(request_info, send, lambda: self._allowed(scope), answered)
         state = scope.setdefault("state", {})
         state.update(
             need=need,
-            request_id=visit.request_id,
+            request_id=request_info.request_id,
             problem_page=self._site.problem_page if self._site and is_page else None,
         )
         try:
-            caller = self._enter(scope, headers, visit, is_page=is_page)
+            caller = self._enter(scope, headers, request_info, is_page=is_page)
         except AccessRefused as error:
             failure = failure_of(error)
             state.update(caller=error.caller)
             if not (is_page and isinstance(error, Unauthenticated) and "authorization" not in headers):
-                self._authenticator.journal.note(visit, error.caller, failure.http_status, failure.message)
+                self._authenticator.journal.note(request_info, error.caller, failure.http_status, failure.message)
             if need.permission is Permission.SEND:
                 self._authenticator.traffic.not_decoded("http", failure.reason, 0)
             refusal = answer(Request(scope), failure.http_status, failure.message, headers=failure.http_headers())
@@ -123,7 +123,7 @@ class Gate:
             unfit = _unfit(Request(scope), most_bytes, is_page=is_page)
             if unfit is not None:
                 await unfit(scope, receive, passage.send)
-                self._note(visit, caller, passage.status, need)
+                self._note(request_info, caller, passage.status, need)
                 return
             receive = _bounded(receive, most_bytes)
         began_ns = now_ns()
@@ -135,22 +135,22 @@ class Gate:
             await answer(Request(scope), 503, _STOPPED, headers={"retry-after": "5"})(scope, receive, passage.send)
         finally:
             passage.close()
-            log.debug("%s %s: %d", visit.method, visit.path, passage.status)
-            self._note(visit, caller, passage.status, need, only_looked=bool(state.get("only_looked")))
+            log.debug("%s %s: %d", request_info.method, request_info.path, passage.status)
+            self._note(request_info, caller, passage.status, need, only_looked=bool(state.get("only_looked")))
             if self._watch is not None and need.permission is not Permission.SEND and INTERNAL_HEADER not in headers:
-                self._watch(_answered(scope, visit, passage.status, began_ns))
+                self._watch(_answered(scope, request_info, passage.status, began_ns))
 
-    def _enter(self, scope: Scope, headers: Headers, visit: RequestInfo, *, is_page: bool) -> Caller:
+    def _enter(self, scope: Scope, headers: Headers, request_info: RequestInfo, *, is_page: bool) -> Caller:
         need: Need = scope["state"]["need"]
         authorization = headers.get("authorization")
 
         def without_key() -> None:
-            self._names.check(headers.get("host"), headers.get("origin"), changes=changes(visit.method))
+            self._names.check(headers.get("host"), headers.get("origin"), changes=changes(request_info.method))
 
         if need.permission is Permission.SEND:
-            return self._authenticator.enter_to_send(authorization, visit, without_key)
+            return self._authenticator.enter_to_send(authorization, request_info, without_key)
         signed_in = self._site.key_of(scope) if self._site and is_page else None
-        return self._authenticator.enter(authorization, visit, need, without_key, signed_in=signed_in)
+        return self._authenticator.enter(authorization, request_info, need, without_key, signed_in=signed_in)
 
     def _need_and_route(self, scope: Scope, headers: Headers) -> tuple[Need, bool, str | None]:
         """What is needed for what is asked, whether it is a page, and its route; no route is one if a person asks."""
@@ -172,28 +172,30 @@ class Gate:
         here = [route for route in here if _parameters(route) == fewest]
         return ", ".join(sorted(method for route in here for method in getattr(route, "methods", None) or ()))
 
-    def _note(self, visit: RequestInfo, caller: Caller, status: int, need: Need, *, only_looked: bool = False) -> None:
+    def _note(
+        self, request_info: RequestInfo, caller: Caller, status: int, need: Need, *, only_looked: bool = False
+    ) -> None:
         """Spans that were taken are no entry: there are too many of them, and each span says when it came.
 
         Nor is a form that only asked what it would do.
         """
         writing = {Permission.WRITE, Permission.REVIEW, Permission.ADMINISTER}
-        is_write = need.permission in writing and changes(visit.method)
+        is_write = need.permission in writing and changes(request_info.method)
         if (is_write and not only_looked) or status == HTTPStatus.FORBIDDEN:
-            self._authenticator.journal.note(visit, caller, status)
+            self._authenticator.journal.note(request_info, caller, status)
 
 
-def _answered(scope: Scope, visit: RequestInfo, status: int, began_ns: int) -> FinishedWork:
+def _answered(scope: Scope, request_info: RequestInfo, status: int, began_ns: int) -> FinishedWork:
     """A request that was answered, for whoever traces the server; called by its route, of which there are few."""
     route = getattr(scope.get("route"), "path", None)
     told = {
-        "http.request.method": visit.method,
+        "http.request.method": request_info.method,
         "http.route": route,
         "http.response.status_code": status,
-        "tracejury.request_id": visit.request_id,
+        "tracejury.request_id": request_info.request_id,
     }
     failed = "server error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else None
-    name = f"{visit.method} {route}" if route else visit.method
+    name = f"{request_info.method} {route}" if route else request_info.method
     return FinishedWork(name=name, began_ns=began_ns, kind="server", failed=failed, told=told)
 
 
@@ -201,9 +203,9 @@ class _Passage:
     """The way back: every answer gets the number of its request."""
 
     def __init__(
-        self, visit: RequestInfo, send: Send, allowed: Callable[[], str], answered: Callable[[int], None]
+        self, request_info: RequestInfo, send: Send, allowed: Callable[[], str], answered: Callable[[int], None]
     ) -> None:
-        self._visit = visit
+        self._request_info = request_info
         self._send = send
         self._allowed = allowed
         self._answered = answered
@@ -221,7 +223,7 @@ class _Passage:
             self.is_answered = True
             self._answered(self.status)
             headers = MutableHeaders(scope=message)
-            headers["x-request-id"] = self._visit.request_id or ""
+            headers["x-request-id"] = self._request_info.request_id or ""
             headers["x-content-type-options"] = "nosniff"
             headers.setdefault("cache-control", "no-store")
             if self.status == HTTPStatus.METHOD_NOT_ALLOWED:

@@ -109,18 +109,20 @@ class Budgets:
         with self._lock:
             now = self._clock()
             self._give_back(now)
-            purses = self._purses(now.date())
-            return [_spent_today(key, purse) for key, purse in sorted(purses.items(), key=lambda item: str(item[0]))]
+            balances = self._balances(now.date())
+            return [
+                _spent_today(key, balance) for key, balance in sorted(balances.items(), key=lambda item: str(item[0]))
+            ]
 
     def today_for(self, tenant: str) -> list[SpentToday]:
         """What was spent today for the spans of one tenant over each connection; of what is under way, as set aside."""
-        purses: dict[Key, AccountBalance] = defaultdict(AccountBalance)
+        balances: dict[Key, AccountBalance] = defaultdict(AccountBalance)
         for row in self._spending.on_day(self._clock().date()):
             if row.tenant == tenant:
-                purse = purses["connection", "", row.connection_id]
-                purse.spent.add(CostSum(row.calls, row.tokens, row.nano_usd))
-                purse.held.add(CostSum(row.held_calls, row.held_tokens, row.held_nano_usd))
-        return [_spent_today(key, purse) for key, purse in purses.items()]
+                balance = balances["connection", "", row.connection_id]
+                balance.spent.add(CostSum(row.calls, row.tokens, row.nano_usd))
+                balance.held.add(CostSum(row.held_calls, row.held_tokens, row.held_nano_usd))
+        return [_spent_today(key, balance) for key, balance in balances.items()]
 
     def hold(self, account: Account, most: Estimate) -> "HeldBudget | Future[None]":
         """Set aside what a request may take; where too much is set aside already, what to wait for.
@@ -134,8 +136,8 @@ class Budgets:
         with self._lock:
             now = self._clock()
             self._give_back(now)
-            purses = self._purses(now.date())
-            shortages = [shortage_of(payer, purses[payer.key], asked) for payer in account.payers]
+            balances = self._balances(now.date())
+            shortages = [shortage_of(payer, balances[payer.key], asked) for payer in account.payers]
             for shortage in shortages:
                 if shortage is not None and shortage.is_final:
                     raise OverBudget(shortage.told)
@@ -146,7 +148,7 @@ class Budgets:
                 self._waiting.append(freed)
                 return freed
             for payer in account.payers:
-                purses[payer.key].held.add(asked)
+                balances[payer.key].held.add(asked)
             self._under_way += 1
             self._last_call += 1
             number = self._last_call
@@ -159,12 +161,12 @@ class Budgets:
             OverBudget: there is not enough for it, whatever becomes of the other requests under way.
         """
         with self._lock:
-            purses = self._purses(held.started.date())
+            balances = self._balances(held.started.date())
             nothing = CostSum()
-            if not any(shortage_of(payer, purses[payer.key], nothing) for payer in account.payers):
+            if not any(shortage_of(payer, balances[payer.key], nothing) for payer in account.payers):
                 return True
             for payer in account.payers:
-                alone = AccountBalance(spent=purses[payer.key].spent)
+                alone = AccountBalance(spent=balances[payer.key].spent)
                 shortage = shortage_of(payer, alone, held.asked)
                 if shortage is not None:
                     raise OverBudget(shortage.told)
@@ -192,11 +194,11 @@ class Budgets:
         """Count what was spent instead of what was held, on the day on which it was."""
         account, took = held.account, _took(held, spent)
         with self._lock:
-            purses = self._purses(held.started.date())
+            balances = self._balances(held.started.date())
             for payer in account.payers:
-                purse = purses[payer.key]
-                purse.held.add(held.asked, -1)
-                purse.spent.add(took)
+                balance = balances[payer.key]
+                balance.held.add(held.asked, -1)
+                balance.spent.add(took)
             self._under_way -= 1
             woken, self._waiting = self._waiting, []
             ended = self._clock()
@@ -219,26 +221,26 @@ class Budgets:
             if freed.set_running_or_notify_cancel():
                 freed.set_result(None)
 
-    def _purses(self, day: date) -> dict[Key, AccountBalance]:
-        purses = self._days.get(day)
-        if purses is None:
-            purses = self._days[day] = self._read(day)
+    def _balances(self, day: date) -> dict[Key, AccountBalance]:
+        balances = self._days.get(day)
+        if balances is None:
+            balances = self._days[day] = self._read(day)
             for old in sorted(self._days)[:-_DAYS_KEPT]:
-                if old != day and not any(purse.held.calls for purse in self._days[old].values()):
+                if old != day and not any(balance.held.calls for balance in self._days[old].values()):
                     del self._days[old]
-        return purses
+        return balances
 
     def _read(self, day: date) -> dict[Key, AccountBalance]:
-        purses: dict[Key, AccountBalance] = defaultdict(AccountBalance)
+        balances: dict[Key, AccountBalance] = defaultdict(AccountBalance)
         for row in self._spending.on_day(day):
             spent = CostSum(row.calls, row.tokens, row.nano_usd)
             for key in _keys(row):
-                purses[key].spent.add(spent)
+                balances[key].spent.add(spent)
         for orphan in self._orphans:
             if orphan.call.day == day:
                 for key in _keys(orphan.call):
-                    purses[key].held.add(orphan.asked)
-        return purses
+                    balances[key].held.add(orphan.asked)
+        return balances
 
     def _give_back(self, now: datetime) -> None:
         """Let go of what was set aside for requests that are taken for unanswered by now."""
@@ -378,16 +380,16 @@ def _took(held: HeldBudget, spent: RequestUsage) -> CostSum:
     return CostSum(calls, tokens, nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens))
 
 
-def _spent_today(key: Key, purse: AccountBalance) -> SpentToday:
+def _spent_today(key: Key, balance: AccountBalance) -> SpentToday:
     kind, tenant, identity = key
     return SpentToday(
         kind=kind,
         tenant=tenant,
         identity=identity,
-        calls=purse.spent.calls,
-        tokens=purse.spent.tokens,
-        usd=purse.spent.nano_usd / NANO,
-        held_calls=purse.held.calls,
-        held_tokens=purse.held.tokens,
-        held_usd=purse.held.nano_usd / NANO,
+        calls=balance.spent.calls,
+        tokens=balance.spent.tokens,
+        usd=balance.spent.nano_usd / NANO,
+        held_calls=balance.held.calls,
+        held_tokens=balance.held.tokens,
+        held_usd=balance.held.nano_usd / NANO,
     )

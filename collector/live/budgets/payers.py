@@ -91,10 +91,10 @@ class Shortage:
     is_final: bool
 
 
-def shortage_of(payer: Payer, purse: AccountBalance, asked: CostSum) -> Shortage | None:
+def shortage_of(payer: Payer, balance: AccountBalance, asked: CostSum) -> Shortage | None:
     """Why a payer cannot pay what is asked for; None where it can."""
     found: Shortage | None = None
-    for limit, spent, held, more, unit in _measures(payer.budget, purse, asked):
+    for limit, spent, held, more, unit in _measures(payer.budget, balance, asked):
         if spent + held + more <= limit:
             continue
         is_final = spent + more > limit
@@ -103,12 +103,12 @@ def shortage_of(payer: Payer, purse: AccountBalance, asked: CostSum) -> Shortage
     return found
 
 
-def _measures(budget: Budget | None, purse: AccountBalance, asked: CostSum) -> list[tuple[int, int, int, int, str]]:
+def _measures(budget: Budget | None, balance: AccountBalance, asked: CostSum) -> list[tuple[int, int, int, int, str]]:
     """Of each measure that is limited: the limit, what is gone, what is set aside, what is asked for, its unit."""
     if budget is None:
         return []
     nano = None if budget.usd_per_day is None else math.floor(budget.usd_per_day * NANO)
-    spent, held = purse.spent, purse.held
+    spent, held = balance.spent, balance.held
     measures = [
         (budget.calls_per_day, spent.calls, held.calls, asked.calls, "calls"),
         (budget.tokens_per_day, spent.tokens, held.tokens, asked.tokens, "tokens"),

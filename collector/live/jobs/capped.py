@@ -10,7 +10,7 @@ class Capped:
     """Implements `evaluators.chat.request_budget.RequestBudget`: another one, asked until so many tokens are spent."""
 
     def __init__(self, request_budget: RequestBudget, most: Estimate) -> None:
-        self._toll = request_budget
+        self._request_budget = request_budget
         self._most = most
         self._taken = Estimate(input_tokens=0, output_tokens=0)
         self._calls = 0
@@ -42,7 +42,7 @@ class Capped:
             )
         self._taken = wanted
         try:
-            return _CappedReservation(self, most, await self._toll.reserve(most))
+            return _CappedReservation(self, most, await self._request_budget.reserve(most))
         except BaseException:  # raised again: nothing stays set aside, also where the task is cancelled
             self._give_back(most.input_tokens, most.output_tokens)
             raise

@@ -78,21 +78,21 @@ class RunEvaluator:
         judges: ConnectedJudges,
         ask: Callable[[Coroutine[Any, Any, NewScore]], Future[NewScore]],
         *,
-        patience: RetryPolicy | None = None,
+        retry_policy: RetryPolicy | None = None,
         retention_days: int | None = None,
     ) -> None:
         """`ask` has something done in the event loop in which judges are asked."""
         self._store = store
         self._judges = judges
         self._ask = ask
-        self._patience = patience or RetryPolicy()
+        self._retry_policy = retry_policy or RetryPolicy()
         self._retention_days = retention_days
         self._revisions = itertools.count(-1, -1)
         self._changed = threading.Event()
         self._stopping = threading.Event()
         self._kept_s = 0.0
-        greeting = {"cpu_s": self._patience.check_cpu_s}
-        self._child = ChildProcess(PROGRAM, greeting, timeout_s=self._patience.child_s)
+        greeting = {"cpu_s": self._retry_policy.check_cpu_s}
+        self._child = ChildProcess(PROGRAM, greeting, timeout_s=self._retry_policy.child_s)
         self._thread = threading.Thread(target=self._run, name="runs", daemon=True)
 
     def start(self) -> None:
@@ -247,12 +247,12 @@ class RunEvaluator:
     ) -> tuple[Outcome, str | None]:
         """What is said with the judge over one connection, which is asked again where it does not answer."""
         judge_of = partial(self._judges.judge, active, of_run, over=over)
-        ask = partial(outcome_of, active.rule, case, judge_of, limit_s=self._patience.job_s)
+        ask = partial(outcome_of, active.rule, case, judge_of, limit_s=self._retry_policy.job_s)
         outcome, model = await ask()
         for attempt in range(1, _ATTEMPTS):
             if not isinstance(outcome, Failure) or outcome.kind not in RETRYABLE:
                 break
-            await asyncio.sleep(self._patience.wait_s(attempt, outcome.retry_after_s))
+            await asyncio.sleep(self._retry_policy.wait_s(attempt, outcome.retry_after_s))
             outcome, model = await ask()
         return outcome, model
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from collector.children.process import ChildFailed
 from collector.conventions.own import OwnKeys
 from collector.evaluation.prompt_preview import PromptPreview, preview_prompt
-from collector.evaluation.rule_trial import TrialExample
+from collector.evaluation.rule_trial import TargetExample
 from collector.live.active import ActiveRule
 from collector.live.jobs.capped import Capped
 from collector.live.jobs.work.examiner import Examined, Examiner, NotExamined
@@ -36,7 +36,7 @@ from storage.judging.jobs import Job
 
 Found = TypeVar("Found")
 
-_PATIENCE: Final = RetryPolicy(check_cpu_s=1.0, child_s=30.0)
+_RETRY_POLICY: Final = RetryPolicy(check_cpu_s=1.0, child_s=30.0)
 """Guesses: a person waits."""
 
 _IDLE_S: Final = 60.0
@@ -127,7 +127,7 @@ class Trials:
         with self._turn:
             self._let_go()
 
-    def evaluate(self, rule: Rule, examples: Sequence[TrialExample]) -> list[JobResult]:
+    def evaluate(self, rule: Rule, examples: Sequence[TargetExample]) -> list[JobResult]:
         """What an evaluator that asks nobody says of each example, in their order; nothing where it asks somebody.
 
         Raises:
@@ -151,7 +151,7 @@ class Trials:
         """
         return self._judges.of.terms_of(self._active(tenant, rule_id, rule))
 
-    def ask(self, tenant: str, rule_id: str | None, rule: Rule, examples: Sequence[TrialExample]) -> TrialAnswers:
+    def ask(self, tenant: str, rule_id: str | None, rule: Rule, examples: Sequence[TargetExample]) -> TrialAnswers:
         """What the judge of a rule of a tenant says of each example, in their order; also why it could not be asked.
 
         It is asked over the rule's connection, within its limits, and paid like any judge: by the rule, where it is one
@@ -187,7 +187,7 @@ class Trials:
             usd=None if None in costs else sum(each for each in costs if each is not None),
         )
 
-    def preview(self, rule: Rule, example: TrialExample) -> PromptPreview:
+    def preview(self, rule: Rule, example: TargetExample) -> PromptPreview:
         """What the judge of a rule would be asked about an example first. Nobody is asked.
 
         Raises:
@@ -232,7 +232,7 @@ class Trials:
             tenant=tenant, rule_id=rule_id or DRAFTS, revision=revision, rule=rule, executor_kind=executor_kind_of(rule)
         )
 
-    def _examined(self, active: ActiveRule, examples: Sequence[TrialExample]) -> list[Examined]:
+    def _examined(self, active: ActiveRule, examples: Sequence[TargetExample]) -> list[Examined]:
         tasks = _tasks(active, examples)
         found = self._ask_process(lambda examiner: {each.task.job.job_id: each for each in examiner.cases(tasks)})
         return [found[task.job.job_id] for task in tasks]
@@ -254,7 +254,7 @@ class Trials:
         if self._idle is not None:
             self._idle.cancel()
         if self._examiner is None:
-            self._examiner = Examiner(self._windows, self._own, patience=_PATIENCE)
+            self._examiner = Examiner(self._windows, self._own, retry_policy=_RETRY_POLICY)
         return self._examiner
 
     def _rest(self) -> None:
@@ -278,7 +278,7 @@ class Trials:
         self._idle = self._examiner = None
 
 
-def _tasks(active: ActiveRule, examples: Sequence[TrialExample]) -> list[Task]:
+def _tasks(active: ActiveRule, examples: Sequence[TargetExample]) -> list[Task]:
     return [Task(_job(number, active.revision, each), active) for number, each in enumerate(examples)]
 
 
@@ -295,7 +295,7 @@ def _postponed(task: Task) -> JobResult:
     return failed(*task, "timeout", "not evaluated, because the evaluator took too long just before")
 
 
-def _job(number: int, revision: int, example: TrialExample) -> Job:
+def _job(number: int, revision: int, example: TargetExample) -> Job:
     return Job(
         job_id=number,
         revision=revision,

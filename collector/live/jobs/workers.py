@@ -29,7 +29,7 @@ class WorkerOptions:
 
     own: OwnKeys
     code_judges: int = 2  # programs at the same time
-    patience: RetryPolicy = RetryPolicy()  # noqa: RUF009 - it is frozen
+    retry_policy: RetryPolicy = RetryPolicy()  # noqa: RUF009 - it is frozen
     program: str = PROGRAM  # of the processes that look at spans
     checking: int = field(default_factory=checking_processes)  # processes for checks, at most
 
@@ -50,13 +50,13 @@ class Workers:
         options: WorkerOptions,
     ) -> None:
         """`rule_of` tells any revision that there ever was. Nothing runs before `start`."""
-        patience, clock = options.patience, steady_clock()
+        retry_policy, clock = options.retry_policy, steady_clock()
         self._rule_of = rule_of
         self._judges = judges
-        self._ledger = Ledger(jobs, self._queue_of, clock=clock, patience=patience)
-        job_context = JobContext(outlet=self._ledger, rule_of=rule_of, clock=clock, patience=patience)
+        self._ledger = Ledger(jobs, self._queue_of, clock=clock, retry_policy=retry_policy)
+        job_context = JobContext(sink=self._ledger, rule_of=rule_of, clock=clock, retry_policy=retry_policy)
         *checking, preparing = (
-            Examiner(windows, options.own, patience=patience, program=options.program)
+            Examiner(windows, options.own, retry_policy=retry_policy, program=options.program)
             for _ in range(options.checking + 1)
         )
         self._checks = Checks(checking, job_context)
@@ -130,4 +130,4 @@ class _Unable:
             self.job_context.hand_back(tasks)  # the rule is back
             return
         told = [failed(job, active, self.why.kind, str(self.why)) for job, active in tasks]
-        self.job_context.outlet.finish(told)
+        self.job_context.sink.finish(told)

@@ -40,7 +40,7 @@ class LlmConnections:
         secrets: Secrets,
         variable: Callable[[str], str | None],
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        reach: EgressResolver | None = None,
+        egress: EgressResolver | None = None,
     ) -> None:
         """`variable` reads the environment; `reach` says where connections of tenants may lead."""
         self._store = connections
@@ -48,7 +48,7 @@ class LlmConnections:
         self._variable = variable
         self._clock = clock
         self._changing = threading.Lock()
-        self._reach = reach or EgressResolver(AddressPolicy())
+        self._egress = egress or EgressResolver(AddressPolicy())
         self._followers: list[Callable[[], None]] = []
         self._gone: Mapping[str, LlmConnection] = {}
         self._here: Mapping[str, LlmConnection] = {}  # never changed, but replaced
@@ -116,7 +116,7 @@ class LlmConnections:
         named = f"connection {found.row.name!r}"
         try:
             connection = found.text.connection(self._key(found), self._headers(found))
-            return replace(connection, address_of=self._reach) if found.row.tenant else connection
+            return replace(connection, address_of=self._egress) if found.row.tenant else connection
         except (BadConnection, NoEncryptionKey, CannotDecrypt) as error:
             raise BadConfiguration(f"{named}: {error}") from None
         except KeyError as missing:
@@ -133,7 +133,7 @@ class LlmConnections:
             Overloaded: the database cannot be written now.
         """
         text = parse_connection(document)
-        self._refuse_reach(tenant, text)
+        self._refuse_egress(tenant, text)
         now = self._now()
         row = ConnectionRow(
             tenant=tenant,
@@ -176,7 +176,7 @@ class LlmConnections:
             before = self.get(connection_id)
             require_version(before.row.version, seen)
             _refuse_file(before)
-            self._refuse_reach(before.row.tenant, text)
+            self._refuse_egress(before.row.tenant, text)
             row = replace(
                 before.row,
                 name=text.name,
@@ -345,7 +345,7 @@ class LlmConnections:
         self._gone = {each.row.name: each for each in found if each.row.is_deleted}
         self._here = {each.connection_id: each for each in found if not each.row.is_deleted}
 
-    def _refuse_reach(self, tenant: str, text: ConnectionText) -> None:
+    def _refuse_egress(self, tenant: str, text: ConnectionText) -> None:
         """Refuse a connection of a tenant that would use what is the operator's: his variables, network and money."""
         if not tenant:
             return
@@ -358,7 +358,7 @@ class LlmConnections:
         if text.shared:
             raise BadText([ConnectionProblem(key="shared", message="is for connections of no tenant")])
         try:
-            self._reach.check(text.base_url)
+            self._egress.check(text.base_url)
         except BadUrl as error:
             raise BadText([ConnectionProblem(key="baseUrl", message=str(error))]) from None
 

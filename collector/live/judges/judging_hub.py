@@ -66,7 +66,7 @@ class JudgeServices:
         key = settings.encryption_key
         secrets = Secrets(None if key is None else key.get_secret_value())
         connections = LlmConnections(
-            store.connections, secrets, environment_variable, reach=EgressResolver(address_policy(settings))
+            store.connections, secrets, environment_variable, egress=EgressResolver(address_policy(settings))
         )
         budgets = Budgets(store.spending)
         made: Callable[[Call], None] | None = None if traces is None else traces.record

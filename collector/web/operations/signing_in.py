@@ -34,12 +34,12 @@ def show_form(request: Request, here: Here, next: str = "/") -> Response:  # noq
 async def sign_in(request: Request, here: Here, form: Sent) -> Response:
     """Begin a session; the page that was asked for first comes next."""
     key, wanted = form.required("key"), own_path(form.text("next", "/"))
-    visit = RequestInfo(
+    request_info = RequestInfo(
         method="POST", path="/sign-in", address=address_of(request.scope), request_id=request.state.request_id
     )
     caller: Caller | None = None
     try:
-        caller = here.authenticator.sign_in(key, visit)
+        caller = here.authenticator.sign_in(key, request_info)
     except Unauthenticated as error:
         status, problem = 401, str(error)
     except TooMany as error:
@@ -50,10 +50,10 @@ async def sign_in(request: Request, here: Here, form: Sent) -> Response:
             answer = see_other(first)
             _leave(request)
             give_cookie(request, answer, sessions_of(request).begin(digest(key)))
-            here.authenticator.journal.note(visit, caller, answer.status_code)
+            here.authenticator.journal.note(request_info, caller, answer.status_code)
             return answer
         status, problem = 403, _SENDS_ONLY
-    here.authenticator.journal.note(visit, caller, status, problem)
+    here.authenticator.journal.note(request_info, caller, status, problem)
     return page(request, "sign_in.html", status=status, next=wanted, problem=problem)
 
 

@@ -54,7 +54,7 @@ def budget_of_project(here: Context, project: str | None) -> Budget | None:
     return budgets.get(project or "", budgets.get(ANY_PROJECT))
 
 
-def purses(here: Context) -> list[PayerSpending]:
+def payers_today(here: Context) -> list[PayerSpending]:
     """Everybody who paid for something today: rules, then projects, then connections."""
     today = here.judging.budgets.today()
     rules = {each.active.rule_id: each.active.rule for each in here.rules.kept()}
@@ -78,13 +78,13 @@ def purses(here: Context) -> list[PayerSpending]:
         return identity or "(no project)", budget_of_project(here, identity)
 
     return [
-        purse
+        payer
         for kind, named in (("rule", rule), ("project", project), ("connection", connection))
-        for purse in _purses(kind, (each for each in today if each.kind == kind), named)
+        for payer in _payers(kind, (each for each in today if each.kind == kind), named)
     ]
 
 
-def _purses(kind: str, spent: Iterable[SpentToday], named: _Named) -> list[PayerSpending]:
+def _payers(kind: str, spent: Iterable[SpentToday], named: _Named) -> list[PayerSpending]:
     found = []
     for each in spent:
         name, budget = named(each.identity or "")

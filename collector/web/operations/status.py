@@ -12,7 +12,7 @@ from collector.api.documents.rule_documents import problems_of
 from collector.api.documents.status_documents import rule_counts_document
 from collector.machine import versions
 from collector.units import instant_text
-from collector.web.operations.spending import purses
+from collector.web.operations.spending import payers_today
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import page
 
@@ -46,7 +46,7 @@ def show_status(request: Request, here: Here) -> Response:
         stretch_min=_STRETCHES * _STEP_S // 60,
         meters=numbers_of(here),
         received=_received(here),
-        purses=purses(here),
+        payers_today=payers_today(here),
         problems=here.rules.problems,
         rules=rules,
         conditions=here.conditions.lasting,

@@ -8,7 +8,7 @@ from collector.access.caller import Caller
 from collector.api.base.context import Context
 from collector.evaluation.prompt_preview import PromptPreview
 from collector.evaluation.rule_check import check_evaluator
-from collector.evaluation.rule_trial import RuleTrial, TrialExample
+from collector.evaluation.rule_trial import RuleTrial, TargetExample
 from collector.live.active import ExecutorKind
 from collector.live.jobs.trials import most_of
 from collector.live.judges.judges import JudgeTerms
@@ -95,7 +95,7 @@ class Preview:
     per_day: float = 0.0  # evaluations, as if what was looked at were like all of the window
     is_cut: bool = False  # there are more spans than are looked at, so the window is shorter than was asked for
     cost: PastCost | None = None  # of one evaluation, where it asks a judge
-    results: Sequence[tuple[TrialExample, JobResult | None]] = field(default_factory=list)
+    results: Sequence[tuple[TargetExample, JobResult | None]] = field(default_factory=list)
     offer: Offer | None = None  # where it asks a judge, and there are examples
     took: Took | None = None  # what the judge was asked just now
     prompt: PromptPreview | None = None  # what it would be asked about the first example, where somebody wants to know

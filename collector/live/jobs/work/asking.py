@@ -62,7 +62,7 @@ class JudgeExecutor:
             line = ConnectionQueue(
                 executor=self,
                 in_flight=lambda: self._judges.in_flight(connection_id),
-                breaker=Breaker(wait_s=self._job_context.patience.wait_s),
+                breaker=Breaker(wait_s=self._job_context.retry_policy.wait_s),
                 passing=frozenset({"bad_reply"}),
                 fallback=lambda: self._judges.fallback(connection_id),
                 rest_s=REST_S,
@@ -205,7 +205,7 @@ class JudgeExecutor:
         """What the evaluator says, with a judge over a connection or, where nobody answers, its fallback."""
         current = partial(self._job_context.current, task)
         judge_of = partial(self._judges.judge, task.active, task.job, current=current, over=over)
-        rule, limit_s = task.active.rule, self._job_context.patience.job_s
+        rule, limit_s = task.active.rule, self._job_context.retry_policy.job_s
         try:
             current()
         except Stopped as stopped:
@@ -276,10 +276,10 @@ class JudgeExecutor:
     def _again_or_done(
         self, line: ConnectionQueue, breaker: Breaker, task: Task, failure: Failure, result: JobResult
     ) -> None:
-        patience = self._job_context.patience
+        retry_policy = self._job_context.retry_policy
         down_s = breaker.down_for_s(self.now_s())
-        counts = down_s is None or down_s > patience.outage_s
-        if counts and task.job.attempts >= patience.attempts:
+        counts = down_s is None or down_s > retry_policy.outage_s
+        if counts and task.job.attempts >= retry_policy.attempts:
             self._hand_in(line, task, result)
         else:
             self._job_context.try_again(task, failure, counts=counts, asked_s=failure.retry_after_s)
@@ -294,7 +294,7 @@ class JudgeExecutor:
             self._job_context.try_again(task, failure, counts=False, asked_s=failure.retry_after_s)
             return
         rubbish = self._rubbish.get(job.job_id, 0)
-        if failure.kind in line.passing and rubbish < self._job_context.patience.more_after_rubbish:
+        if failure.kind in line.passing and rubbish < self._job_context.retry_policy.more_after_rubbish:
             self._rubbish[job.job_id] = rubbish + 1
             self._job_context.try_again(task, failure)
             return
@@ -303,7 +303,7 @@ class JudgeExecutor:
     def _hand_in(self, line: ConnectionQueue, task: Task, result: JobResult) -> None:
         line.end(task)
         self._rubbish.pop(task.job.job_id, None)
-        self._job_context.outlet.finish([result])
+        self._job_context.sink.finish([result])
 
 
 def _told_of_fallback(outcome: Outcome, name: str, missed: Outcome | None) -> Outcome:

@@ -116,7 +116,7 @@ class Checks:
                 if kind in _SLOW_KINDS:
                     self._slow_revisions.add(task.job.revision)
         self._let_go([*finished, *postponed])
-        self._job_context.outlet.finish_rows(results)
+        self._job_context.sink.finish_rows(results)
         self._job_context.hand_back(postponed)
 
     def _let_go(self, tasks: Sequence[Task]) -> None:

@@ -99,11 +99,11 @@ class Examiner:
     each is told when it begins, so the last that began is to blame; the others are none the worse for it.
     """
 
-    def __init__(self, windows: Windows, own: OwnKeys, *, patience: RetryPolicy, program: str = PROGRAM) -> None:
-        greeting = {"own": own.projects, "prices": own.prices.told, "cpu_s": patience.check_cpu_s}
+    def __init__(self, windows: Windows, own: OwnKeys, *, retry_policy: RetryPolicy, program: str = PROGRAM) -> None:
+        greeting = {"own": own.projects, "prices": own.prices.told, "cpu_s": retry_policy.check_cpu_s}
         self._windows = windows
         self._at: int | None = None  # the job that the process says it has begun with
-        self._child = ChildProcess(program, greeting, timeout_s=patience.child_s)
+        self._child = ChildProcess(program, greeting, timeout_s=retry_policy.child_s)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="windows")
 
     @property

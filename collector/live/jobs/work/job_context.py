@@ -69,10 +69,10 @@ class ResultSink(Protocol):
 class JobContext:
     """What an executor needs to know of jobs, and where it hands them in."""
 
-    outlet: ResultSink
+    sink: ResultSink
     rule_of: Callable[[int], ActiveRule | None]
     clock: Clock
-    patience: RetryPolicy
+    retry_policy: RetryPolicy
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
         """The jobs that are to be done; the others are handed in."""
@@ -87,7 +87,7 @@ class JobContext:
             else:
                 tasks.append(Task(job, active))
         if others:
-            self.outlet.finish(others)
+            self.sink.finish(others)
         return tasks
 
     def tasks_now(self, jobs: Sequence[Job]) -> list[Task]:
@@ -113,12 +113,12 @@ class JobContext:
     def put_back(self, jobs: Sequence[Job]) -> None:
         """Hand in jobs as if they had not been claimed."""
         if jobs:
-            self.outlet.put_back([PutBack(job_id=job.job_id, attempts=job.attempts - 1) for job in jobs])
+            self.sink.put_back([PutBack(job_id=job.job_id, attempts=job.attempts - 1) for job in jobs])
 
     def try_again(self, task: Task, failure: Failure, *, counts: bool = True, asked_s: float | None = None) -> None:
         """Hand in a job for another attempt, after a while, with what this one took; it may not count."""
         job, usage = task.job, failure.usage
-        wait_s = self.patience.wait_s(job.attempts, asked_s)
+        wait_s = self.retry_policy.wait_s(job.attempts, asked_s)
         again = PutBack(
             job_id=job.job_id,
             attempts=job.attempts - (not counts),
@@ -130,17 +130,17 @@ class JobContext:
             output_tokens=None if usage is None else count_of(usage.output_tokens),
             cost_usd=None if usage is None else usage.cost_usd,
         )
-        self.outlet.put_back([again])
+        self.sink.put_back([again])
 
     def after_error(self, tasks: Iterable[Task], error: Exception) -> None:
         """Hand in jobs that an error of our own kept from being evaluated: for another attempt, while there are any."""
         told = f"{type(error).__name__}: {error}"
         failure = Failure(name="", fingerprint=None, kind="internal_error", message=told, usage=None)
         for task in tasks:
-            if task.job.attempts < self.patience.attempts:
+            if task.job.attempts < self.retry_policy.attempts:
                 self.try_again(task, failure)
             else:
-                self.outlet.finish([failed(task.job, task.active, "internal_error", told)])
+                self.sink.finish([failed(task.job, task.active, "internal_error", told)])
 
 
 class HeldJobs:

@@ -118,12 +118,12 @@ class Ledger:
     again when the lease ends.
     """
 
-    def __init__(self, jobs: Jobs, route: Callable[[int], Queue], *, clock: Clock, patience: RetryPolicy) -> None:
+    def __init__(self, jobs: Jobs, route: Callable[[int], Queue], *, clock: Clock, retry_policy: RetryPolicy) -> None:
         """`route` names the queue of a revision's jobs."""
         self._jobs = jobs
         self._route = route
         self._clock = clock
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._held: set[int] = set()
         self._handed_in = _HandedIn()
         self._changed = threading.Condition()
@@ -141,7 +141,7 @@ class Ledger:
         Raises:
             Overloaded: the database cannot be written.
         """
-        longest_wait_us = microseconds(max(self._patience.longest_wait_s, self._patience.longest_asked_s))
+        longest_wait_us = microseconds(max(self._retry_policy.longest_wait_s, self._retry_policy.longest_asked_s))
         self._jobs.release_all(now_us=microseconds(self._clock()), longest_wait_us=longest_wait_us)
         self._left_over.begin()
         self._thread.start()
@@ -192,7 +192,7 @@ class Ledger:
         stop_at_s: float | None = None
         while True:
             if self._stopping.is_set():
-                stop_at_s = stop_at_s or self._clock() + self._patience.stop_s
+                stop_at_s = stop_at_s or self._clock() + self._retry_policy.stop_s
                 if not self._held or self._clock() >= stop_at_s:
                     return
             began_s, rest_s = self._clock(), 0.0
@@ -227,7 +227,7 @@ class Ledger:
             with self._changed:
                 if not self._woken:
                     self._caught_up.tell(asked)
-        return min(self._patience.look_s, self._patience.look_s if next_s is None else max(next_s, 0.001))
+        return min(self._retry_policy.look_s, self._retry_policy.look_s if next_s is None else max(next_s, 0.001))
 
     def _claims(self, now_s: float) -> tuple[list[tuple[Queue, Claim]], float | None]:
         """What to claim for whom, and in how many seconds there may be more."""
@@ -253,7 +253,7 @@ class Ledger:
         done = handed_in.job_ids
         turn = LedgerTurn(
             now_us=microseconds(now_s),
-            until_us=microseconds(now_s + self._patience.lease_s),
+            until_us=microseconds(now_s + self._retry_policy.lease_s),
             finished=handed_in.finished,
             results=handed_in.rows,
             put_back=handed_in.put_back,
@@ -270,7 +270,7 @@ class Ledger:
             raise
         if renews:
             self._begin_day(now_s)
-            self._renew_at_s = now_s + self._patience.lease_s / 3
+            self._renew_at_s = now_s + self._retry_policy.lease_s / 3
         self._held -= done
         for (queue, _), jobs in zip(claims, claimed, strict=True):
             self._held.update(job.job_id for job in jobs)
@@ -280,7 +280,7 @@ class Ledger:
     def _begin_day(self, now_s: float) -> None:
         """Have what budgets left out on earlier days evaluated on this one, once, where that is wanted."""
         day = day_that_began(now_s)
-        if day == self._day or not self._patience.retries_over_budget:
+        if day == self._day or not self._retry_policy.retries_over_budget:
             return
         jobs = self._jobs.retry_over_budget(
             after_us=start_of(day - _DAYS_TAKEN_UP), before_us=start_of(day), now_us=microseconds(now_s)

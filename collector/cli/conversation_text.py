@@ -18,7 +18,7 @@ _LEAST_CELLS = 24
 _ROLE_STYLES = {"user": "bold cyan", "assistant": "bold green", "system": "bold magenta", "tool": "bold yellow"}
 
 
-def talk_text(trace: TraceView, *, width: int, ellipsis: str) -> Iterator[Text]:
+def conversation_text(trace: TraceView, *, width: int, ellipsis: str) -> Iterator[Text]:
     """The messages, then the tool calls; nothing where there are none."""
     cells = message_width(width)
     if trace.conversation:
