@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.source_tree import PACKAGES, files
+
 ROOT = Path(__file__).parent.parent
 COLLECTOR = ROOT / "collector"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")])
@@ -37,8 +39,22 @@ def test_every_link_leads_somewhere(document: Path) -> None:
     assert lost == []
 
 
-def test_every_path_in_the_architecture_is_there() -> None:
+@pytest.mark.parametrize(
+    "page", ["ARCHITECTURE.md", "docs/flow.md", "docs/code-map.md", "docs/invariants.md", "docs/extending.md"]
+)
+def test_every_path_in_the_architecture_is_there(page: str) -> None:
     """A file or folder that it names with its folder is in the repository, or in `collector/`."""
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`([a-z_]+/[\w/.-]+)`", text))
+    named = set(re.findall(r"`([a-z_]+/[\w/.-]+)`", (ROOT / page).read_text(encoding="utf-8")))
     assert sorted(each for each in named if not any((place / each).exists() for place in (ROOT, COLLECTOR))) == []
+
+
+def test_the_architecture_names_every_room() -> None:
+    """Each package that holds modules is in a table of rooms."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = {
+        Path(each)
+        for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+        for each in re.findall(r"`([\w/]+)`", row)
+    }
+    rooms = {Path(file.path).parent for file in files(*PACKAGES) if not file.path.endswith("__init__.py")}
+    assert sorted(map(str, rooms - named)) == []
