@@ -17,7 +17,7 @@ class Caller:
     sees_all: bool = True  # the rows of every tenant, not only of his own and the shared ones
 
     @property
-    def sight(self) -> str | None:
+    def visible_tenant(self) -> str | None:
         """The tenant whose rows he sees beside the shared ones; None for those of all."""
         return None if self.sees_all else self.tenant
 

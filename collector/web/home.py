@@ -114,7 +114,7 @@ def _time_of(now_ns: int, period: _Period, project: str | None, who: Caller) -> 
     until_ns = (now_ns // step_ns + 1) * step_ns
     from_ns = until_ns - period.length_s * _NS
     before_ns = from_ns - period.length_s * _NS
-    return GlanceAt(before_ns=before_ns, from_ns=from_ns, until_ns=until_ns, project=project, tenant=who.sight)
+    return GlanceAt(before_ns=before_ns, from_ns=from_ns, until_ns=until_ns, project=project, tenant=who.visible_tenant)
 
 
 def _projects(here: Context, who: Caller, chosen: str) -> list[str]:
@@ -128,7 +128,7 @@ def _alerts(here: Context, who: Caller, project: str | None) -> Sequence[Alert]:
         alert
         for state in ("open", "acknowledged")
         for alert in here.alerts.newest(
-            AlertFilter(state=state, project=project), tenant=who.sight, offset=0, limit=_MOST_ALERTS
+            AlertFilter(state=state, project=project), tenant=who.visible_tenant, offset=0, limit=_MOST_ALERTS
         )
     ]
 

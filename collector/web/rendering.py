@@ -73,7 +73,7 @@ def _open_alerts(request: Request, caller: Caller, menu: Sequence[MenuEntry]) ->
     """How many alerts nobody looks after yet, as the menu tells it; nothing where it has no alerts."""
     if not any(entry.path == "/alerts" for entry in menu):
         return ""
-    found = request.app.state.context.alerts.count_open(tenant=caller.sight, most=_MOST_ALERTS + 1)
+    found = request.app.state.context.alerts.count_open(tenant=caller.visible_tenant, most=_MOST_ALERTS + 1)
     return f"{_MOST_ALERTS}+" if found > _MOST_ALERTS else str(found or "")
 
 

@@ -58,7 +58,7 @@ class AuditQuery(BaseModel):
 @needs(Permission.ADMINISTER, by_tenant=True)
 def list_entries(here: Here, who: Who, wanted: Annotated[AuditQuery, Query()]) -> Entries:
     """Who did what, newest first; a key with a tenant sees what keys of its tenant did."""
-    filters = AuditWanted(tenant=who.sight, key=wanted.key, path=wanted.path, refused=wanted.refused)
+    filters = AuditWanted(tenant=who.visible_tenant, key=wanted.key, path=wanted.path, refused=wanted.refused)
     found = here.access.audit(filters, before=wanted.before, limit=wanted.size + 1)
     content = [_document(number, entry) for number, entry in found[: wanted.size]]
     is_last = len(found) <= wanted.size

@@ -20,10 +20,10 @@ Tenant = Annotated[
 ]
 
 
-def sight_of(who: Caller, tenant: str | None) -> str | None:
+def visible_tenant_of(who: Caller, tenant: str | None) -> str | None:
     """Whose traces are looked at, beside the shared ones."""
     if tenant is None:
-        return who.sight
+        return who.visible_tenant
     if not who.sees_all and tenant != who.tenant:
         raise Forbidden(f"this key sees nothing of tenant {tenant}")
     return tenant
@@ -35,7 +35,7 @@ def tenant_of(who: Caller, tenant: str | None) -> str:
     Raises:
         Forbidden: he has no business with that tenant.
     """
-    named = sight_of(who, tenant)
+    named = visible_tenant_of(who, tenant)
     return who.tenant if named is None else named
 
 
@@ -81,7 +81,7 @@ def own_connection(here: Context, who: Caller, connection_id: str) -> LlmConnect
 def spent_over_connections(here: Context, who: Caller) -> list[SpentToday]:
     """What was spent over connections today; what a key with a tenant is told is what was spent for its spans."""
     budgets = here.judging.budgets
-    return budgets.today() if who.sight is None else budgets.today_for(who.sight)
+    return budgets.today() if who.visible_tenant is None else budgets.today_for(who.visible_tenant)
 
 
 def own_webhooks(who: Caller, webhooks: Iterable[Webhook]) -> list[Webhook]:

@@ -44,7 +44,7 @@ class MuteBody(BaseModel):
 @answers(list[MuteDocument])
 def list_mutes(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The mutes that last, what ends first at the top."""
-    return [mute_document(mute) for mute in part.of(here.alert_mutes.at(here.now_ns(), tenant=who.sight))]
+    return [mute_document(mute) for mute in part.of(here.alert_mutes.at(here.now_ns(), tenant=who.visible_tenant))]
 
 
 @router.post("", status_code=HTTPStatus.CREATED)
@@ -72,7 +72,7 @@ def mute_alerts(body: MuteBody, here: Here, who: Who, tenant: Tenant = None) -> 
 @needs(Permission.WRITE, by_tenant=True)
 def delete_mute(mute_id: str, here: Here, who: Who) -> Response:
     """Tell of such alerts again."""
-    found = here.alert_mutes.at(here.now_ns(), tenant=who.sight, mute_id=mute_id)
+    found = here.alert_mutes.at(here.now_ns(), tenant=who.visible_tenant, mute_id=mute_id)
     if not found:
         return problem(HTTPStatus.NOT_FOUND, f"there is no mute {mute_id}, or it is over")
     refuse_shared(who, found[0].tenant, f"the mute {mute_id}")

@@ -53,7 +53,9 @@ class AlertQuery(BaseModel):
 def list_alerts(here: Here, who: Who, wanted: Annotated[AlertQuery, Query()]) -> dict[str, object]:
     """Alerts by the time they were opened, newest first."""
     filters = AlertFilter(**wanted.model_dump(exclude={"page", "size"}))
-    alerts = here.alerts.newest(filters, tenant=who.sight, offset=wanted.page * wanted.size, limit=wanted.size + 1)
+    alerts = here.alerts.newest(
+        filters, tenant=who.visible_tenant, offset=wanted.page * wanted.size, limit=wanted.size + 1
+    )
     return page_document([alert_document(alert) for alert in alerts], wanted.page, wanted.size)
 
 
@@ -95,7 +97,7 @@ def resolve(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None 
 
 
 def _seen(here: Context, who: Caller, alert_id: str) -> Alert:
-    found = here.alerts.get(alert_id, tenant=who.sight)
+    found = here.alerts.get(alert_id, tenant=who.visible_tenant)
     if found is None:
         raise Missing(f"no alert {alert_id} here")
     return found

@@ -25,7 +25,7 @@ _ONE = "/{monitor_id}"
 
 
 def _row(monitor_id: str, here: Here, who: Who) -> MetricMonitorRow:
-    found = here.metric_monitors.get(monitor_id, tenant=who.sight)
+    found = here.metric_monitors.get(monitor_id, tenant=who.visible_tenant)
     if found is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no metric monitor {monitor_id}")
     return found
@@ -39,7 +39,7 @@ Named: TypeAlias = Annotated[MetricMonitorRow, Depends(_row)]
 @answers(list[MetricMonitorDocument])
 def list_metric_monitors(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """All of them by name, and how they stand; a key with a tenant sees its own and those of none."""
-    return [metric_monitor_document(row) for row in part.of(here.metric_monitors.all(tenant=who.sight))]
+    return [metric_monitor_document(row) for row in part.of(here.metric_monitors.all(tenant=who.visible_tenant))]
 
 
 @router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW)

@@ -34,7 +34,7 @@ def list_monitors(here: Here, who: Who, wanted: Annotated[StreamQuery, Query()])
     rows = here.monitors.page(
         project=wanted.project,
         rule=wanted.rule,
-        tenant=who.sight,
+        tenant=who.visible_tenant,
         offset=wanted.page * wanted.size,
         limit=wanted.size + 1,
     )

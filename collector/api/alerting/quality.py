@@ -47,7 +47,7 @@ def show_quality(here: Here, who: Who, wanted: Annotated[QualityQuery, Query()])
         rule=wanted.rule,
         from_us=(here.now_ns() - (wanted.days - 1) * _DAY_NS) // 1000,
         project=wanted.project,
-        tenant=who.sight,
+        tenant=who.visible_tenant,
         judged=wanted.time == "judged",
     )
     found = here.quality.groups(of, by=wanted.by, limit=_MOST_LINES + 1)

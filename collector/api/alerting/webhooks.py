@@ -59,7 +59,7 @@ class WebhookBody(BaseModel):
 
 
 def _webhook(project: str, webhook_id: str, here: Here, who: Who) -> Webhook:
-    found = here.receivers.get(here.receivers.project(project, who.sight), webhook_id)
+    found = here.receivers.get(here.receivers.project(project, who.visible_tenant), webhook_id)
     if found is None or not who.owns(found.tenant):
         raise HTTPException(HTTPStatus.NOT_FOUND, f"project {project} has no webhook {webhook_id}")
     return found
@@ -73,7 +73,7 @@ Named: TypeAlias = Annotated[Webhook, Depends(_webhook)]
 @answers(list[WebhookDocument])
 def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The receivers of every project, oldest first; a key with a tenant sees its own alone."""
-    return _documents(here.receivers.all(who.sight), who, part)
+    return _documents(here.receivers.all(who.visible_tenant), who, part)
 
 
 @router.get(_ROOT, responses=PARTED)
@@ -81,7 +81,9 @@ def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 @answers(list[WebhookDocument])
 def list_of_project(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The receivers of one project, oldest first."""
-    return _documents(here.receivers.of_project(here.receivers.project(project, who.sight), who.sight), who, part)
+    return _documents(
+        here.receivers.of_project(here.receivers.project(project, who.visible_tenant), who.visible_tenant), who, part
+    )
 
 
 @router.post(_ROOT, status_code=HTTPStatus.CREATED, responses=TAGGED_NEW)
@@ -90,7 +92,9 @@ def list_of_project(project: str, here: Here, who: Who, part: Part) -> list[dict
 def create(project: str, body: WebhookBody, here: Here, who: Who) -> JSONResponse:
     """Add a receiver."""
     try:
-        webhook = here.receivers.create(here.receivers.project(project, who.sight), body.wish(), tenant=who.tenant)
+        webhook = here.receivers.create(
+            here.receivers.project(project, who.visible_tenant), body.wish(), tenant=who.tenant
+        )
     except BadWebhook as error:
         return _error(HTTPStatus.BAD_REQUEST, error)
     place = f"/api/v1/projects/{project}/alert-webhooks/{webhook.webhook_id}"

@@ -159,7 +159,7 @@ class Context:
 
     def project_named(self, who: Caller, project: str) -> str:
         """The name of the project that a path names by its name or its id."""
-        found = self.rulebook.project(who.sight, project)
+        found = self.rulebook.project(who.visible_tenant, project)
         return project if found is None else found.name
 
 
@@ -178,4 +178,4 @@ def check_caller(request: Request) -> Caller:
 
 
 Who = Annotated[Caller, Depends(check_caller)]
-"""Who asks. What a route stores gets `tenant`; what it shows is that of `sight`, and the shared rows."""
+"""Who asks. What a route stores gets `tenant`; what it shows is that of `visible_tenant`, and the shared rows."""

@@ -111,7 +111,7 @@ def dataset_seen(here: Context, who: Caller, key: str) -> Dataset:
         Missing: he sees none.
         Conflict: several tenants have one of that name, and he sees all of them.
     """
-    found = here.datasets.named(who.sight, key)
+    found = here.datasets.named(who.visible_tenant, key)
     for tenant in (who.tenant, ""):
         for each in found:
             if each.tenant == tenant:
@@ -140,7 +140,7 @@ def version_seen(here: Context, dataset: Dataset, number: str) -> Version:
 @answers(list[DatasetDocument])
 def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The datasets, by name."""
-    return [dataset_document(each) for each in part.of(here.datasets.all(who.sight))]
+    return [dataset_document(each) for each in part.of(here.datasets.all(who.visible_tenant))]
 
 
 @router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW, openapi_extra=body_of(NewDataset))

@@ -96,7 +96,7 @@ def run_seen(run_id: RunId, here: Here, who: Who) -> Run:
     Raises:
         Missing: there is none.
     """
-    found = here.runs.find(who.sight, run_id.lower())
+    found = here.runs.find(who.visible_tenant, run_id.lower())
     if found is None:
         raise Missing(f"there is no run {run_id} here")
     return found
@@ -122,7 +122,7 @@ Items = Annotated[ReportedItems, Depends(exactly(ReportedItems))]
 def list_experiments(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The experiments of a project, by name, each with its latest run."""
     documents = []
-    for each in part.of(here.runs.experiments(who.sight, project=here.project_named(who, project))):
+    for each in part.of(here.runs.experiments(who.visible_tenant, project=here.project_named(who, project))):
         latest = next(iter(here.runs.of_experiment(each.experiment_id)), None)
         sums = None if latest is None else here.runs.sums([latest.run_id])[latest.run_id]
         documents.append(experiment_document(each, latest, sums))
@@ -193,7 +193,7 @@ def list_latest_runs(
     dataset: Annotated[str | None, Query(max_length=200, alias="datasetName")] = None,
 ) -> list[dict[str, object]]:
     """The runs of all experiments, newest first, a page at a time, with what each evaluator said."""
-    runs = here.runs.latest(who.sight, dataset=dataset, skip=at.page * at.size, most=at.size)
+    runs = here.runs.latest(who.visible_tenant, dataset=dataset, skip=at.page * at.size, most=at.size)
     sums = here.runs.sums([run.run_id for run in runs])
     return [latest_run_document(run, sums[run.run_id]) for run in runs]
 
@@ -313,7 +313,7 @@ def _pinned(here: Context, run: Run, *, keep: bool) -> dict[str, object]:
 
 
 def _experiment(here: Context, who: Caller, experiment_id: str) -> Experiment:
-    found = here.runs.experiments(who.sight, experiment_id=experiment_id)
+    found = here.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
     if not found:
         raise Missing(f"there is no experiment {experiment_id} here")
     return found[0]

@@ -41,7 +41,9 @@ def show_agreement(here: Here, who: Who, asked: Annotated[AgreementQuery, Query(
     """How far people agree beyond chance, each two of them, by label and month, and what they see differently."""
     tenant, name = tenant_of(who, asked.tenant), asked.name
     if asked.queue is not None:
-        queue = here.reviews.queues.get(asked.queue, tenant=who.sight, now_us=here.now_ns() // 1000, counted=False)
+        queue = here.reviews.queues.get(
+            asked.queue, tenant=who.visible_tenant, now_us=here.now_ns() // 1000, counted=False
+        )
         if queue is None:
             raise Missing(f"there is no review queue {asked.queue}")
         tenant, name = queue.tenant, queue.question

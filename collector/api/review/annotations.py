@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import Tenant, refuse_shared, sight_of, tenant_of
+from collector.api.access.tenants import Tenant, refuse_shared, tenant_of, visible_tenant_of
 from collector.api.answers.annotating import AnnotationDocument, ScoresReceipt
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context, Here, Who
@@ -138,7 +138,9 @@ Scored = Annotated[ScoresBody, Depends(exactly(ScoresBody))]
 @answers(list[AnnotationDocument])
 def list_annotations(here: Here, who: Who, filters: Annotated[AnnotationFilters, Query()]) -> list[dict[str, object]]:
     """What was said, the latest first."""
-    found = here.annotations.like(filters.like(), tenant=who.sight, most=filters.size, skip=filters.page * filters.size)
+    found = here.annotations.like(
+        filters.like(), tenant=who.visible_tenant, most=filters.size, skip=filters.page * filters.size
+    )
     return [annotation_document(each) for each in found]
 
 
@@ -178,7 +180,7 @@ def show_of_trace(
     trace_id: str, here: Here, who: Who, tenant: Tenant = None, span_id: SpanId = None, name: Question = VERDICT
 ) -> Response:
     """The vote that counts: the adjudicator's, else the latest of a person."""
-    target = _target(here, sight_of(who, tenant), trace_id, span_id)
+    target = _target(here, visible_tenant_of(who, tenant), trace_id, span_id)
     return _counting(here, target, name)
 
 
@@ -344,8 +346,8 @@ def expected_text(here: Context, expected: Any) -> str | None:  # noqa: ANN401 -
         raise BadQuery(f"overriddenExpectedOutput: {error}") from None
 
 
-def _target(here: Context, sight: str | None, trace_id: str, span_id: str | None) -> AnnotationTarget:
-    outline = here.outlines.of_trace(trace_id.lower(), tenant=sight, max_spans=1)
+def _target(here: Context, visible_tenant: str | None, trace_id: str, span_id: str | None) -> AnnotationTarget:
+    outline = here.outlines.of_trace(trace_id.lower(), tenant=visible_tenant, max_spans=1)
     span = span_id and span_id.lower()
     if outline is None:
         raise Missing(f"no trace {trace_id[:64]} here; it may have expired")

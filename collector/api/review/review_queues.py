@@ -171,7 +171,7 @@ def queue_seen(queue_id: Annotated[str, Path(max_length=100)], here: Here, who: 
 
 
 def _queue(here: Context, who: Who, queue_id: str, *, counted: bool) -> ReviewQueue:
-    found = here.reviews.queues.get(queue_id, tenant=who.sight, now_us=here.now_ns() // 1000, counted=counted)
+    found = here.reviews.queues.get(queue_id, tenant=who.visible_tenant, now_us=here.now_ns() // 1000, counted=counted)
     if found is None:
         raise Missing(f"there is no review queue {queue_id}")
     return found
@@ -208,7 +208,7 @@ Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
 @answers(list[ReviewQueueDocument])
 def list_queues(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The queues by name, and how far each is."""
-    found = here.reviews.queues.all(tenant=who.sight, now_us=here.now_ns() // 1000)
+    found = here.reviews.queues.all(tenant=who.visible_tenant, now_us=here.now_ns() // 1000)
     return [queue_document(each, who) for each in part.of(found)]
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import Tenant, sight_of, tenant_of
+from collector.api.access.tenants import Tenant, tenant_of, visible_tenant_of
 from collector.api.answers.annotating import AnnotationDocument
 from collector.api.answers.declared import answers
 from collector.api.base.context import Here, Who
@@ -52,7 +52,7 @@ def show_of_session(
     session_id: SessionId, here: Here, who: Who, tenant: Tenant = None, name: Question = VERDICT
 ) -> Response:
     """The vote that counts: the adjudicator's, else the latest of a person."""
-    found = counting(votes_on(here, session_seen(here, sight_of(who, tenant), session_id), name))
+    found = counting(votes_on(here, session_seen(here, visible_tenant_of(who, tenant), session_id), name))
     if found is None:
         return problem(HTTPStatus.NOT_FOUND, "nobody has voted on it")
     return JSONResponse(annotation_document(found))

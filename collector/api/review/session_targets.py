@@ -23,14 +23,14 @@ def session_target(here: Context, tenant: str, session_id: str) -> AnnotationTar
     return found
 
 
-def session_seen(here: Context, sight: str | None, session_id: str) -> AnnotationTarget:
+def session_seen(here: Context, visible_tenant: str | None, session_id: str) -> AnnotationTarget:
     """A session that somebody sees: of one tenant and of none, or with None of all.
 
     Raises:
         Missing: it has no trace here.
     """
     like = TracesLike(session=session_id)
-    found = here.listing.traces(like, limit=1, tenant=sight, within_s=_SESSION_S).traces
+    found = here.listing.traces(like, limit=1, tenant=visible_tenant, within_s=_SESSION_S).traces
     if not found:
         raise Missing("there is no such session here")
     return AnnotationTarget(

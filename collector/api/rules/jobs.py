@@ -59,7 +59,7 @@ def list_jobs(here: Here, who: Who, wanted: Annotated[JobQuery, Query()]) -> dic
         state=wanted.state,
         rule=wanted.rule,
         trace_id=None if wanted.trace is None else wanted.trace.lower(),
-        tenant=who.sight,
+        tenant=who.visible_tenant,
     )
     rows = here.jobs.page(filters, limit=wanted.size + 1, skipped=wanted.page * wanted.size)
     content = [job_document(row) for row in rows[: wanted.size]]
@@ -78,7 +78,7 @@ def list_jobs(here: Here, who: Who, wanted: Annotated[JobQuery, Query()]) -> dic
 @answers(RetriedJob)
 def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who) -> JSONResponse:
     """Evaluate again what failed, as a new job; one that waits for its next attempt has it now."""
-    repeated = here.jobs.retry([job_id], now_us=_now_us(), tenant=who.sight)
+    repeated = here.jobs.retry([job_id], now_us=_now_us(), tenant=who.visible_tenant)
     here.jobs_changed()
     if job_id not in repeated.refused:
         return JSONResponse({"retried": repeated.jobs})
@@ -93,7 +93,7 @@ def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: 
 def retry_failed(failed: Failed, here: Here, who: Who) -> JSONResponse:
     """Evaluate again what failed, the oldest first."""
     repeated = here.jobs.retry_failed(
-        rule=failed.rule, error_kind=failed.error_kind, now_us=_now_us(), tenant=who.sight
+        rule=failed.rule, error_kind=failed.error_kind, now_us=_now_us(), tenant=who.visible_tenant
     )
     here.jobs_changed()
     return JSONResponse({"retried": repeated.jobs, "more": repeated.jobs == MOST_RETRIED})

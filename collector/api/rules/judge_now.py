@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import Tenant, sight_of
+from collector.api.access.tenants import Tenant, visible_tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import JudgedNowDocument
 from collector.api.base.context import Here, Who
@@ -36,7 +36,7 @@ def judge(project: str, rule_id: str, wanted: ToJudge, here: Here, who: Who, ten
     A score is stored in place of what the rule said of it before; monitors do not count it.
     """
     kept = find_own(here, who, project, rule_id)
-    target = target_of(here, sight_of(who, tenant), wanted.trace_id, wanted.span_id)
+    target = target_of(here, visible_tenant_of(who, tenant), wanted.trace_id, wanted.span_id)
     offer = offer_of(here, kept, target)
     most = {"costUsdAtMost": offer.usd, "model": ", ".join(each.model for each in offer.terms) or None}
     if wanted.price_only:

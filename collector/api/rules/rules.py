@@ -64,7 +64,7 @@ def _named(project: str, rule_id: str, here: Here, who: Who) -> RuleReference:
 @answers(list[ProjectDocument])
 def list_projects(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The projects that were made, and those that traces name, by name."""
-    return [dict(project_document(project)) for project in part.of(here.rulebook.projects(who.sight))]
+    return [dict(project_document(project)) for project in part.of(here.rulebook.projects(who.visible_tenant))]
 
 
 @router.get("/trace-eval-rules", responses=PARTED)
@@ -72,8 +72,8 @@ def list_projects(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 @answers(RuleList)
 def list_all(here: Here, who: Who, part: Part) -> dict[str, object]:
     """All rules, what each did of late, and what is wrong with the files of the folder."""
-    activity = here.status.rule_activity(here.now_ns(), who.sight)
-    ids = here.rulebook.project_ids(who.sight)
+    activity = here.status.rule_activity(here.now_ns(), who.visible_tenant)
+    ids = here.rulebook.project_ids(who.visible_tenant)
     problems = here.rules.problems if who.sees_all else ()
     problem_of = problems_of(here)
     return dict(rules_document(part.of(_kept(here, who)), ids, activity, problems, problem_of))
@@ -85,7 +85,7 @@ def list_all(here: Here, who: Who, part: Part) -> dict[str, object]:
 def list_rules(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The rules that are about a project, oldest first; those about all are among them."""
     about = {about_of(here, who, project), None}
-    ids = here.rulebook.project_ids(who.sight)
+    ids = here.rulebook.project_ids(who.visible_tenant)
     found = [kept for kept in _kept(here, who) if kept.stored.project in about]
     problem_of = problems_of(here)
     return [dict(rule_document(kept, ids, problem_of)) for kept in part.of(found)]
@@ -191,7 +191,7 @@ def about_of(here: Here, who: Caller, key: str, *, make: bool = False) -> str | 
     """
     if key == ALL:
         return None
-    found = here.rulebook.project(who.sight, key)
+    found = here.rulebook.project(who.visible_tenant, key)
     if found is None and not make:
         raise Missing(f"there is no project {key!r}")
     return key if found is None else found.name

@@ -119,7 +119,7 @@ def list_deletions(
     size: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = 50,
 ) -> JSONResponse:
     """What was asked to be deleted, the latest first; a key with a tenant sees what is of its tenant."""
-    found = here.eraser.deletions.page(tenant=who.sight, skip=page * size, most=size + 1)
+    found = here.eraser.deletions.page(tenant=who.visible_tenant, skip=page * size, most=size + 1)
     documents = [deletion_document(each, here.eraser.erasure.progress) for each in found]
     return JSONResponse(page_document(documents, page, size))
 
@@ -128,7 +128,7 @@ def list_deletions(
 @needs(Permission.ADMINISTER, by_tenant=True)
 def show_deletion(deletion_id: str, here: Here, who: Who) -> JSONResponse:
     """How far a deletion is."""
-    found = here.eraser.deletions.find(deletion_id, who.sight)
+    found = here.eraser.deletions.find(deletion_id, who.visible_tenant)
     if found is None:
         raise Missing(f"no deletion {deletion_id} here")
     return JSONResponse(deletion_document(found, here.eraser.erasure.progress))

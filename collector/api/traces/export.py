@@ -77,9 +77,9 @@ def spans(
     except ValueError:
         return problem(400, "from and to are times such as 2026-11-21T00:00:00Z")
     if form == "arrow":
-        pieces = _arrow(here.exports.rows(from_ns, to_ns, tenant=who.sight))
+        pieces = _arrow(here.exports.rows(from_ns, to_ns, tenant=who.visible_tenant))
         return streamed(pieces, media_type=_ARROW_TYPE)
-    return streamed(json_lines(here.exports.spans(from_ns, to_ns, tenant=who.sight)), media_type=LINES_TYPE)
+    return streamed(json_lines(here.exports.spans(from_ns, to_ns, tenant=who.visible_tenant)), media_type=LINES_TYPE)
 
 
 def streamed(pieces: Iterator[bytes], *, media_type: str, headers: dict[str, str] | None = None) -> Response:

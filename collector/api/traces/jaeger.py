@@ -32,14 +32,14 @@ _FARTHEST_US = (2**63 - 1) // 1000
 @needs(Permission.READ, by_tenant=True)
 def services(here: Here, who: Who) -> JSONResponse:
     """The services that sent spans."""
-    return answer(here.search.services(tenant=who.sight))
+    return answer(here.search.services(tenant=who.visible_tenant))
 
 
 @router.get("/services/{service:path}/operations")
 @needs(Permission.READ, by_tenant=True)
 def operations_of(service: str, here: Here, who: Who) -> JSONResponse:
     """What a service's spans are called."""
-    return answer(sorted({name for name, _ in here.search.operations(service, tenant=who.sight)}))
+    return answer(sorted({name for name, _ in here.search.operations(service, tenant=who.visible_tenant)}))
 
 
 @router.get("/operations")
@@ -48,7 +48,7 @@ def operations(
     here: Here, who: Who, service: str, span_kind: Annotated[str, Query(alias="spanKind")] = ""
 ) -> JSONResponse:
     """The operations of a service, with the kinds of their spans."""
-    return answer(operation_documents(here.search.operations(service, tenant=who.sight), span_kind))
+    return answer(operation_documents(here.search.operations(service, tenant=who.visible_tenant), span_kind))
 
 
 @router.get("/dependencies")
@@ -62,7 +62,7 @@ def dependencies() -> JSONResponse:
 @needs(Permission.READ, by_tenant=True)
 def trace(trace_id: str, here: Here, who: Who) -> JSONResponse:
     """One trace; leading zeros of its id may be left out."""
-    found = here.queries.trace(padded(trace_id), tenant=who.sight)
+    found = here.queries.trace(padded(trace_id), tenant=who.visible_tenant)
     return failure(404, "trace not found") if found is None else answer([trace_document(found)])
 
 
@@ -91,7 +91,7 @@ def traces(here: Here, who: Who, find: Annotated[_Find, Query()]) -> JSONRespons
         return failure(400, str(error))
     most = max(1, min(find.limit, MOST_TRACES))
     named = [padded(each) for each in find.trace_ids[:most]]
-    ids = named or here.search.traces(like, limit=most, tenant=who.sight)
+    ids = named or here.search.traces(like, limit=most, tenant=who.visible_tenant)
     return answer([trace_document(each) for each in traces_in_short(here, who, ids)])
 
 

@@ -31,7 +31,7 @@ _DEFAULT_DEPTH: Final = 100  # a guess: Jaeger leaves it to its stores
 @needs(Permission.READ, by_tenant=True)
 def services(here: Here, who: Who) -> JSONResponse:
     """The services that sent spans."""
-    return JSONResponse({"services": here.search.services(tenant=who.sight)})
+    return JSONResponse({"services": here.search.services(tenant=who.visible_tenant)})
 
 
 @router.get("/operations")
@@ -46,7 +46,7 @@ def operations(
     """What a service's spans are called, and their kinds."""
     if not service:
         return _failure(400, "service is required")
-    found = here.search.operations(service, tenant=who.sight)
+    found = here.search.operations(service, tenant=who.visible_tenant)
     return JSONResponse({"operations": operation_documents(found, kind or earlier_kind)})
 
 
@@ -54,7 +54,7 @@ def operations(
 @needs(Permission.READ, by_tenant=True)
 def trace(trace_id: str, here: Here, who: Who) -> Response:
     """One trace; leading zeros of its id may be left out."""
-    found = here.queries.trace(padded(trace_id), tenant=who.sight)
+    found = here.queries.trace(padded(trace_id), tenant=who.visible_tenant)
     return _failure(404, "trace not found") if found is None else _result([resource_spans(found.spans)])
 
 
@@ -66,7 +66,7 @@ def traces(here: Here, who: Who, request: Request) -> Response:
         like, most = _like(request.query_params), _depth(request.query_params)
     except BadSearchParameter as error:
         return _failure(400, str(error))
-    ids = here.search.traces(like, limit=most, tenant=who.sight)
+    ids = here.search.traces(like, limit=most, tenant=who.visible_tenant)
     found = [resource_spans(one.spans) for one in traces_in_short(here, who, ids)]
     return _result(found) if found else _failure(404, "No traces found")
 

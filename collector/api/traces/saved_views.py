@@ -72,7 +72,7 @@ def view_seen(view_id: Annotated[str, Path(max_length=100)], here: Here, who: Wh
     Raises:
         Missing: there is none.
     """
-    found = here.saved_views.get(view_id, tenant=who.sight)
+    found = here.saved_views.get(view_id, tenant=who.visible_tenant)
     if found is None:
         raise Missing(f"there is no saved view {view_id}")
     return found
@@ -95,7 +95,7 @@ OwnView = Annotated[SavedView, Depends(view_owned)]
 @answers(list[SavedViewDocument])
 def list_saved_views(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """All of them by name; a key with a tenant sees its own and those of none."""
-    return [saved_view_document(view) for view in part.of(here.saved_views.all(tenant=who.sight))]
+    return [saved_view_document(view) for view in part.of(here.saved_views.all(tenant=who.visible_tenant))]
 
 
 @router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW)

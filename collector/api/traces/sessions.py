@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import JSONResponse
 
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import Tenant, sight_of
+from collector.api.access.tenants import Tenant, visible_tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.sessions import SessionDocument, SessionList
 from collector.api.base.context import Here, Who
@@ -39,7 +39,7 @@ def list_sessions(
 ) -> dict[str, object]:
     """Sessions by the start of their latest trace, newest first, of which one trace has all that is asked."""
     after = None if filters.before is None else session_place(filters.before)
-    found = here.sessions.page(sessions_like(filters), after=after, limit=size, tenant=sight_of(who, tenant))
+    found = here.sessions.page(sessions_like(filters), after=after, limit=size, tenant=visible_tenant_of(who, tenant))
     now_ns = here.now_ns()
     content = [session_summary_document(each, now_ns=now_ns, idle_ns=here.session_idle_ns) for each in found.sessions]
     return {
@@ -64,7 +64,7 @@ def show_session(
 ) -> JSONResponse:
     """One session as a conversation: its latest turns in order of time, each message once."""
     place = None if before is None else turn_place(before)
-    found = here.sessions.traces(session_id, before=place, limit=size, tenant=sight_of(who, tenant))
+    found = here.sessions.traces(session_id, before=place, limit=size, tenant=visible_tenant_of(who, tenant))
     if found is None:
         return problem(404, "there is no such session here")
     evaluations = here.judgements.evaluations_of(found.extents, tenant=found.summary.tenant)

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import Tenant, sight_of
+from collector.api.access.tenants import Tenant, visible_tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.traces import TraceDocument, TraceExport, TracePage
 from collector.api.base.context import Context, Here, Who
@@ -118,19 +118,23 @@ def list_traces(
     tenant: Tenant = None,
 ) -> dict[str, object]:
     """Traces by start time, newest first, of which all is true that is asked; `before` goes on after a page."""
-    sight, offset, limit = sight_of(who, tenant), at.page * at.size, at.size + 1
+    visible_tenant, offset, limit = visible_tenant_of(who, tenant), at.page * at.size, at.size + 1
     if filters.is_new or at.within_ms is not None:
-        return _listed(here, judging, at, filters, sight)
+        return _listed(here, judging, at, filters, visible_tenant)
     project = filters.project
     if judging == ANY_JUDGING:
-        summaries = here.queries.newest_traces(tenant=sight, project=project, offset=offset, limit=limit)
+        summaries = here.queries.newest_traces(tenant=visible_tenant, project=project, offset=offset, limit=limit)
     else:
-        summaries = here.queries.judged_traces(judging, tenant=sight, project=project, offset=offset, limit=limit)
+        summaries = here.queries.judged_traces(
+            judging, tenant=visible_tenant, project=project, offset=offset, limit=limit
+        )
     documents = [summary_document(summary) for summary in summaries]
     return page_document(documents, at.page, at.size) | {"next": None, "searchedTo": None}
 
 
-def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, sight: str | None) -> dict[str, object]:
+def _listed(
+    here: Context, judging: Judging, at: PageQuery, filters: Filters, visible_tenant: str | None
+) -> dict[str, object]:
     """Traces where more is asked than pages by their number can tell: only `before` goes on after a page."""
     if at.page:
         raise BadQuery(
@@ -139,7 +143,7 @@ def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, si
     like = like_of(filters, rule=judging.rule, outcome=judging.outcome, passed=judging.passed)
     after = None if filters.before is None else place_of(filters.before)
     within_s = _LONGEST_S if at.within_ms is None else at.within_ms / 1000
-    listed = here.listing.traces(like, after=after, limit=at.size, tenant=sight, within_s=within_s)
+    listed = here.listing.traces(like, after=after, limit=at.size, tenant=visible_tenant, within_s=within_s)
     return {
         "content": [summary_document(summary) for summary in listed.traces],
         "number": 0,
@@ -157,7 +161,7 @@ def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, si
 @answers(TraceDocument)
 def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
     """One trace with all its spans, by start time, and what they mean, and what the rules made of them."""
-    trace = here.queries.trace(trace_id.lower(), tenant=sight_of(who, tenant))
+    trace = here.queries.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
     if trace is None:
         return _not_found(trace_id)
     reading = read_trace(trace.spans, trace.logs, here.own_keys)
@@ -170,7 +174,7 @@ def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JS
 @answers(TraceExport)
 def export_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
     """One trace as the OTLP/JSON request that would send it, however many spans it has."""
-    batches = here.exports.trace(trace_id.lower(), tenant=sight_of(who, tenant))
+    batches = here.exports.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
     return _not_found(trace_id) if batches is None else streamed(json_document(batches), media_type="application/json")
 
 

@@ -71,7 +71,7 @@ class AlertListing(BaseModel):
 @needs(Permission.READ, by_tenant=True)
 def list_alerts(request: Request, here: Here, who: Who, asked: Annotated[AlertListing, Query()]) -> Response:
     """Alerts by the time they were opened, newest first."""
-    found = here.alerts.newest(asked.filter, tenant=who.sight, offset=asked.page * _ROWS, limit=_ROWS + 1)
+    found = here.alerts.newest(asked.filter, tenant=who.visible_tenant, offset=asked.page * _ROWS, limit=_ROWS + 1)
     return page(
         request,
         "alerts.html",
@@ -81,7 +81,7 @@ def list_alerts(request: Request, here: Here, who: Who, asked: Annotated[AlertLi
         states=STATES,
         older=with_parameters(request, page=asked.page + 1) if len(found) > _ROWS else None,
         newer=with_parameters(request, page=asked.page - 1 or None) if asked.page else None,
-        watched=len(here.monitors.page(tenant=who.sight, limit=1)),
+        watched=len(here.monitors.page(tenant=who.visible_tenant, limit=1)),
     )
 
 
@@ -90,7 +90,7 @@ def list_alerts(request: Request, here: Here, who: Who, asked: Annotated[AlertLi
 def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Response:
     """One alert with all that a person needs to check it."""
     alert = _alert(here, who, alert_id)
-    receivers = {each.webhook_id: each for each in here.receivers.all(who.sight) if who.owns(each.tenant)}
+    receivers = {each.webhook_id: each for each in here.receivers.all(who.visible_tenant) if who.owns(each.tenant)}
     told = here.outbox.of_alert(alert_id, tenant=alert.finding.tenant)
     examples = _objects(alert.finding.document.get("examples"))
     return page(
@@ -148,7 +148,7 @@ def resolve_alert(alert_id: str, here: Here, who: Who) -> Response:
 
 
 def _alert(here: Context, who: Caller, alert_id: str) -> Alert:
-    alert = here.alerts.get(alert_id, tenant=who.sight)
+    alert = here.alerts.get(alert_id, tenant=who.visible_tenant)
     if alert is None:
         raise Missing(f"there is no alert {alert_id}")
     return alert
@@ -201,7 +201,7 @@ def _text(value: object) -> str:
 @needs(Permission.READ, by_tenant=True)
 def list_metric_monitors(request: Request, here: Here, who: Who) -> Response:
     """All of them by name, and how they stand."""
-    rows = here.metric_monitors.all(tenant=who.sight)
+    rows = here.metric_monitors.all(tenant=who.visible_tenant)
     monitors = [(row, text := text_of(row), metric_state_of(row), _scope(text), _limit(text)) for row in rows]
     return page(request, "metric_monitors.html", monitors=monitors)
 

@@ -38,7 +38,7 @@ def mutes_of(here: Context, finding: AlertFinding) -> Sequence[AlertMute]:
 @needs(Permission.WRITE, by_tenant=True)
 def mute_alert(alert_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Tell nobody of alerts of its rule and project for so many hours; or with `mute` end that."""
-    alert = here.alerts.get(alert_id, tenant=who.sight)
+    alert = here.alerts.get(alert_id, tenant=who.visible_tenant)
     if alert is None:
         raise Missing(f"there is no alert {alert_id}")
     refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")

@@ -96,7 +96,7 @@ def create_webhook(request: Request, here: Here, who: Who, form: Sent) -> Respon
     """Add one."""
     project = form.text("project").strip() or EVERY_PROJECT
     try:
-        seen = here.receivers.project(project, who.sight)
+        seen = here.receivers.project(project, who.visible_tenant)
         created = here.receivers.create(seen, _wish(form, is_kept=False), tenant=who.tenant)
     except (BadWebhook, ValidationError) as error:
         return _form(request, None, _sent(form, error), status=400)
@@ -243,7 +243,7 @@ def delete_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> R
 
 def _all(here: Context, who: Caller) -> list[Webhook]:
     """The webhooks of the caller."""
-    return own_webhooks(who, here.receivers.all(who.sight))
+    return own_webhooks(who, here.receivers.all(who.visible_tenant))
 
 
 def _find(here: Context, who: Caller, webhook_id: str) -> Webhook:

@@ -32,7 +32,7 @@ Number = Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)]
 @needs(Permission.READ, by_tenant=True)
 def list_datasets(request: Request, here: Here, who: Who, number: Number = 0) -> Response:
     """All of them, by name."""
-    found = here.datasets.all(who.sight)
+    found = here.datasets.all(who.visible_tenant)
     begin = number * _PAGE_ROWS
     return page(
         request,
@@ -80,7 +80,7 @@ def show_dataset(request: Request, dataset: Seen, here: Here, who: Who, number: 
         versions=versions[:_PAGE_ROWS],
         number=number,
         is_last=len(versions) <= _PAGE_ROWS,
-        runs=here.runs.on_dataset(who.sight, dataset.dataset_id, most=_MOST_RUNS),
+        runs=here.runs.on_dataset(who.visible_tenant, dataset.dataset_id, most=_MOST_RUNS),
         may_delete=who.owns(dataset.tenant) and may_use(who, delete_dataset, "POST"),
         server=str(request.base_url).rstrip("/"),
     )

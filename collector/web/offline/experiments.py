@@ -51,7 +51,7 @@ def list_experiments(
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
     """The experiments of every project or of one, by project and name."""
-    found = sorted(here.runs.experiments(who.sight), key=lambda each: (each.project, each.name, each.tenant))
+    found = sorted(here.runs.experiments(who.visible_tenant), key=lambda each: (each.project, each.name, each.tenant))
     wanted = [each for each in found if project in {"", each.project}]
     begin = number * _PAGE_ROWS
     return page(
@@ -76,7 +76,7 @@ def show_experiment(
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
     """An experiment: how its runs went, and these, newest first."""
-    found = here.runs.experiments(who.sight, experiment_id=experiment_id)
+    found = here.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
     if not found:
         raise Missing(f"there is no experiment {experiment_id[:64]} here")
     listed = here.runs.of_experiment(experiment_id, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import sight_of
+from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Context, Here, Who
 from collector.api.offline.datasets import NewDataset
 from collector.api.offline.runs import Seen
@@ -99,7 +99,7 @@ def promote_item(request: Request, run: Seen, number: ItemNumber, here: Here, wh
 
 
 def _of_trace(here: Context, who: Caller, trace_id: str, span: str, tenant: str | None) -> Recorded:
-    case = json.loads(text_of(recorded_case(here, sight_of(who, tenant), trace_id, span or None)))
+    case = json.loads(text_of(recorded_case(here, visible_tenant_of(who, tenant), trace_id, span or None)))
     wanted = {"traceId": trace_id} | ({"spanId": span} if span else {})
     return Recorded(
         title="span" if span else "trace",
@@ -109,7 +109,7 @@ def _of_trace(here: Context, who: Caller, trace_id: str, span: str, tenant: str 
         asked=_value(case.get("inputs")),
         answered=_value(case.get("actualOutputs"), "output"),
         tenant=tenant or "",
-        corrected=_corrected(here, sight_of(who, tenant), wanted),
+        corrected=_corrected(here, visible_tenant_of(who, tenant), wanted),
     )
 
 
@@ -146,7 +146,7 @@ def _value(found: Any, name: str = "") -> object:  # noqa: ANN401 - JSON
 
 def own_datasets(here: Context, who: Caller) -> list[Dataset]:
     """The datasets that somebody may add to."""
-    return [each for each in here.datasets.all(who.sight) if who.owns(each.tenant)]
+    return [each for each in here.datasets.all(who.visible_tenant) if who.owns(each.tenant)]
 
 
 def _first(here: Context, who: Caller, recorded: Recorded) -> _PromotionFormState:

@@ -190,7 +190,7 @@ def _share(text: str) -> float:
 
 
 def _own(here: Context, who: Caller) -> list[ReviewQueue]:
-    found = here.reviews.queues.all(tenant=who.sight, now_us=here.now_ns() // 1000)
+    found = here.reviews.queues.all(tenant=who.visible_tenant, now_us=here.now_ns() // 1000)
     return [each for each in found if who.owns(each.tenant)]
 
 

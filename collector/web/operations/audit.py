@@ -33,7 +33,7 @@ def list_entries(
     before = request.query_params.get("before", "")
     number = int(before) if before.isascii() and before.isdecimal() else None
     wanted = AuditWanted(
-        tenant=who.sight, key=key.strip() or None, path=path.strip() or None, refused=_OUTCOMES.get(outcome)
+        tenant=who.visible_tenant, key=key.strip() or None, path=path.strip() or None, refused=_OUTCOMES.get(outcome)
     )
     found = here.access.audit(wanted, before=None if number is None else min(number, _LAST_ID), limit=_PAGE_ROWS + 1)
     entries = found[:_PAGE_ROWS]

@@ -87,7 +87,7 @@ def ask_to_retry(request: Request, here: Here, who: Who, rule: Text = "", kind: 
 def retry_failed(here: Here, who: Who, form: Sent) -> Response:
     """Evaluate again what failed, the oldest first."""
     rule, kind = form.text("rule") or None, form.text("kind") or None
-    repeated = here.jobs.retry_failed(rule=rule, error_kind=kind, now_us=wall_clock_us(), tenant=who.sight)
+    repeated = here.jobs.retry_failed(rule=rule, error_kind=kind, now_us=wall_clock_us(), tenant=who.visible_tenant)
     here.jobs_changed()
     more = repeated.jobs == MOST_RETRIED
     return see_other("/jobs?" + urlencode({"state": "failed" if more else ""}))
@@ -97,7 +97,7 @@ def retry_failed(here: Here, who: Who, form: Sent) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who, form: Sent) -> Response:
     """Evaluate one again; one that waits for its next attempt has it now."""
-    repeated = here.jobs.retry([job_id], now_us=wall_clock_us(), tenant=who.sight)
+    repeated = here.jobs.retry([job_id], now_us=wall_clock_us(), tenant=who.visible_tenant)
     here.jobs_changed()
     if job_id in repeated.refused:
         state = repeated.refused[job_id]
@@ -108,7 +108,7 @@ def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: 
 
 def _failures(here: Context, who: Caller) -> list[Failures]:
     """What failed, as far as the caller may have it evaluated again."""
-    return here.jobs.failures_by_kind(limit=_MOST_KINDS, tenant=who.sight)
+    return here.jobs.failures_by_kind(limit=_MOST_KINDS, tenant=who.visible_tenant)
 
 
 def _rows(here: Context, who: Caller, wanted: JobListing) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def _rows(here: Context, who: Caller, wanted: JobListing) -> list[dict[str, Any]
         state=wanted.state or None,
         rule=wanted.rule.strip() or None,
         trace_id=wanted.trace.strip().lower() or None,
-        tenant=who.sight,
+        tenant=who.visible_tenant,
     )
     return here.jobs.page(filters, limit=_PAGE_ROWS + 1, skipped=wanted.page * _PAGE_ROWS)
 

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import sight_of
+from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Context, Here, Who
 from collector.api.rules.playing import PlaygroundBody, PricedAnswer, StoredAnswer, played, priced, question_of
 from collector.live.judges.playground import MOST_ANSWERS
@@ -226,8 +226,8 @@ def _detail(here: Context, who: Caller, like: str, tenant: str) -> Detail:
         Missing: it is not.
     """
     trace_id, _, span_id = like.partition("/")
-    sight = sight_of(who, tenant or None)
-    outline = here.outlines.of_trace(trace_id.strip().lower(), tenant=sight, max_spans=1)
+    visible_tenant = visible_tenant_of(who, tenant or None)
+    outline = here.outlines.of_trace(trace_id.strip().lower(), tenant=visible_tenant, max_spans=1)
     whole = None if outline is None else here.outlines.span(outline, span_id.strip().lower())
     if outline is None or whole is None:
         raise Missing(f"there is no span {like[:64]} here")

@@ -68,7 +68,7 @@ def find_changeable(here: Context, who: Caller, rule_id: str) -> KeptRule:
 
 def projects(here: Context, who: Caller) -> list[str]:
     """The projects that there are, by name."""
-    return sorted({project.name for project in here.rulebook.projects(who.sight)})
+    return sorted({project.name for project in here.rulebook.projects(who.visible_tenant)})
 
 
 def connections(here: Context, who: Caller) -> list[str]:
@@ -78,12 +78,12 @@ def connections(here: Context, who: Caller) -> list[str]:
 
 def attribute_keys(here: Context, who: Caller) -> list[str]:
     """The names of attributes of the latest spans, as far as they can be read in a list."""
-    return [key for key in here.rule_record.attribute_keys(who.sight) if key.isprintable()]
+    return [key for key in here.rule_record.attribute_keys(who.visible_tenant) if key.isprintable()]
 
 
 def activity(here: Context, who: Caller) -> dict[str, dict[str, float]]:
     """By the id of each rule, what it did in the last 24 hours, and what its judges took today."""
-    return here.status.rule_activity(here.now_ns(), who.sight)
+    return here.status.rule_activity(here.now_ns(), who.visible_tenant)
 
 
 def checked(here: Context, who: Caller, project: str | None, parsed: RuleText) -> Rule:

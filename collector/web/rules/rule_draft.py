@@ -167,7 +167,7 @@ def preview(
     )
     if executor_kind != "judge":
         return told
-    cost = here.rule_record.cost(draft.rule.evaluator, tenant=who.sight)
+    cost = here.rule_record.cost(draft.rule.evaluator, tenant=who.visible_tenant)
     told = replace(told, cost=cost, offer=_offer(here, whose, kept, draft.rule, len(examples)))
     if asks == "prompt":
         return _with_prompt(here, told)

@@ -263,7 +263,7 @@ def _form_like(here: Context, who: Caller, like: str) -> RuleForm:
         Missing: it is not there.
     """
     trace_id, _, span_id = like.partition("/")
-    outline = here.outlines.of_trace(trace_id.strip().lower(), tenant=who.sight, max_spans=1)
+    outline = here.outlines.of_trace(trace_id.strip().lower(), tenant=who.visible_tenant, max_spans=1)
     whole = None if outline is None else here.outlines.span(outline, span_id.strip().lower())
     if outline is None or whole is None:
         raise Missing(f"there is no span {like[:64]} here")

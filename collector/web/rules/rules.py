@@ -117,7 +117,7 @@ class Counts:
 @at_one_moment
 def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Response:
     """The rules by project, with what they did of late; of one project also those about all."""
-    activity, waiting = rule_access.activity(here, who), here.rule_record.waiting(who.sight)
+    activity, waiting = rule_access.activity(here, who), here.rule_record.waiting(who.visible_tenant)
     every = rule_access.all_rules(here, who)
     by_project: dict[str | None, list[tuple[KeptRule, Counts]]] = defaultdict(list)
     for kept in every:
@@ -143,7 +143,7 @@ def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
     """One rule."""
     kept = rule_access.find(here, who, rule_id)
     now_ns = here.now_ns()
-    results = here.rule_record.results(rule_id, rows=_RESULTS, tenant=who.sight)
+    results = here.rule_record.results(rule_id, rows=_RESULTS, tenant=who.visible_tenant)
     scores = [one.score for one in reversed(results) if one.score is not None]
     is_own = who.owns(kept.stored.tenant)
     may_write = is_own and may_use(who, create_rule, "POST")
@@ -154,11 +154,11 @@ def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
         connection=_connection_name(here, who, kept.active.rule.connection),
         problem=here.judging.judges.problem_of(kept.active),
         order_problem=here.rules.problem_of(kept.active),
-        counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.sight)),
+        counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.visible_tenant)),
         clauses=[label(clause) for clause in kept.active.rule.conditions],
         decided=here.rule_record.decided(kept.stored.revision, now_ns) if is_own else [],  # else of everybody's spans
         results=results,
-        questions=questions_of(here, [one.trace_id for one in results], who.sight),
+        questions=questions_of(here, [one.trace_id for one in results], who.visible_tenant),
         criteria=criteria_of(kept.active.rule),
         scores=sparkline(scores, least=0.0, most=1.0, label="Scores of the latest results, the last at the right"),
         history=list(steps(here.rule_record.revisions(rule_id))),

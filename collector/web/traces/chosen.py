@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import sight_of, tenant_of
+from collector.api.access.tenants import tenant_of, visible_tenant_of
 from collector.api.base.context import Context, Here, Who
 from collector.api.review.dataset_promotion import Promoted, Promotion, promoted
 from collector.live.upkeep.sweeper import wall_clock_us
@@ -198,7 +198,8 @@ def _chosen(named: Sequence[str]) -> list[ChosenTrace]:
 def _outlines(here: Context, who: Caller, chosen: Sequence[ChosenTrace]) -> list[Outline]:
     """Those that are there, in short."""
     found = [
-        here.outlines.of_trace(each.trace_id, tenant=sight_of(who, each.tenant or None), max_spans=1) for each in chosen
+        here.outlines.of_trace(each.trace_id, tenant=visible_tenant_of(who, each.tenant or None), max_spans=1)
+        for each in chosen
     ]
     return [outline for outline in found if outline is not None]
 

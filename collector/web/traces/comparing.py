@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.keys import TENANT_PATTERN
-from collector.api.access.tenants import sight_of
+from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Context, Here, Who
 from collector.web.offline.marked import marked
 from collector.web.rendering import page
@@ -83,12 +83,12 @@ def compare_traces(
     request: Request, trace_id: str, here: Here, who: Who, wanted: Annotated[WantedTraces, Query()]
 ) -> Response:
     """Both traces, or which there are to compare with."""
-    sight = sight_of(who, wanted.tenant or None)
-    before = _outline(here, trace_id, sight)
+    visible_tenant = visible_tenant_of(who, wanted.tenant or None)
+    before = _outline(here, trace_id, visible_tenant)
     other, problem = _trace_id(wanted.other), ""
     after = None
     if other is not None:
-        after = here.outlines.of_trace(other, tenant=sight, max_spans=_MOST_SPANS)
+        after = here.outlines.of_trace(other, tenant=visible_tenant, max_spans=_MOST_SPANS)
     if wanted.other and after is None:
         problem = f"There is no trace {wanted.other[:64]} here; it may have expired."
     shown: dict[str, Any] = {"one": before.summary, "wanted": wanted, "problem": problem, "found": after is not None}
@@ -103,7 +103,7 @@ def _offered(here: Context, who: Caller, outline: Outline) -> dict[str, Any]:
     """The latest traces of the same kind."""
     one = outline.summary
     like = TracesLike(project=one.project, service=one.service_name, name=one.root_name)
-    listed = here.listing.traces(like, after=None, limit=_OFFERED + 1, tenant=who.sight)
+    listed = here.listing.traces(like, after=None, limit=_OFFERED + 1, tenant=who.visible_tenant)
     others = [each for each in listed.traces if (each.trace_id, each.tenant) != (one.trace_id, one.tenant)]
     return {"others": others[:_OFFERED], "briefs": here.listing.briefs(others, listed.commits) if others else {}}
 

@@ -7,7 +7,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import sight_of
+from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Context, Here, Who
 from collector.api.rules.judging_now import HandVerdict, judge_now, offers, target_of
 from collector.web.rendering import page
@@ -36,7 +36,7 @@ class _Told:
 @needs(Permission.WRITE, by_tenant=True)
 def ask_to_judge(request: Request, trace_id: str, here: Here, who: Who, span: str = "", tenant: str = "") -> Response:
     """The rules that can judge it now, and what each costs at most."""
-    return _page(request, here, who, target_of(here, sight_of(who, tenant or None), trace_id, span or None))
+    return _page(request, here, who, target_of(here, visible_tenant_of(who, tenant or None), trace_id, span or None))
 
 
 @router.post("/traces/{trace_id}/judge")
@@ -44,7 +44,7 @@ def ask_to_judge(request: Request, trace_id: str, here: Here, who: Who, span: st
 def judge_trace(request: Request, trace_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Have a rule judge it, and show the verdict where it stands; what broke is told here."""
     tenant, span = form.text("tenant"), form.text("span")
-    target = target_of(here, sight_of(who, tenant or None), trace_id, span or None)
+    target = target_of(here, visible_tenant_of(who, tenant or None), trace_id, span or None)
     kept = rule_access.find_own(here, who, form.required("rule"))
     try:
         found = judge_now(here, kept, target)

@@ -67,7 +67,7 @@ def show_overview(request: Request, here: Here, who: Who, values: str = "") -> R
     shape = TraceShape()
     if not asked.problems:
         most = {"all": _MANY, "none": 0}.get(values, _FEW)
-        shape = here.overview.shapes.of(asked.like, now_ns=now_ns, tenant=who.sight, values=most)
+        shape = here.overview.shapes.of(asked.like, now_ns=now_ns, tenant=who.visible_tenant, values=most)
     return page(
         request,
         "traces_overview.html",

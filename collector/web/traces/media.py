@@ -7,7 +7,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import sight_of
+from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Here, Who
 from collector.web.rendering import TEXT_HEADERS
 from collector.web.spans.span_view import picture_of
@@ -31,8 +31,8 @@ def show_media(request: Request, trace_id: str, span_id: str, here: Here, who: W
     `of` is what the page of the span calls the messages, `at` the place of the part in them.
     """
     asked = request.query_params
-    sight = sight_of(who, asked.get("tenant") or None)
-    outline = here.outlines.of_trace(trace_id.lower(), tenant=sight, max_spans=1)
+    visible_tenant = visible_tenant_of(who, asked.get("tenant") or None)
+    outline = here.outlines.of_trace(trace_id.lower(), tenant=visible_tenant, max_spans=1)
     found = None if outline is None else here.outlines.span(outline, span_id.lower())
     of, at = asked.get("of", ""), asked.get("at", "")
     image = None if found is None else picture_of(found, of, at, here.own_keys)

@@ -43,7 +43,7 @@ class _SavedViewFormState:
 @needs(Permission.READ, by_tenant=True)
 def list_views(request: Request, here: Here, who: Who) -> Response:
     """All of them by name, with what each shows."""
-    views = [(view, _told(view), _may_change(who, view)) for view in here.saved_views.all(tenant=who.sight)]
+    views = [(view, _told(view), _may_change(who, view)) for view in here.saved_views.all(tenant=who.visible_tenant)]
     return page(request, "saved_views.html", views=views)
 
 

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import sight_of
+from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Here, Who
 from collector.api.documents.session_documents import session_state
 from collector.api.traces.session_filters import (
@@ -69,7 +69,7 @@ def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> R
     asked = {name: request.query_params.get(name, "").strip() for name in ("text", "project", "user")}
     filters = SessionFilters(text=asked["text"] or None, project=asked["project"] or None, user=asked["user"] or None)
     after = session_place(before) if before else None
-    found = here.sessions.page(sessions_like(filters), after=after, limit=_PAGE_ROWS, tenant=who.sight)
+    found = here.sessions.page(sessions_like(filters), after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant)
     now_ns, idle_ns = here.now_ns(), here.session_idle_ns
     rows = [
         SessionRow(session=each, state=session_state(each, now_ns=now_ns, idle_ns=idle_ns)) for each in found.sessions
@@ -95,7 +95,9 @@ def show_session(
 ) -> Response:
     """A session as one conversation, with the verdicts at the turn that they are about, and its cost as it grows."""
     place = turn_place(before) if before else None
-    found = here.sessions.traces(session_id, before=place, limit=_PAGE_TURNS, tenant=sight_of(who, tenant or None))
+    found = here.sessions.traces(
+        session_id, before=place, limit=_PAGE_TURNS, tenant=visible_tenant_of(who, tenant or None)
+    )
     if found is None:
         raise HTTPException(404, "there is no such session here")
     evaluations = here.judgements.evaluations_of(found.extents, tenant=found.summary.tenant)

@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import sight_of, tenant_of
+from collector.api.access.tenants import tenant_of, visible_tenant_of
 from collector.api.base.context import Context, Here, Who
 from collector.api.traces.export import streamed
 from collector.conventions.trace import read_trace
@@ -51,7 +51,7 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
     Scripts ask for a part of it: with `part=tree` for all spans as JSON, with `part=span` for what stands beside them.
     """
     asked = request.query_params
-    outline = _outline(here, trace_id, sight_of(who, asked.get("tenant")))
+    outline = _outline(here, trace_id, visible_tenant_of(who, asked.get("tenant")))
     summary = outline.summary
     is_tree, view = asked.get("part") == "tree", asked.get("view", "spans")
     judged = here.judgements.by_rules(
@@ -144,7 +144,7 @@ def _conversation(request: Request, here: Context, outline: Outline) -> dict[str
 @needs(Permission.READ, by_tenant=True)
 def show_text(request: Request, trace_id: str, span_id: str, here: Here, who: Who, of: str = "input") -> Response:
     """The whole of a text that the page of its span cuts."""
-    outline = _outline(here, trace_id, sight_of(who, request.query_params.get("tenant")), most=1)
+    outline = _outline(here, trace_id, visible_tenant_of(who, request.query_params.get("tenant")), most=1)
     found = here.outlines.span(outline, span_id)
     text = None if found is None else text_of(found, of, here.own_keys)
     if text is None:
@@ -156,8 +156,8 @@ def show_text(request: Request, trace_id: str, span_id: str, here: Here, who: Wh
 @needs(Permission.READ, by_tenant=True)
 def show_otlp(request: Request, trace_id: str, here: Here, who: Who) -> Response:
     """The spans as they were sent, as OTLP/JSON."""
-    sight = sight_of(who, request.query_params.get("tenant"))
-    batches = here.exports.trace(trace_id.lower(), tenant=sight)
+    visible_tenant = visible_tenant_of(who, request.query_params.get("tenant"))
+    batches = here.exports.trace(trace_id.lower(), tenant=visible_tenant)
     if batches is None:
         raise _no_trace(trace_id)
     return streamed(json_document(batches), media_type="application/json", headers=TEXT_HEADERS)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import sight_of
+from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Here, Who
 from collector.web.rendering import at_one_moment, page
 from collector.web.visitor import with_query
@@ -28,7 +28,7 @@ _CHARACTERS: Final = 3_000
 def show_preview(request: Request, trace_id: str, here: Here, who: Who) -> Response:
     """How a trace went: what went in and came out, its verdicts, its errors and its first spans."""
     tenant = request.query_params.get("tenant")
-    outline = here.outlines.of_trace(trace_id.lower(), tenant=sight_of(who, tenant), max_spans=_MOST_SPANS)
+    outline = here.outlines.of_trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant), max_spans=_MOST_SPANS)
     if outline is None:
         raise Missing(f"no trace {trace_id[:64]} here; it may have expired")
     trace, spans = outline.summary, outline.spans

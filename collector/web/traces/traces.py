@@ -78,7 +78,7 @@ def _elsewhere(request: Request, here: Context, who: Caller, asked: TraceFilter,
         return RedirectResponse(f"/traces?{view.query}" if view.query else "/traces", 303)
     if "remember" in request.query_params:
         return remember(request, look)
-    if asked.trace_id is not None and here.outlines.of_trace(asked.trace_id, tenant=who.sight, max_spans=1):
+    if asked.trace_id is not None and here.outlines.of_trace(asked.trace_id, tenant=who.visible_tenant, max_spans=1):
         return RedirectResponse(f"/traces/{asked.trace_id}", 303)
     return None
 
@@ -101,7 +101,7 @@ def _beside(request: Request, here: Context, who: Caller, asked: TraceFilter) ->
     query, project = listed_query(request), asked.values["project"]
     views = [
         view
-        for view in here.saved_views.all(tenant=who.sight)
+        for view in here.saved_views.all(tenant=who.visible_tenant)
         if not project or view.project in {None, project} or view.query == query
     ]
     return {
@@ -124,8 +124,8 @@ def _listed(here: Context, who: Caller, asked: TraceFilter, after: ListPosition 
     if asked.problems:
         return Listed(traces=(), commits=(0, 0), next=None, is_full=True)
     if asked.by is not None:
-        return here.listing.ranked(asked.like, by=asked.by, limit=_PAGE_ROWS, tenant=who.sight)
-    return here.listing.traces(asked.like, after=after, limit=_PAGE_ROWS, tenant=who.sight)
+        return here.listing.ranked(asked.like, by=asked.by, limit=_PAGE_ROWS, tenant=who.visible_tenant)
+    return here.listing.traces(asked.like, after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant)
 
 
 def _projects(here: Context, tenant: str) -> list[str]:
