@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from rich.table import Table
 from rich.text import Text
 
 from collector.cli.answer_view import AnswerView
-from collector.cli.render import output_console
+from collector.cli.render import list_table, output_console
 from collector.cli.text import crop
 from collector.cli.views import InstantNs
 from collector.units import instant_text, metric_text
@@ -77,7 +76,7 @@ def print_alerts(alerts: Sequence[AlertView]) -> None:
     if not alerts:
         console.print("no alerts here")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = list_table()
     for title in ("ALERT", "OPENED (UTC)", "STATE", "KIND", "PROJECT", "RULE", "BEFORE", "NOW"):
         table.add_column(title, no_wrap=True, justify="right" if title in {"BEFORE", "NOW"} else "left")
     for alert in alerts:

@@ -8,7 +8,7 @@ import click
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
 from collector.cli.options import one_source, source_options
-from collector.cli.render import output_console, print_json
+from collector.cli.render import list_table, output_console, print_json
 
 _VERDICTS = ("CORRECT", "INCORRECT", "UNSURE")
 
@@ -81,7 +81,6 @@ def add_annotation(
 
 
 def _print(found: list[_AnnotationLine]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from collector.visible import one_line
@@ -90,7 +89,7 @@ def _print(found: list[_AnnotationLine]) -> None:
     if not found:
         console.print("nobody has said anything")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = list_table()
     for title in ("WHEN (UTC)", "OF", "QUESTION", "ANSWER", "BY", "NOTE"):
         table.add_column(title, overflow="fold")
     for each in found:

@@ -6,7 +6,7 @@ import click
 
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.options import one_source, source_options
-from collector.cli.render import output_console, print_json
+from collector.cli.render import list_table, output_console, print_json
 from collector.cli.source import open_source
 
 
@@ -39,7 +39,6 @@ def deletions(*, limit: int, as_json: bool, server: str | None, data: Path | Non
 
 
 def _print(found: list[_Deletion]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from collector.visible import one_line
@@ -48,7 +47,7 @@ def _print(found: list[_Deletion]) -> None:
     if not found:
         console.print("nothing was asked to be deleted")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = list_table()
     for title in ("DELETION", "STATE", "BY", "ASKED FOR (UTC)", "KEY"):
         table.add_column(title, no_wrap=True)
     for title in ("LOOKED THROUGH", "TRACES", "SPANS"):

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from rich.table import Table
 from rich.text import Text
 
-from collector.cli.render import output_console
+from collector.cli.render import list_table, output_console
 from collector.cli.text import crop
 from collector.cli.views import JobView
 from collector.units import instant_text
@@ -23,7 +22,7 @@ def print_jobs(jobs: Sequence[JobView]) -> None:
     if not jobs:
         console.print("no jobs here")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = list_table()
     table.add_column("JOB", justify="right", no_wrap=True)
     for title in ("STATE", "RULE", "TRACE", "SPAN", "CREATED (UTC)"):
         table.add_column(title, no_wrap=True)

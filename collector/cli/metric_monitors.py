@@ -6,13 +6,12 @@ from urllib.parse import quote
 
 import click
 import yaml
-from rich.table import Table
 from rich.text import Text
 
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
 from collector.cli.options import one_source, source_options
-from collector.cli.render import output_console, print_json
+from collector.cli.render import list_table, output_console, print_json
 from collector.units import metric_text
 from collector.visible import one_line
 
@@ -103,7 +102,7 @@ def _print(monitors: list[MetricMonitorView]) -> None:
     if not monitors:
         console.print("no metrics are watched here")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = list_table()
     for title in ("NAME", "METRIC", "NOW", "OF", "LIMIT", "SEVERITY", "STATE", "ALERT"):
         table.add_column(title, no_wrap=True, justify="right" if title in {"NOW", "OF"} else "left")
     for each in monitors:

@@ -134,6 +134,11 @@ def output_console() -> Console:
     )
 
 
+def list_table() -> Table:
+    """A table of a list, without rows yet: bold heads, and two spaces between columns."""
+    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+
+
 def traces_table(traces: Sequence[SummaryView], width: int) -> Table:
     """The id is never cut; service and project are left out where there is little room."""
     wide = width >= _ALL_COLUMNS_CELLS

@@ -9,7 +9,7 @@ import click
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, source_options
-from collector.cli.render import output_console, print_json
+from collector.cli.render import list_table, output_console, print_json
 from collector.cli.views import RulesView
 from collector.visible import one_line
 
@@ -309,14 +309,13 @@ def _find(asking: ServerClient, named: str) -> _Queue:
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[object]], nothing: str) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     console = output_console()
     if not rows:
         console.print(nothing)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = list_table()
     for title in titles:
         table.add_column(title, overflow="fold")
     for row in rows:

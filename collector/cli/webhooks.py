@@ -5,13 +5,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, source_options
-from collector.cli.render import output_console, print_json
+from collector.cli.render import list_table, output_console, print_json
 from collector.cli.text import crop
 from collector.visible import one_line
 
@@ -126,7 +125,7 @@ def _print(webhooks: list[WebhookView]) -> None:
     if not webhooks:
         console.print("no webhooks here")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = list_table()
     for title in ("WEBHOOK", "PROJECT", "URL", "TEMPLATE", "SIGNED", "STATE"):
         table.add_column(title, no_wrap=True)
     for each in webhooks:
