@@ -33,7 +33,7 @@ class Many:
     def __init__(self, store: Store, *, private: Sequence[str] = (), budgets: dict[str, Budget] | None = None) -> None:
         secrets = Secrets(ENCRYPTION_KEY)
         reach = EgressResolver(AddressPolicy(private))
-        self.connections = LlmConnections(store.connections, secrets, {"KEY": "k"}.get, reach=reach)
+        self.connections = LlmConnections(store.connections, secrets, {"KEY": "k"}.get, egress=reach)
         self.budgets = Budgets(store.spending)
         self.judges = ConnectedJudges(self.connections, self.budgets, budgets or {})
 

@@ -128,7 +128,7 @@ def _found(cursor: duckdb.DuckDBPyConnection, extent: _Extent, wanted: Sequence[
     if not are_said and not came:
         return None
     cursor.register("wanted_scores", pa.Table.from_pylist([asdict(each) for each in wanted], schema=_WANTED))
-    events = sql.query("events_said").replace("$evaluations", sql.select_of("evaluations"))
+    events = sql.query("scores_from_events").replace("$evaluations", sql.select_of("evaluations"))
     after_batch = extent.looked_batch if came else extent.last_batch
     cursor.register("said_events", cursor.execute(events, {"after": after_batch}).to_arrow_table())
     after = extent.looked_at if are_said else extent.last

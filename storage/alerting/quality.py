@@ -202,7 +202,7 @@ class Quality:
         """
         page = {"worst": worst, "offset": offset, "limit": limit}
         by_others = like.fingerprint is not None and like.fingerprint.startswith(SCORES)
-        select = sql.query("quality_said") if by_others else sql.query("quality_results")
+        select = sql.query("scores_of_question") if by_others else sql.query("quality_results")
         return [OneResult(**row) for row in self._rows(select, key._asdict() | asdict(like) | page)]
 
     def scores(

@@ -50,7 +50,7 @@ class Repeating:
             fates.update((job_id, _fate(cursor, job_id, tenant)) for job_id in job_ids)
             _repeat(cursor, [job_id for job_id, fate in fates.items() if fate in _REPEATABLE], now_us)
             for job_id in [job_id for job_id, fate in fates.items() if fate == "ready"]:
-                cursor.execute(sql.query("hurry_job"), {"job_id": job_id})
+                cursor.execute(sql.query("retry_job"), {"job_id": job_id})
 
         self._writer.store(write, len(job_ids))
         refused = {job_id: fate for job_id, fate in fates.items() if fate not in {*_REPEATABLE, "ready"}}

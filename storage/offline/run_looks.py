@@ -26,7 +26,7 @@ class RunLooks:
         """Whether a receiver wants such events of a project."""
         asked = {"tenant": tenant, "project": project, "type": event_type}
         with self._database.cursor() as cursor:
-            ((wanted,),) = cursor.execute(sql.query("wanting_run_events"), asked).fetchall()
+            ((wanted,),) = cursor.execute(sql.query("run_event_receivers"), asked).fetchall()
         return bool(wanted)
 
     def note(self, run_id: str, at_ns: int, event: WebhookEvent | None = None) -> None:

@@ -75,7 +75,7 @@ class Outlines:
         """Of each span of an outline what tells its input from others, and what tells its output from others."""
         key = {"tenant": outline.summary.tenant, "trace_id": outline.summary.trace_id, "spans": len(outline.spans)}
         with self._database.snapshot() as cursor:
-            rows = cursor.execute(sql.query("said_by_spans"), key | dict(outline.bounds)).fetchall()
+            rows = cursor.execute(sql.query("span_text_digests"), key | dict(outline.bounds)).fetchall()
         return {span_id: (given, said) for span_id, given, said in rows}
 
     def span(self, outline: Outline, span_id: str) -> WholeSpan | None:

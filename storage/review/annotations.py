@@ -111,14 +111,14 @@ class Annotations:
         """What was said, the latest first; that of a tenant and of none, or with None of all."""
         asked: dict[str, Any] = {**asdict(wanted), "tenant": tenant, "rows": most, "skip": skip}
         with self._database.snapshot() as cursor:
-            if wanted.trace_id is not None and not _is_anything_said(cursor, wanted.trace_id):
+            if wanted.trace_id is not None and not _has_annotations(cursor, wanted.trace_id):
                 return []
             cursor.execute(sql.query("annotations").replace("$annotations", sql.select_of("annotations")), asked)
             return [Annotation(**row) for row in named(cursor)]
 
 
-def _is_anything_said(cursor: duckdb.DuckDBPyConnection, trace_id: str) -> bool:
-    ((found,),) = cursor.execute(sql.query("is_anything_said"), {"trace_id": trace_id}).fetchall()
+def _has_annotations(cursor: duckdb.DuckDBPyConnection, trace_id: str) -> bool:
+    ((found,),) = cursor.execute(sql.query("has_annotations"), {"trace_id": trace_id}).fetchall()
     return bool(found)
 
 

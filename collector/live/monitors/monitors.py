@@ -64,7 +64,7 @@ class MonitorThread:
         self._clock = clock
         self._groups: dict[StreamKey, Group] = {}
         self._caught_up = CaughtUp()
-        self._hurries = threading.Event()  # somebody waits for it
+        self._wait_ended = threading.Event()  # somebody waits for it
         self._thread = FollowerThread(
             self._watch_on, name="monitors", doing="watching results", log=log, pause_s=_PAUSE_S
         )
@@ -75,15 +75,15 @@ class MonitorThread:
 
     def close(self) -> None:
         """Stop; what is not looked at yet is after the next start."""
-        self._thread.close(self._hurry)
+        self._thread.close(self._end_waits)
 
     def wait_watched(self, timeout_s: float) -> bool:
         """Wait until everything that is stored now was looked at; False when that took too long."""
-        return self._caught_up.wait(timeout_s, self._hurry)
+        return self._caught_up.wait(timeout_s, self._end_waits)
 
-    def _hurry(self) -> None:
+    def _end_waits(self) -> None:
         """End a wait for results, and for more of them."""
-        self._hurries.set()
+        self._wait_ended.set()
         self._monitors.wake()
 
     def _watch_on(self) -> None:
@@ -103,8 +103,8 @@ class MonitorThread:
                 log.info("alert %s is over (its rule was deleted)", alert_id)
             self._caught_up.tell(asked)
             self._monitors.wait_for_results(_TICK_S)
-            self._hurries.wait(_GATHER_S)
-            self._hurries.clear()
+            self._wait_ended.wait(_GATHER_S)
+            self._wait_ended.clear()
 
     def _step(self, cursor: Cursor) -> int:
         """Look at the next results; up to where that was."""
