@@ -60,7 +60,7 @@ def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path |
 @click.option("--by", metavar="NAME", help="Who dealt with it.")
 @source_options
 def resolve(*, alert_id: str, by: str | None, server: str | None, data: Path | None) -> None:
-    """Say that an alert is dealt with; receivers are told, and hear no more of this episode."""
+    """Resolve an alert; receivers are notified, and hear no more of this episode."""
     one_source(server, data)
     with open_server(server, data) as asking:
         _note(asking, f"/api/v1/alerts/{quote(alert_id, safe='')}/resolve", by)
@@ -73,7 +73,7 @@ def resolve(*, alert_id: str, by: str | None, server: str | None, data: Path | N
 @click.option("--by", metavar="NAME", help="Who mutes them.")
 @source_options
 def mute(*, server: str | None, data: Path | None, **wanted: str | None) -> None:
-    """Tell no receiver of alerts until a time; they are opened all the same."""
+    """Notify no receiver of alerts until a time; alerts are opened all the same."""
     one_source(server, data)
     with open_server(server, data) as asking:
         body = {key: value for key, value in wanted.items() if value is not None}
@@ -93,7 +93,7 @@ def list_mutes(*, server: str | None, data: Path | None) -> None:
 @click.argument("mute_id")
 @source_options
 def unmute(*, mute_id: str, server: str | None, data: Path | None) -> None:
-    """Tell receivers again; what they missed meanwhile they are not told."""
+    """Notify receivers again; what they missed meanwhile is not sent."""
     one_source(server, data)
     with open_server(server, data) as asking:
         asking.delete(f"/api/v1/alert-mutes/{quote(mute_id, safe='')}")
@@ -105,7 +105,7 @@ def unmute(*, mute_id: str, server: str | None, data: Path | None) -> None:
 @click.option("--by", metavar="NAME", help="Who looks after it.")
 @source_options
 def acknowledge(*, alert_id: str, by: str | None, server: str | None, data: Path | None) -> None:
-    """Say that somebody looks after an alert; receivers are told."""
+    """Acknowledge an alert: somebody looks after it; receivers are notified."""
     one_source(server, data)
     with open_server(server, data) as asking:
         _note(asking, f"/api/v1/alerts/{quote(alert_id, safe='')}/acknowledge", by)

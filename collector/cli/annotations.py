@@ -38,7 +38,7 @@ def annotations() -> None:
 
 
 @annotations.command("list")
-@click.option("--trace", "trace_id", metavar="ID", help="Only what was said of this trace and its spans.")
+@click.option("--trace", "trace_id", metavar="ID", help="Only annotations of this trace and its spans.")
 @click.option("--name", metavar="NAME", help="Only answers to this question.")
 @click.option("--history", is_flag=True, help="What was changed or taken back later, too.")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="At most this many.")

@@ -110,7 +110,7 @@ def show(*, name: str, as_json: bool, server: str) -> None:
 
 @datasets.command()
 @click.argument("name")
-@click.option("--description", default="", metavar="TEXT", help="What is said of the dataset.")
+@click.option("--description", default="", metavar="TEXT", help="A description of the dataset.")
 @server_option
 def create(*, name: str, description: str, server: str) -> None:
     """Make a dataset, which has no version yet."""
@@ -126,7 +126,7 @@ def create(*, name: str, description: str, server: str) -> None:
 @click.option("--from", "tool", type=click.Choice(_TOOLS), help="The tool that wrote the file; it is read here.")
 @click.option("--append", is_flag=True, help="Keep the items of the latest version; the file replaces those it names.")
 @click.option("--create", is_flag=True, help="Make the dataset where there is none.")
-@click.option("--description", default="", metavar="TEXT", help="What is said of the version.")
+@click.option("--description", default="", metavar="TEXT", help="A description of the version.")
 @json_option
 @server_option
 def import_file(*, as_json: bool, server: str, **options: Any) -> None:
@@ -185,7 +185,7 @@ def diff(*, version: str, base: str | None, as_json: bool, server: str) -> None:
 @click.argument("name")
 @click.option("--trace", "trace_id", metavar="ID", help="A trace; with --span, a span of it.")
 @click.option("--span", "span_id", metavar="ID", help="A span of the trace.")
-@click.option("--session", "session_id", metavar="ID", help="A session: its last question, after all that was said.")
+@click.option("--session", "session_id", metavar="ID", help="A session: its last question, with what came before it.")
 @click.option("--item", "item_id", metavar="ID", help="An item of a run, by the number that `experiments show` tells.")
 @click.option("--expected", metavar="TEXT", help="The output that is right.")
 @click.option("--use-output", is_flag=True, help="What came out is right.")

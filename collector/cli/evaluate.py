@@ -63,7 +63,7 @@ class EvaluateOptions:
 )
 @click.option("--report", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Also write JUnit XML to this file.")
-@click.option("--show-prompt", is_flag=True, help="Show what a judge would be asked first, and ask nobody.")
+@click.option("--show-prompt", is_flag=True, help="Print a judge's first prompt, and ask no model.")
 @judge_options
 @source_options
 @click.pass_context

@@ -31,8 +31,8 @@ _OPTIONS: Final = (
     click.option("--no-bootstrap", is_flag=True, help="The first local run writes the baseline and fails."),
     click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 when it is not known."),
     click.option("--no-fail-on-regression", is_flag=True, help="Record a regression and exit with 0."),
-    click.option("--fail-on-removed-items", is_flag=True, help="Items that are missing fail; else they are told."),
-    click.option("--allow-removed-evaluators", is_flag=True, help="Missing evaluators are told; else they fail."),
+    click.option("--fail-on-removed-items", is_flag=True, help="Missing items fail the gate, not only warn."),
+    click.option("--allow-removed-evaluators", is_flag=True, help="Missing evaluators warn, and do not fail the gate."),
     click.option("--junit", type=_FILE, help="Also write JUnit XML to this file."),
 )
 

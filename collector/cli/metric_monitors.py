@@ -36,7 +36,7 @@ class MetricMonitorView(AnswerView):
 
 @click.group("metric-monitors")
 def metric_monitors() -> None:
-    """Be told when errors, latency, cost, volume or budgets leave their limits."""
+    """Get alerts when errors, latency, cost, volume or budgets leave their limits."""
 
 
 @metric_monitors.command("list")
@@ -57,7 +57,7 @@ def list_metric_monitors(*, as_json: bool, server: str | None, data: Path | None
 @click.argument("file", metavar="MONITORS.yaml", type=click.File(encoding="utf-8"))
 @source_options
 def apply(*, file: IO[str], server: str | None, data: Path | None) -> None:
-    """Have what a file says watched: a YAML list. One of the same name is replaced where it differs."""
+    """Watch what a file says: a YAML list. A monitor of the same name is replaced where it differs."""
     one_source(server, data)
     try:
         wanted = yaml.safe_load(file)

@@ -33,7 +33,7 @@ def monitors(
     data: Path | None,
     **filters: str | None,
 ) -> None:
-    """Be told when quality drops: by themselves, the monitors of each rule's results, and how they stand."""
+    """Get alerts when quality drops: the monitors of each rule's results, and how they stand."""
     if context.invoked_subcommand is not None:
         return
     from collector.cli.monitor_text import MonitorView, print_monitors

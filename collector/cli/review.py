@@ -130,7 +130,7 @@ def list_queues(*, as_json: bool, server: str | None, data: Path | None) -> None
 @review.command()
 @click.argument("name")
 @click.option("--question", metavar="NAME", help="The name of the annotations that answer it; without it `verdict`.")
-@click.option("--instructions", metavar="TEXT", help="What reviewers are asked, in words.")
+@click.option("--instructions", metavar="TEXT", help="The question that reviewers answer.")
 @click.option("--label", "labels", metavar="TEXT", multiple=True, help="An answer; CORRECT, INCORRECT, UNSURE if none.")
 @click.option("--answer", type=click.Choice(["label", "score", "text"]), help="What a vote is; a label if not given.")
 @click.option("--low", type=float, help="The lowest score; 0 if not given.")
@@ -145,7 +145,7 @@ def list_queues(*, as_json: bool, server: str | None, data: Path | None) -> None
 @click.option("--margin", type=click.FloatRange(0), help="Of `uncertainty`: how far from the threshold; 0.1.")
 @click.option("--against", metavar="RULE", help="Of `disagreement`: another rule that may judge otherwise.")
 @click.option("--reviewers", type=click.IntRange(1, 100), help="How many people look at each entry; 1 if not given.")
-@click.option("--open", "is_open", is_flag=True, help="Tell reviewers what others said before they vote.")
+@click.option("--open", "is_open", is_flag=True, help="Show reviewers the votes of others before they vote.")
 @source_options
 def create(
     *,

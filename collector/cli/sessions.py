@@ -68,13 +68,13 @@ class _Sessions(AnswerView):
 
 @click.group()
 def sessions() -> None:
-    """Look at sessions: traces that tell the same session id, as one conversation."""
+    """Look at sessions: the traces with one session id, as one conversation."""
 
 
 @sessions.command("list")
 @click.option("--project", metavar="NAME", help="Only sessions with a trace of this project.")
 @click.option("--user", metavar="ID", help="Only sessions of this user.")
-@click.option("--text", metavar="TEXT", help="Only sessions in whose input or output this is said.")
+@click.option("--text", metavar="TEXT", help="Only sessions whose input or output contains this text.")
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="At most this many.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options

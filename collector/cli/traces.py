@@ -50,7 +50,7 @@ def list_traces(
 @click.option(
     "--explain",
     metavar="SPAN",
-    help="Say which key told each field of this span, and why which rule judges it; the id may be shortened.",
+    help="Explain this span: which key gave each field, and what each rule decided; the id may be shortened.",
 )
 @source_options
 def show_trace(

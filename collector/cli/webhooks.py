@@ -45,7 +45,7 @@ class DeliveryView(AnswerView):
 
 @click.group()
 def webhooks() -> None:
-    """See who is told of alerts, test it, and tell again what did not arrive."""
+    """See who receives alerts, test it, and deliver again what did not arrive."""
 
 
 @webhooks.command("list")
