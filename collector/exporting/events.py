@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ScopeLogs, SeverityNumber
 
-from collector.otlp.attributes import Attribute, key_values
+from collector.otlp.encode import Attribute, key_values
 from rules.marker import MARKER
 from storage.judging.results_out import ResultToTell
 

@@ -8,8 +8,9 @@ for cycles among so many dictionaries.
 import base64
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from pydantic_core import to_json
 
 from storage.records import AttributeValue, Link, Resource, Scope, Span, SpanEvent
@@ -219,3 +220,23 @@ _VALUES: Final[Mapping[type, Callable[[Any], _Document]]] = {
     list: lambda value: {"arrayValue": {"values": [_VALUES[type(item)](item) for item in value]}},
     dict: lambda value: {"kvlistValue": {"values": _attributes(value)}},
 }
+
+
+Attribute: TypeAlias = str | float | int | bool | None
+
+
+def key_values(told: Mapping[str, Attribute]) -> list[KeyValue]:
+    """Attributes as they are sent, without those that are None."""
+    return [KeyValue(key=key, value=_any_value(value)) for key, value in told.items() if value is not None]
+
+
+def _any_value(value: str | float | bool) -> AnyValue:  # noqa: FBT001 - a value is what it is
+    match value:
+        case bool():
+            return AnyValue(bool_value=value)
+        case int():
+            return AnyValue(int_value=value)
+        case float():
+            return AnyValue(double_value=value)
+        case str():
+            return AnyValue(string_value=value)

@@ -12,7 +12,7 @@ from collector.api.base.context import Context, check_caller
 from collector.api.base.problems import AskingAgain, answer_problems
 from collector.api.gating import run_diff, run_gate
 from collector.api.offline import dataset_files, datasets, run_evaluations, run_export, runs
-from collector.api.operations import backup, status
+from collector.api.operations import backup, health, metrics, status
 from collector.api.review import (
     agreement,
     annotations,
@@ -47,12 +47,14 @@ _MODULES = (
     dataset_files,
     deletions,
     export,
+    health,
     jaeger,
     jaeger_v3,
     jobs,
     judge_now,
     keys,
     metric_monitors,
+    metrics,
     monitors,
     playground,
     quality,

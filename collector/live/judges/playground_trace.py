@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from collector.live.judges.playground import GivenAnswer, PlaygroundQuestion
-from collector.otlp.attributes import Attribute, key_values
+from collector.otlp.encode import Attribute, key_values
 from evaluators.chat.dialogue import MEDIA
 from evaluators.chat.pictures import image_of
 from evaluators.chat.wire import ModelReply

@@ -1,0 +1,39 @@
+"""Whether the process is alive, and whether it takes spans."""
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.base.context import Here
+from collector.conditions import CANNOT_COMMIT
+
+router = APIRouter()
+
+
+class Health(BaseModel):
+    """That the process answers."""
+
+    status: str
+    setAside: int = Field(description="Rows that the database refuses, in files.")
+
+
+class Readiness(BaseModel):
+    """Whether spans are taken."""
+
+    status: str = Field(description="starting, ready, failing or stopping")
+
+
+@router.get("/health")
+@needs(Permission.OPEN)
+async def health(here: Here) -> Health:
+    """The process answers; and how many spans it could not store, which is a bug that somebody should hear of."""
+    return Health(status="ok", setAside=here.set_aside())
+
+
+@router.get("/ready", responses={200: {"model": Readiness}, 503: {"model": Readiness, "description": "Not now."}})
+@needs(Permission.OPEN)
+async def ready(here: Here) -> JSONResponse:
+    """Spans are taken, if not all of them at once; 503 while starting, stopping, or unable to commit for seconds."""
+    status = "failing" if here.state == "ready" and here.conditions.holds(CANNOT_COMMIT) else here.state
+    return JSONResponse({"status": status}, status_code=200 if status == "ready" else 503)

@@ -1,0 +1,19 @@
+"""The server's own numbers."""
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from collector.access.permission import Permission, needs
+from collector.api.base.context import Here
+from collector.meters import MEDIA_TYPE, exposition
+
+router = APIRouter()
+
+
+@router.get(
+    "/metrics", responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}}, response_class=Response
+)
+@needs(Permission.READ)
+def metrics(here: Here) -> Response:
+    """Spans, bytes, times, jobs and requests in the text format of Prometheus."""
+    return Response(exposition(here.meters), media_type=MEDIA_TYPE)
