@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from collector.conventions.doubles import doubled
 from collector.conventions.member import TraceMember
 from collector.conventions.parts import Part
 from collector.conventions.pieces import parts_by_type, text_said
+from collector.conventions.sent import Conversations, tool_parts
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
 from collector.conventions.wrapping import repeating
@@ -63,11 +64,18 @@ def requests_of(tree: Tree) -> Requests:
     with_calls = {span.span_id for span, _ in telling}
     wrappers |= {again for again, first in doubled(tree).items() if first in with_calls}
     asked = [call for span, tools in telling if span.span_id not in wrappers for call in tools.calls]
-    history = [
-        _MessageTools(span, span.input_messages or ()) for span in tree.spans.values() if span.has_asked_for_tools
-    ]
-    results = _Results()
-    for tools in (*history, *(tools for _, tools in told)):
+    conversations = Conversations({(call.call_id, call.name) for call in asked})
+    results, history = _Results(), []
+    for span in tree.spans.values():
+        if not span.has_asked_for_tools:
+            continue
+        sent = conversations.results(span)
+        if sent is None:
+            history.append(_MessageTools(span, span.input_messages or ()))
+            results.learn(history[-1])
+        else:
+            results.learn_parts(sent)
+    for _, tools in told:
         results.learn(tools)
     once = _once(asked)
     for call in once:
@@ -96,7 +104,7 @@ class _MessageTools:
     def __init__(self, span: TraceMember, messages: Sequence[Message]) -> None:
         self._span = span
         self._messages = messages
-        self.parts = list(_tool_parts(messages))
+        self.parts = list(tool_parts(messages))
 
     @property
     def has_calls(self) -> bool:
@@ -168,9 +176,7 @@ class _Results:
 
     def learn(self, tools: _MessageTools) -> None:
         """Note the results in a list of messages."""
-        for part in tools.parts:
-            if part["type"] == "tool_call_response" and isinstance(part.get("id"), str):
-                self._by_id.setdefault(str(part["id"]), part)
+        self.learn_parts(tools.parts)
         calls = tools.calls
         for call in calls:
             if call.call_id is not None and call.response is not None:
@@ -182,6 +188,12 @@ class _Results:
             for call in nameless:
                 if call.response is not None:
                     self._by_call.setdefault((call.name, call.key), deque()).append(call.response)
+
+    def learn_parts(self, parts: Sequence[Part]) -> None:
+        """Note the results among parts of messages by the ids of their calls."""
+        for part in parts:
+            if part["type"] == "tool_call_response" and isinstance(part.get("id"), str):
+                self._by_id.setdefault(str(part["id"]), part)
 
     def of(self, call: MessageCall) -> Part | None:
         """The result of a call."""
@@ -279,14 +291,6 @@ class _Aliases:
 
 
 _MAX_ALIKE = 32  # a guess: equal calls of a trace that are looked through for one that has another id
-
-
-def _tool_parts(messages: Sequence[Message]) -> Iterator[Part]:
-    for message in messages:
-        parts = message["parts"]
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict) and part.get("type") in ("tool_call", "tool_call_response"):
-                yield part
 
 
 def _asked(span: TraceMember, part: Part, place: int) -> MessageCall:
