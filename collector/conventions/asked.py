@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
 
@@ -11,6 +12,7 @@ from collector.conventions.doubles import doubled
 from collector.conventions.member import TraceMember
 from collector.conventions.parts import Part
 from collector.conventions.pieces import parts_by_type, text_said
+from collector.conventions.sent import Conversations, tool_parts
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
 from collector.conventions.wrapping import repeating
@@ -29,10 +31,14 @@ class MessageCall:
     arguments: JsonValue
     place: int  # in the answer, from 0
     response: Part | None = None
-    key: str = field(default="", init=False)
+    _key: str | None = field(default=None, init=False)
 
-    def __post_init__(self) -> None:
-        self.key = canonical(self.arguments)
+    @property
+    def key(self) -> str:
+        """The arguments as a text that equal ones share; most calls of a history are never asked for it."""
+        if self._key is None:
+            self._key = canonical(self.arguments)
+        return self._key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +54,29 @@ def requests_of(tree: Tree) -> Requests:
 
     Where a span and one above it both tell calls in their answers, the one above repeats.
     """
-    told = [(span, _this_turn(span.output_messages)) for span in tree.spans.values() if span.has_called_tools]
-    telling = [(span, messages) for span, messages in told if _has_calls(messages)]
+    told = [
+        (span, _MessageTools(span, _this_turn(span.output_messages)))
+        for span in tree.spans.values()
+        if span.has_called_tools
+    ]
+    telling = [(span, tools) for span, tools in told if tools.has_calls]
     wrappers = repeating(tree, [span.span_id for span, _ in telling])
     with_calls = {span.span_id for span, _ in telling}
     wrappers |= {again for again, first in doubled(tree).items() if first in with_calls}
-    asked = [call for span, messages in telling if span.span_id not in wrappers for call in calls_in(span, messages)]
-    history: list[tuple[TraceMember, Sequence[Message]]] = [
-        (span, span.input_messages or ()) for span in tree.spans.values() if span.has_asked_for_tools
-    ]
-    results = _Results()
-    for span, messages in history:
-        results.learn(span, messages)
-    for span, messages in told:
-        results.learn(span, messages)
+    asked = [call for span, tools in telling if span.span_id not in wrappers for call in tools.calls]
+    conversations = Conversations({(call.call_id, call.name) for call in asked})
+    results, history = _Results(), []
+    for span in tree.spans.values():
+        if not span.has_asked_for_tools:
+            continue
+        sent = conversations.results(span)
+        if sent is None:
+            history.append(_MessageTools(span, span.input_messages or ()))
+            results.learn(history[-1])
+        else:
+            results.learn_parts(sent)
+    for _, tools in told:
+        results.learn(tools)
     once = _once(asked)
     for call in once:
         call.response = call.response or results.of(call)
@@ -83,20 +98,39 @@ def lone_value(arguments: JsonValue) -> str | None:
     return arguments if isinstance(arguments, str) else None
 
 
-def calls_in(span: TraceMember, messages: Sequence[Message]) -> list[MessageCall]:
-    """The calls in messages with their results, in order."""
-    found: list[MessageCall] = []
-    waiting = _Waiting()
-    for part in _tool_parts(messages):
-        if part["type"] == "tool_call":
-            call = _asked(span, part, len(found))
-            waiting.add(call)
-            found.append(call)
-        else:
-            call_answered = waiting.take(part)
-            if call_answered is not None:
-                call_answered.response = part
-    return found
+class _MessageTools:
+    """The calls and results of tools in a list of messages, looked for once."""
+
+    def __init__(self, span: TraceMember, messages: Sequence[Message]) -> None:
+        self._span = span
+        self._messages = messages
+        self.parts = list(tool_parts(messages))
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether there is a call, and not results alone."""
+        return any(part["type"] == "tool_call" for part in self.parts)
+
+    @cached_property
+    def calls(self) -> list[MessageCall]:
+        """The calls with their results, in order."""
+        found: list[MessageCall] = []
+        waiting = _Waiting()
+        for part in self.parts:
+            if part["type"] == "tool_call":
+                call = _asked(self._span, part, len(found))
+                waiting.add(call)
+                found.append(call)
+            else:
+                call_answered = waiting.take(part)
+                if call_answered is not None:
+                    call_answered.response = part
+        return found
+
+    def of_this_turn(self) -> list[MessageCall]:
+        """The calls after the last words of the user."""
+        messages = _this_turn(self._messages)
+        return self.calls if len(messages) == len(self._messages) else _MessageTools(self._span, messages).calls
 
 
 class _Waiting:
@@ -140,12 +174,10 @@ class _Results:
         self._by_call: dict[tuple[str, str], deque[Part]] = {}
         self._longest = 0
 
-    def learn(self, span: TraceMember, messages: Sequence[Message]) -> None:
+    def learn(self, tools: _MessageTools) -> None:
         """Note the results in a list of messages."""
-        for part in _tool_parts(messages):
-            if part["type"] == "tool_call_response" and isinstance(part.get("id"), str):
-                self._by_id.setdefault(str(part["id"]), part)
-        calls = calls_in(span, messages)
+        self.learn_parts(tools.parts)
+        calls = tools.calls
         for call in calls:
             if call.call_id is not None and call.response is not None:
                 self._by_id.setdefault(call.call_id, call.response)
@@ -156,6 +188,12 @@ class _Results:
             for call in nameless:
                 if call.response is not None:
                     self._by_call.setdefault((call.name, call.key), deque()).append(call.response)
+
+    def learn_parts(self, parts: Sequence[Part]) -> None:
+        """Note the results among parts of messages by the ids of their calls."""
+        for part in parts:
+            if part["type"] == "tool_call_response" and isinstance(part.get("id"), str):
+                self._by_id.setdefault(str(part["id"]), part)
 
     def of(self, call: MessageCall) -> Part | None:
         """The result of a call."""
@@ -190,20 +228,22 @@ def _once(calls: list[MessageCall]) -> list[MessageCall]:
     return found
 
 
-def _history(told: list[tuple[TraceMember, Sequence[Message]]], asked: list[MessageCall]) -> list[MessageCall]:
+def _history(told: list[_MessageTools], asked: list[MessageCall]) -> list[MessageCall]:
     """The calls that models were sent, of this turn, that no answer tells."""
     aliases = _Aliases(asked)
-    known = {(call.call_id, call.name, call.key) for call in asked}
+    known: set[tuple[str, str, str]] = set()
     known_ids = {(call.call_id, call.name) for call in asked}
     longest: list[MessageCall] = []
     found: list[MessageCall] = []
-    for span, messages in told:
-        calls = aliases.new(calls_in(span, _this_turn(messages)))
+    for tools in told:
+        calls = aliases.new(tools.of_this_turn())
         nameless = [call for call in calls if call.call_id is None]
         longest = nameless if len(nameless) > len(longest) else longest
         for call in calls:
+            if call.call_id is None or (call.call_id, call.name) in known_ids:
+                continue
             mark = (call.call_id, call.name, call.key)
-            if call.call_id is not None and mark not in known and (call.call_id, call.name) not in known_ids:
+            if mark not in known:
                 known.add(mark)
                 found.append(call)
     counts = Counter((call.name, call.key) for call in asked)
@@ -251,18 +291,6 @@ class _Aliases:
 
 
 _MAX_ALIKE = 32  # a guess: equal calls of a trace that are looked through for one that has another id
-
-
-def _has_calls(messages: Sequence[Message]) -> bool:
-    return any(part["type"] == "tool_call" for part in _tool_parts(messages))
-
-
-def _tool_parts(messages: Sequence[Message]) -> Iterator[Part]:
-    for message in messages:
-        parts = message["parts"]
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict) and part.get("type") in ("tool_call", "tool_call_response"):
-                yield part
 
 
 def _asked(span: TraceMember, part: Part, place: int) -> MessageCall:

@@ -50,14 +50,14 @@ class TraceMember:
     def input_messages(self) -> list[Message] | None:
         """The messages that went in."""
         if isinstance(self.asked, str):
-            self.asked = _messages(self.asked)
+            self.asked = messages_of(self.asked)
         return self.asked
 
     @property
     def output_messages(self) -> list[Message] | None:
         """The messages that came out."""
         if isinstance(self.answered, str):
-            self.answered = _messages(self.answered)
+            self.answered = messages_of(self.answered)
         return self.answered
 
     @property
@@ -127,7 +127,8 @@ def decoded(text: str) -> JsonValue:
         return text
 
 
-def _messages(text: str) -> list[Message] | None:
+def messages_of(text: str) -> list[Message] | None:
+    """The messages that are stored as a text; None where it is no list."""
     found = decoded(text)
     return found if isinstance(found, list) else None  # type: ignore[return-value] # as it was written
 

@@ -1,5 +1,6 @@
 """Text that holds a value: JSON, JSON within JSON, Python literals, and everything that only looks like one."""
 
+import json
 import math
 
 import pytest
@@ -123,6 +124,29 @@ def test_depth_is_bounded() -> None:
     for _ in range(2 * MAX_DEPTH):
         nested = {"a": nested}
     assert "<nested too deeply>" in (text_of(clean(nested)) or "")
+
+
+texts_with_brackets = st.text(alphabet='[]{}"\\,: a\né')
+
+
+@given(
+    st.integers(MAX_DEPTH - 3, MAX_DEPTH + 3),
+    st.lists(texts_with_brackets, min_size=1, max_size=5),
+    st.booleans(),
+    st.booleans(),
+)
+def test_brackets_in_strings_are_no_levels(depth: int, texts: list[str], is_map: bool, is_ascii: bool) -> None:  # noqa: FBT001 - drawn by hypothesis
+    """How deep JSON is nested is told by its lists and maps, whatever its texts have of brackets and quotes."""
+    value: JsonValue = [*texts]
+    for level in range(depth - 1):
+        text = texts[level % len(texts)]
+        value = {text: value, "more": text} if is_map else [text, value, text]
+    written = json.dumps(value, ensure_ascii=is_ascii)
+    if depth > MAX_DEPTH:
+        with pytest.raises(NotJson, match="nested more than"):
+            decode(written)
+    else:
+        assert decode(written) == json.loads(written)
 
 
 @pytest.mark.parametrize(
