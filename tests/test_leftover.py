@@ -26,7 +26,7 @@ class HandClock:
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was told, in its order, once."""
-    found = [record.getMessage() for record in caplog.records if record.name.endswith("leftover")]
+    found = [record.getMessage() for record in caplog.records if record.name.endswith("ledger")]
     caplog.clear()
     return found
 
