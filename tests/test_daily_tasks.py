@@ -122,6 +122,13 @@ def test_the_failing_step_of_5000_spans_by_mouse(shown: Shown, browser: "Browser
         assert watch.page.evaluate("document.documentElement.scrollHeight") < 4_000
 
 
+_LABELS_THAT_TOUCH = """() => {
+  const labels = [...document.querySelectorAll(".time-axis text")];
+  const boxes = labels.map((label) => label.getBoundingClientRect());
+  const touches = (_, number) => number && boxes[number - 1].right > boxes[number].left;
+  return labels.filter(touches).map((label) => label.textContent);
+}"""
+_PARTS = ("tr.here [data-open]", "tr.here", "table")
 _IS_IN_VIEW = """() => {
   const box = document.getElementById("tree").getBoundingClientRect();
   const row = document.querySelector("#tree tr.here").getBoundingClientRect();
@@ -152,6 +159,14 @@ def test_the_failing_step_of_5000_spans_on_a_phone(shown: Shown, browser: "Brows
         hand.sees("#span", "the tool was away")
         hand.done(clicks=3)
         assert watch.sideways() <= 0
+        hand.sees("#tree[data-drawn] tr.here", f"step {FAILING}")
+        name, table, box = (watch.page.locator(f"#tree {part}").first.bounding_box() for part in _PARTS)
+        assert name is not None
+        assert table is not None
+        assert box is not None
+        assert name["width"] > 40  # the name is read, and the columns that are left take all of the width
+        assert table["width"] > box["width"] - 4
+        assert watch.page.evaluate(_LABELS_THAT_TOUCH) == []
 
 
 def test_choosing_a_span_moves_nothing(shown: Shown, browser: "Browser") -> None:

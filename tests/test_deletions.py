@@ -141,6 +141,29 @@ def test_no_file_holds_any_field_of_what_was_deleted(tmp_path: Path, neighbours:
     assert marks_in(tmp_path, marker.marks) == set()
 
 
+def test_projects_that_traces_name_come_and_go_with_them(tmp_path: Path) -> None:
+    """Whoever asks again sees those that came since, and none whose last trace was deleted, though others came."""
+
+    def named(tenant: str | None = None) -> list[tuple[str, str]]:
+        return [(project.tenant, project.name) for project in store.rulebook.projects(tenant)]
+
+    with a_store(tmp_path) as store:
+        commit(
+            store,
+            a_batch(an_export(2, trace=1, project="stays")),
+            a_batch(an_export(2, trace=2, first=8, project="goes")),
+        )
+        assert named() == [("", "goes"), ("", "stays")]
+        commit(store, a_batch(an_export(2, trace=3, first=16, project="later"), tenant="acme"))
+        assert named() == [("", "goes"), ("acme", "later"), ("", "stays")]
+        assert (named(""), named("acme")) == ([("", "goes"), ("", "stays")], named())
+        store.deletions.request(DeletionCriteria(project="goes"), now_us=RECEIVED_AT_US)
+        while store.erasure.work():
+            pass
+        commit(store, a_batch(an_export(2, trace=4, first=24, project="stays")))
+        assert named() == [("acme", "later"), ("", "stays")]
+
+
 def test_a_deletion_that_is_cut_off_goes_on(tmp_path: Path) -> None:
     """Each step is on record: the next process goes on behind it, and no trace is left or counted twice."""
     with a_store(tmp_path) as store:

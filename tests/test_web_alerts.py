@@ -54,7 +54,7 @@ def test_an_alert_has_all_that_is_needed_to_check_it(server: Closed, visit: Visi
     page = visit.get(f"/alerts/{finding.alert_id}").text
     told = words(page)
     for text in (
-        "The pass rate of release 1.5.0 is 78.0 % after 92.0 % of 1.4.1 : -14.0 points",
+        "The pass rate of release 1.5.0 is 78.0 % after 92.0 % of 1.4.1 : \u221214.0 points",
         "89.1 % to 94.3 %, 500 results",
         "68.1 % to 86.0 %, 91 results, of which 20 failed",
         "Evidence against its threshold An alert is raised at 20",

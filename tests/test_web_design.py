@@ -63,6 +63,39 @@ def test_a_page_has_one_primary_action(shown: Shown) -> None:
     assert {name: count for name, count in many.items() if count > 1} == {}
 
 
+class _Actions(HTMLParser):
+    """How many buttons and links stand beside the name of a page, without those in its menu *More*."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        classes = (dict(attrs).get("class") or "").split()
+        if self._open or (tag == "div" and "actions" in classes):
+            if tag in {"div", "details"}:
+                self._open.append("more" if "more" in classes else tag)
+            is_action = tag in {"button", "summary"} or (tag == "a" and "button" in classes)
+            self.count += is_action and ("more" not in self._open or tag == "summary")
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._open and tag in {"div", "details"}:
+            self._open.pop()
+
+
+def test_what_is_done_less_often_is_in_a_menu(shown: Shown) -> None:
+    """Beside the name of a page stand three actions at most, which take one row; the others are behind *More*."""
+    counts = {}
+    with Visit(shown.origin) as visit:
+        for template in templates():
+            parser = _Actions()
+            parser.feed(visit.get(path_of(template, shown)).text)
+            counts[template] = parser.count
+    assert max(counts.values()) == 3
+    assert {template: count for template, count in counts.items() if count > 3} == {}
+
+
 def test_icons_are_those_that_are_used() -> None:
     """The file of symbols has each icon that is named somewhere and no other, and the document says what they mean."""
     texts = [path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.html")]

@@ -46,6 +46,20 @@ def a_dear_failure() -> ExportTraceServiceRequest:
     return export
 
 
+def test_a_long_name_of_a_project_makes_no_page_wider(shown: Shown, browser: "Browser") -> None:
+    """The field that offers it on the first page is no wider than a phone."""
+    export = now(
+        an_export("b7" * 16, "of a long name", project="a project whose name is longer than any phone is wide")
+    )
+    post(f"http://{shown.running.otlp_http}/v1/traces", export.SerializeToString())
+    shown.running.store.wait_committed(60)
+    shown.running.traces.wait_idle(60)
+    with a_page(browser, shown.origin, viewport=PHONE, has_touch=True) as watch:
+        watch.open("/")
+        assert "longer than any phone" in watch.page.content()
+        assert watch.sideways() <= 0
+
+
 @pytest.mark.parametrize("field", ["project", "service"])
 def test_what_has_no_name_can_be_filtered(shown: Shown, field: str) -> None:
     """Spans whose project or service is empty are found by `(none)`, which the form offers, and no others are."""

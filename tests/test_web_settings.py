@@ -350,7 +350,7 @@ def test_the_status_counts_what_came_and_what_failed(server: Operated) -> None:
     page = server.visit.get("/status").text
     assert 'data-live="/status"' in page
     assert re.search(r'Spans stored</dt><dd><span class="number">1<', page)
-    assert re.search(r'no verdict</dt><dd><a href="/jobs\?state=failed" class="bad"><span class="number">[1-9]', page)
+    assert re.search(r'No verdict</dt><dd><a href="/jobs\?state=failed" class="bad"><span class="number">[1-9]', page)
     assert (page.count("up to date"), duckdb.__version__ in page) == (2, True)
     arrivals = server.running.store.status.arrivals(time.time_ns(), stretches=90, step_s=20)
     assert sum(arrivals) == 1

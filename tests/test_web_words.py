@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from collector.web.words import number
+from collector.gating.summary import ratio_text
+from collector.web.words import minus, number
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,15 @@ from collector.web.words import number
 def test_a_number_loses_no_zeros_but_those_after_its_point(value: float, digits: int, told: str) -> None:
     """Hundreds stay hundreds, also where nothing after the point is wanted."""
     assert re.sub("<[^>]+>", "", number(value, digits)) == told
+
+
+def test_differences_have_a_minus_and_names_keep_their_hyphens() -> None:
+    """A minus is as wide as a plus; what is no sign of a number stays as it is."""
+    assert minus("-14.0 points, -0.171 to +0.046, as-is") == "\u221214.0 points, \u22120.171 to +0.046, as-is"
+
+
+def test_an_interval_that_says_nothing_is_not_told() -> None:
+    """Cost or time of very few items may have been anything: that is said in words."""
+    told = {"ratio": 1.0, "verdict": None}
+    assert ratio_text(told | {"interval": [0.0, 1e304]}) == "1 times (too few items for an interval)"
+    assert ratio_text(told | {"interval": [0.9, 1.2]}) == "1 times (0.9 to 1.2)"

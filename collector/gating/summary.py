@@ -9,6 +9,7 @@ MARK: Final = "<!-- tracejury-gate -->"
 """How our comment is found again. It is the first line, so that a quotation of it is not taken for it."""
 
 MAX_COMMENT_CHARS: Final = 60_000  # GitHub takes 65,536
+_MOST_TIMES: Final = 1e6  # an interval beyond says nothing
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|<>~@$])")
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKS: Final[Mapping[str, str]] = {"regressed": "❌", "not_worse": "✅", "inconclusive": "⚠️"}
@@ -60,10 +61,11 @@ def p_value_text(each: Mapping[str, Any]) -> str:
 
 
 def ratio_text(each: Mapping[str, Any]) -> str:
-    """How cost or time changed."""
+    """How cost or time changed; an interval of more than a million times says that there are too few items."""
     low, high = each["interval"]
     told = f", {each['verdict'].replace('_', ' ')}" if each["verdict"] else ""
-    return f"{each['ratio']:.3g} times ({low or 0:.3g} to {high or 0:.3g}){told}"
+    interval = f"{low or 0:.3g} to {high or 0:.3g}" if (high or 0) < _MOST_TIMES else "too few items for an interval"
+    return f"{each['ratio']:.3g} times ({interval}){told}"
 
 
 def _section(document: Mapping[str, Any]) -> str:

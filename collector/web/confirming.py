@@ -22,6 +22,7 @@ class Confirmation:
     button: str
     back: str  # where it leads not to do it
     hidden: Sequence[tuple[str, str]] = ()
+    is_final: bool = True  # that it cannot be undone
 
 
 def ask(request: Request, question: Confirmation, *, problem: str = "", status: int = 200) -> Response:

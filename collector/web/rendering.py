@@ -103,6 +103,7 @@ def _environment() -> Environment:
     environment.globals.update(asset=asset, icon=icon, count=words.counted, metric=metric_text, same=_same)
     environment.filters.update(
         ago=_ago,
+        minus=words.minus,
         moment=words.moment,
         moment_us=words.moment_us,
         duration=words.duration,

@@ -1,5 +1,6 @@
 """Instants, durations, counts and money as HTML for a person."""
 
+import re
 from typing import Final
 
 from markupsafe import Markup
@@ -14,6 +15,7 @@ _SMALL_USD: Final = 0.01
 _KILO: Final = 1_000
 _KIBI: Final = 1_024
 _TEN: Final = 10
+_HYPHEN: Final = re.compile(r"-(?=\d)")
 
 UNKNOWN: Final = Markup('<span class="quiet">-</span>')
 
@@ -126,3 +128,8 @@ def percent(share: float | None) -> Markup:
 def counted(value: int, one: str, many: str | None = None) -> str:
     """A number with its noun."""
     return count_text(value, one, many)
+
+
+def minus(told: str) -> str:
+    """Numbers with a minus in place of each hyphen before them: it is as wide as a plus, and is read as one."""
+    return _HYPHEN.sub("\u2212", told)

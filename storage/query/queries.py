@@ -256,7 +256,7 @@ def summaries_of(
     ids = [trace_id for trace_id in trace_ids if TRACE_ID.fullmatch(trace_id)]
     if not ids:
         return []
-    select, keys = _by_keys(sql.query("traces_by_id").replace("$roll_up", sql.select_of("trace_roll_up")), ids)
+    select = sql.query("traces_by_id").replace("$roll_up", sql.select_of("trace_roll_up"))
     return [
         (
             TraceSummary(
@@ -273,7 +273,7 @@ def summaries_of(
             ),
             {"from_ns": row[5], "to_ns": row[10], "first_batch": row[11], "last_batch": row[12]},
         )
-        for row in cursor.execute(select, {**keys, "tenant": tenant, "ids": ids}).fetchall()
+        for row in cursor.execute(select, {**_texts_of(ids), "tenant": tenant}).fetchall()
     ]
 
 
@@ -284,15 +284,15 @@ def questions_of(
     ids = [trace_id for trace_id in dict.fromkeys(trace_ids) if TRACE_ID.fullmatch(trace_id)]
     if not ids:
         return {}
-    select, keys = _by_keys(sql.query("questions_of_traces"), ids)
-    rows = cursor.execute(select, {**keys, "tenant": tenant, "ids": ids, "characters": characters}).fetchall()
-    return {trace_id: asked for _, trace_id, asked in rows}
+    asked = {**_texts_of(ids), "tenant": tenant, "characters": characters}
+    rows = cursor.execute(sql.query("questions_of_traces"), asked).fetchall()
+    return {trace_id: question for _, trace_id, question in rows}
 
 
-def _by_keys(select: str, trace_ids: Sequence[str]) -> tuple[str, dict[str, int]]:
-    """A statement with a parameter for the key of each trace, and these parameters."""
-    keys = {f"key{number}": int(trace_id[_KEY_DIGITS:], 16) for number, trace_id in enumerate(trace_ids)}
-    return select.replace("$keys", ", ".join(f"${name}::UBIGINT" for name in keys)), keys
+def _texts_of(trace_ids: Sequence[str]) -> dict[str, str]:
+    """Ids of traces and their keys, a text each: DuckDB tries to import two modules for each value of a list."""
+    keys = (str(int(trace_id[_KEY_DIGITS:], 16)) for trace_id in trace_ids)
+    return {"ids": ",".join(trace_ids), "keys": ",".join(keys)}
 
 
 def _answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_rows: int) -> Table:

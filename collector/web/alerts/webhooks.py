@@ -299,7 +299,7 @@ def _wish(form: Form, *, is_kept: bool) -> Wish:
     """
     template = form.text("template", "json")
     if template == "json" and not (form.text("secret") or (is_kept and not form.checked(_FORGET))):
-        raise BadWebhook("is what signs; give one, or choose JSON that is not signed", field="secret")
+        raise BadWebhook("is needed to sign: give one, or choose JSON that is not signed", field="secret")
     document: dict[str, object] = {
         "url": form.text("url").strip() or None,
         "enabled": form.checked("enabled"),
@@ -386,7 +386,7 @@ def _question(webhook: Webhook) -> Confirmation:
     place = f"/webhooks/{webhook.webhook_id}"
     return Confirmation(
         title="Delete a webhook",
-        told=Markup("{} is told of nothing any more, and what waits for it is not delivered.").format(
+        told=Markup("Nothing more is sent to {}, and its pending deliveries are cancelled.").format(
             one_line(webhook.url)
         ),
         action=f"{place}/delete",

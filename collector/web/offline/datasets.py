@@ -90,9 +90,9 @@ def show_dataset(request: Request, dataset: Seen, here: Here, who: Who, number: 
 @needs(Permission.WRITE, by_tenant=True)
 def ask_to_delete(request: Request, dataset: Own) -> Response:
     """Whether it is really to go."""
-    told = Markup("{} goes with all of its versions. Runs that used it stay, and keep what they were run on.").format(
-        one_line(dataset.name)
-    )
+    told = Markup(
+        "<strong>{}</strong> is deleted with all of its versions. Its runs stay, with what they were run on."
+    ).format(one_line(dataset.name))
     return ask(request, _question(dataset, told))
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from markupsafe import Markup
 from pydantic import ValidationError
 
 from collector.access.caller import Caller
@@ -105,7 +106,7 @@ def change_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent)
 def ask_to_delete_queue(request: Request, queue: Own) -> Response:
     """Whether it is really to go."""
     place = f"/review/{queue.queue_id}"
-    told = one_line(queue.name) + " goes with all that is in it. The votes stay."
+    told = Markup("<strong>{}</strong> is deleted with all that is in it. The votes stay.").format(one_line(queue.name))
     question = Confirmation(
         title="Delete a review queue", told=told, action=f"{place}/delete", button="Delete the queue", back=place
     )

@@ -77,7 +77,13 @@ def ask_to_retry(request: Request, here: Here, who: Who, rule: Text = "", kind: 
     )
     hidden = (("rule", rule), ("kind", kind))
     question = Confirmation(
-        title="Evaluate again", told=told, action="/jobs/retry", button="Evaluate again", back="/jobs", hidden=hidden
+        title="Evaluate again",
+        told=told,
+        action="/jobs/retry",
+        button="Evaluate again",
+        back="/jobs",
+        hidden=hidden,
+        is_final=False,
     )
     return ask(request, question)
 

@@ -14,6 +14,7 @@ from collector.live.judges.judges import ANY_PROJECT
 from collector.web.navigation import may_use
 from collector.web.operations.spending import SpendingMeasure, budget_of_project, measures
 from collector.web.operations.status import numbers_of
+from collector.web.questions import questions_of
 from collector.web.rendering import page, see_other
 from collector.web.visitor import Sent
 from storage.operation.status import ProjectSize
@@ -53,6 +54,7 @@ def list_projects(request: Request, here: Here, who: Who) -> Response:
         usual_days=configured.retention_days,
         rules_for_all=sum(each.stored.enabled and each.stored.project is None for each in here.rules.kept()),
         pins=pins,
+        questions=questions_of(here, [pin.trace_id for pin in pins], None),
         has_more_pins=len(pins) == _MOST_PINS,
         by_hand=BY_HAND,
         may_unpin=may_use(who, unpin, "POST"),

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from collector.web.pictures.svg import element, figure, frame
 
 _SIZE: Final = (400.0, 110.0)
-_BELOW, _ABOVE, _GAP = 16.0, 14.0, 2.0
+_BELOW, _ABOVE, _GAP = 20.0, 18.0, 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

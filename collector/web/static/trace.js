@@ -80,6 +80,7 @@ class Tree {
     this.arrange();
     this.high = this.body.rows[1]?.getBoundingClientRect().height || this.high;
     this.draw();
+    drawAxis(box.querySelector(".time-axis"), this.view); // for the width that there is
   }
 
   gap() {
@@ -87,7 +88,6 @@ class Tree {
     row.setAttribute("aria-hidden", "true");
     row.className = "gap";
     row.append(document.createElement("td"));
-    row.firstChild.colSpan = 5;
     return row;
   }
 

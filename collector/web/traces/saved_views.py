@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
+from markupsafe import Markup
 from pydantic import ValidationError
 
 from collector.access.caller import Caller
@@ -104,7 +105,9 @@ def ask_to_delete_view(request: Request, view: OwnView) -> Response:
     """Whether it is really to go."""
     question = Confirmation(
         title="Delete a saved view",
-        told=one_line(view.name) + " goes, and links to it lead nowhere. The traces stay.",
+        told=Markup("<strong>{}</strong> is deleted, and links to it lead nowhere. The traces stay.").format(
+            one_line(view.name)
+        ),
         action=f"{_ALL}/{view.view_id}/delete",
         button="Delete the view",
         back=_ALL,

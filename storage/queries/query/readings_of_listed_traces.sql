@@ -11,4 +11,4 @@ SELECT
     cost_usd
 FROM trace_reading
 WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
-    AND trace_id IN (SELECT unnest($trace_ids::VARCHAR[]));
+    AND trace_id IN (SELECT unnest(string_split($trace_ids, ',')));

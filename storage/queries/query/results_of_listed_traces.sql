@@ -10,7 +10,7 @@ SELECT
     avg(e.score) AS score
 FROM evaluation AS e
 JOIN rule_revision AS r USING (revision)
-WHERE e.trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
+WHERE e.trace_id IN (SELECT unnest(string_split($trace_ids, ',')))
     AND e.seq BETWEEN $first_seq AND $last_seq
     AND e.session_id IS NULL
     AND e.job_id NOT IN (SELECT job_id FROM superseded)

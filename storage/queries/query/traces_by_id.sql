@@ -1,9 +1,9 @@
--- Traces by their ids. Their keys alone, a parameter each, are looked at in all parts; of the parts that have one, the
--- view `trace_roll_up` is asked by its text.
+-- Traces by their ids. Their keys alone, which come as one text, are looked at in all parts; of the parts that have one,
+-- the view `trace_roll_up` is asked by its text.
 WITH changed_part AS MATERIALIZED (
     SELECT *
     FROM tracejury.trace_part
-    WHERE rowid IN (SELECT rowid FROM tracejury.trace_part WHERE trace_key IN ($keys))
+    WHERE rowid IN (SELECT rowid FROM tracejury.trace_part WHERE trace_key IN (SELECT unnest(string_split($keys, ',')::UBIGINT[])))
 ),
 found AS (
     $roll_up
@@ -23,4 +23,4 @@ SELECT
     first_batch,
     last_batch
 FROM found
-WHERE ($tenant::VARCHAR IS NULL OR tenant IN ($tenant, '')) AND list_contains($ids::VARCHAR[], trace_id);
+WHERE ($tenant::VARCHAR IS NULL OR tenant IN ($tenant, '')) AND list_contains(string_split($ids, ','), trace_id);

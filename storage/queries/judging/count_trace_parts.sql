@@ -1,0 +1,2 @@
+-- How many parts of traces there are.
+SELECT count(*) FROM trace_part;
