@@ -138,6 +138,21 @@ def test_what_is_wrong_is_told_once_its_field_is_left(shown: Shown, browser: "Br
         assert watch.scan() == []
 
 
+def test_what_is_wrong_with_new_settings_is_told_once_they_are_left(shown: Shown, browser: "Browser") -> None:
+    """An evaluator that needs one of several settings says so beside them, and not before one of them was left."""
+    with a_page(browser, shown.origin) as watch:
+        page = watch.page
+        watch.open("/rules/new")
+        page.get_by_role("textbox", name="Name", exact=True).fill("policy")
+        page.select_option("[name=evaluator]", "tool_policy")
+        settings, counted = page.locator("[id='wrong-config']"), page.locator("#problems .counted")
+        until(settings.text_content, lambda text: "needs required, forbidden, or an order" in str(text))
+        assert (settings.is_visible(), counted.is_visible()) == (False, False)
+        page.get_by_role("textbox", name=re.compile("^required")).focus()
+        page.keyboard.press("Tab")
+        settings.wait_for(state="visible")
+
+
 def test_days_are_told_while_somebody_types(shown: Shown, browser: "Browser") -> None:
     """The number of evaluations is there without a button, and the rule's page shows the run."""
     with a_page(browser, shown.origin, viewport=PHONE) as watch:

@@ -13,7 +13,7 @@ from collector.conventions.values import encodable
 from storage.records import JsonValue
 
 _ADK = "adk"
-_METHOD = ".__call__"  # DSPy names a tool's span by what is called
+METHOD = ".__call__"  # DSPy names a tool's span by what is called
 _NAMED_SPANS = ("execute_tool ", "tool_call ", "running tool: ", "running tool ")
 
 
@@ -90,8 +90,8 @@ def _first_value(collected: Collected, slots: tuple[Slot, Slot]) -> object:
 def _name(collected: Collected) -> str:
     name = collected.text("tool_name")
     if name is not None:
-        return name.removesuffix(_METHOD)
+        return name.removesuffix(METHOD)
     collected.sources["tool_name"] = "the name of the span"
     span_name = collected.span.name
     beginning = next((one for one in _NAMED_SPANS if span_name.startswith(one)), "")
-    return encodable(span_name[len(beginning) :]).removesuffix(_METHOD)
+    return encodable(span_name[len(beginning) :]).removesuffix(METHOD)

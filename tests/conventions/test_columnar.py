@@ -333,3 +333,30 @@ def a_run(run: dict[str, Any], span_id: str) -> Span:
     fields = {name: run[name] for name in ("parent", "start_ns", "end_ns", "status_code")}
     told = {key: value for key, value in attributes.items() if value is not None}
     return a_span(told, span_id=span_id, name=run["name"], status_message="failed", **fields)
+
+
+RESULT_WITHOUT_ID = [
+    {"role": "tool", "parts": [{"type": "tool_call_response", "id": "", "response": "sunny"}]},
+    {"role": "user", "parts": [{"type": "text", "content": "And now?"}]},
+]
+
+ANSWER = [{"role": "assistant", "parts": [{"type": "text", "content": "It rains."}]}]
+CALLED = {"gen_ai.tool.call.arguments": '{"q": "weather"}', "gen_ai.tool.call.result": "sunny all day"}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"gen_ai.operation.name": "chat", "gen_ai.response.id": "null"},
+        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "Search.__call__", **CALLED},
+        {
+            "ai.operationId": "ai.generateText.doGenerate",
+            "ai.telemetry.metadata.sessionId": "N/A",
+            "ai.usage.promptTokens": "none",
+        },
+        {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(RESULT_WITHOUT_ID)},
+    ],
+)
+def test_what_recipes_take_for_simple_is_read_alike(told: dict[str, Any]) -> None:
+    """Placeholders, the method that a tool is, notes in their order, a result whose id is empty."""
+    assert_alike(a_batch(a_request([a_span(told | {"gen_ai.output.messages": json.dumps(ANSWER)})])))

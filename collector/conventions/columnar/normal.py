@@ -220,7 +220,7 @@ def _is_plain(part: _Reasoning | _Response) -> bool:
     """Whether thoughts or a result stand as they are."""
     if isinstance(part, _Reasoning):
         return not may_hide_blocks(part.content)
-    is_named = part.id is not None and part.name != "" and part.result is msgspec.UNSET
+    is_named = bool(part.id) and part.name != "" and part.result is msgspec.UNSET
     if not is_named or isinstance(part.response, list | msgspec.UnsetType):
         return False
     return _is_bare(part.response, _LAYERS)

@@ -13,7 +13,7 @@ from collector.conventions.columnar.laid import Laid, Shapes
 from collector.conventions.columnar.normal import halved, said
 from collector.conventions.columnar.numbered_messages import gathered
 from collector.conventions.columnar.recipe import Recipe, recipe_of
-from collector.conventions.columnar.simple import COST, COUNTS, TEXTS, Simple, simple_fields
+from collector.conventions.columnar.simple import ALL_FIELDS, COST, COUNTS, Simple, simple_fields
 from collector.conventions.columnar.stored import Row, definitions_text, json_text, row_of
 from collector.conventions.columnar.told import ERROR, ToldSpans
 from collector.conventions.columnar.tools import read_tool
@@ -29,7 +29,6 @@ from storage.ingest.batch import KEYED, MEANINGS
 from storage.records import LogRecord, Message, Span
 
 _TEXT: Final = ord("s")
-_ALL: Final[tuple[Slot, ...]] = ("model", *TEXTS, *COUNTS, COST)
 _MOST_RECIPES: Final = 16_384
 _LARGEST: Final = 2**63 - 1
 _MOST_DEFINITIONS: Final = 4_096
@@ -90,7 +89,7 @@ class _Reading:
     def row(self, row: int, recipe: Recipe) -> Row | None:
         """What is stored of a span besides its simple fields; None where that is nothing."""
         if self._odd[row] or row in self._told.has_fields:
-            return self._slowly(row, recipe, _ALL)
+            return self._slowly(row, recipe, ALL_FIELDS)
         if not recipe.has_content and not recipe.can_fail and self._is_quiet(row):
             return self._without_content(row, recipe)
         elsewhere = self._elsewhere.get(id(recipe.plan), ())
@@ -136,9 +135,7 @@ class _Reading:
             found["tool_definitions"] = definitions_text(read_definitions(collected))
         elif recipe.definitions:
             found["tool_definitions"] = self._offered(row, recipe, collected)
-        for slot in slots:
-            found[slot] = _field(collected, slot)
-        found["notes"] = "\n".join(collected.notes) or None
+        _add_fields(found, collected, slots)
         if is_pending(collected):
             found["pending"] = True
         return found
@@ -234,13 +231,21 @@ def row_of_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> Row:
     collected = Collected.of(span, logs, own)
     found = row_of(read_content(collected, logs), collected, span.attributes.get)
     found["tool_definitions"] = definitions_text(read_definitions(collected))
-    for slot in _ALL:
-        found[slot] = _field(collected, slot)
+    _add_fields(found, collected, ALL_FIELDS)
     found["span_type"] = collected.kind or "other"
     found["dialect"] = collected.dialect.name if collected.dialect else None
     found["pending"] = True if is_pending(collected) else None
-    found["notes"] = "\n".join(collected.notes) or None
     return found
+
+
+def _add_fields(row: Row, collected: Collected, slots: Sequence[Slot]) -> None:
+    """Add fields, and the notes that there are of them; of what joins spans alone nobody is told."""
+    for slot in slots:
+        if slot != "response_id":
+            row[slot] = _field(collected, slot)
+    row["notes"] = "\n".join(collected.notes) or None
+    if "response_id" in slots:
+        row["response_id"] = collected.text("response_id")
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -14,6 +14,7 @@ from collector.conventions.columnar.laid import Laid
 from collector.conventions.plan import ShapePlan
 from collector.conventions.span import UNKNOWN_MODEL
 from collector.conventions.table import Slot
+from collector.conventions.tool import METHOD
 
 _Rows = npt.NDArray[np.bool_]
 _Places = npt.NDArray[np.int64]
@@ -22,6 +23,9 @@ TEXTS: Final[Sequence[Slot]] = ("provider", "session_id", "user_id", "run_id", "
 TOOL_TEXTS: Final[Sequence[Slot]] = ("tool_name", "tool_call_id")
 COUNTS: Final[Sequence[Slot]] = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 COST: Final[Slot] = "cost_usd"
+
+ALL_FIELDS: Final[Sequence[Slot]] = ("model", "provider", *COUNTS, COST, *TEXTS[1:])
+"""In the order in which they are read."""
 
 NOWHERE, ELSEWHERE = -1, -2
 """Places of a field that no attribute holds, and of one that takes more than looking at an attribute."""
@@ -64,11 +68,22 @@ def simple_fields(laid: Laid) -> Simple:
     for slot in TEXTS:
         columns[slot] = _text(*of(slot, [place_at(plan, slot) for plan in laid.plans], _AS_TEXT), odd)
     for slot in TOOL_TEXTS:
-        columns[slot] = _text(*of(slot, [_tool_at(plan, slot) for plan in laid.plans], _AS_TEXT), odd)
+        texts, is_here = of(slot, [_tool_at(plan, slot) for plan in laid.plans], _AS_TEXT)
+        columns[slot] = _text(texts, is_here, odd)
+        if is_here.any():
+            odd |= pc.fill_null(pc.ends_with(texts, METHOD), fill_value=False).to_numpy(zero_copy_only=False)
     for slot in COUNTS:
         columns[slot] = _counts(*of(slot, [count_at(plan, slot) for plan in laid.plans], _AS_COUNT), odd)
     columns[COST] = _amounts(*of(COST, [place_at(plan, COST) for plan in laid.plans], _AS_AMOUNT), odd)
-    return Simple(columns=columns, odd=odd, elsewhere={number: tuple(slots) for number, slots in elsewhere.items()})
+    return Simple(
+        columns=columns,
+        odd=odd,
+        elsewhere={number: tuple(sorted(slots, key=_turn)) for number, slots in elsewhere.items()},
+    )
+
+
+def _turn(slot: Slot) -> int:
+    return ALL_FIELDS.index(slot) if slot in ALL_FIELDS else -1
 
 
 def place_at(plan: ShapePlan, slot: Slot) -> int:

@@ -34,13 +34,13 @@ function tellWrong() {
 
 // Parts of the page that answers: what is wrong, and what the rule would do. What is being typed stays as it is.
 function show(answer) {
-  for (const fresh of answer.querySelectorAll("[data-part]")) {
-    document.getElementById(fresh.id)?.replaceWith(fresh);
-  }
   const [now, next] = [document, answer].map((held) => held.getElementById("settings"));
   if (now && next && now.dataset.of !== next.dataset.of) {
-    now.replaceWith(next);
+    now.replaceWith(next); // with its own places for what is wrong, which are no more among those below
     form.elements.shown.value = next.dataset.of;
+  }
+  for (const fresh of answer.querySelectorAll("[data-part]")) {
+    document.getElementById(fresh.id)?.replaceWith(fresh);
   }
   tellWrong();
 }
