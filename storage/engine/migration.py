@@ -48,12 +48,17 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str) 
     wanted = [step for step in steps if step[0] not in seen]  # some below the newest: steps may come in any order
     if seen:
         _one_by_one(connection, wanted)
-        if not wanted and _has_views(connection, catalog):
+        if not wanted and not _has_log(path) and _has_views(connection, catalog):
             return
     with _transaction(connection):  # a commit waits for the disk: one for all views, and for all steps of a new file
         if not seen:
             _apply(connection, wanted)
         _make_views(connection)
+
+
+def _has_log(path: Path) -> bool:
+    """Whether a process before left one of DuckDB: a long one is moved into the file by the commit of the views."""
+    return path.with_name(f"{path.name}.wal").exists()
 
 
 def _has_views(connection: duckdb.DuckDBPyConnection, catalog: str) -> bool:
