@@ -28,6 +28,7 @@ def _queries() -> dict[str, Traversable]:
     return {file.name.removesuffix(".sql"): file for room in rooms for file in room.iterdir()}
 
 
+@functools.cache
 def migrations() -> list[tuple[int, str, str]]:
     """The forward-only schema steps in order: number, name, text."""
     steps = []
@@ -38,8 +39,9 @@ def migrations() -> list[tuple[int, str, str]]:
     return sorted(steps)
 
 
+@functools.cache
 def views() -> list[tuple[str, str]]:
-    """The views that dashboards use, remade at every start: name, text. Each comes after those that it reads from."""
+    """The views that dashboards use, remade where one has changed: name, text. Each comes after those it reads from."""
     folder = resources.files("storage").joinpath("views")
     texts = {
         file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import forking
+from tests.trying import SOAK
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 # The machine is shared with a server under load, so slowness proves nothing here; pytest-timeout catches a hang.
 _PATIENT: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("tracejury", _PATIENT, max_examples=40)  # where a test does not name its own number
-settings.register_profile("soak", _PATIENT, max_examples=400)
+settings.register_profile(SOAK, _PATIENT, max_examples=400)
 settings.load_profile("tracejury")
 
 forking.fork_children()  # of the servers that run in the process of the tests
+
+LARGE_FILES: Final = frozenset({"test_access_matrix", "test_delivery", "test_quack", "test_tenants", "test_web_pages"})
+"""Files of many tests, none of which takes long by itself. Of pages and of tenants, all took 110 and 101 s of CPU on a
+busy machine; the others take the most of what is left, by four tests of each file."""
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -29,12 +34,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flag that writes the golden files again, how long functions are called, and how often to kill."""
     parser.addoption("--update-golden", action="store_true", help="Write tests/golden again; the diff is the review.")
     parser.addoption("--kills", type=int, default=3, help="How often the tests marked `kill` kill a process.")
-    parser.addoption("--examples", type=int, default=5, help="Requests that are made up for each route and each check.")
+    parser.addoption("--examples", type=int, default=2, help="Requests that are made up for each route and each check.")
     parser.addoption("--fuzz-seconds", type=float, help="Call DuckDB's functions for so long, each time other ones.")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by what they need, and begin with the files whose tests may take longest.
+    """Mark tests by what they need, and begin with the files that may take longest.
 
     Then no worker has one of those left when the others are done.
     """
@@ -47,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         mark = item.get_closest_marker("timeout")
         longest[item.path] = max(longest.get(item.path, 0.0), mark.args[0] if mark else 0.0)
-    items.sort(key=lambda item: -longest[item.path])
+    items.sort(key=lambda item: (-longest[item.path], item.path.stem not in LARGE_FILES))
 
 
 def pytest_collection_finish() -> None:

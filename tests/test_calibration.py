@@ -295,6 +295,14 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
         yield api
 
 
+def vote_on_every_third(example: Offline) -> None:
+    """A hundred votes of Ada's; casting them again changes nothing."""
+    for number in range(0, TRACES, 3):
+        vote = {"verdict": "CORRECT" if is_good(number) else "INCORRECT", "by": "Ada"}
+        path = f"traces/{number + 1:032x}/annotation?spanId={1:016x}"
+        example.ask("PUT", path, json=vote)
+
+
 def test_the_worked_example_runs_as_the_page_tells_it(example: Offline) -> None:
     """What the page shows before and after a hundred votes is what the command prints."""
     before, after = re.findall(r"^```\n\$ tracejury calibration polite\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -304,10 +312,7 @@ def test_the_worked_example_runs_as_the_page_tells_it(example: Offline) -> None:
         rule = example.ask("GET", "trace-eval-rules")["content"][0]
         page = f"/quality?rule={rule['id']}&project=shop"
         assert "people passed 0 and failed 0" in visit.get(page).text
-        for number in range(0, TRACES, 3):
-            vote = {"verdict": "CORRECT" if is_good(number) else "INCORRECT", "by": "Ada"}
-            path = f"traces/{number + 1:032x}/annotation?spanId={1:016x}"
-            example.ask("PUT", path, json=vote)
+        vote_on_every_third(example)
         assert without_fingerprint(run(*command).output) == without_fingerprint(after)
         shown = visit.get(page).text
         assert "100 results" in shown
@@ -342,6 +347,8 @@ def without_fingerprint(text: str) -> list[str]:
 
 def test_corrected_rates_stand_beside_the_raw_ones(example: Offline) -> None:
     """The lines of the quality route and the overview have corrected rates beside the raw ones."""
+    if example.sql("SELECT labels FROM judge_rates") != [[100]]:  # this test runs alone
+        vote_on_every_third(example)
     rule = example.ask("GET", "trace-eval-rules")["content"][0]
     (line,) = example.ask("GET", "quality", params={"rule": rule["id"], "by": "project"})["lines"]
     assert line["rate"] == pytest.approx(0.8)

@@ -146,14 +146,38 @@ def test_a_new_file_that_is_not_finished_is_begun_again(tmp_path: Path, monkeypa
         assert versions(store) == [(number, name) for number, name, _ in steps]
 
 
-def test_views_are_made_again_at_every_start(tmp_path: Path) -> None:
-    """A file of an older version gets the views of this one, and its spans show in them."""
+def test_views_of_another_version_are_made_again(tmp_path: Path) -> None:
+    """A file that an older version was at gets the views of this one, and its spans show in them."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2)))
     run(tmp_path, "CREATE OR REPLACE VIEW spans AS SELECT 1 AS old", "DROP VIEW traces")
     with a_store(tmp_path) as store:
         assert rows(store, "SELECT count(*) FROM spans WHERE name LIKE 'span %'") == [(2,)]
         assert rows(store, "SELECT span_count FROM traces") == [(2,)]
+
+
+def test_a_start_makes_the_views_where_one_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version with another text of one view shows that one, and the version before shows its own again."""
+    views = dict(sql.views())
+    other = views | {"spans": views["spans"].replace("SELECT", "SELECT 7 AS lucky,", 1)}
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2)))
+    with monkeypatch.context() as patched:
+        patched.setattr(sql, "views", lambda: list(other.items()))
+        with a_store(tmp_path) as store:
+            assert rows(store, "SELECT lucky FROM spans") == [(7,), (7,)]
+    with a_store(tmp_path) as store:
+        assert "lucky" not in dict(store.queries.columns_of_views()["spans"])
+
+
+def test_a_start_that_finds_its_own_views_writes_nothing(tmp_path: Path) -> None:
+    """The file of a version that was at it before stays as it is, and has no log."""
+    Database(tmp_path, DatabaseOptions()).close()
+    before = (tmp_path / FILE_NAME).read_bytes()
+    database = Database(tmp_path, DatabaseOptions())
+    assert not (tmp_path / f"{FILE_NAME}.wal").exists()
+    database.close()
+    assert (tmp_path / FILE_NAME).read_bytes() == before
 
 
 def test_a_newer_file_is_refused_untouched(tmp_path: Path) -> None:

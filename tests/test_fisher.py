@@ -1,9 +1,9 @@
 """Fisher's exact test, against numbers of others."""
 
 import pytest
+import scipy  # whose part `stats` takes two seconds, once it is asked for
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import fisher_exact
 
 from rules.statistics.formulas.rates import fisher_p
 
@@ -19,7 +19,9 @@ def test_the_lady_who_tastes_tea() -> None:
 @given(COUNTS, COUNTS)
 def test_it_is_what_scipy_says(baseline: tuple[int, int], candidate: tuple[int, int]) -> None:
     """Of any counts."""
-    assert fisher_p(baseline, candidate) == pytest.approx(float(fisher_exact([baseline, candidate]).pvalue), abs=1e-9)
+    assert fisher_p(baseline, candidate) == pytest.approx(
+        float(scipy.stats.fisher_exact([baseline, candidate]).pvalue), abs=1e-9
+    )
 
 
 @given(COUNTS, COUNTS)
@@ -34,7 +36,7 @@ def test_large_counts_lose_no_digits() -> None:
     """A million results of each side: as SciPy has it, to eight digits."""
     tables = (((900_000, 100_000), (899_000, 101_000)), ((500_000, 500_000), (500_300, 499_700)))
     for baseline, candidate in tables:
-        told = float(fisher_exact([baseline, candidate]).pvalue)
+        told = float(scipy.stats.fisher_exact([baseline, candidate]).pvalue)
         assert fisher_p(baseline, candidate) == pytest.approx(told, rel=1e-8)
 
 

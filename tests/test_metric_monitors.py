@@ -17,6 +17,7 @@ from rules.metric_limit import LimitState, MetricLimit, look_at
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.judging.call_journal import ReservedCall, SettledCall
 from tests.alerting import a_finding
+from tests.answers import check_answer
 from tests.live import a_client, until
 from tests.serving import a_server, post, run
 from tests.storing import rows
@@ -182,6 +183,17 @@ def test_errors_that_become_many_more_are_told_again(server: Running) -> None:
     assert [each["rate"] for each in told["details"]["told"]] == [0.2]
     assert "told before: 20 %" in page
     assert "worse" in run("alerts", "show", alert_id, "--server", f"http://{server.http}").output
+
+
+def test_an_alert_of_a_metric_of_all_projects_is_what_the_contract_says(server: Running) -> None:
+    """It is of no project and no evaluator, alone and in the list."""
+    finding = a_finding(metric="span_count", kind="limit", measure="amount", project=None, fingerprint=None)
+    server.store.alerts.open(finding, time.time_ns())
+    with a_client() as client:
+        told = check_answer(client.get(f"http://{server.http}/api/v1/alerts/{finding.alert_id}")).json()
+        listed = check_answer(client.get(f"http://{server.http}/api/v1/alerts")).json()["content"]
+    assert (told["projectName"], told["fingerprint"]) == (None, None)
+    assert finding.alert_id in [each["alertId"] for each in listed]
 
 
 def test_a_change_that_becomes_much_larger_is_told_again(server: Running) -> None:

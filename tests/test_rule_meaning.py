@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.errors import BadPattern, BadRule
@@ -16,6 +16,7 @@ from rules.matching import failing_clause
 from rules.operators import COMPARISONS, OPERATORS
 from rules.regex import glob, regex
 from tests.ruling import a_rule, a_span, failing_clauses, insert, stored, views_in_memory
+from tests.trying import tried
 
 TEXTS = (
     *("", " ", "a", "A", "ab", "abc", "b", "refund", "Refund\n", "a\nb", "\n", "\x00", "a\x00b", "\t\v\f\r", "ß", "ẞ"),
@@ -152,7 +153,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@settings(max_examples=150, deadline=None)
+@tried(60)
 @given(
     made=st.lists(spans, min_size=1, max_size=4),
     candidates=st.lists(st.lists(clauses, min_size=1, max_size=3), min_size=1, max_size=8),
@@ -210,7 +211,7 @@ def disagreements(database: duckdb.DuckDBPyConnection, pattern: str, texts: list
     return [text for text, (found,) in zip(texts, theirs, strict=True) if found is not ours.search(text)]
 
 
-@settings(max_examples=400, deadline=None)
+@tried(150)
 @given(pattern=regexes, found_in=st.lists(texts | st.text("ab\n é9_-", max_size=8), min_size=1, max_size=8))
 def test_regular_expressions_agree(database: duckdb.DuckDBPyConnection, pattern: str, found_in: list[str]) -> None:
     """Our search and DuckDB's find the same expressions in the same texts."""
@@ -263,7 +264,7 @@ def test_edges_agree_on_all_short_texts(database: duckdb.DuckDBPyConnection, edg
     assert disagreements(database, edge, texts) == []
 
 
-@settings(max_examples=200, deadline=None)
+@tried(100)
 @given(pattern=globs, found_in=st.lists(texts | st.text("ab\n.[]%_日", max_size=6), min_size=1, max_size=8))
 def test_globs_agree(database: duckdb.DuckDBPyConnection, pattern: str, found_in: list[str]) -> None:
     """Our search and DuckDB's find the same globs in the same texts."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+import scipy  # whose part `stats` takes two seconds, once it is asked for
 
 from rules.statistics.formulas.judge_error import JudgeAccuracy, MeasuredShare, lang_reiczigel
 from rules.statistics.formulas.rates import (
@@ -35,7 +35,11 @@ def covered_rates(interval: Callable[[int, int, float], Interval], count: int, c
     """The exact share of binomial samples whose interval holds the rate, for each of the rates."""
     found = [interval(passes, count, confidence) for passes in range(count + 1)]
     return [
-        sum(float(binom.pmf(k, count, rate)) for k, each in enumerate(found) if each.low <= rate <= each.high)
+        sum(
+            float(scipy.stats.binom.pmf(k, count, rate))
+            for k, each in enumerate(found)
+            if each.low <= rate <= each.high
+        )
         for rate in RATES.tolist()
     ]
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import scipy  # whose part `stats` takes two seconds, once it is asked for
 from numpy.typing import NDArray
-from scipy.stats import binom, kstest, multinomial
 
 from rules.statistics.formulas.judge_error import (
     JudgeAccuracy,
@@ -48,7 +48,7 @@ def test_few_pairs_are_covered_as_published(count: int, percentiles: float, stud
     for worse in range(count + 1):
         for better in range(count + 1 - worse):
             same = count - worse - better
-            likely = float(multinomial.pmf([worse, better, same], count, [0.15, 0.05, 0.8]))
+            likely = float(scipy.stats.multinomial.pmf([worse, better, same], count, [0.15, 0.05, 0.8]))
             if likely < 1e-7:
                 continue
             changes = np.repeat([-1.0, 1.0, 0.0], [worse, better, same])
@@ -68,7 +68,7 @@ def test_twenty_pairs_are_covered_as_published(interval: Callable[[Pairs, float]
             if same < 0:
                 continue
             tables = np.stack([np.full_like(both, worse), np.full_like(both, better), both, same - both], axis=1)
-            likely = multinomial.pmf(tables, 20, shares)
+            likely = scipy.stats.multinomial.pmf(tables, 20, shares)
             for count, chance in zip(both.tolist(), likely.tolist(), strict=True):
                 pairs = Pairs(both=count, worse=worse, better=better, neither=same - count)
                 found += chance * holds(interval(pairs, 0.95), -0.07)
@@ -147,7 +147,7 @@ def test_a_ratio_of_times_is_covered_and_its_p_value_uniform() -> None:
         hits += holds(slower.interval, 1.3)
         p_values.append(equal.p_value)
     assert hits / 600 == pytest.approx(0.95, abs=0.03)
-    assert kstest(p_values, "uniform").pvalue > 0.001
+    assert scipy.stats.kstest(p_values, "uniform").pvalue > 0.001
 
 
 @pytest.mark.parametrize("level", [0.01, 0.05, 0.1])
@@ -155,7 +155,7 @@ def test_flips_that_are_fair_coins_reach_a_level_as_often_as_it_says(level: floa
     """The exact test never exceeds its level and wastes some; the mid-p test keeps it over all numbers of flips."""
     reached = []
     for flips in range(8, 101):
-        chances = binom.pmf(np.arange(flips + 1), flips, 0.5)
+        chances = scipy.stats.binom.pmf(np.arange(flips + 1), flips, 0.5)
         p_values = [(mcnemar_exact(at, flips - at), mcnemar_mid_p(at, flips - at)) for at in range(flips + 1)]
         reached.append((chances[:, None] * (np.array(p_values) <= level)).sum(axis=0))
     exact, mid = np.array(reached).T
@@ -167,7 +167,7 @@ def test_flips_that_are_fair_coins_reach_a_level_as_often_as_it_says(level: floa
 @pytest.mark.parametrize("rate", [0.3, 0.85])
 def test_fishers_test_reaches_a_level_at_most_as_often_as_it_says(rate: float) -> None:
     """Of different items with one rate, weighed over all pairs of 25 and 30 items."""
-    one, other = binom.pmf(np.arange(26), 25, rate), binom.pmf(np.arange(31), 30, rate)
+    one, other = scipy.stats.binom.pmf(np.arange(26), 25, rate), scipy.stats.binom.pmf(np.arange(31), 30, rate)
     p_values = np.array([[fisher((a, 25), (b, 30)) for b in range(31)] for a in range(26)])
     for level in LEVELS:
         assert float((np.outer(one, other) * (p_values <= level)).sum()) <= level + 1e-9
@@ -184,7 +184,7 @@ def test_p_values_by_chance_are_uniform(count: int) -> None:
             one, other = generator.random((2, count))
             assigned.append(assignment_p_value(one, other, draws))
     for found in filter(None, (signs, assigned)):
-        assert kstest(found, "uniform").pvalue > 0.001
+        assert scipy.stats.kstest(found, "uniform").pvalue > 0.001
         for level in LEVELS:
             share = float((np.array(found) <= level).mean())
             assert share == pytest.approx(level, abs=4 * (level * (1 - level) / 600) ** 0.5 + 0.004)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser import PHONE, a_page
+from tests.browser import PHONE, Watch, a_page
 from tests.paging import EXAMPLES, Shown, Visit, a_shown_server, path_of, templates
 
 if TYPE_CHECKING:
@@ -30,19 +30,28 @@ def test_each_page_has_an_address_to_look_at() -> None:
     assert {template for template in PAGES if "{" in template} == set(EXAMPLES)
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.fixture(scope="module", params=LOOKS)
+def looking(request: pytest.FixtureRequest, shown: Shown, browser: "Browser") -> Iterator[tuple[str, Watch]]:
+    """A look, and a tab that has it: one for all pages, since a new one takes as much as to draw a page."""
+    with a_page(browser, shown.origin, **LOOKS[request.param]) as watch:
+        yield request.param, watch
+
+
 @pytest.mark.parametrize("template", PAGES)
-def test_a_page_is_sound(shown: Shown, browser: "Browser", template: str, look: str) -> None:
+def test_a_page_is_sound(shown: Shown, looking: tuple[str, Watch], template: str) -> None:
     """Nothing goes wrong on a page, nobody is kept from using it, and it is no wider than the window."""
-    with a_page(browser, shown.origin, **LOOKS[look]) as watch:
-        watch.open(path_of(template, shown))
-        assert watch.scan() == []
-        assert watch.sideways() <= 0
-        if "phone" in look:  # where a row of a list is a block, which nobody has to scroll
-            assert watch.page.evaluate(_LISTS_TO_SCROLL) == []
-        ground = watch.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-        is_dark = sum(map(int, ground.removeprefix("rgb(").rstrip(")").split(","))) < 3 * 128
-        assert is_dark == ("dark" in look)
+    look, watch = looking
+    watch.problems.clear()
+    watch.page.context.clear_cookies()
+    watch.open(path_of(template, shown))
+    assert watch.scan() == []
+    assert watch.sideways() <= 0
+    if "phone" in look:  # where a row of a list is a block, which nobody has to scroll
+        assert watch.page.evaluate(_LISTS_TO_SCROLL) == []
+    ground = watch.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    is_dark = sum(map(int, ground.removeprefix("rgb(").rstrip(")").split(","))) < 3 * 128
+    assert is_dark == ("dark" in look)
+    assert watch.problems == []
 
 
 _LISTS_TO_SCROLL = """() => [...document.querySelectorAll("table.stacked")]

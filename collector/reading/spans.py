@@ -1,5 +1,6 @@
 """Tells what spans mean, a batch at a time, whatever they hold."""
 
+import functools
 import hashlib
 import json
 import logging
@@ -112,10 +113,17 @@ class ConventionsReader:
 
 def edition_of(own: OwnKeys) -> str:
     """What tells apart how spans are read: the code that reads them, the operator's own keys, and prices."""
-    digest = hashlib.sha256(json.dumps([own.projects, own.prices.digest], sort_keys=True).encode())
+    told = json.dumps([_code_digest(), own.projects, own.prices.digest], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _code_digest() -> str:
+    """Of the code that reads spans: read once in a process, which goes on with what it has imported."""
+    digest = hashlib.sha256()
     for file in _sources(resources.files("collector").joinpath("conventions")):
         digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()
 
 
 def _sources(folder: Traversable) -> list[Traversable]:

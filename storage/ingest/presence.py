@@ -96,8 +96,9 @@ def windows(start_times: pa.ChunkedArray) -> list[tuple[int, int]]:
 class RecentKeys:
     """A Bloom filter over the latest keys, in two generations, so that it forgets the oldest and stays bounded.
 
-    Holds between `capacity` and twice as many keys in 8 bytes each, and takes an unknown key for a
-    known one about four times in a million (8 probes, 32 bits a key): each such mistake costs a look-up.
+    Until the first is full there is only that one: half the memory, and half the work. Holds between `capacity` and
+    twice as many keys in 8 bytes each, and takes an unknown key for a known one about four times in a million (8
+    probes, 32 bits a key): each such mistake costs a look-up.
     """
 
     _PROBES = 8
@@ -106,7 +107,7 @@ class RecentKeys:
     def __init__(self, *, capacity: int = 1 << 22) -> None:
         self._capacity = capacity
         self._bits = np.uint64(capacity * self._BITS_PER_KEY - 1)  # a power of two, less one: a mask
-        self._young, self._old = self._empty(), self._empty()
+        self._generations = [self._empty()]  # the young one, and the old one once there is one
         self._young_count = 0
         self._young_since = self._old_since = 0
         self._last = -1  # the commit whose keys were added last
@@ -130,7 +131,7 @@ class RecentKeys:
         for start in range(0, len(hashes), self._capacity):
             part = hashes[start : start + self._capacity]
             if self._young_count + len(part) > self._capacity:
-                self._young, self._old, self._young_count = self._empty(), self._young, 0
+                self._generations, self._young_count = [self._empty(), self._generations[0]], 0
                 self._old_since = self._young_since
                 self._young_since = commit + 1 if start or commit == self._last else commit  # all of its keys, or none
             self._last = commit
@@ -140,13 +141,13 @@ class RecentKeys:
 
     def suspects(self, hashes: Hashes) -> Mask:
         """Which keys may be known: all that are, and hardly any others."""
-        young = np.ones(len(hashes), dtype=np.bool_)
-        old = young.copy()
+        known = [np.ones(len(hashes), dtype=np.bool_) for _ in self._generations]
         for probe in self._probes(hashes):
             byte, bit = probe >> np.uint64(3), _bit(probe)
-            young &= (self._young[byte] & bit) != 0
-            old &= (self._old[byte] & bit) != 0
-        return young | old
+            for bits, mask in zip(self._generations, known, strict=True):
+                np.logical_and(mask, bits[byte] & bit, out=mask)
+        either: Mask = np.logical_or.reduce(known)
+        return either
 
     def _probes(self, hashes: Hashes) -> Iterable[Hashes]:
         step = _mix(hashes) | np.uint64(1)  # double hashing (Kirsch, Mitzenmacher 2006)
@@ -155,10 +156,10 @@ class RecentKeys:
 
     def _set(self, probe: Hashes) -> None:
         """Set bits. Of two bits for one byte in the same call, fancy assignment keeps one: so until none is missing."""
-        byte, bit = probe >> np.uint64(3), _bit(probe)
+        young, byte, bit = self._generations[0], probe >> np.uint64(3), _bit(probe)
         while len(byte):
-            self._young[byte] |= bit
-            missing = (self._young[byte] & bit) == 0
+            young[byte] |= bit
+            missing = (young[byte] & bit) == 0
             byte, bit = byte[missing], bit[missing]
 
     def _empty(self) -> npt.NDArray[np.uint8]:

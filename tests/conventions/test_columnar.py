@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -34,6 +34,7 @@ from tests.conventions.corpus_reading import SCENARIOS
 from tests.conventions.making import a_span
 from tests.conventions.test_hostile import OWN, spans
 from tests.corpus.record import otlp_json
+from tests.trying import tried
 
 pytestmark = pytest.mark.timeout(900)  # hypothesis reads everything twice, on a machine that may be busy
 
@@ -154,7 +155,7 @@ def encodable(value: Any) -> Any:
 
 
 @given(st.lists(spans, min_size=1, max_size=8), st.sampled_from([NO_KEYS, OWN]))
-@settings(max_examples=300)
+@tried(100)
 def test_anything_is_read_alike(generated: list[Span], own: OwnKeys) -> None:
     """Whatever values stand under the names of the table, in whatever batch, with an operator's own keys or without."""
     assert_alike(sent(generated), own)
@@ -263,7 +264,7 @@ def test_recorded_traces_are_added_up_alike() -> None:
 
 
 @given(st.lists(spans, min_size=1, max_size=12), st.lists(st.integers(1, 3), min_size=12, max_size=12))
-@settings(max_examples=200)
+@tried(80)
 def test_any_traces_are_added_up_alike(generated: list[Span], traces: list[int]) -> None:
     """Whatever spans hold, whatever their parents say, some traces beside each other."""
     once = {
@@ -306,7 +307,7 @@ runs = st.lists(
 
 
 @given(st.lists(runs, min_size=1, max_size=3))
-@settings(max_examples=400)
+@tried(120)
 def test_runs_of_tools_are_told_alike(traces: list[list[dict[str, Any]]]) -> None:
     """However tools' spans are nested, named and timed, with the same ids and arguments or others."""
     spans = [

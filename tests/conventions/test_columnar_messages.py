@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.conventions.collected import Collected
@@ -15,6 +15,7 @@ from storage.ingest.dimensions import spelled_out
 from storage.records import Span
 from tests.conventions.making import a_span
 from tests.conventions.test_columnar import a_batch, a_request, assert_alike
+from tests.trying import tried
 
 pytestmark = pytest.mark.timeout(900)  # hypothesis, on a machine that may be busy
 
@@ -53,7 +54,7 @@ def numbered_attributes(
     st.none() | st.sampled_from(['{"messages": [{"role": "user", "content": "raw"}]}', "raw"]),
     st.sampled_from([0, 2]),
 )
-@settings(max_examples=300)
+@tried(100)
 def test_numbered_messages_are_read_alike(
     asked: list[tuple[str, Any]],
     answered: list[tuple[str, Any]],
@@ -106,7 +107,7 @@ def a_call(asked: object, answered: object) -> Span:
 
 
 @given(messages, messages)
-@settings(max_examples=500)
+@tried(150)
 def test_messages_nearly_in_the_normal_form_are_read_alike(asked: list[Any], answered: list[Any]) -> None:
     """Arguments and results as JSON in JSON, empty texts, results of another name: mended, or read one by one."""
     assert_alike(a_batch(a_request([a_call(asked, answered)])))
@@ -135,7 +136,7 @@ called = st.fixed_dictionaries(
     st.booleans(),
     st.none() | st.just(json.dumps({"messages": [{"role": "user", "content": "raw"}]})),
 )
-@settings(max_examples=400)
+@tried(120)
 def test_numbered_calls_are_read_alike(
     before: list[dict[str, Any]],
     last: dict[str, Any],
@@ -175,7 +176,7 @@ def numbered_call(under: str, call: dict[str, Any], *, nested: bool) -> dict[str
 
 
 @given(messages, st.sampled_from([None, "It rains.", "N/A", ""]), st.sampled_from(["chat", "invoke_agent"]))
-@settings(max_examples=400)
+@tried(120)
 def test_a_whole_conversation_is_read_alike(told: list[Any], result: str | None, operation: str) -> None:
     """However the messages of both sides follow each other, in one list."""
     attributes = {

@@ -31,13 +31,13 @@ class AlertDocument(ApiAnswer):
 
     alert_id: str
     tenant: str
-    project_name: str
+    project_name: str | None = Field(description="Null where a monitor of a metric watches all projects.")
     rule_id: str
     rule_name: str
     rule_revision: int
     kind: AlertKind
     evaluator: str
-    fingerprint: str
+    fingerprint: str | None = Field(description="Of the evaluator; null where a metric is watched.")
     measure: Measure
     metric: str | None
     severity: Severity

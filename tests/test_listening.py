@@ -1,0 +1,51 @@
+"""What serves HTTP at an address: how soon it ends, and what time it tells."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from collector import listening
+from collector.listening import address_of, bind, serving
+from tests.live import PATIENCE_S
+from tests.serving import ANY_PORT
+
+
+async def answering(_scope: object, _receive: object, send: Callable[[dict[str, Any]], Any]) -> None:
+    """An application that answers everything with nothing."""
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+def dates(*, pause_s: float) -> list[float]:
+    """What two answers give as their time, in seconds; there is a pause between them."""
+
+    async def run() -> list[float]:
+        found = []
+        bound = bind(ANY_PORT)
+        async with serving(answering, bound, 1, None), httpx.AsyncClient(trust_env=False) as client:
+            for number in range(2):
+                await asyncio.sleep(number * pause_s)
+                answer = await client.get(f"http://{address_of(bound)}/")
+                found.append(parsedate_to_datetime(answer.headers["date"]).timestamp())
+        return found
+
+    return asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+
+
+def test_it_ends_as_soon_as_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end does not wait for the next time that the server looks up."""
+    monkeypatch.setattr(listening, "TICK_S", 3600.0)
+    assert len(dates(pause_s=0)) == 2
+
+
+def test_answers_tell_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The `Date` of an answer goes on while the server is up."""
+    monkeypatch.setattr(listening, "TICK_S", 0.05)
+    before = int(time.time())
+    first, second = dates(pause_s=1.5)
+    assert before <= first < second <= time.time()
