@@ -21,7 +21,7 @@ from storage.alerting.quality import Quality
 from storage.alerting.webhooks import Webhooks
 from storage.engine.database import Database, DatabaseOptions
 from storage.engine.lock import DirectoryLock
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.errors import Busy, Overloaded
 from storage.ingest.batch import SpanBatch
 from storage.ingest.spool import Position, Spool
@@ -110,7 +110,7 @@ class Store:
         self._lock, self._database, self._spool, self._writer = lock, database, spool, writer
         self._backlog_limit = limit
         self._appending = threading.Lock()
-        self.queries = Queries(asked := Questions(database))
+        self.queries = Queries(asked := ReadDatabase(database))
         self.access = Access(database, writer)
         self.gauges = Gauges(database)
         self.windows = Windows(database, writer.edition)

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.otlp.encode import LINE_BYTES, json_document, json_lines, spans_in
 from collector.otlp.json_request import to_protobuf
 from storage.engine.database import Database, DatabaseOptions
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.errors import Overloaded
 from storage.query import exports
 from storage.query.exports import Exports
@@ -144,7 +144,7 @@ def test_nothing_is_open_while_nobody_asks(tmp_path: Path, monkeypatch: pytest.M
         commit(store, a_batch(an_export(95)))
     database = Database(tmp_path, DatabaseOptions())
     try:
-        batches = Exports(Questions(database)).spans(0, LAST_NS, tenant=None)
+        batches = Exports(ReadDatabase(database)).spans(0, LAST_NS, tenant=None)
         seen = next(batches)
         for batch in batches:
             assert database.refresh()
@@ -243,11 +243,11 @@ LEAVING = """
 import sys
 from pathlib import Path
 from collector.otlp.encode import json_document, json_lines
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.engine.database import Database, DatabaseOptions
 from storage.query.exports import Exports
 
-exports = Exports(Questions(Database(Path(sys.argv[1]), DatabaseOptions(memory_limit="64MB"))))
+exports = Exports(ReadDatabase(Database(Path(sys.argv[1]), DatabaseOptions(memory_limit="64MB"))))
 first_ns, last_ns, tenant = 0, 9_200_000_000_000_000_000, None
 pieces = {pieces}
 left = sum(map({size}, pieces))

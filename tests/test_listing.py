@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.query import trace_shape
 from storage.query.listing import Listing, ListPosition
 from storage.query.trace_shape import COLUMNS, TraceShape, TraceShapes
@@ -191,7 +191,7 @@ def test_the_time_is_over_before_a_stretch_that_would_not_fit(store: Store) -> N
         looked[0] += 1  # a second between two looks, however much is looked through
         return looked[0]
 
-    listing = Listing(Questions(store._database), clock_s)
+    listing = Listing(ReadDatabase(store._database), clock_s)
     listed = listing.traces(TracesLike(text="nobody"), limit=1, within_s=4.5)
     assert listed.searched_to_ns is not None
     assert looked[0] <= 1 + 4.5 + 1
@@ -264,7 +264,7 @@ def test_each_step_of_a_shape_is_the_list_of_its_time(store: Store, like: Traces
 def test_a_shape_that_covers_a_part_says_which(store: Store, monkeypatch: pytest.MonkeyPatch, plainly: str) -> None:
     """Where there is no time for all, it counts exactly those that began after the instant that it tells."""
     monkeypatch.setattr(trace_shape, "_FIRST_PARTS", TRACES // 4)
-    shape = TraceShapes(Questions(store._database), within_s=0).of(WISHES[plainly], now_ns=NOW_NS, values=MANY)
+    shape = TraceShapes(ReadDatabase(store._database), within_s=0).of(WISHES[plainly], now_ns=NOW_NS, values=MANY)
     is_whole = "session_id" in plainly  # of a session there are few, and only these are looked at
     assert (shape.covers_after_ns is None) is is_whole
     later = f"({plainly}) AND start_time > make_timestamp_ns({shape.covers_after_ns or 0})"

@@ -9,7 +9,7 @@ import pytest
 
 from storage.engine import threads
 from storage.engine.database import Database, DatabaseOptions
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.errors import BadQuery
 from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
@@ -57,7 +57,7 @@ def test_threads_that_come_back_stand_back(tmp_path: Path) -> None:
     with database.transaction():
         pass
     before = {int(each.name) for each in Path("/proc/self/task").iterdir()}
-    with Questions(database).cursor():
+    with ReadDatabase(database).cursor():
         started = {int(each.name) for each in Path("/proc/self/task").iterdir()} - before
         started -= {each.native_id for each in threading.enumerate()}
         own = os.getpriority(os.PRIO_PROCESS, 0)
@@ -70,7 +70,7 @@ def test_threads_that_come_back_stand_back(tmp_path: Path) -> None:
 def test_a_commit_takes_no_thread_from_who_asks(tmp_path: Path) -> None:
     """While a question is open, commits leave it its threads."""
     database = Database(tmp_path, DatabaseOptions(threads=3))
-    asked = Questions(database)
+    asked = ReadDatabase(database)
     with asked.cursor() as cursor:
         with database.transaction():
             pass

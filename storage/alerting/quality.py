@@ -9,7 +9,7 @@ import duckdb
 from storage import sql
 from storage.alerting.counted_scores import SCORES
 from storage.alerting.monitors import RuleKey
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 
 Step: TypeAlias = Literal["hour", "day", "week", "month"]
 Worst: TypeAlias = Literal["lowest", "highest"]
@@ -162,7 +162,7 @@ class ScoresOf:
 class Quality:
     """Read-only questions about results. Safe to ask from any thread."""
 
-    def __init__(self, database: Questions) -> None:
+    def __init__(self, database: ReadDatabase) -> None:
         self._database = database
 
     def streams(self, *, from_us: int, tenant: str = "", judged: bool = False) -> list[StreamDay]:

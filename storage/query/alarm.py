@@ -9,7 +9,7 @@ from typing import Final, Self
 import duckdb
 
 from storage import sql
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.errors import Reopened
 from storage.memory import LackOfMemory, advice_for_queries
 
@@ -25,7 +25,7 @@ class QueryAlarm:
     such queries well below that limit; what the tables themselves have in memory can be let go of, and does not count.
     """
 
-    def __init__(self, database: Questions, interrupt: Callable[[], None], timeout_s: float) -> None:
+    def __init__(self, database: ReadDatabase, interrupt: Callable[[], None], timeout_s: float) -> None:
         self._database = database
         self._interrupt = interrupt
         self._timeout_s = timeout_s

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.errors import Overloaded
 from storage.query.queries import summaries_of
 from storage.query.rows import spans_of
@@ -84,7 +84,7 @@ class _Export(NamedTuple, Generic[_Item]):
 class Exports:
     """Reads what leaves as a whole. Safe to use from any thread."""
 
-    def __init__(self, database: Questions) -> None:
+    def __init__(self, database: ReadDatabase) -> None:
         self._database = database
         self._places = threading.BoundedSemaphore(_AT_ONCE)
 

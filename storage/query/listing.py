@@ -9,7 +9,7 @@ from typing import Any, Final
 import duckdb
 
 from storage import sql
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.ingest.backlog import SEQ_BITS
 from storage.query.queries import questions_of, summaries_of
 from storage.query.traces_like import (
@@ -103,7 +103,7 @@ class Listing:
     times longer than the one before, and as long as would hold what is missing, were it as rare there as before.
     """
 
-    def __init__(self, database: Questions, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, database: ReadDatabase, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._clock_s = clock_s
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage import sql
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.query.queries import MAX_LOGS, MAX_SPANS, summaries_of
 from storage.query.rows import logs_of, spans_of
 from storage.records import LogRecord, Span, TraceSummary
@@ -55,7 +55,7 @@ class WholeSpan:
 class Outlines:
     """Read-only questions about one trace. Safe to ask from any thread."""
 
-    def __init__(self, database: Questions) -> None:
+    def __init__(self, database: ReadDatabase) -> None:
         self._database = database
 
     def of_trace(self, trace_id: str, *, tenant: str | None = "", max_spans: int = MAX_SPANS) -> Outline | None:

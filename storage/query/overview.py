@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from storage import sql
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.query.trace_shape import TraceShapes
 
 _ROWS: Final = 12
@@ -109,7 +109,7 @@ class Glance:
 class Overview:
     """Read-only questions about a time. Safe to ask from any thread."""
 
-    def __init__(self, database: Questions) -> None:
+    def __init__(self, database: ReadDatabase) -> None:
         self._database = database
         self.shapes = TraceShapes(database)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from storage import sql
 from storage.engine.cursors import is_bug, one_moment
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.errors import BadQuery, Reopened
 from storage.ingest.windows import TRACE_ID
 from storage.memory import LackOfMemory, advice
@@ -53,7 +53,7 @@ _NO_PARAMETERS: Final[Mapping[str, Parameter]] = MappingProxyType({})
 class Queries:
     """Read-only questions. Safe to ask from any thread."""
 
-    def __init__(self, database: Questions) -> None:
+    def __init__(self, database: ReadDatabase) -> None:
         self._database = database
         self.offences = Offences()
 

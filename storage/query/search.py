@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from storage import sql
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class SpanLike:
 class Search:
     """Looks among the spans of a tenant and the shared ones, or with None those of all. Safe to ask from any thread."""
 
-    def __init__(self, database: Questions) -> None:
+    def __init__(self, database: ReadDatabase) -> None:
         self._database = database
 
     def services(self, *, tenant: str | None = "") -> list[str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.ingest.windows import Extent, Limits, TraceKey, spans_within
 from storage.query.queries import summaries_of
 from storage.query.rows import logs_of, spans_of
@@ -106,7 +106,7 @@ class SessionQueries:
     A trace belongs to its session once it is added up.
     """
 
-    def __init__(self, database: Questions) -> None:
+    def __init__(self, database: ReadDatabase) -> None:
         self._database = database
 
     def page(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.errors import Overloaded
 from storage.query.facets import Facet, facet_of_column, facet_of_groups
 from storage.query.traces_like import LAST_NS, TracesLike, asked_of, asking, extent, extent_asked, stretch, values_of
@@ -72,7 +72,7 @@ class TraceShapes:
     """Looks at traces of a tenant and the shared ones, or with None at those of all. Safe to ask from any thread."""
 
     def __init__(
-        self, database: Questions, *, within_s: float = _DEFAULT_S, clock_s: Callable[[], float] = time.monotonic
+        self, database: ReadDatabase, *, within_s: float = _DEFAULT_S, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
         """`within_s` is about how long one look may take."""
         self._database = database

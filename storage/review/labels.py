@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from storage import sql
-from storage.engine.questions import Questions
+from storage.engine.read_database import ReadDatabase
 from storage.review.review_queues import Reason
 from storage.sql import named
 
@@ -149,7 +149,7 @@ class LabelledRun:
 class Labels:
     """Read-only questions about votes and results. Safe to ask from any thread."""
 
-    def __init__(self, database: Questions) -> None:
+    def __init__(self, database: ReadDatabase) -> None:
         self._database = database
 
     def judged(self, wanted: JudgedByRule) -> list[JudgedCount]:

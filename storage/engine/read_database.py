@@ -12,7 +12,7 @@ from storage.engine.database import Database
 _Piece = TypeVar("_Piece")
 
 
-class Questions:
+class ReadDatabase:
     """A database whose statements have all threads of DuckDB. Cursors are those of `Database`, with its errors."""
 
     def __init__(self, database: Database) -> None:
