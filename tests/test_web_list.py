@@ -118,6 +118,24 @@ def heads(text: str) -> list[str]:
     return re.findall(r"<(?:a class=\"sort\"[^>]*|th scope=\"col\"(?! class=\"pick\")[^>]*)>([A-Z][a-z]+)", head)
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_closed_values_share_the_line_of_the_columns(shown: Shown, browser: "Browser", width: int) -> None:
+    """They take none of the room of the list, cover nothing, and make way for what is done with chosen rows."""
+    with a_page(browser, shown.origin, viewport={"width": width, "height": 800}) as watch:
+        watch.open("/traces?project=sample")
+        values, columns = watch.page.locator("#facets > summary"), watch.page.locator(".look > summary")
+        values.wait_for(state="visible")
+        boxes = [places for part in (values, columns) if (places := part.bounding_box())]
+        assert abs(boxes[0]["y"] - boxes[1]["y"]) < boxes[1]["height"]
+        assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
+        watch.page.locator("tbody [name=trace]").first.check()
+        assert (values.is_visible(), columns.is_visible()) == (False, True)
+        watch.page.locator("tbody [name=trace]").first.uncheck()
+        values.click()
+        watch.page.locator("#values").get_by_role("link", name=re.compile("^with errors")).wait_for()
+        assert watch.page.locator("#facets").bounding_box()["width"] > width / 2  # type: ignore[index] # it is visible
+
+
 def test_columns_are_chosen_and_remembered(shown: Shown) -> None:
     """What is ticked stands in the address, so that it can be shared, and lists that say nothing of it have it too."""
     usual = ["Trace", "Verdicts", "Project", "Duration", "Tokens", "Cost", "Spans", "Started"]
