@@ -204,6 +204,24 @@ def test_judgements_of_a_large_trace_are_bounded(tmp_path: Path) -> None:
         ]
 
 
+def test_what_became_of_everything_fits_into_little_memory(tmp_path: Path) -> None:
+    """A question about all decisions takes no memory for what the rules say: here two gigabytes otherwise."""
+    with a_store(tmp_path / "data") as store:
+        commit(store, a_batch(storing.an_export(10_000)), a_batch(storing.an_export(10_000, first=10_000)))
+        rule = a_rule(RulesInForce(store.rulebook), "spans")
+
+        def write(cursor: Any) -> None:
+            cursor.execute(
+                "UPDATE rule_revision SET document = json_object('said', $long), clauses = $clauses",
+                {"long": "x" * 100_000, "clauses": [f"clause {number}" for number in range(1_000)]},
+            )
+            cursor.execute("INSERT INTO decision SELECT $rule, seq, 0, 7, $now FROM span", {"rule": rule, "now": NOW})
+
+        store._writer.store(write, 20_000)
+        select = "SELECT decision, clause, count(*) AS n FROM decisions GROUP BY ALL"
+        assert store.queries.sql(select, {}, max_rows=10, timeout_s=60).rows == (("filtered", "clause 7", 20_000),)
+
+
 def test_a_trace_that_is_not_there_was_not_judged(tmp_path: Path) -> None:
     """An unknown id, and one that is none, have no judgements."""
     with a_store(tmp_path / "data") as store:

@@ -14,23 +14,32 @@ SELECT
         WHEN j.state = 'ready' AND j.not_before > now()::TIMESTAMP THEN 'waiting'
         WHEN j.state IS NOT NULL THEN j.state
         WHEN e.outcome = 'skipped' AND e.error_kind IN ('over_budget', 'rule_disabled') THEN e.error_kind
-        WHEN e.outcome IS NULL AND (v.document ->> '$.after.rule') IS NOT NULL THEN 'unflagged'
+        WHEN e.outcome IS NULL AND v.comes_after THEN 'unflagged'
         ELSE coalesce(e.outcome, 'matched') -- the latter where neither job nor evaluation is kept
     END AS decision,
-    v.clauses[d.clause + 1] AS clause,
+    c.clause,
     d.decided_at,
     d.revision,
     d.seq,
     v.target
 FROM decision AS d
-INNER JOIN rule_revision AS v ON v.revision = d.revision
+INNER JOIN ( -- read once: a join that carries documents copies them for each decision
+    SELECT revision, rule, digest, target, (document ->> '$.after.rule') IS NOT NULL AS comes_after
+    FROM rule_revision
+) AS v ON v.revision = d.revision
+LEFT JOIN ( -- lists of clauses would be copied, too
+    SELECT revision, generate_subscripts(clauses, 1) - 1 AS number, unnest(clauses) AS clause
+    FROM rule_revision
+) AS c ON c.revision = d.revision AND c.number = d.clause
 INNER JOIN span AS s ON s.seq = d.seq
 LEFT JOIN job AS j ON j.seq = d.seq AND j.revision = d.revision
-LEFT JOIN LATERAL ( -- of these decisions alone: results are many, and a question is mostly about a trace, or an hour
-    SELECT
-        arg_max(r.project, r.round) AS project,
-        arg_max(r.outcome, r.round) AS outcome,
-        arg_max(coalesce(r.error_kind, ''), r.round) AS error_kind
+LEFT JOIN ( -- of the last round; a group by target of all results would take their memory, and they are many
+    SELECT r.revision, r.seq, r.project, r.outcome, r.error_kind
     FROM evaluation AS r
-    WHERE r.revision = d.revision AND r.seq = d.seq
-) AS e ON true;
+    ANTI JOIN (
+        SELECT revision, seq, max(round) AS round
+        FROM evaluation
+        WHERE round > 0
+        GROUP BY revision, seq
+    ) AS later ON later.revision = r.revision AND later.seq = r.seq AND later.round > r.round
+) AS e ON e.revision = d.revision AND e.seq = d.seq;

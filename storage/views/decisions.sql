@@ -17,12 +17,10 @@ WITH resting AS NOT MATERIALIZED (
     INNER JOIN rule_revision AS v ON v.revision = r.revision AND v.target = 'SESSION'
     WHERE t.rested_us < coalesce((v.document ->> '$.settle')::DOUBLE * 1000000, t.rested_us + 1)
 )
-SELECT * EXCLUDE (target), NULL::VARCHAR AS session_id FROM decided WHERE target = 'SPAN'
-UNION ALL
-SELECT d.* EXCLUDE (target), NULL
+SELECT d.* EXCLUDE (target), NULL::VARCHAR AS session_id
 FROM decided AS d
-ANTI JOIN undecided AS o ON o.trace_id = d.trace_id AND o.tenant = d.tenant AND o.revision = d.revision
-WHERE d.target = 'TRACE'
+ANTI JOIN undecided AS o ON o.trace_id = d.trace_id AND o.tenant = d.tenant AND o.revision = d.revision -- of rules about traces
+WHERE d.target <> 'SESSION'
 UNION ALL
 SELECT o.tenant, s.project, o.rule, o.rule_revision, o.trace_id, NULL, 'waiting', NULL, NULL, o.revision, o.seq, NULL
 FROM undecided AS o
