@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check format docs bench soak lock clean
+.PHONY: help run test quick check format docs bench kills soak lock clean
 
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
@@ -23,6 +23,7 @@ help:
 	@echo 'make format  let ruff fix and format the code'
 	@echo 'make docs    the documents as a site, in build/site'
 	@echo 'make bench   measure'
+	@echo 'make kills   twenty kills in each test of kills whose code changed within a day'
 	@echo 'make soak    twenty kills in each test of kills, ten times the examples, and an hour of mixed load with restarts'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
 	@echo 'make clean   remove .venv and caches; ./data stays'
@@ -57,6 +58,11 @@ docs: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	@exec $(BIN)/python -m benchmarks $(ARGS)
+
+# Exit code 5: there is none.
+kills: $(VENV)/.dev
+	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder --cache-clear -m kill --kills 20 --changed $(ARGS) || \
+		{ code=$$?; [ $$code = 5 ] || $(BIN)/python -m tests.again $$code --kills 20; }
 
 soak: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m kill --kills 20

@@ -25,16 +25,17 @@ def unsteady(exit_code: int, failed: Mapping[str, bool]) -> Sequence[str]:
     return sorted(failed)
 
 
-def main(exit_code: int) -> int:
-    """Run them; the exit code of `make test`."""
+def main(exit_code: int, options: Sequence[str] = ()) -> int:
+    """Run them, with the options that they had; the exit code of `make test`."""
     failed = json.loads(_FAILED.read_text(encoding="utf-8")) if _FAILED.exists() else {}
     names = unsteady(exit_code, failed)
     if not names:
         return exit_code
     sys.stdout.write("\n".join(["These failed beside others, and run once more, alone:", *names, ""]))
     sys.stdout.flush()
-    return subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *names], check=False).returncode
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, *names]
+    return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))

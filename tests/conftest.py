@@ -2,14 +2,17 @@
 
 import gc
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from collector.memory import collect_rarely
 from tests import forking
+from tests.changed import changed_files, is_about
+from tests.source_tree import ROOT
 from tests.trying import SOAK
 
 if TYPE_CHECKING:
@@ -34,15 +37,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flag that writes the golden files again, how long functions are called, and how often to kill."""
     parser.addoption("--update-golden", action="store_true", help="Write tests/golden again; the diff is the review.")
     parser.addoption("--kills", type=int, default=3, help="How often the tests marked `kill` kill a process.")
+    parser.addoption("--changed", action="store_true", help="Of these, only those whose code changed within a day.")
     parser.addoption("--examples", type=int, default=2, help="Requests that are made up for each route and each check.")
     parser.addoption("--fuzz-seconds", type=float, help="Call DuckDB's functions for so long, each time other ones.")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by what they need, and begin with the files that may take longest.
 
-    Then no worker has one of those left when the others are done.
+    Then no worker has one of those left when the others are done. With `--changed`, leave out the tests that kill code
+    which has not changed.
     """
+    if config.getoption("--changed"):
+        changed = changed_files(ROOT)
+        left_out = [item for item in items if not _kills_what_changed(item, changed)]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
@@ -55,10 +65,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (-longest[item.path], item.path.stem not in LARGE_FILES))
 
 
+def _kills_what_changed(item: pytest.Item, changed: Collection[str] | None) -> bool:
+    mark = item.get_closest_marker("kill")
+    return mark is None or changed is None or is_about(changed, [str(item.path.relative_to(ROOT)), *mark.args])
+
+
 def pytest_collection_finish() -> None:
-    """Let the collector of garbage no more look at what was imported and collected, which stays: a million objects."""
+    """Collect garbage as the server does, and no more look at what was imported and collected, which stays."""
     gc.collect()
-    gc.freeze()
+    collect_rarely()
 
 
 @pytest.fixture

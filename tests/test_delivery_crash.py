@@ -49,7 +49,7 @@ def ids_by_alert(script: Script) -> dict[str, set[str]]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill
+@pytest.mark.kill("collector/delivery", "storage/alerting")
 def test_no_kill_loses_an_alert_or_gives_it_a_second_id(tmp_path: Path, seed: int, kills: int) -> None:
     """Twelve kills between opening, sending, and noting the answer leave every alert delivered, under one id."""
     source = random.Random(seed)

@@ -26,7 +26,7 @@ WHERE d.outcome = 2 GROUP BY d.revision ORDER BY d.revision
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill
+@pytest.mark.kill("collector/live/matching", "rules", "storage/judging")
 def test_kills_leave_one_decision_and_one_job_each(tmp_path: Path, seed: int, kills: int) -> None:
     """After kill -9 at random moments each revision has one decision for each target, and one job for each match."""
     source = random.Random(seed)

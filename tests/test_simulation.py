@@ -72,7 +72,7 @@ def places_in(journal: Path) -> Counter[tuple[str, int]]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill
+@pytest.mark.kill("collector/simulating", "sdk/python/src", "storage/offline")
 def test_each_conversation_is_had_once_through_kills(tmp_path: Path, seed: int, kills: int) -> None:
     """A server plays both sides over the OpenAI wire; killed again and again, the simulation goes on, and ends."""
     source, journal = random.Random(seed), tmp_path / "journal.jsonl"

@@ -81,7 +81,7 @@ def test_the_server_sweeps_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.kill
+@pytest.mark.kill("storage/upkeep", "storage/engine")
 def test_a_sweep_that_is_killed_has_done_whole_steps(tmp_path: Path, seed: int, kills: int) -> None:
     """After `kill -9` at any moment of a sweep, no trace is there in part, and the next sweep takes the rest."""
     source = random.Random(seed)
