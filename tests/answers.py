@@ -15,9 +15,7 @@ from collector.api.serving import application, contract
 
 def the_document() -> dict[str, Any]:
     """The OpenAPI document, as every server has it."""
-    made = FastAPI(openapi_url=None)
-    for router in application.ROUTERS:
-        made.include_router(router)
+    made = FastAPI(routes=application.routes(), openapi_url=None)
     contract.describe(made, application.routes())
     return made.openapi()
 

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 import grpc
 import pytest
 from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 
 from collector.access.permission import GRANTS, Permission, Role, need_of
+from collector.api.base.context import check_caller
 from collector.api.serving.application import routes
 from collector.web.site import make_site
+from collector.web.visitor import check_form
 from tests.access import TRACE_EXPORT, WRONG_KEY, Closed, a_closed_server, call, request
 
 ROUTES = [
@@ -168,6 +171,18 @@ def test_the_tables_name_routes() -> None:
     assert set(NAMES) >= (
         OPEN | SENDING | READING | WRITING | SEEING_QUEUES | REVIEWING | ADMINISTERING | OF_THE_WHOLE_SERVER
     )
+
+
+def test_every_route_checks_who_asks() -> None:
+    """Of the API and of the pages, and pages check also the form that was sent."""
+
+    def called(routes: list[BaseRoute]) -> list[set[object]]:
+        made = [route for route in routes if isinstance(route, APIRoute)]
+        assert len(made) == len(routes)
+        return [{each.call for each in route.dependant.dependencies} for route in made]
+
+    assert all(calls >= {check_caller} for calls in called(routes()))
+    assert all(calls >= {check_caller, check_form} for calls in called(make_site().routes))
 
 
 @pytest.mark.parametrize("method, path, endpoint", ROUTES, ids=NAMES)

@@ -5,14 +5,14 @@ import re
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
+from collector.web.visitor import page_router
 
-router = APIRouter()
+router = page_router()
 
 _FOLDER: Final = Path(__file__).parent / "static"
 _TYPES: Final = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict
@@ -18,11 +18,12 @@ from collector.api.base.times import time_text
 from collector.units import count_text, duration_text
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import at_one_moment, page
+from collector.web.visitor import page_router
 from collector.web.words import usd_text
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.query.overview import Glance, GlanceAt, RuleSums, StepSums
 
-router = APIRouter()
+router = page_router()
 
 _NS: Final = 1_000_000_000
 _MOST_ALERTS: Final = 20

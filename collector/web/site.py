@@ -42,7 +42,7 @@ from collector.web.traces import (
     trace_preview,
     traces,
 )
-from collector.web.visitor import check_form, cookie_of
+from collector.web.visitor import cookie_of
 
 MENU: Final = (
     MenuEntry(label="Home", path="/", icon="house", endpoint=home.show_home),
@@ -153,7 +153,6 @@ def make_site() -> Site:
     return Site(
         routers=tuple(module.router for module in _MODULES),
         key_of=key_of,
-        check_form=check_form,
         problem_page=problem_page,
         attach=attach,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
-from fastapi import Depends, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import ValidationError
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from collector.access.permission import changes
+from collector.api.base.context import check_caller
 from collector.web.sign_in_sessions import LIFE_S, Sessions, new_id
 
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
@@ -119,6 +120,11 @@ async def check_form(request: Request) -> None:
             403, "this form has expired, or another page sent it: load the page again, and then send it"
         )
     request.state.form = form
+
+
+def page_router() -> APIRouter:
+    """A router whose routes check who asks and the form that was sent; every page belongs to one."""
+    return APIRouter(include_in_schema=False, dependencies=[Depends(check_caller), Depends(check_form)])
 
 
 def _form(request: Request) -> Form:

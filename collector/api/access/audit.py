@@ -2,15 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.times import time_text
 from storage.operation.access import AuditEntry, AuditWanted
 
-router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
+router = api_router(prefix="/api/v1/audit", tags=["audit"])
 
 _INT64 = 2**63 - 1
 

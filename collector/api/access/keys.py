@@ -4,18 +4,17 @@ import datetime as dt
 import re
 from typing import Annotated
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from collector.access.keyring import KeyDraft
 from collector.access.permission import Permission, Role, needs
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.times import time_text
 from storage.operation.access import ApiKey
 
-router = APIRouter(prefix="/api/v1/api-keys", tags=["keys"])
+router = api_router(prefix="/api/v1/api-keys", tags=["keys"])
 
 TENANT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}")

@@ -4,7 +4,6 @@ import uuid
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -12,13 +11,13 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, refuse_shared, tenant_of
 from collector.api.answers.alerting import MuteDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
 from collector.api.base.times import instant_ns, time_text, within_reach
 from storage.alerting.alert_mutes import AlertMute
 
-router = APIRouter(prefix="/api/v1/alert-mutes")
+router = api_router(prefix="/api/v1/alert-mutes")
 
 
 def _instant(text: str) -> str:

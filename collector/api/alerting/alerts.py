@@ -3,7 +3,7 @@
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,7 +12,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.answers.alerting import AlertDetail, AlertDocument, AlertPage
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.pages import MAX_PAGE, page_document
 from collector.api.base.problems import problem
 from collector.api.review.judged_by_people import corrected_alert, difference_document
@@ -21,7 +21,7 @@ from storage.alerting.alerts import Alert, AlertFilter, AlertKind, AlertState
 from storage.alerting.outbox import Severity
 from storage.errors import Missing
 
-router = APIRouter(prefix="/api/v1/alerts")
+router = api_router(prefix="/api/v1/alerts")
 
 
 class Acknowledgement(BaseModel):

@@ -4,14 +4,14 @@ import uuid
 from http import HTTPStatus
 from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Depends, HTTPException, Response
+from fastapi import Depends, HTTPException, Response
 from fastapi.responses import JSONResponse
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, refuse_shared, tenant_of
 from collector.api.answers.alerting import MetricMonitorDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.times import time_text
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
@@ -19,7 +19,7 @@ from collector.live.monitors.metric_looks import metric_state_of, text_of
 from collector.metric_monitor_text import MetricMonitorText
 from storage.alerting.metric_monitors import MetricMonitorRow
 
-router = APIRouter(prefix="/api/v1/metric-monitors")
+router = api_router(prefix="/api/v1/metric-monitors")
 
 _ONE = "/{monitor_id}"
 

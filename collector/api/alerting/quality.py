@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
@@ -11,7 +11,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of
 from collector.api.answers.alerting import QualityDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import SOURCES, judges_against_people, measured_document
 from rules.statistics.formulas.judge_error import JudgeAccuracy
@@ -20,7 +20,7 @@ from rules.statistics.surviving import corrected_rate, known_judge
 from storage.alerting.quality import Grouping, GroupOfResults, OfRule
 from storage.review.labels import JudgedByRule
 
-router = APIRouter(prefix="/api/v1/quality")
+router = api_router(prefix="/api/v1/quality")
 
 _DAY_NS: Final = 86_400_000_000_000
 _MOST_LINES: Final = 500

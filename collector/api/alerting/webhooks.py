@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Response
+from fastapi import Depends, HTTPException, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,7 +12,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import own_webhooks
 from collector.api.answers.alerting import DeliveryDocument, DeliveryPage, WebhookDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.pages import MAX_PAGE, PARTED, Part, page_document
 from collector.api.base.problems import problem
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
@@ -22,7 +22,7 @@ from collector.setting_groups import ALERT_EVENTS, MOST_DIGEST_MINUTES, AlertEve
 from storage.alerting.outbox import Delivery, DeliveryState, Severity
 from storage.alerting.webhooks import Template, Webhook
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 _ROOT = "/projects/{project}/alert-webhooks"
 _ONE = _ROOT + "/{webhook_id}"

@@ -1,12 +1,11 @@
 """Who asks, and what he may do."""
 
-from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, Role, needs
-from collector.api.base.context import Who
+from collector.api.base.context import Who, api_router
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 
 class CallerDocument(BaseModel):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
-from fastapi import Depends, Request
+from fastapi import APIRouter, Depends, Request
 
 from collector.access.authenticator import Authenticator, check
 from collector.access.caller import Caller
@@ -175,6 +175,17 @@ def check_caller(request: Request) -> Caller:
     caller = cast("Caller", request.state.caller)
     check(caller, need_of(request.scope.get("endpoint"), request.method))
     return caller
+
+
+def api_router(prefix: str = "", *, tags: Sequence[str] = (), include_in_schema: bool = True) -> APIRouter:
+    """A router whose routes check who asks; every route of the API belongs to one.
+
+    The check is given here and not to the application, which would make each route a second time for it: that took the
+    first request to a server 0.12 s of CPU.
+    """
+    return APIRouter(
+        prefix=prefix, tags=[*tags], include_in_schema=include_in_schema, dependencies=[Depends(check_caller)]
+    )
 
 
 Who = Annotated[Caller, Depends(check_caller)]

@@ -4,13 +4,13 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.diffing import RunDiffDocument
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.pages import MAX_PAGE, page_document
 from collector.api.gating.run_gate import compared_runs, run_of_experiment
 from collector.experiments.comparing import ComparedRuns
@@ -19,7 +19,7 @@ from rules.statistics.runs.options import Options
 from storage.errors import Missing
 from storage.offline.runs import Run
 
-router = APIRouter(prefix="/api/v1/experiments/{experiment_id}")
+router = api_router(prefix="/api/v1/experiments/{experiment_id}")
 
 _ALPHA: Final = 0.05
 

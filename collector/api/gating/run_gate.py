@@ -2,13 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.gating import GateVerdict
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.gating.corrected_gate import corrected_evaluators, correction_warnings
 from collector.api.offline.runs import run_seen
 from collector.experiments.comparing import ComparedRuns, RunComparer, baseline_of, newest_first
@@ -17,7 +16,7 @@ from rules.statistics.runs.options import Options
 from storage.errors import Missing
 from storage.offline.runs import Run
 
-router = APIRouter(prefix="/api/v1/experiments/{experiment_id}")
+router = api_router(prefix="/api/v1/experiments/{experiment_id}")
 
 _Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Key = Annotated[str, Field(min_length=1, max_length=200)]

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from threading import BoundedSemaphore
 from typing import Annotated, BinaryIO, Final
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import VersionDocument
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.offline.datasets import Number, Own, Seen, maker_of, version_answer, version_seen
 from collector.api.traces.export import streamed
 from collector.datasets.export import export_items, is_formula
@@ -23,7 +23,7 @@ from collector.datasets.item import ItemMaker
 from storage.errors import BadQuery, Conflict, Overloaded
 from storage.offline.datasets import Dataset, Mode, NewItem, Version
 
-router = APIRouter(prefix="/api/v1/datasets/{dataset_id}")
+router = api_router(prefix="/api/v1/datasets/{dataset_id}")
 
 _AT_ONCE: Final = 2
 _imports = BoundedSemaphore(_AT_ONCE)

@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,7 +13,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import ChangedItemPage, DatasetDetail, DatasetDocument, ItemPage, VersionDocument
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.pages import PARTED, At, Part, page_document
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
@@ -24,7 +24,7 @@ from evaluators.tool_schema import BadSchema
 from storage.errors import BadQuery, Conflict, Missing
 from storage.offline.datasets import Dataset, DatasetText, Mode, Version
 
-router = APIRouter(prefix="/api/v1/datasets")
+router = api_router(prefix="/api/v1/datasets")
 
 _ONE = "/{dataset_id}"
 _VERSION = _ONE + "/versions/{version}"

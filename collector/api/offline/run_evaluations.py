@@ -4,14 +4,14 @@ import json
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import RunEvaluationDocument
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.times import time_text
@@ -22,7 +22,7 @@ from storage.errors import BadQuery, Conflict, Missing
 from storage.offline.run_evaluations import Evaluation, NewEvaluation
 from storage.offline.runs import Run
 
-router = APIRouter(prefix="/api/v1/runs/{run_id}")
+router = api_router(prefix="/api/v1/runs/{run_id}")
 
 
 class EvaluationBody(BaseModel):

@@ -2,19 +2,19 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import ExportedRun
-from collector.api.base.context import Context, Here
+from collector.api.base.context import Context, Here, api_router
 from collector.api.offline.runs import Seen
 from collector.api.traces.export import streamed
 from collector.experiments.exports import REPORT_FORMS, RunForm, report_of
 from storage.offline.runs import Run
 
-router = APIRouter(prefix="/api/v1/runs/{run_id}")
+router = api_router(prefix="/api/v1/runs/{run_id}")
 
 _FILE: Final = {"schema": {"type": "string", "format": "binary"}}
 _FILES: Final = {form.media_type.partition(";")[0]: _FILE for form in REPORT_FORMS.values() if form.suffix != "json"}

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -23,7 +23,7 @@ from collector.api.answers.offline import (
     RunWithEvaluators,
     TrendDocument,
 )
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.pages import PARTED, At, Part, page_document
 from collector.api.base.times import time_text
@@ -40,7 +40,7 @@ from collector.datasets.item import json_text
 from storage.errors import Conflict, Missing
 from storage.offline.runs import Experiment, NewRun, Run
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 _RUN: Final = "/runs/{run_id}"
 _EXPERIMENT: Final = "/experiments/{experiment_id}"

@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here
+from collector.api.base.context import Here, api_router
 from collector.api.base.problems import problem
 from storage.store import Store
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 _CHUNK_BYTES = 1 << 20
 

@@ -1,14 +1,13 @@
 """Whether the process is alive, and whether it takes spans."""
 
-from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here
+from collector.api.base.context import Here, api_router
 from collector.conditions import CANNOT_COMMIT
 
-router = APIRouter()
+router = api_router()
 
 
 class Health(BaseModel):

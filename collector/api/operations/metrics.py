@@ -1,13 +1,12 @@
 """The server's own numbers."""
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here
+from collector.api.base.context import Here, api_router
 from collector.meters import MEDIA_TYPE, exposition
 
-router = APIRouter()
+router = api_router()
 
 
 @router.get(

@@ -1,15 +1,14 @@
 """How the server stands, over HTTP."""
 
-from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from collector.api.answers.declared import answers
 from collector.api.answers.server import StatusDocument
-from collector.api.base.context import Here
+from collector.api.base.context import Here, api_router
 from collector.api.documents.rule_documents import problems_of
 from collector.api.documents.status_documents import condition_document, rule_counts_document, status_document
 
-router = APIRouter()
+router = api_router()
 
 
 @router.get("/api/v1/status")

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
@@ -10,14 +10,14 @@ from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import tenant_of
 from collector.api.answers.annotating import AgreementDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import measured_document
 from rules.statistics.agreeing import Agreement, Disagreed, OneVote, agreement
 from storage.errors import Missing
 from storage.review.labels import PersonVote, VotesOf
 
-router = APIRouter(prefix="/api/v1/agreement")
+router = api_router(prefix="/api/v1/agreement")
 
 _DAY_US: Final = 86_400_000_000
 _MOST_PAIRS: Final = 100

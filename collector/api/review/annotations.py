@@ -4,7 +4,7 @@ import json
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -13,7 +13,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, refuse_shared, tenant_of, visible_tenant_of
 from collector.api.answers.annotating import AnnotationDocument, ScoresReceipt
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
 from collector.api.base.problems import problem
 from collector.api.base.times import time_text
@@ -24,7 +24,7 @@ from storage.errors import BadQuery, Missing
 from storage.offline.runs import Run
 from storage.review.annotations import Annotation, AnnotationsLike, AnnotationTarget, NewAnnotation, Source
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 VERDICT: Final = "verdict"
 """The question that an annotation answers unless another is named: was that right?"""

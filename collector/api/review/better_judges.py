@@ -4,13 +4,13 @@ import hashlib
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.annotating import JudgeTrialDocument, LabelledExamples
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import SOURCES, measured_document
 from collector.api.review.review_content import reviewed
@@ -29,7 +29,7 @@ from storage.records import JsonValue
 from storage.review.annotations import AnnotationTarget
 from storage.review.labels import JudgedByRule, LabelledResult
 
-router = APIRouter(prefix="/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}")
+router = api_router(prefix="/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}")
 
 _AT_ONCE: Final = 10
 """Examples that are asked about together; a connection's own limits hold as well. A guess."""

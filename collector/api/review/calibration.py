@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
@@ -10,7 +10,7 @@ from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import tenant_of
 from collector.api.answers.annotating import CalibrationDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import SOURCES, JudgeAgainstPeople, judges_against_people, measured_document
 from collector.api.rules.rules import about_of, find
@@ -18,7 +18,7 @@ from rules.statistics.correcting import Confusion
 from rules.statistics.formulas.agreement import kappa
 from storage.review.labels import JudgedByRule, LabelledResult
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 _DAY_US: Final = 86_400_000_000
 _MOST_SHOWN: Final = 50

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,7 +14,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import VersionDocument
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.times import time_text
 from collector.api.offline.datasets import Description, dataset_seen, maker_of, version_answer
@@ -38,7 +38,7 @@ from storage.query.traces_like import TracesLike
 from storage.records import Trace
 from storage.review.annotations import AnnotationsLike
 
-router = APIRouter(prefix="/api/v1/datasets")
+router = api_router(prefix="/api/v1/datasets")
 
 _MOST_TURNS: Final = 100
 _SESSION_S: Final = 10.0

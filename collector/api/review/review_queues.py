@@ -5,7 +5,7 @@ import uuid
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
@@ -19,7 +19,7 @@ from collector.api.answers.reviewing import (
     ReviewProgress,
     ReviewQueueDocument,
 )
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
 from collector.api.base.pages import PARTED, At, Part, page_document
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
@@ -39,7 +39,7 @@ from storage.review.annotations import AnnotationTarget
 from storage.review.review_feeding import FeedPolicy
 from storage.review.review_queues import MOST_ENTRIES, Answer, NewEntry, QueueText, ReviewEntry, ReviewQueue
 
-router = APIRouter(prefix="/api/v1/review-queues")
+router = api_router(prefix="/api/v1/review-queues")
 
 _ONE: Final = "/{queue_id}"
 _ENTRY: Final = "/{queue_id}/entries/{entry_id}"

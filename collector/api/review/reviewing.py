@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
@@ -11,7 +11,7 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.reviewing import NextReview, ReviewEntryDetail
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.times import time_text
 from collector.api.review.annotations import Note, author_of, expected_text
@@ -22,7 +22,7 @@ from storage.review.annotations import NewAnnotation, Source
 from storage.review.review_queues import ReviewQueue
 from storage.review.review_turns import ReviewTurn
 
-router = APIRouter(prefix="/api/v1/review-queues")
+router = api_router(prefix="/api/v1/review-queues")
 
 _NEXT: Final = "/{queue_id}/next"
 _ENTRY: Final = "/{queue_id}/entries/{entry_id}"

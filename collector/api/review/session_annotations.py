@@ -3,14 +3,14 @@
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import JSONResponse, Response
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, tenant_of, visible_tenant_of
 from collector.api.answers.annotating import AnnotationDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.exact_json import body_of
 from collector.api.base.problems import problem
 from collector.api.review.annotations import (
@@ -26,7 +26,7 @@ from collector.api.review.annotations import (
 )
 from collector.api.review.session_targets import session_seen, session_target
 
-router = APIRouter(prefix="/api/v1/session-annotation")
+router = api_router(prefix="/api/v1/session-annotation")
 
 _NOT_HERE: Final[dict[int | str, dict[str, Any]]] = {
     404: {"description": "There is no such session, or no vote on it."}

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Annotated, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,7 +13,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.keys import Instant
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import BackfillDocument
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.exact_json import HexTrace
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
@@ -23,7 +23,7 @@ from collector.api.rules.rules import RULES, find_own
 from storage.errors import Conflict, Missing
 from storage.judging.backfills import Backfill
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 _PATH: Final = f"{RULES}/{{rule_id}}/backfills"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -4,14 +4,14 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import connection_seen, connections_seen, own_connection, spent_over_connections
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import ConnectionDocument, ConnectionTrialDocument
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
@@ -22,7 +22,7 @@ from collector.live.judges.connection_trial import try_connection
 from evaluators.wire import parse_json
 from storage.errors import Conflict, Missing, Overloaded
 
-router = APIRouter(prefix="/api/v1/llm-connections")
+router = api_router(prefix="/api/v1/llm-connections")
 
 _MAX_BODY_BYTES = 1 << 20
 _STATUS: dict[type[Exception], int] = {BadText: 400, Missing: 404, Conflict: 409, Overloaded: 503}

@@ -4,20 +4,20 @@ import time
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import JobPage, RetriedJob, RetriedJobs
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.problems import problem
 from collector.api.documents.judgement_documents import job_document, refusal
 from storage.judging.jobs import JobFilter
 from storage.judging.repeating import MOST_RETRIED
 
-router = APIRouter(prefix="/api/v1/jobs")
+router = api_router(prefix="/api/v1/jobs")
 
 _MAX_PAGE = 10_000
 _LAST_ID = 2**63 - 1

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -10,11 +9,11 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, visible_tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import JudgedNowDocument
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.rules.judging_now import judge_now, offer_of, target_of
 from collector.api.rules.rules import RULES, find_own
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 
 class ToJudge(BaseModel):

@@ -3,16 +3,14 @@
 import asyncio
 from typing import Any
 
-from fastapi import APIRouter
-
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.playing import PlaygroundDocument
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.rules.playing import PlaygroundBody, PricedAnswer, StoredAnswer, played, priced, question_of
 from collector.live.judges.playground_trace import reply_message
 
-router = APIRouter(prefix="/api/v1/playground")
+router = api_router(prefix="/api/v1/playground")
 
 
 @router.post("")

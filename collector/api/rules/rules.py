@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Depends, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
@@ -15,7 +15,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import ExplainedTrace, ProjectDocument, RuleDocument, RuleList, RuleTrialDocument
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.api.documents.rule_documents import (
@@ -31,7 +31,7 @@ from collector.evaluation.rule_trial import Parameters, explain_trace, try_rule
 from collector.live.rules.rules_in_force import KeptRule
 from storage.errors import Missing
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 RULES: Final = "/projects/{project:path}/trace-eval-rules"
 """The rules of a project, by its name, which may have a slash in it, or by its id; or by `*` those about all."""

@@ -1,6 +1,6 @@
 """The API as one ASGI application."""
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 
@@ -8,7 +8,7 @@ from collector.access.origin import Names
 from collector.api.access import audit, keys
 from collector.api.alerting import alert_mutes, alerts, metric_monitors, monitors, quality, webhooks
 from collector.api.base import caller
-from collector.api.base.context import Context, check_caller
+from collector.api.base.context import Context
 from collector.api.base.problems import AskingAgain, answer_problems
 from collector.api.gating import run_diff, run_gate
 from collector.api.offline import dataset_files, datasets, run_evaluations, run_export, runs
@@ -86,14 +86,10 @@ def routes() -> list[BaseRoute]:
 def make_application(context: Context, names: Names, site: Site) -> FastAPI:
     """The application over a running server's parts; `names` is what the server is called, `site` its pages."""
     application = FastAPI(
-        title="Tracejury", openapi_url=None, docs_url=None, redoc_url=None, dependencies=[Depends(check_caller)]
+        title="Tracejury", routes=[*routes(), *site.routes], openapi_url=None, docs_url=None, redoc_url=None
     )
     application.state.context = context
     site.attach(application)
-    for router in ROUTERS:
-        application.include_router(router)
-    for router in site.routers:
-        application.include_router(router, include_in_schema=False, dependencies=[Depends(site.check_form)])
     answer_problems(application)
     contract.describe(application, routes())
     application.add_middleware(AskingAgain)

@@ -6,18 +6,19 @@ from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Final
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from collector.access.permission import Need, Permission, Role, changes, may, need_of, needs
 from collector.api.answers.declared import DeclaredAnswer, declared_answer, schemas_of
+from collector.api.base.context import api_router
 from collector.api.base.problems import MEDIA_TYPE, FieldProblem, ProblemDocument, TextProblem
 from collector.api.serving.contract_page import SECURITY_POLICY, page
 from collector.api.serving.repetition import KEY_PATTERN
 
-router = APIRouter()
+router = api_router()
 
 _Document = dict[str, Any]
 _ALWAYS: Final = {400: "What is wrong, in all fields at once."}

@@ -35,7 +35,6 @@ class Site:
 
     routers: Sequence[APIRouter]
     key_of: Callable[[Scope], bytes | None]  # the digest of the key that whoever sent this cookie signed in with
-    check_form: Callable[..., object]  # a dependency of every route here
     problem_page: Callable[[Request, int, str, Mapping[str, str]], Response]
     attach: Callable[[FastAPI], None]  # gives the application what the pages keep
 

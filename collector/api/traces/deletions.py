@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, tenant_of
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.pages import MAX_ITEMS, MAX_PAGE, page_document
 from collector.api.base.problems import problem
 from collector.api.base.times import DATE_TIME, stored_ns, time_text
@@ -19,7 +19,7 @@ from storage.errors import Missing
 from storage.upkeep.deletions import DELETING, ERASING, Deletion, DeletionCriteria
 from storage.upkeep.rewriting import Progress
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 
 class Rewritten(BaseModel):

@@ -5,17 +5,17 @@ from itertools import chain
 from typing import Annotated, Literal
 
 import pyarrow as pa
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import Response, StreamingResponse
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.problems import problem
 from collector.api.base.times import DATE_TIME, stored_ns
 from collector.api.traces.sql_formats import FORMS
 from collector.otlp.encode import LINES_TYPE, json_lines
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 
 class _Chunks:

@@ -3,12 +3,12 @@
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.traces.jaeger_documents import answer, failure, operation_documents, trace_document
 from collector.api.traces.jaeger_search import (
     MOST_TRACES,
@@ -21,7 +21,7 @@ from collector.api.traces.jaeger_search import (
 )
 from storage.query.search import SpanLike
 
-router = APIRouter(prefix="/jaeger/api", include_in_schema=False)  # Jaeger says what it is
+router = api_router(prefix="/jaeger/api", include_in_schema=False)  # Jaeger says what it is
 
 _DEFAULT_LOOKBACK_NS = 2 * 86_400 * 1_000_000_000
 _DEFAULT_LIMIT = 20

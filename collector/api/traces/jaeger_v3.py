@@ -2,12 +2,12 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.datastructures import QueryParams
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.times import stored_ns
 from collector.api.traces.jaeger_documents import operation_documents
 from collector.api.traces.jaeger_search import (
@@ -22,7 +22,7 @@ from collector.api.traces.jaeger_search import (
 from collector.otlp.encode import resource_spans
 from storage.query.search import SpanLike
 
-router = APIRouter(prefix="/jaeger/api/v3", include_in_schema=False)  # Jaeger says what it is
+router = api_router(prefix="/jaeger/api/v3", include_in_schema=False)  # Jaeger says what it is
 
 _DEFAULT_DEPTH: Final = 100  # a guess: Jaeger leaves it to its stores
 

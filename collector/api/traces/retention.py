@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
@@ -10,12 +10,12 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.server import SweepForecastDocument, SweptDocument
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.problems import problem
 from collector.live.upkeep.sweeper import wall_clock_us
 from storage.upkeep.retention import SweepForecast, Swept
 
-router = APIRouter(prefix="/api/v1")
+router = api_router(prefix="/api/v1")
 
 
 class Pinned(BaseModel):

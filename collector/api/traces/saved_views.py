@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qsl, urlencode
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from fastapi.responses import JSONResponse, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -13,14 +13,14 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, refuse_shared, tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.traces import SavedViewDocument
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.times import time_text
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
 from storage.errors import Missing
 from storage.operation.saved_views import SavedView, SavedViewText
 
-router = APIRouter(prefix="/api/v1/saved-views")
+router = api_router(prefix="/api/v1/saved-views")
 
 _ONE: Final = "/{view_id}"
 _MOST_CHARACTERS: Final = 4_000

@@ -2,14 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from fastapi.responses import JSONResponse
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, visible_tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.sessions import SessionDocument, SessionList
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.problems import problem
 from collector.api.base.times import time_text
 from collector.api.documents.session_documents import session_document, session_summary_document
@@ -24,7 +24,7 @@ from collector.api.traces.session_filters import (
 )
 from collector.reading.sessions import read_session
 
-router = APIRouter(prefix="/api/v1/sessions")
+router = api_router(prefix="/api/v1/sessions")
 
 
 @router.get("")

@@ -4,18 +4,18 @@ import asyncio
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-from fastapi import APIRouter, Header, Request
+from fastapi import Header, Request
 from fastapi import Query as Parameter
 from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.problems import problem
 from collector.api.traces.sql_formats import FORMS, ArrowForm, TableForm, form_of, truncation
 from storage.query.query_options import QueryOptions
 
-router = APIRouter()
+router = api_router()
 
 _MAX_STATEMENT_CHARACTERS = 1 << 20
 _MAX_PARAMETERS = 20_000  # a guess: more than a rule of the largest size has

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
@@ -13,7 +13,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, visible_tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.traces import TraceDocument, TraceExport, TracePage
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.pages import page_document
 from collector.api.base.problems import problem
 from collector.api.base.times import time_text
@@ -28,7 +28,7 @@ from storage.errors import BadQuery
 from storage.records import ANY_JUDGING, Judging
 
 log = logging.getLogger(__name__)
-router = APIRouter(prefix="/api/v1/traces")
+router = api_router(prefix="/api/v1/traces")
 
 _MAX_PAGE = 10_000
 _LONGEST_S = 10.0

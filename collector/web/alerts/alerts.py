@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,11 +23,11 @@ from collector.web.pictures.small import evidence_bar, whisker
 from collector.web.quality.quality_numbers import is_of_people, short_print
 from collector.web.questions import criteria_by_rule, questions_of
 from collector.web.rendering import page, see_other
-from collector.web.visitor import Sent, with_parameters
+from collector.web.visitor import Sent, page_router, with_parameters
 from storage.alerting.alerts import Alert, AlertFilter, AlertFinding, AlertState
 from storage.errors import Conflict, Missing
 
-router = APIRouter()
+router = page_router()
 
 _ROWS: Final = 50
 _MOST_NAME: Final = 200

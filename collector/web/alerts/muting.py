@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
@@ -12,12 +11,12 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.base.context import Context, Here, Who
 from collector.web.rendering import see_other
-from collector.web.visitor import Sent
+from collector.web.visitor import Sent, page_router
 from storage.alerting.alert_mutes import AlertMute
 from storage.alerting.alerts import Alert, AlertFinding
 from storage.errors import Missing
 
-router = APIRouter()
+router = page_router()
 
 HOURS: Final = {"1": "an hour", "8": "8 hours", "24": "a day", "168": "a week"}
 """For how long somebody may mute on a page; the API takes any time."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Final, get_args
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import ValidationError
@@ -24,12 +24,12 @@ from collector.web.navigation import may_use
 from collector.web.overtaken import EditConflict, overtaken, version_seen, without_secret
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent, by_field
+from collector.web.visitor import Form, Sent, by_field, page_router
 from storage.alerting.outbox import DeliveryState, Severity
 from storage.alerting.webhooks import Template, Webhook
 from storage.errors import Conflict, Missing, Stale
 
-router = APIRouter()
+router = page_router()
 
 _PAGE_ROWS = 50
 _STATES: Final[tuple[DeliveryState, ...]] = get_args(DeliveryState)

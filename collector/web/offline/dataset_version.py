@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
@@ -17,10 +17,11 @@ from collector.api.offline.datasets import Number, Seen, version_seen
 from collector.datasets.files import Format
 from collector.experiments.report import readable_json
 from collector.web.rendering import page, plain_text
+from collector.web.visitor import page_router
 from storage.errors import Missing
 from storage.offline.datasets import Dataset, Item, Version, VersionChange
 
-router = APIRouter()
+router = page_router()
 
 _ONE: Final = "/datasets/{dataset_id}/versions/{version}"
 _PAGE_ROWS: Final = 50

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import ValidationError
@@ -15,11 +15,11 @@ from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
-from collector.web.visitor import Sent, by_field
+from collector.web.visitor import Sent, by_field, page_router
 from storage.errors import Conflict
 from storage.offline.datasets import Dataset
 
-router = APIRouter()
+router = page_router()
 
 _ONE: Final = "/datasets/{dataset_id}"
 _PAGE_ROWS: Final = 50

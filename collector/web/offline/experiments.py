@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
@@ -16,11 +16,12 @@ from collector.web.pictures.small import sparkline
 from collector.web.pictures.trend import Scale, TrendPoint, trend
 from collector.web.quality.quality_numbers import short_print
 from collector.web.rendering import page
+from collector.web.visitor import page_router
 from storage.errors import Missing
 from storage.offline.run_sums import Evaluated, RunSums
 from storage.offline.runs import Experiment, Run
 
-router = APIRouter()
+router = page_router()
 
 _PAGE_ROWS: Final = 25
 _TREND_RUNS: Final = 30

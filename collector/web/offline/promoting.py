@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
 
@@ -23,12 +23,12 @@ from collector.api.review.dataset_promotion import (
     recorded_case,
 )
 from collector.web.rendering import page, see_other
-from collector.web.visitor import Form, Sent, by_field, with_query
+from collector.web.visitor import Form, Sent, by_field, page_router, with_query
 from evaluators.model import text_of
 from storage.errors import BadQuery, Conflict, Missing
 from storage.offline.datasets import Dataset
 
-router = APIRouter()
+router = page_router()
 
 _OF_ITEM: Final = "/runs/{run_id}/items/{number}/promote"
 _NEW: Final = ""  # which dataset: one that is made for it

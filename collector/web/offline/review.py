@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
@@ -18,12 +18,12 @@ from collector.api.review.reviewing import VoteBody, cast_vote, take_back, turn_
 from collector.web.offline.review_queue_form import as_number
 from collector.web.rendering import page, see_other
 from collector.web.spans.conversation import conversation
-from collector.web.visitor import Sent, by_field, with_query
+from collector.web.visitor import Sent, by_field, page_router, with_query
 from rules.statistics.agreeing import Agreement
 from storage.review.labels import VotesOf
 from storage.review.review_queues import ReviewQueue
 
-router = APIRouter()
+router = page_router()
 
 _ONE: Final = "/review/{queue_id}"
 _ENTRY: Final = "/review/{queue_id}/entries/{entry_id}"

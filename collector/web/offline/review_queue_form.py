@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import ValidationError
@@ -18,11 +18,11 @@ from collector.api.review.review_queues import EntriesBody, Own, QueueBody, chec
 from collector.web.confirming import Confirmation, ask
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent, by_field
+from collector.web.visitor import Form, Sent, by_field, page_router
 from storage.errors import BadQuery, Conflict, Missing, Stale, require_version
 from storage.review.review_queues import NewEntry, ReviewQueue
 
-router = APIRouter()
+router = page_router()
 
 _ONE: Final = "/review/{queue_id}"
 _FEEDS: Final = 6

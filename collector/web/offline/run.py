@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
@@ -19,12 +19,12 @@ from collector.web.navigation import may_use
 from collector.web.offline.promoting import promote_item
 from collector.web.quality.quality_numbers import short_print
 from collector.web.rendering import page, plain_text, see_other
-from collector.web.visitor import Sent
+from collector.web.visitor import Sent, page_router
 from storage.errors import Missing
 from storage.offline.run_items import ItemsLike
 from storage.offline.runs import Run
 
-router = APIRouter()
+router = page_router()
 
 _ONE: Final = "/runs/{run_id}"
 _PAGE_ROWS: Final = 50

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import BaseModel, Field
@@ -22,11 +22,12 @@ from collector.web.offline.marked import marked
 from collector.web.offline.run import OUTCOMES, readable
 from collector.web.rendering import page
 from collector.web.text import block, value_text
+from collector.web.visitor import page_router
 from rules.statistics.runs.options import Options
 from storage.errors import Conflict
 from storage.offline.runs import Run
 
-router = APIRouter()
+router = page_router()
 
 _ONE: Final = "/runs/{run_id}/diff"
 _PAGE_ROWS: Final = 50

@@ -2,15 +2,16 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, Who
 from collector.web.rendering import page
+from collector.web.visitor import page_router
 from storage.operation.access import AuditWanted
 
-router = APIRouter()
+router = page_router()
 
 _PAGE_ROWS: Final = 100
 _LAST_ID: Final = 2**63 - 1

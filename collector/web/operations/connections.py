@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
@@ -33,10 +33,10 @@ from collector.web.operations.spending import SpendingMeasure, measures
 from collector.web.overtaken import EditConflict, version_seen
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent
+from collector.web.visitor import Form, Sent, page_router
 from storage.errors import Conflict, Stale
 
-router = APIRouter()
+router = page_router()
 
 _PROTOCOLS = [("RESPONSES", "Responses"), ("CHAT_COMPLETIONS", "Chat Completions"), ("ANTHROPIC", "Anthropic Messages")]
 

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Final, get_args
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import BaseModel, Field
@@ -21,12 +21,12 @@ from collector.web.navigation import may_use
 from collector.web.operations.signing_in import own_path
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
-from collector.web.visitor import Sent
+from collector.web.visitor import Sent, page_router
 from storage.errors import Conflict, Missing
 from storage.judging.jobs import Failures, JobFilter
 from storage.judging.repeating import MOST_RETRIED
 
-router = APIRouter()
+router = page_router()
 
 _PAGE_ROWS: Final = 50
 _MOST_KINDS: Final = 50

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import ValidationError
@@ -15,11 +15,11 @@ from collector.api.base.context import Context, Here, Who
 from collector.web.confirming import Confirmation, ask, attempt, show_once
 from collector.web.rendering import page
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent, by_field
+from collector.web.visitor import Form, Sent, by_field, page_router
 from storage.errors import Conflict, Missing
 from storage.operation.access import ApiKey
 
-router = APIRouter()
+router = page_router()
 
 _ROLES: Final = (
     (Role.VIEWER, "VIEWER: looks"),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
@@ -16,11 +16,11 @@ from collector.web.operations.spending import SpendingMeasure, budget_of_project
 from collector.web.operations.status import numbers_of
 from collector.web.questions import questions_of
 from collector.web.rendering import page, see_other
-from collector.web.visitor import Sent
+from collector.web.visitor import Sent, page_router
 from storage.operation.status import ProjectSize
 from storage.upkeep.retention import BY_HAND, SweepForecast
 
-router = APIRouter()
+router = page_router()
 
 _MOST_PINS: Final = 200
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 
 from collector.access.caller import Caller, RequestInfo
@@ -13,9 +13,9 @@ from collector.api.base.context import Here
 from collector.doors.otlp_http import address_of
 from collector.web.rendering import page, see_other
 from collector.web.sign_in_sessions import new_id
-from collector.web.visitor import Sent, cookie_of, give_cookie, sessions_of
+from collector.web.visitor import Sent, cookie_of, give_cookie, page_router, sessions_of
 
-router = APIRouter()
+router = page_router()
 
 _SENDS_ONLY: Final = "This key only sends spans; to look at anything takes one with another role."
 

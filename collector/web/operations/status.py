@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
@@ -15,8 +15,9 @@ from collector.units import instant_text
 from collector.web.operations.spending import payers_today
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import page
+from collector.web.visitor import page_router
 
-router = APIRouter()
+router = page_router()
 
 _STEP_S: Final = 20
 _STRETCHES: Final = 30

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 
 from collector.access.caller import Caller
@@ -29,11 +29,11 @@ from collector.web.playground.playground_form import (
 from collector.web.rendering import page
 from collector.web.spans.conversation import ShownMessage, conversation
 from collector.web.spans.span_view import Detail, detail_of
-from collector.web.visitor import Sent, with_query
+from collector.web.visitor import Sent, page_router, with_query
 from evaluators.chat.dialogue import ROLES
 from storage.errors import Missing, Overloaded
 
-router = APIRouter()
+router = page_router()
 
 _DEFAULT: Final = "default"
 _DIGITS: Final = 2

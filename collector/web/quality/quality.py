@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import RedirectResponse, Response
 from markupsafe import Markup
 
@@ -40,13 +40,14 @@ from collector.web.quality.quality_comparison import (
 from collector.web.quality.quality_numbers import BINS, PERIODS, Measure
 from collector.web.questions import questions_of
 from collector.web.rendering import at_one_moment, page
+from collector.web.visitor import page_router
 from rules.statistics.surviving import CorrectedDifference
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.alerting.monitors import RuleKey
 from storage.alerting.quality import Cell, OneResult, ResultsLike, ScoresOf
 from storage.review.labels import JudgedByRule, JudgedCount
 
-router = APIRouter()
+router = page_router()
 
 _MOST_ALERTS: Final = 200
 _MOST_STREAMS: Final = 200

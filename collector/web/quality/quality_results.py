@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import Field
 
@@ -15,10 +15,10 @@ from collector.web.quality.quality_chosen import About, chosen_of
 from collector.web.quality.quality_numbers import short_print
 from collector.web.questions import questions_of
 from collector.web.rendering import at_one_moment, page
-from collector.web.visitor import with_parameters
+from collector.web.visitor import page_router, with_parameters
 from storage.alerting.quality import ResultsLike
 
-router = APIRouter()
+router = page_router()
 
 _ROWS: Final = 50
 _LAST_US: Final = 1 << 53

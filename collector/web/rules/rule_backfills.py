@@ -3,7 +3,6 @@
 import datetime as dt
 from typing import Final
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
@@ -11,9 +10,9 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, Who
 from collector.web.rendering import see_other
 from collector.web.rules import rule_access
-from collector.web.visitor import Sent
+from collector.web.visitor import Sent, page_router
 
-router = APIRouter()
+router = page_router()
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _US: Final = 1_000

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 
 from collector.access.caller import Caller
@@ -29,7 +29,7 @@ from collector.web.rules.rule_form import (
 )
 from collector.web.rules.rule_settings import evaluators, literal_keys, may_ask, settings_of
 from collector.web.spans.span_view import detail_of
-from collector.web.visitor import Form, Sent
+from collector.web.visitor import Form, Sent, page_router
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS
 from rules.condition_text import MAX_TEXT
 from rules.errors import BadRule
@@ -38,7 +38,7 @@ from rules.operators import OPERATORS
 from rules.rule import Rule
 from storage.errors import Conflict, Missing, Overloaded, Stale
 
-router = APIRouter()
+router = page_router()
 
 _FIRST: Final = "tool_error"
 _OF_TYPE: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {

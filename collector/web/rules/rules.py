@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 
 from collector.access.caller import Caller
@@ -20,7 +20,7 @@ from collector.web.pictures.small import sparkline
 from collector.web.questions import criteria_of, questions_of
 from collector.web.rendering import at_one_moment, page, see_other
 from collector.web.rules import rule_access, rule_backfills, rule_editing
-from collector.web.visitor import Sent
+from collector.web.visitor import Sent, page_router
 from rules.conditions import label
 from rules.rule import Budget
 from rules.rule_yaml import yaml_of
@@ -72,7 +72,7 @@ def _difference(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLin
             yield DiffLine(kind=_SIGNS[line[:1]], text=line[1:])
 
 
-router = APIRouter()
+router = page_router()
 
 _RESULTS: Final = 30
 _DAY_NS: Final = 86_400_000_000_000

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 
-from fastapi import APIRouter
 from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -12,11 +11,11 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of
 from collector.api.base.context import Context, Here, Who
 from collector.api.review.annotations import AnnotationBody, own_target, voted, withdraw
-from collector.web.visitor import Sent, by_field, with_query
+from collector.web.visitor import Sent, by_field, page_router, with_query
 from storage.records import TraceSummary
 from storage.review.annotations import Annotation, AnnotationsLike
 
-router = APIRouter()
+router = page_router()
 
 _SEE_OTHER = 303
 _WITHDRAWN = "none"

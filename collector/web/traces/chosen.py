@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -23,13 +23,13 @@ from collector.web.offline.promoting import chosen_dataset, own_datasets
 from collector.web.offline.review_queue_form import ask_which_queue
 from collector.web.rendering import page
 from collector.web.rules import rule_access
-from collector.web.visitor import Sent, by_field, came_from
+from collector.web.visitor import Sent, by_field, came_from, page_router
 from storage.errors import BadQuery, Conflict, Missing
 from storage.query.outline import Outline
 from storage.records import TraceSummary
 from storage.upkeep.deletions import DeletionCriteria
 
-router = APIRouter()
+router = page_router()
 
 MOST_CHOSEN: Final = 100
 """A page of the list has fewer, and a form takes no more fields than twice as many."""

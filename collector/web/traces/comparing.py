@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import BaseModel, Field
@@ -22,14 +22,14 @@ from collector.web.spans.conversation import parts_of
 from collector.web.spans.span_view import Detail, detail_of
 from collector.web.text import value_block, value_text
 from collector.web.traces.alignment import AlignedSpan, TraceSide, align, differing
-from collector.web.visitor import with_query
+from collector.web.visitor import page_router, with_query
 from storage.errors import Missing
 from storage.query.listing import Brief
 from storage.query.outline import Outline
 from storage.query.traces_like import TracesLike
 from storage.records import Message, TraceSummary
 
-router = APIRouter()
+router = page_router()
 
 _MOST_SPANS: Final = 10_000
 _PAGE_ROWS: Final = 300

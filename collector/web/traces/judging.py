@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
 from collector.access.caller import Caller
@@ -12,12 +12,12 @@ from collector.api.base.context import Context, Here, Who
 from collector.api.rules.judging_now import HandVerdict, judge_now, offers, target_of
 from collector.web.rendering import page
 from collector.web.rules import rule_access
-from collector.web.visitor import Sent, with_query
+from collector.web.visitor import Sent, page_router, with_query
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS
 from storage.errors import Conflict, Overloaded
 from storage.judging.judgements import TargetToJudge
 
-router = APIRouter()
+router = page_router()
 
 _SEE_OTHER = 303
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
@@ -16,10 +16,11 @@ from collector.units import count_text, duration_text
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import page
 from collector.web.traces.trace_list import LABELS, NONE, TraceFilter, asked_of, at_list
+from collector.web.visitor import page_router
 from storage.query.facets import Facet
 from storage.query.trace_shape import ShapeStep, TraceShape
 
-router = APIRouter()
+router = page_router()
 
 _NS: Final = 1_000_000_000
 _MINUTE: Final = 60 * _NS

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
@@ -11,8 +11,9 @@ from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Here, Who
 from collector.web.rendering import TEXT_HEADERS
 from collector.web.spans.span_view import picture_of
+from collector.web.visitor import page_router
 
-router = APIRouter()
+router = page_router()
 
 _HEADERS: Final = {
     **TEXT_HEADERS,

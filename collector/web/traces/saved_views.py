@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 from markupsafe import Markup
 from pydantic import ValidationError
@@ -20,11 +20,11 @@ from collector.web.navigation import may_use
 from collector.web.rendering import page
 from collector.web.text import one_line
 from collector.web.traces.trace_list import in_words, listed_query
-from collector.web.visitor import Form, Sent, by_field
+from collector.web.visitor import Form, Sent, by_field, page_router
 from storage.errors import Conflict, Stale, require_version
 from storage.operation.saved_views import SavedView
 
-router = APIRouter()
+router = page_router()
 
 _SEE_OTHER: Final = 303
 _ALL: Final = "/traces/views"

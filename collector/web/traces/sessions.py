@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
@@ -25,11 +25,11 @@ from collector.reading.sessions import read_session
 from collector.web.rendering import at_one_moment, page
 from collector.web.spans.conversation import MOST_MESSAGES, ShownMessage, conversation, parts_of
 from collector.web.traces.trace_view import verdicts_of
-from collector.web.visitor import with_parameters
+from collector.web.visitor import page_router, with_parameters
 from storage.query.sessions import SessionSummary
 from storage.records import TraceToolCall
 
-router = APIRouter()
+router = page_router()
 
 _PAGE_ROWS: Final = 50
 _PAGE_TURNS: Final = 30

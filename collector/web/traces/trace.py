@@ -4,7 +4,7 @@ import gzip
 from typing import Any, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
@@ -27,13 +27,13 @@ from collector.web.traces.judging import judge_trace
 from collector.web.traces.trace_conversation import calls_view, trace_talk
 from collector.web.traces.trace_tree import SpanTree
 from collector.web.traces.trace_view import verdicts_of
-from collector.web.visitor import Sent, came_from
+from collector.web.visitor import Sent, came_from, page_router
 from storage.errors import Missing
 from storage.judging.judgements import Judged
 from storage.query.outline import Outline
 from storage.upkeep.deletions import DeletionCriteria
 
-router = APIRouter()
+router = page_router()
 
 _VIEWS: Final = ("spans", "conversation", "agents", "verdicts")
 _WITHOUT_DECISIONS: Final = frozenset({"conversation", "agents"})

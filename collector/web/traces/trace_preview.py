@@ -2,17 +2,17 @@
 
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Here, Who
 from collector.web.rendering import at_one_moment, page
-from collector.web.visitor import with_query
+from collector.web.visitor import page_router, with_query
 from storage.errors import Missing
 
-router = APIRouter()
+router = page_router()
 
 _MOST_SPANS: Final = 2_000
 """That are looked through for errors and models; of a longer trace it says that there are more. A guess."""

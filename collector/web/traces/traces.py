@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
 from collector.access.caller import Caller
@@ -27,10 +27,10 @@ from collector.web.traces.trace_list import (
     overview_of,
     rows_of,
 )
-from collector.web.visitor import with_parameters
+from collector.web.visitor import page_router, with_parameters
 from storage.query.listing import Listed, ListPosition
 
-router = APIRouter()
+router = page_router()
 
 _PAGE_ROWS = 50
 _MOST_VIEWS: Final = 12  # above the list
