@@ -93,25 +93,28 @@ class Found:
 
 
 class RuleMatcherDb:
-    """A DuckDB in memory. For one thread."""
+    """A DuckDB in memory, opened when it is first needed. For one thread."""
 
     def __init__(self, sampled: str) -> None:
         """`sampled` is an expression over `trace_id` and `sampled_below`, the bound of the rule."""
         self._sampled = sampled
         self.problems: dict[int, str] = {}  # why revisions could not be asked, the last time that it happened
-        self._connection = _connect()
+        self._opened: duckdb.DuckDBPyConnection | None = None
         self._looked_at: pa.Table | None = None
 
     def close(self) -> None:
         """Let go of the memory."""
-        self._connection.close()
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = self._looked_at = None
 
     def rest(self) -> None:
         """Let go of the spans that statements were about."""
+        if self._looked_at is None:
+            return
         self._revive()
-        if self._looked_at is not None:
-            self._connection.execute("DROP TABLE looked_at")
-            self._looked_at = None
+        self._connection.execute("DROP TABLE IF EXISTS looked_at")
+        self._looked_at = None
 
     def decide_spans(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> pa.Table:
         """What becomes of each span by each rule of its tenant, and by those that ask about all."""
@@ -195,7 +198,7 @@ class RuleMatcherDb:
             found = self._connection.execute(text, parameters).to_arrow_table()
         except (duckdb.Error, RuntimeError) as error:
             log.debug("%d rules cannot be asked together: %s", len(questions), error)
-            self._start_anew()
+            self.close()
             self._look_at(spans)
             half = len(questions) // 2
             return self._decide_together(spans, questions[:half]) | self._decide_together(spans, questions[half:])
@@ -237,7 +240,7 @@ class RuleMatcherDb:
             try:
                 answer = self._connection.execute(text, dict(parameters)).to_arrow_table()
             except (duckdb.Error, RuntimeError) as error:
-                self._start_anew()
+                self.close()
                 self._look_at(spans)
                 if again:
                     self._blame(question.revision, error)
@@ -252,9 +255,11 @@ class RuleMatcherDb:
             )
         self.problems[revision] = str(error)
 
-    def _start_anew(self) -> None:
-        self._connection.close()
-        self._connection, self._looked_at = _connect(), None
+    @property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        if self._opened is None:
+            self._opened = _connect()
+        return self._opened
 
     def _revive(self) -> None:
         """Start anew if DuckDB declared itself invalid, as it does where a statement meets a bug in it."""
@@ -262,7 +267,7 @@ class RuleMatcherDb:
             self._connection.execute("SELECT 1")
         except duckdb.Error as error:
             log.warning("the database of the rules was invalid, and is made anew: %s", error)
-            self._start_anew()
+            self.close()
 
     def _look_at(self, spans: pa.Table) -> None:
         """Let statements be about these spans. From a table of DuckDB's own each reads them at a third of the cost."""
