@@ -130,7 +130,7 @@ async def _evaluator_us(store: Store, target: Target) -> float:
     """What the evaluators alone take, of the first hundred traces."""
     found = store.queries.sql("SELECT DISTINCT trace_id FROM span LIMIT 100", max_rows=100, timeout_s=60)
     keys = [TraceKey("", str(trace_id)) for (trace_id,) in found.rows]
-    window = store.windows.told_traces(keys, limits=Limits(rows=100_000, nbytes=1 << 30))
+    window = store.windows.meanings_of_traces(keys, limits=Limits(rows=100_000, nbytes=1 << 30))
     assert window is not None
     members: dict[str, list[TraceMember]] = {}
     for _, trace_id, member in stored_spans(window.spans):

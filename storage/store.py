@@ -63,7 +63,7 @@ from storage.upkeep.deletions import Deletions
 from storage.upkeep.erasure import Erasure
 from storage.upkeep.kept_row_groups import make_rewriting
 from storage.upkeep.retention import Retention
-from storage.work import told
+from storage.work import logged
 
 log = logging.getLogger(__name__)
 
@@ -277,7 +277,7 @@ class Store:
         """
         self._wait_until_committed(self._spool.sequence)
         self.spending.flush(_FLUSH_S)
-        with self._rewriting.steady, told(log, "a backup"):
+        with self._rewriting.steady, logged(log, "a backup"):
             copy_database(self._database, self._writer, target)
 
     def close(self, timeout_s: float = 30) -> None:

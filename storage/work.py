@@ -32,7 +32,7 @@ class ThreadWork:
 
 
 @contextmanager
-def told(log: logging.Logger, what: str) -> Iterator[None]:
+def logged(log: logging.Logger, what: str) -> Iterator[None]:
     """Say in the log that the block begins, and how long it took, or that it failed."""
     log.info("%s begins", what)
     began_s = time.monotonic()

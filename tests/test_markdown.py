@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.web.markdown import told_block
+from collector.web.markdown import rich_block
 
 HOSTILE = (
     "**bold** <script>alert(1)</script>",
@@ -69,7 +69,7 @@ class Seen(HTMLParser):
 
 def assert_harmless(text: str) -> None:
     """Nothing but texts, and links that whoever wants to may follow."""
-    html = str(told_block(text, "/whole"))
+    html = str(rich_block(text, "/whole"))
     seen = Seen(html)
     assert seen.tags <= _ALLOWED
     assert seen.attributes <= _ATTRIBUTES
@@ -93,7 +93,7 @@ def test_any_markdown_is_harmless(text: str) -> None:
 def test_markdown_reads_as_it_is_meant() -> None:
     """Headings, lists, code and tables are such, headings none of the page's, and all of it as it came is a link."""
     told = str(
-        told_block("# Plan\n\n- one\n- `two`\n\n```python\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |", "/whole")
+        rich_block("# Plan\n\n- one\n- `two`\n\n```python\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |", "/whole")
     )
     for piece in ('<p class="heading-h1">Plan</p>', "<li>one</li>", "<code>two</code>", "x = 1", "<td>1</td>"):
         assert piece in told
@@ -103,6 +103,6 @@ def test_markdown_reads_as_it_is_meant() -> None:
 
 def test_what_is_no_markdown_stays_as_it_is() -> None:
     """Plain texts keep their lines, JSON is indented, and a long text is cut with a link to the whole of it."""
-    assert str(told_block("a\nb")) == '<pre class="text" dir="auto">a\nb</pre>'
-    assert '"a": "**b**"' in str(told_block('{"a": "**b**"}')).replace("&#34;", '"')
-    assert "more characters" in str(told_block("**x** " * 5_000, "/whole"))
+    assert str(rich_block("a\nb")) == '<pre class="text" dir="auto">a\nb</pre>'
+    assert '"a": "**b**"' in str(rich_block('{"a": "**b**"}')).replace("&#34;", '"')
+    assert "more characters" in str(rich_block("**x** " * 5_000, "/whole"))

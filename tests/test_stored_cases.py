@@ -39,10 +39,10 @@ def trace_of(folder: Path) -> str:
 
 def members_of(store: Store, folder: Path) -> list[TraceMember]:
     """The spans of a scenario as their columns tell them; none where some of them only announce a span."""
-    window = store.windows.told_traces([TraceKey(tenant_of(folder), trace_of(folder))], limits=ALL)
+    window = store.windows.meanings_of_traces([TraceKey(tenant_of(folder), trace_of(folder))], limits=ALL)
     assert window is not None
-    is_told = all(window.spans.column("is_told").to_pylist())
-    return [member for _, _, member in stored_spans(window.spans)] if is_told else []
+    is_complete = all(window.spans.column("is_complete").to_pylist())
+    return [member for _, _, member in stored_spans(window.spans)] if is_complete else []
 
 
 @pytest.mark.parametrize("folder", SCENARIOS, ids=lambda p: f"{p.parent.name}/{p.name}")

@@ -42,7 +42,7 @@ _MOST_CHARACTERS: Final = 1 << 20  # of an object that is looked into; a guess
 
 def request_parameters(attributes: Mapping[str, AttributeValue]) -> RequestParameters:
     """What the attributes of a span say."""
-    told = list(_told(attributes))
+    told = list(_parameter_maps(attributes))
     most = _number(told, _MOST)
     effort = next((value for value in _values(told, _EFFORT) if isinstance(value, str) and value), None)
     return RequestParameters(
@@ -53,7 +53,7 @@ def request_parameters(attributes: Mapping[str, AttributeValue]) -> RequestParam
     )
 
 
-def _told(attributes: Mapping[str, AttributeValue]) -> Iterator[Mapping[str, object]]:
+def _parameter_maps(attributes: Mapping[str, AttributeValue]) -> Iterator[Mapping[str, object]]:
     """Maps of parameters, strongest first."""
     for prefix in _PREFIXES:
         yield {key.removeprefix(prefix): value for key, value in attributes.items() if key.startswith(prefix)}

@@ -73,8 +73,8 @@ def sums_of_tree(tree: Tree) -> Sums:
     root = tree.root()
     costs = _costs(tree)
     return Sums(
-        input=_told_input(tree, root),
-        output=_told_output(tree, root),
+        input=_input_of(tree, root),
+        output=_output_of(tree, root),
         final_response=_final_response(tree, root),
         session_id=_first(tree, root, "session_id"),
         user_id=_first(tree, root, "user_id"),
@@ -88,7 +88,7 @@ def _is_pending(span: Span) -> bool:
     return span.attributes.get(PENDING[0]) == PENDING[1]
 
 
-def _told_input(tree: Tree, root: TraceMember | None) -> str | None:
+def _input_of(tree: Tree, root: TraceMember | None) -> str | None:
     """The root's input; where it tells none, that of the topmost span of an agent, a chain or a model, the first."""
     if root is not None and root.input is not None:
         return root.input
@@ -97,7 +97,7 @@ def _told_input(tree: Tree, root: TraceMember | None) -> str | None:
     return None if topmost is None else topmost.input
 
 
-def _told_output(tree: Tree, root: TraceMember | None) -> str | None:
+def _output_of(tree: Tree, root: TraceMember | None) -> str | None:
     """The root's output; where it tells none, that of the topmost span of an agent, a chain or a model, the last."""
     if root is not None and root.output is not None:
         return root.output

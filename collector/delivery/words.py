@@ -93,11 +93,11 @@ def _facts(alert: Alert) -> Sequence[tuple[str, str]]:
     finding = alert.finding
     named = _facts_of_metric(finding) if finding.metric is not None else _facts_of_results(finding)
     if alert.escalations:
-        named.append(("Told before", ", ".join(_told_before(finding))))
+        named.append(("Told before", ", ".join(_earlier_rates(finding))))
     return [*named, ("By", _name(alert.acknowledged_by))] if alert.acknowledged_by else named
 
 
-def _told_before(finding: AlertFinding) -> list[str]:
+def _earlier_rates(finding: AlertFinding) -> list[str]:
     """The rates that were told of an alert before it became worse, the oldest first."""
     told = finding.document.get("told")
     found = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []

@@ -85,13 +85,13 @@ def left(questions: list[Possible], now: Mapping[int, ClientConnection]) -> list
     for possible in questions:
         for each in [each for each, sent in possible.items() if each not in now or now[each].sent != sent]:
             del possible[each]
-    while _told_apart([possible for possible in questions if possible]):
+    while _rule_out([possible for possible in questions if possible]):
         pass
     closed = {each for each, connection in now.items() if connection.is_closed}
     return [number for number, possible in enumerate(questions) if possible and possible.keys() <= closed]
 
 
-def _told_apart(questions: list[Possible]) -> bool:
+def _rule_out(questions: list[Possible]) -> bool:
     """Whether more is known of a question, since as many others as may have some connections have all of these."""
     for some in {frozenset(possible) for possible in questions}:
         others = [possible for possible in questions if not possible.keys() <= some]

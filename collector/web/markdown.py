@@ -17,7 +17,7 @@ _LOOKS_LIKE_IT: Final = re.compile(
 _SCHEMES: Final = frozenset({"http", "https", "mailto"})
 
 
-def told_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
+def rich_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
     """What somebody said: Markdown as it is meant, JSON indented, and any other text as it is."""
     return _rich(value, whole, limit) or value_block(value, whole, limit=limit)
 

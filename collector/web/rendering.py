@@ -19,7 +19,7 @@ from collector.units import metric_text
 from collector.visible import one_line
 from collector.web import text, words
 from collector.web.assets import asset, icon
-from collector.web.markdown import told_block
+from collector.web.markdown import rich_block
 from collector.web.navigation import MenuEntry, entries_for, may_use
 from collector.web.visitor import TOKEN_FIELD, give_cookie, sessions_of, visitor_of, with_parameters
 
@@ -117,7 +117,7 @@ def _environment() -> Environment:
         block=text.block,
         json_block=text.json_block,
         value_block=text.value_block,
-        told_block=told_block,
+        rich_block=rich_block,
     )
     return environment
 

@@ -144,7 +144,7 @@ def escalate_alert(cursor: duckdb.DuckDBPyConnection, escalation: Escalation, at
     if not found or found[0].state == "recovered":
         return False
     before, finding = found[0], escalation.finding
-    document = {**finding.document, "told": [*_told_before(before), _announcement(before)]}
+    document = {**finding.document, "told": [*_earlier_notices(before), _announcement(before)]}
     values = _side_values("candidate", finding.candidate) | {name: getattr(finding, name) for name in _ESCALATED}
     values |= {"document": json.dumps(document)}
     _pin(cursor, escalation.alert_id, finding, at_ns)
@@ -348,7 +348,7 @@ def _announcement(alert: Alert) -> dict[str, JsonValue]:
     return {"at": f"{at:%Y-%m-%dT%H:%M:%SZ}", **{key: getattr(alert.finding.candidate, key) for key in _SIDE}}
 
 
-def _told_before(alert: Alert) -> list[JsonValue]:
+def _earlier_notices(alert: Alert) -> list[JsonValue]:
     told = alert.finding.document.get("told")
     return told if isinstance(told, list) else []
 

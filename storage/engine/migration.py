@@ -12,7 +12,7 @@ import duckdb
 from storage import sql
 from storage.engine import widening
 from storage.errors import ForeignFile, NewerFile
-from storage.work import told
+from storage.work import logged
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def _view_marks() -> dict[str, str]:
 def _one_by_one(connection: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
     """Bring a file with spans forward; killed at any moment, the next start goes on with the steps that are left."""
     for step in steps:
-        with told(log, f"schema step {step[0]} ({step[1]})"):
+        with logged(log, f"schema step {step[0]} ({step[1]})"):
             if step[0] == widening.BEFORE_STEP:
                 widening.widen(connection)
             with _transaction(connection):

@@ -164,7 +164,7 @@ class RecentKeys:
             byte, bit = byte[missing], bit[missing]
 
     def _empty(self) -> npt.NDArray[np.uint8]:
-        # Pages of the system's, which are zero and take no memory until something is written to them. Memory that was used
+        # Pages of the system's are zero, and take no memory until something is written to them. Memory that was used
         # before, which `numpy.zeros` may get, has to be cleared first: 10 ms.
         return np.frombuffer(mmap(-1, self._capacity * self._BITS_PER_KEY // 8), dtype=np.uint8)
 

@@ -46,12 +46,12 @@ class SpanRows:
 
     def complete(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, came: pa.Table) -> pa.Table:
         """The rows with what they mean, by the log records that came with them and before."""
-        logs = self._logs_of(cursor, spans, _telling(came))
+        logs = self._logs_of(cursor, spans, _readable(came))
         return _with_meanings(self._reads, self._edition, spans, logs)
 
     def note(self, came: pa.Table) -> None:
         """Remember log records that were committed."""
-        telling = _telling(came)
+        telling = _readable(came)
         if telling.num_rows:
             self._logged.add(presence.key_hashes(telling))
 
@@ -59,7 +59,7 @@ class SpanRows:
         self, cursor: duckdb.DuckDBPyConnection, came: pa.Table, *, before: int
     ) -> Mapping[TraceKey, int]:
         """Read stored spans again to which log records came, up to a number; how many of which traces were."""
-        telling = _telling(came)
+        telling = _readable(came)
         if not telling.num_rows:
             return {}
         extents = extents_of(cursor, {TraceKey(*key) for key in _pairs(telling)})
@@ -128,7 +128,7 @@ def _stored_logs(cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> pa.Table
     return cursor.execute(sql.query("logs_of_spans")).to_arrow_table()
 
 
-def _telling(logs: pa.Table) -> pa.Table:
+def _readable(logs: pa.Table) -> pa.Table:
     """The log records that belong to spans and of which something is read."""
     if not logs.num_rows:
         return logs

@@ -60,10 +60,10 @@ class SpanWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldWindow:
+class MeaningWindow:
     """What spans mean, from their rows alone: log records are part of it already. `is_cut` as of a window of spans.
 
-    The column `is_told` is false of spans whose rows do not tell all of it, such as those that another edition read.
+    The column `is_complete` is false of spans whose rows do not hold all of it, such as those of another edition.
     """
 
     spans: pa.Table
@@ -109,7 +109,7 @@ class Windows:
                 return None
             return _window(cursor, spans, limits, is_cut=is_cut)
 
-    def told_traces(self, keys: Iterable[TraceKey], *, limits: Limits) -> ToldWindow | None:
+    def meanings_of_traces(self, keys: Iterable[TraceKey], *, limits: Limits) -> MeaningWindow | None:
         """What the spans of these traces mean, as many as fit; None when there are none."""
         wanted = set(keys)
         with self._database.snapshot() as cursor:
@@ -117,9 +117,9 @@ class Windows:
             if not extents:
                 return None
             cursor.register("wanted_traces", key_table(wanted))
-            return self._told(cursor, sql.query("told_of_traces"), limits, bounds_of(extents.values()))
+            return self._meanings(cursor, sql.query("stored_meanings_of_traces"), limits, bounds_of(extents.values()))
 
-    def told_spans(self, numbers: Iterable[int], *, limits: Limits) -> ToldWindow | None:
+    def meanings_of_spans(self, numbers: Iterable[int], *, limits: Limits) -> MeaningWindow | None:
         """What the spans with these numbers mean, as many as fit; None when there are none."""
         wanted = sorted(set(numbers))
         if not wanted:
@@ -127,14 +127,14 @@ class Windows:
         with self._database.snapshot() as cursor:
             cursor.register("wanted_spans", pa.table({"seq": pa.array(wanted, pa.int64())}))
             bounds = {"first": wanted[0], "last": wanted[-1]}
-            return self._told(cursor, sql.query("told_by_seq"), limits, bounds)
+            return self._meanings(cursor, sql.query("stored_meanings_by_seq"), limits, bounds)
 
-    def _told(
+    def _meanings(
         self, cursor: duckdb.DuckDBPyConnection, these: str, limits: Limits, bounds: Mapping[str, int]
-    ) -> ToldWindow | None:
-        select = sql.query("told_spans").replace("$these", sql.bare(these))
+    ) -> MeaningWindow | None:
+        select = sql.query("stored_meanings").replace("$these", sql.bare(these))
         spans, is_cut = fetch(cursor, select, limits, edition=self._edition, **bounds)
-        return ToldWindow(spans=spans, is_cut=is_cut) if spans.num_rows else None
+        return MeaningWindow(spans=spans, is_cut=is_cut) if spans.num_rows else None
 
     def span_count(self, keys: Iterable[TraceKey]) -> int:
         """How many spans of some traces are stored."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.conventions.collected import Collected
-from collector.conventions.columnar.normal import halved, said
+from collector.conventions.columnar.normal import halved, normal_messages
 from collector.conventions.columnar.reader import SpanReader
 from collector.conventions.own import NO_KEYS
 from storage.ingest.dimensions import spelled_out
@@ -201,7 +201,7 @@ def test_a_conversation_is_halved_after_the_last_words_of_the_user() -> None:
 def test_what_is_nearly_in_the_normal_form_is_mended() -> None:
     """Arguments and results that are JSON in JSON are opened, and a message of results alone is the tool's."""
     calling = {"role": "assistant", "parts": [PARTS[0], PARTS[2], PARTS[5]]}
-    told = said(json.dumps([calling, {"role": "user", "parts": [PARTS[8]]}]))
+    told = normal_messages(json.dumps([calling, {"role": "user", "parts": [PARTS[8]]}]))
     assert told is not None
     assert json.loads(told.mended or "") == [
         {"role": "assistant", "parts": [PARTS[0], {**PARTS[5], "arguments": {"city": "Oslo"}}]},
@@ -211,7 +211,9 @@ def test_what_is_nearly_in_the_normal_form_is_mended() -> None:
 
 def test_a_result_after_its_call_is_in_the_normal_form() -> None:
     """What is kept as it came is not written anew."""
-    told = said(json.dumps([{"role": "assistant", "parts": [PARTS[4]]}, {"role": "tool", "parts": [PARTS[9]]}]))
+    told = normal_messages(
+        json.dumps([{"role": "assistant", "parts": [PARTS[4]]}, {"role": "tool", "parts": [PARTS[9]]}])
+    )
     assert told is not None
     assert (told.has_calls, told.mended) == (True, None)
 

@@ -74,7 +74,7 @@ class NormalMessages(NamedTuple):
     mended: str | None  # the messages as JSON, where they were not quite in the normal form
 
 
-def said(text: str) -> NormalMessages | None:
+def normal_messages(text: str) -> NormalMessages | None:
     """What a text says that holds nothing but messages in the normal form; None where it takes a closer look."""
     if text.count("[") + text.count("{") > MAX_DEPTH or "\\ud" in text:
         return None
@@ -84,11 +84,11 @@ def said(text: str) -> NormalMessages | None:
         return None
     has_calls = _have_calls(messages)
     if has_calls is not None:
-        return _told(messages, has_calls, None)
+        return _with_words(messages, has_calls, None)
     return _mended(text)
 
 
-def _told(messages: _Messages, has_calls: bool, mended: str | None) -> NormalMessages | None:  # noqa: FBT001 - a field
+def _with_words(messages: _Messages, has_calls: bool, mended: str | None) -> NormalMessages | None:  # noqa: FBT001 - a field
     if not any(message.parts for message in messages):
         return None
     return NormalMessages(_last_words(messages, "user"), _answer(messages), has_calls, mended)
@@ -103,7 +103,7 @@ def _mended(text: str) -> NormalMessages | None:
     if not all(map(_mend, messages)):
         return None
     has_calls = _have_calls(messages)
-    return None if has_calls is None else _told(messages, has_calls, msgspec.json.encode(messages).decode())
+    return None if has_calls is None else _with_words(messages, has_calls, msgspec.json.encode(messages).decode())
 
 
 class Halves(NamedTuple):

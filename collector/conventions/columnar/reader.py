@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from collector.conventions.collected import Collected, Memo
 from collector.conventions.columnar.laid import Laid, Shapes
-from collector.conventions.columnar.normal import halved, said
+from collector.conventions.columnar.normal import halved, normal_messages
 from collector.conventions.columnar.numbered_messages import gathered
 from collector.conventions.columnar.recipe import Recipe, recipe_of
 from collector.conventions.columnar.simple import ALL_FIELDS, COST, COUNTS, Simple, simple_fields
+from collector.conventions.columnar.span_fields import ERROR, SpanFields
 from collector.conventions.columnar.stored import Row, definitions_text, json_text, row_of
-from collector.conventions.columnar.told import ERROR, ToldSpans
 from collector.conventions.columnar.tools import read_tool
 from collector.conventions.counts import read_cost, read_count
 from collector.conventions.failure import failure_of
@@ -57,7 +57,7 @@ class SpanReader:
         simple = simple_fields(laid)
         if len(self._definitions) > _MOST_DEFINITIONS:
             self._definitions.clear()
-        reading = _Reading(laid, ToldSpans(spans), simple, self._definitions)
+        reading = _Reading(laid, SpanFields(spans), simple, self._definitions)
         recipes = [self._recipe(plan) for plan in laid.plans]
         rows = [reading.row(row, recipes[number]) for row, number in enumerate(laid.plan_of.tolist())]
         columns = _table(rows, simple, laid, recipes)
@@ -76,7 +76,7 @@ class _Reading:
     """One batch, span by span: what whole columns do not tell."""
 
     def __init__(
-        self, laid: Laid, told: ToldSpans, simple: Simple, definitions: dict[tuple[Any, ...], str | None]
+        self, laid: Laid, told: SpanFields, simple: Simple, definitions: dict[tuple[Any, ...], str | None]
     ) -> None:
         self._laid, self._told = laid, told
         self._starts: list[int] = laid.starts.tolist()
@@ -142,8 +142,8 @@ class _Reading:
 
     def _quickly(self, row: int, recipe: Recipe, slots: Sequence[Slot]) -> Row | None:
         """Read messages that are in the normal form, or numbered; None where there is more to it."""
-        asked = self._said(row, recipe, "input")
-        answered = None if asked is None else self._said(row, recipe, "output")
+        asked = self._side(row, recipe, "input")
+        answered = None if asked is None else self._side(row, recipe, "output")
         if asked is None or answered is None:
             return None
         return self._with_more(row, recipe, asked | answered, slots)
@@ -183,14 +183,14 @@ class _Reading:
             found[slot] = _field(collected, slot)
         return None if collected.notes else found
 
-    def _said(self, row: int, recipe: Recipe, side: Literal["input", "output"]) -> Row | None:
+    def _side(self, row: int, recipe: Recipe, side: Literal["input", "output"]) -> Row | None:
         """What one side of a dialogue says; None where it takes a closer look."""
         start, texts, letters = self._starts[row], self._laid.texts, self._laid.letters
         where, role = (recipe.asked, "user") if side == "input" else (recipe.answered, "assistant")
         messages: list[Message] | None = None
         row_of_side: Row
         if isinstance(where, int):
-            told = said(texts[start + where]) if letters[start + where] == _TEXT else None
+            told = normal_messages(texts[start + where]) if letters[start + where] == _TEXT else None
             if told is None:
                 return None
             words = told.asked if side == "input" else told.answered

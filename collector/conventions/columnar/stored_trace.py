@@ -131,7 +131,7 @@ class StoredTrace:
 
 
 def stored_spans(rows: pa.Table) -> Iterator[StoredSpan]:
-    """The spans of rows with the columns of `told_spans.sql`."""
+    """The spans of rows with the columns of `stored_meanings.sql`."""
     columns: dict[str, list[Any]] = {field: rows.column(name).to_pylist() for field, name in _AS_IS.items()}
     columns["start_ns"] = rows.column("start_time").cast(pa.int64()).to_pylist()
     columns["end_ns"] = [end_ns or None for end_ns in rows.column("end_time").cast(pa.int64()).to_pylist()]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from collector.conventions import unwrap
 from collector.conventions.collected import BLANKS, REDACTED
-from collector.conventions.columnar.normal import MAYBE_JSON, said
+from collector.conventions.columnar.normal import MAYBE_JSON, normal_messages
 from collector.conventions.columnar.stored import LONG_ENOUGH, Row, json_text
 from collector.conventions.plan import Lead, ShapePlan
 from collector.conventions.raw import EMPTY
@@ -113,7 +113,7 @@ def _call(places: Sequence[int], messages: Sequence[int], start: int, texts: Tex
         if text and not text.isspace():
             return None if text in BLANKS or _may_be_redacted(text) else at
     for at in messages:
-        told = said(texts[start + at])
+        told = normal_messages(texts[start + at])
         if told is None or told.has_calls:
             return None
     return -1

@@ -211,7 +211,7 @@ class Trials:
 
         outcome, model = await outcome_of_judges(active.rule, partial(self._judges.of.jurors, active), ask)
         document = outcome.to_document()
-        told = document if examined.part is None else examined.part.told_in(document)
+        told = document if examined.part is None else examined.part.noted_in(document)
         return result_of(job.job_id, told, latency_ms=(time.perf_counter() - began_s) * 1000, judge_model=model)
 
     def _judge(self, active: ActiveRule, job: Job, paid: list[_Paid], over: str | None) -> Judge:

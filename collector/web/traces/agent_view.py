@@ -26,7 +26,7 @@ def agents_of(outline: Outline, tenant: str | None) -> dict[str, object]:
 def _picture(graph: AgentGraph, outline: Outline, tenant: str | None) -> Markup:
     hrefs = [_href(each, outline.summary.trace_id, tenant) for each in graph.nodes]
     found = [
-        Box(kind=each.kind, label=_label(each), told=_told(each), href=href, is_bad=each.errors > 0)
+        Box(kind=each.kind, label=_label(each), told=_summary(each), href=href, is_bad=each.errors > 0)
         for each, href in zip(graph.nodes, hrefs, strict=True)
     ]
     lines = [
@@ -64,7 +64,7 @@ def _label(node: GraphNode) -> str:
     return f"{node.label} {_MANY[node.kind]}" if node.stands_for > 1 else node.label
 
 
-def _told(node: GraphNode) -> str:
+def _summary(node: GraphNode) -> str:
     calls = "1 call" if node.calls == 1 else f"{node.calls:,} calls"
     return f"{_NAMES[node.kind]} · {calls}" + (f" · {node.errors:,} failed" if node.errors else "")
 

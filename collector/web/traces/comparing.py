@@ -142,7 +142,7 @@ def _first(rows: Sequence[AlignedSpan]) -> int | None:
 
 
 def _amounts(here: Context, before: Outline, after: Outline) -> list[Amount]:
-    one, other = (_told(here, each) for each in (before, after))
+    one, other = (_amounts_of(here, each) for each in (before, after))
     named = (
         ("Duration", "duration"),
         ("Spans", "number"),
@@ -158,7 +158,7 @@ def _amounts(here: Context, before: Outline, after: Outline) -> list[Amount]:
     ]
 
 
-def _told(here: Context, outline: Outline) -> Mapping[str, float | None]:
+def _amounts_of(here: Context, outline: Outline) -> Mapping[str, float | None]:
     summary = outline.summary
     brief = here.listing.briefs([summary], outline.commits).get((summary.tenant, summary.trace_id), Brief())
     return {

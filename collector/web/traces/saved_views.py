@@ -44,7 +44,9 @@ class _SavedViewFormState:
 @needs(Permission.READ, by_tenant=True)
 def list_views(request: Request, here: Here, who: Who) -> Response:
     """All of them by name, with what each shows."""
-    views = [(view, _told(view), _may_change(who, view)) for view in here.saved_views.all(tenant=who.visible_tenant)]
+    views = [
+        (view, _description(view), _may_change(who, view)) for view in here.saved_views.all(tenant=who.visible_tenant)
+    ]
     return page(request, "saved_views.html", views=views)
 
 
@@ -127,7 +129,7 @@ def _may_change(who: Caller, view: SavedView) -> bool:
     return may_use(who, change_view, "POST") and who.owns(view.tenant)
 
 
-def _told(view: SavedView) -> str:
+def _description(view: SavedView) -> str:
     """What a view shows, in words."""
     labels = {"sort": "in the order of", "density": "rows"}
     said = [(labels[name], value) if name in labels else in_words(name, value) for name, value in parse_qsl(view.query)]

@@ -54,7 +54,7 @@ class TraceTalk:
 
 def trace_talk(spans: Sequence[Span], reading: TraceReading, *, begin: int | None) -> TraceTalk:
     """What was said in a trace: the window that begins there, or the last one."""
-    teller, messages = _told(spans, reading)
+    teller, messages = _conversation_of(spans, reading)
     if begin is None or not 0 <= begin < max(len(messages), 1):
         begin = max(len(messages) - 1, 0) // PAGE_TURNS * PAGE_TURNS
     names = {span.span_id: span.name for span in spans}
@@ -72,7 +72,7 @@ def trace_talk(spans: Sequence[Span], reading: TraceReading, *, begin: int | Non
     )
 
 
-def _told(spans: Sequence[Span], reading: TraceReading) -> tuple[str | None, Sequence[Message]]:
+def _conversation_of(spans: Sequence[Span], reading: TraceReading) -> tuple[str | None, Sequence[Message]]:
     """The conversation of the root; where it tells none, that of the topmost span that does, the longest of these.
 
     Where no span tells messages, the input and the output of the trace are its conversation.

@@ -158,7 +158,7 @@ class JudgeExecutor:
             answer = await self._answers(line, task, json.loads(examined.case_text or "{}"))
             outcome, model = answer.outcome, answer.model
             document = outcome.to_document()
-            told = document if examined.part is None else examined.part.told_in(document)
+            told = document if examined.part is None else examined.part.noted_in(document)
             latency_ms = (time.perf_counter() - began_s) * 1000
             result = result_of(task.job.job_id, told, latency_ms=latency_ms, judge_model=model)
         except asyncio.CancelledError:
@@ -223,7 +223,7 @@ class JudgeExecutor:
         outcome, model = await outcome_of(rule, case, instead, limit_s=limit_s)
         if isinstance(outcome, Failure) and outcome.kind == "bad_configuration":
             return JobAnswer(_without_fallback(outcome, other.name, missed))
-        return JobAnswer(_told_of_fallback(outcome, other.name, missed), model, other, missed)
+        return JobAnswer(_with_fallback(outcome, other.name, missed), model, other, missed)
 
     def _settle(self, line: ConnectionQueue, task: Task, answer: JobAnswer, result: JobResult) -> None:
         """Hand in the job: done, or for another attempt."""
@@ -306,7 +306,7 @@ class JudgeExecutor:
         self._job_context.sink.finish([result])
 
 
-def _told_of_fallback(outcome: Outcome, name: str, missed: Outcome | None) -> Outcome:
+def _with_fallback(outcome: Outcome, name: str, missed: Outcome | None) -> Outcome:
     """The outcome over the fallback: with what it took to find out that it was needed, and a verdict with its name."""
     spent = None if missed is None else missed.usage
     if spent is not None:

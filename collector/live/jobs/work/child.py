@@ -180,7 +180,7 @@ class _Outbox:
         elif POSTPONED in document:
             self._postponed.append(job_id)
         else:
-            told = document if self._part is None else self._part.told_in(document)
+            told = document if self._part is None else self._part.noted_in(document)
             self._results.append(result_of(job_id, told, latency_ms=latency_ms))
         if self._tells_each or time.monotonic() - self._told_at_s > _TELL_S:
             self.send(more=True)

@@ -18,7 +18,7 @@ from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.work.storable import result_of
 from collector.live.jobs.work.target import ExaminedPart, ExaminedTarget
 from evaluators.outcome import Failure
-from storage.ingest.windows import EVERYTHING, Limits, SessionKey, SpanWindow, ToldWindow, TraceKey, Windows
+from storage.ingest.windows import EVERYTHING, Limits, MeaningWindow, SessionKey, SpanWindow, TraceKey, Windows
 from storage.judging.job_results import JobResult, results_table
 from storage.judging.jobs import Job
 
@@ -40,7 +40,7 @@ _IN_VAIN = 3
 """Starts of the process that may fail before anything is begun with. A guess."""
 
 Wants: TypeAlias = Literal["outcome", "case"]
-_AnyWindow: TypeAlias = ToldWindow | SpanWindow
+_AnyWindow: TypeAlias = MeaningWindow | SpanWindow
 
 
 class NotExamined(Exception):
@@ -64,7 +64,7 @@ class Examined:
         """What came of the job, where no case was made."""
         if self.document is None:
             return _gone(self.task)
-        document = self.document if self.part is None else self.part.told_in(self.document)
+        document = self.document if self.part is None else self.part.noted_in(self.document)
         return result_of(self.task.job.job_id, document, latency_ms=0.0)
 
 
@@ -160,34 +160,34 @@ class Examiner:
         of_traces = [task for task in tasks if task.job.span_id is None and task.job.session_id is None]
         of_spans = [task for task in tasks if task.job.span_id is not None]
         yield from _windowed(of_sessions, _session_key, self._sessions)
-        yield from self._told(of_traces, _trace_key, self._told_traces, self._traces, _TARGETS)
-        yield from self._told(of_spans, _seq, self._told_spans, self._spans, _SPANS)
+        yield from self._by_meaning(of_traces, _trace_key, self._meanings_of_traces, self._traces, _TARGETS)
+        yield from self._by_meaning(of_spans, _seq, self._meanings_of_spans, self._spans, _SPANS)
 
-    def _told(
+    def _by_meaning(
         self,
         tasks: Sequence[Task],
         target_of: Callable[[Job], Any],
-        fetch_told: Callable[[Sequence[Any]], ToldWindow | None],
+        fetch_meanings: Callable[[Sequence[Any]], MeaningWindow | None],
         fetch: Callable[[Sequence[Any]], SpanWindow | None],
         at_once: int,
     ) -> Iterator[_Batch]:
         """Jobs with what their targets mean; of those whose rows do not tell all of it, the spans to be read."""
         unread: list[Task] = []
-        for batch in _windowed(tasks, target_of, fetch_told, at_once):
-            if batch.window is None or pc.all(batch.window.spans.column("is_told")).as_py():
+        for batch in _windowed(tasks, target_of, fetch_meanings, at_once):
+            if batch.window is None or pc.all(batch.window.spans.column("is_complete")).as_py():
                 yield batch
                 continue
-            is_told = batch.window.spans.column("is_told")
-            untold = _targets(batch.window.spans.filter(pc.invert(is_told)), batch.tasks)
-            unread += [task for task in batch.tasks if _target(task.job) in untold]
-            yield batch._replace(tasks=[task for task in batch.tasks if _target(task.job) not in untold])
+            is_complete = batch.window.spans.column("is_complete")
+            incomplete = _targets(batch.window.spans.filter(pc.invert(is_complete)), batch.tasks)
+            unread += [task for task in batch.tasks if _target(task.job) in incomplete]
+            yield batch._replace(tasks=[task for task in batch.tasks if _target(task.job) not in incomplete])
         yield from _windowed(unread, target_of, fetch)
 
-    def _told_traces(self, keys: Sequence[TraceKey]) -> ToldWindow | None:
-        return self._windows.told_traces(keys, limits=LIMITS)
+    def _meanings_of_traces(self, keys: Sequence[TraceKey]) -> MeaningWindow | None:
+        return self._windows.meanings_of_traces(keys, limits=LIMITS)
 
-    def _told_spans(self, numbers: Sequence[int]) -> ToldWindow | None:
-        return self._windows.told_spans(numbers, limits=LIMITS)
+    def _meanings_of_spans(self, numbers: Sequence[int]) -> MeaningWindow | None:
+        return self._windows.meanings_of_spans(numbers, limits=LIMITS)
 
     def _traces(self, keys: Sequence[TraceKey]) -> SpanWindow | None:
         return self._windows.traces(keys, until=EVERYTHING, limits=LIMITS)
@@ -239,7 +239,7 @@ class Examiner:
                 yield _killed(wants, culprit, error)
 
     def _replies(self, header: Mapping[str, Any], window: _AnyWindow) -> Iterator[_Reply]:
-        tables = [window.spans] if isinstance(window, ToldWindow) else [window.spans, window.logs]
+        tables = [window.spans] if isinstance(window, MeaningWindow) else [window.spans, window.logs]
         self._at = None
         for answer, results in self._child.ask(dict(header), tables):
             self._at = answer.get("at")
@@ -287,7 +287,7 @@ def _header(wants: Wants, tasks: Sequence[Task], window: _AnyWindow, part: Exami
     revisions = {task.active.revision: task.active for task in tasks}
     return {
         "wants": wants,
-        "told": isinstance(window, ToldWindow),
+        "told": isinstance(window, MeaningWindow),
         "part": part,
         "rules": {str(number): _rule(active) for number, active in revisions.items()},
         "jobs": [[job.job_id, job.revision, *_target(job)] for job, _ in tasks],

@@ -31,7 +31,7 @@ class ExaminedPart(NamedTuple):
     seen: int
     there: int
 
-    def told_in(self, document: Mapping[str, Any]) -> dict[str, Any]:
+    def noted_in(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """The document of an outcome, in which it is said."""
         told = f"Only the first {self.seen} of {self.there} spans were looked at. {document['reason'] or ''}".strip()
         metadata = {**document["metadata"], "spansSeen": self.seen, "spanCount": self.there}

@@ -93,7 +93,7 @@ class HttpTarget:
         Raises:
             TargetFailed: it gave no answer that counts.
         """
-        told = told_of_talk(trajectory)
+        told = conversation_input(trajectory)
         body = told if self.body is None else filled(self.body, told)
         content = bytearray()
         headers = {**self.headers, **carried(), "content-type": "application/json"}
@@ -134,7 +134,7 @@ class CommandTarget:
         Raises:
             TargetFailed: it failed, or printed too much.
         """
-        return self.places.reply(await self.printed(told_of_talk(trajectory)))
+        return self.places.reply(await self.printed(conversation_input(trajectory)))
 
     async def printed(self, told: Any) -> bytes:
         """What the command prints when it is told of something.
@@ -178,7 +178,7 @@ class CommandTarget:
         return found | {_RESOURCE: ",".join([*marks, f"{SIMULATED}=true"])}
 
 
-def told_of_talk(trajectory: ConversationTrajectory) -> dict[str, Any]:
+def conversation_input(trajectory: ConversationTrajectory) -> dict[str, Any]:
     """What an application is told of a conversation."""
     last = trajectory.last_user_message
     return {

@@ -33,7 +33,7 @@ SELECT
     s.user_id,
     s.error,
     s.error_type,
-    e.digest IS NOT NULL AND s.pending IS NOT TRUE AS is_told
+    e.digest IS NOT NULL AND s.pending IS NOT TRUE AS is_complete
 FROM these AS s
 LEFT JOIN edition AS e ON e.edition = s.edition AND e.digest = $edition
 LIMIT $rows;

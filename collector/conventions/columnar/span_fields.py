@@ -15,7 +15,7 @@ ERROR = 2
 _FIELDS = frozenset(("model", "asked_model", "cached_apart", "usage_apart", *TEXTS, *TOOL_TEXTS, *COUNTS, COST))
 
 
-class ToldSpans:
+class SpanFields:
     """Names, statuses and events of a batch."""
 
     def __init__(self, spans: pa.Table) -> None:
@@ -49,7 +49,7 @@ class ToldSpan:
 
     __slots__ = ("_row", "_spans")
 
-    def __init__(self, spans: ToldSpans, row: int) -> None:
+    def __init__(self, spans: SpanFields, row: int) -> None:
         self._spans = spans
         self._row = row
 
