@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -129,3 +130,14 @@ def test_children_of_a_forked_server_are_forked_and_end_with_it() -> None:
         assert "tests.zygote" in (child / "cmdline").read_text()
         process.kill()
     until(child.exists, lambda there: not there)
+
+
+@pytest.mark.parametrize("said", [b"", b"\x02", b"\x40\x00\x00\x00{}"], ids=["nothing", "half a length", "half a text"])
+def test_who_ends_before_all_is_said_ends_nobody_else(said: bytes) -> None:
+    """A server that is killed while it asks for a child leaves the zygote to all others."""
+    with socket.socket(socket.AF_UNIX) as asker:
+        asker.connect(forking.children())
+        if said:
+            socket.send_fds(asker, [said], [1])
+    child = forking.start([sys.executable, "-P", "-c", "print(1)"], stdout=forking.PIPE, text=True)
+    assert child.communicate() == ("1\n", None)

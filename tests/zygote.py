@@ -17,6 +17,7 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
@@ -24,11 +25,10 @@ import traceback
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from struct import Struct
 from types import FrameType, ModuleType
 from typing import Final, NoReturn
 
-_LENGTH: Final = Struct("<I")
+_LENGTH: Final = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,11 +198,20 @@ def _end(new: Forked) -> NoReturn:
 
 
 def _received(asker: socket.socket) -> tuple[Order, list[int]]:
+    """What is asked for, and its standard streams.
+
+    Raises:
+        ValueError: who asked ended before all was said, as a server may that is killed.
+    """
     start, streams, _, _ = socket.recv_fds(asker, _LENGTH.size, 3)
-    (length,) = _LENGTH.unpack(start)
-    with asker.makefile("rb") as file:
-        order = Order(**json.loads(file.read(length)))
-    return order, streams
+    try:
+        (length,) = _LENGTH.unpack(start)
+        with asker.makefile("rb") as file:
+            return Order(**json.loads(file.read(length))), streams
+    except (OSError, ValueError, struct.error) as error:
+        for stream in streams:
+            os.close(stream)
+        raise ValueError("who asked ended before all was said") from error
 
 
 def _tell(asker: socket.socket, number: int) -> None:
