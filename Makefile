@@ -61,11 +61,11 @@ bench: $(VENV)/.dev
 
 # Exit code 5: there is none.
 kills: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder --cache-clear -m kill --kills 20 --changed $(ARGS) || \
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cache-clear -m kill --kills 20 --changed $(ARGS) || \
 		{ code=$$?; [ $$code = 5 ] || $(BIN)/python -m tests.again $$code --kills 20; }
 
 soak: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m kill --kills 20
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m kill --kills 20
 	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m property --hypothesis-profile soak
 	@$(BIN)/python -m pytest tests/test_contract.py --examples 20
 	@exec $(BIN)/python -m benchmarks.soak $(ARGS)

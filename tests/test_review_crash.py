@@ -11,7 +11,7 @@ import pytest
 from tests.live import Live, a_client, a_live_server
 from tests.offline import Offline
 
-ENTRIES = 40
+ENTRIES_A_KILL = 20  # several times as many as are voted on before one
 PEOPLE = 3
 
 
@@ -44,7 +44,7 @@ def test_no_vote_that_was_answered_is_lost(tmp_path: Path, seed: int, kills: int
         with a_live_server(tmp_path / "data") as server, a_client() as client:
             url = server.http
             if not queue:
-                queue = a_queue(Offline(url, client))
+                queue = a_queue(Offline(url, client), ENTRIES_A_KILL * kills)
             stored = votes(server)
             assert set(stored) >= answered
             assert len(stored) == len(set(stored))
@@ -56,6 +56,7 @@ def test_no_vote_that_was_answered_is_lost(tmp_path: Path, seed: int, kills: int
             for thread in threads:
                 thread.start()
             while kill < kills and len(answered) < before + 5:
+                assert any(thread.is_alive() for thread in threads), "nothing is left to vote on"
                 time.sleep(0.01)
             if kill < kills:
                 time.sleep(source.uniform(0.0, 0.5))
@@ -68,12 +69,12 @@ def test_no_vote_that_was_answered_is_lost(tmp_path: Path, seed: int, kills: int
                 assert max(sum(item == each for each, _ in stored) for item, _ in stored) <= PEOPLE - 1
 
 
-def a_queue(api: Offline) -> str:
-    """The path of a queue with items of a run, of which two people look at each."""
+def a_queue(api: Offline, entries: int) -> str:
+    """The path of a queue with so many items of a run, of which two people look at each."""
     run = api.begin()
-    for first in range(0, ENTRIES, 20):
+    for first in range(0, entries, 20):
         api.report(run, *({"itemKey": f"item {number}"} for number in range(first, first + 20)))
     made = api.ask("POST", "review-queues", 201, json={"name": "q", "reviewers": PEOPLE - 1})
     queue = f"review-queues/{made['id']}"
-    assert api.ask("POST", f"{queue}/entries", 201, json={"runId": run}) == {"added": ENTRIES}
+    assert api.ask("POST", f"{queue}/entries", 201, json={"runId": run}) == {"added": entries}
     return queue
