@@ -36,10 +36,6 @@ LEFT JOIN job AS j ON j.seq = d.seq AND j.revision = d.revision
 LEFT JOIN ( -- of the last round; a group by target of all results would take their memory, and they are many
     SELECT r.revision, r.seq, r.project, r.outcome, r.error_kind
     FROM evaluation AS r
-    ANTI JOIN (
-        SELECT revision, seq, max(round) AS round
-        FROM evaluation
-        WHERE round > 0
-        GROUP BY revision, seq
-    ) AS later ON later.revision = r.revision AND later.seq = r.seq AND later.round > r.round
+    ANTI JOIN evaluation AS later
+        ON later.round > 0 AND later.revision = r.revision AND later.seq = r.seq AND later.round > r.round
 ) AS e ON e.revision = d.revision AND e.seq = d.seq;
