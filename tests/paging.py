@@ -49,7 +49,7 @@ def connection_id(shown: Shown) -> str:
 
 
 def webhook_id(shown: Shown) -> str:
-    """A webhook of such a server, likewise."""
+    """A webhook of such a server, made where there is none."""
     receivers = shown.running.context.receivers
     return (receivers.all() or [receivers.create(None, Wish(url="https://alerts.example/hook", secret=None))])[
         0

@@ -75,3 +75,11 @@ def test_tests_of_kills_say_what_they_are_about() -> None:
         paths = re.findall(r'"([^"]+)"', mark)
         assert paths, mark
         assert all((ROOT / path).is_dir() for path in paths), mark
+
+
+def test_what_a_change_has_to_pass_kills_what_changed() -> None:
+    """Before the whole suite, whose summary is the last line."""
+    commands = re.findall(
+        r"^(?:exec )?make .*?(\w+) </dev/null$", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE
+    )
+    assert commands == ["kills", "test"]

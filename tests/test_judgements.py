@@ -24,7 +24,7 @@ from tests.storing import a_batch, a_store, commit
 
 TRACES = [f"{number:032x}" for number in range(1, 7)]
 HOSTILE = "no\x1b[2J\u202e\ngood"
-FAR = dt.datetime(2100, 1, 1)  # noqa: DTZ001 - likewise
+FAR = dt.datetime(2100, 1, 1)  # noqa: DTZ001 - the tables hold UTC without saying so
 
 
 def a_rule(rules: RulesInForce, name: str, target: str = "SPAN") -> int:

@@ -123,7 +123,7 @@ def shown_span(span: Span, *logs: LogRecord) -> dict[str, object]:
 
 
 def shown_trace(trace: Trace) -> dict[str, object]:
-    """The document of a trace, likewise."""
+    """The document of a trace, read without keys of an operator's own."""
     return trace_document(trace, read_trace(trace.spans, trace.logs, NO_KEYS), Judged())
 
 

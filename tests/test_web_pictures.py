@@ -106,7 +106,7 @@ def test_a_histogram_counts_and_marks_what_is_below_the_threshold() -> None:
     assert heights[1] == 0
     assert ["bad" in each.get("class", "") for each in columns] == [True, True, False, False]
     assert table(picture) == [["0 to 0.25", "4"], ["0.25 to 0.5", "0"], ["0.5 to 0.75", "2"], ["0.75 to 1", "8"]]
-    links = [each.get("href") for each in drawn(picture).find(".//svg").iter("a")]  # type: ignore[union-attr] # likewise
+    links = [each.get("href") for each in drawn(picture).find(".//svg").iter("a")]  # type: ignore[union-attr] # the drawing has one
     assert links == ["/a", "/c", "/d"]
 
 

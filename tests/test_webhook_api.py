@@ -239,7 +239,7 @@ def test_a_kept_secret_cannot_be_sent_elsewhere(tmp_path: Path, receiver: tuple[
         keep = {"secret": None, "keeps_secret": True}
         for webhook, wish in (
             (signed, Wish(url=None, template="pagerduty", **keep)),  # type: ignore[arg-type] # as the test writes it
-            (paged, Wish(url="http://127.0.0.1:9/", template="pagerduty", **keep)),  # type: ignore[arg-type] # likewise
+            (paged, Wish(url="http://127.0.0.1:9/", template="pagerduty", **keep)),  # type: ignore[arg-type] # as the test writes it
             (slack, Wish(url=None, secret=None)),
             (slack, Wish(url=slack.url, secret=None)),
         ):

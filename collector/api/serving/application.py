@@ -75,12 +75,11 @@ _MODULES = (
     traces,
     webhooks,
 )
-ROUTERS = tuple(module.router for module in _MODULES)
 
 
 def routes() -> list[BaseRoute]:
     """Every route of the API."""
-    return [route for router in ROUTERS for route in router.routes]
+    return [route for module in _MODULES for route in module.router.routes]
 
 
 def make_application(context: Context, names: Names, site: Site) -> FastAPI:

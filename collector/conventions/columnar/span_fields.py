@@ -39,12 +39,12 @@ class SpanFields:
                     found.add(row)
         return frozenset(found)
 
-    def span(self, row: int) -> "ToldSpan":
+    def span(self, row: int) -> "BatchSpan":
         """One span."""
-        return ToldSpan(self, row)
+        return BatchSpan(self, row)
 
 
-class ToldSpan:
+class BatchSpan:
     """One span of a batch."""
 
     __slots__ = ("_row", "_spans")

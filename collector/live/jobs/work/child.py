@@ -232,7 +232,7 @@ class Examination:
         `begin` is told of each job when it is, or its target. Of a revision that took too long once, the later jobs are
         postponed: others wait for one of them and not for all.
         """
-        there: Targets = StoredTargets(tables[0]) if header["told"] else ExaminedSpans.of(header, tables)
+        there: Targets = StoredTargets(tables[0]) if header["are_meanings"] else ExaminedSpans.of(header, tables)
         of_target: dict[ExaminedTarget, list[tuple[int, int]]] = defaultdict(list)
         for job_id, revision, *target in header["jobs"]:
             of_target[ExaminedTarget(*target)].append((job_id, revision))

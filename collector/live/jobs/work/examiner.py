@@ -287,7 +287,7 @@ def _header(wants: Wants, tasks: Sequence[Task], window: _AnyWindow, part: Exami
     revisions = {task.active.revision: task.active for task in tasks}
     return {
         "wants": wants,
-        "told": isinstance(window, MeaningWindow),
+        "are_meanings": isinstance(window, MeaningWindow),
         "part": part,
         "rules": {str(number): _rule(active) for number, active in revisions.items()},
         "jobs": [[job.job_id, job.revision, *_target(job)] for job, _ in tasks],
