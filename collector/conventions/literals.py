@@ -12,8 +12,8 @@ import msgspec
 from storage.records import JsonValue
 
 _STRING: Final = re.compile(
-    r"""'(?:[^'\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+'"""
-    r'''|"(?:[^"\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+"'''
+    r"""'(?:[^'\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*'"""
+    r'''|"(?:[^"\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*"'''
 )
 _ASIDE: Final = "\1"
 _ODD_NUMBER: Final = re.compile(r"\d(?:E|\d{16})|-0")

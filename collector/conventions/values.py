@@ -25,14 +25,14 @@ AS_PYTHON_WRITES = ("{'", "['", "[{'")
 _BRACKETS = {"{": "}", "[": "]", '"': '"', "(": ")", "'": "'"}
 # What Python's repr() writes: strings with its own escapes only, so that compiling them cannot warn.
 _LITERAL_STRING = re.compile(
-    r"""b?'(?:[^'\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+'"""
-    r'''|b?"(?:[^"\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+"'''
+    r"""b?'(?:[^'\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*'"""
+    r'''|b?"(?:[^"\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*"'''
 )
 _STRING_WITH_BRACKETS = re.compile(rb'"[^"]*"')
 _NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
 _LEVELS = np.zeros(256, dtype=np.int32)
 _LEVELS[list(b"[{")], _LEVELS[list(b"]}")] = 1, -1
-_LITERAL_REST = re.compile(r"(?:[\s,:\[\](){}]|(?<![\w.+-])-?(?:\d[\w.]*|\.\d+)(?:(?<=e)[+-]\d+)?|True|False|None|S)*+")
+_LITERAL_REST = re.compile(r"(?:[\s,:\[\](){}]|(?<![\w.+-])-?(?:\d[\w.]*|\.\d+)(?:(?<=e)[+-]\d+)?|True|False|None|S)*")
 
 
 class NotJson(ValueError):

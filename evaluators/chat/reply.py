@@ -18,7 +18,8 @@ from storage.records import JsonValue
 
 MAX_DEPTH = 64  # a guess; a verdict is three levels deep
 
-_SPACE = re.compile(r"(?:[\s\ufeff]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
+# Before Python 3.11.5 a group that may go back within itself must not be possessive: it matches what it should not.
+_SPACE = re.compile(r"(?:[\s\ufeff]++|//[^\n]*+|/\*[^*]*+\*++(?:[^/*][^*]*+\*++)*/)*")
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"|' + r"'(?:[^'\\]++|\\.)*+'", re.DOTALL)
 _NUMBER = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_$][\w$-]*+")
