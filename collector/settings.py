@@ -73,7 +73,7 @@ class Settings(BaseModel):
         Field(
             ge=1,
             le=10_000,
-            description="spans wait at most this long for their commit, and up to three times as long under load",
+            description="spans wait at most this long for their commit, and three times as long while they keep coming",
         ),
     ] = 300
     retention_days: Annotated[

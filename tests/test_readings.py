@@ -26,6 +26,7 @@ from collector.reading.updater import TraceUpdater
 from storage import sql
 from storage.engine.database import DatabaseOptions
 from storage.ingest.batch import SpanBatch
+from storage.ingest.trace_meanings import TraceSums
 from storage.ingest.windows import EVERYTHING, Limits, TraceKey
 from storage.ingest.writer import WriterOptions
 from storage.records import LogRecord, Span
@@ -320,6 +321,23 @@ def test_adding_up_waits_for_ingest_only_so_long(tmp_path: Path, monkeypatch: py
             assert rows(store, EVERY_TRACE) == [(1, 1)]
         finally:
             traces.close()
+
+
+def test_traces_of_a_commit_are_added_up_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although a long one would be due later than a short one, they take one step, and not one each."""
+    steps: list[int] = []
+    with a_store(tmp_path) as store, adding_up(store) as traces:
+        assert traces.wait_idle(WAIT_S)
+        stored = store.trace_meanings.store
+
+        def store_counted(sums: TraceSums) -> None:
+            steps.append(sums.traces.num_rows)
+            stored(sums)
+
+        monkeypatch.setattr(store.trace_meanings, "store", store_counted)
+        commit(store, a_batch(an_export(1), an_export(60, trace=1, first=1)))
+        assert traces.wait_idle(WAIT_S)
+    assert steps == [2]
 
 
 def test_reading_again_rests_and_adding_up_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,12 +36,6 @@ _MOST_ROWS = 2 * MAX_COMMIT_ROWS  # spans and log records
 
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
 
-_GATHERING = 3
-"""So many times as long as the last commit took, and at most as long as the interval, the next one gathers spans: what
-a commit costs by itself, and what small ones cost again at the next checkpoint, is shared by more spans. With 20 rules
-and 12,000 spans/s a span took 121 µs of CPU with commits every 0.3 s, and 104 with one every second; matching, which
-follows commits, was 2.4 and 1.6 s behind at most. At 7,000 spans/s without this a span took 168 µs."""
-
 _REFUSALS = (
     duckdb.ConversionException,
     duckdb.InvalidInputException,
@@ -80,7 +74,7 @@ class Writer:
     """Commits spooled groups in order, each span and each log record once.
 
     A commit holds whole row groups when there are enough rows, and whatever there is after the commit
-    interval, or up to three times as long while commits take long. The spool position is part of every
+    interval, or after three of them while spans keep coming. The spool position is part of every
     commit, so after a crash the spool is read from exactly where the database stands. A commit that fails
     is tried again until it succeeds; rows that DuckDB can never take are written to a file beside the
     spool instead of blocking all others.
@@ -102,7 +96,7 @@ class Writer:
         self._set_aside = set_aside
         state = read_state(database)
         self._totals = state.totals
-        self._backlog = Backlog(state.position)
+        self._backlog = Backlog(state.position, options.commit_interval_s, gathered_bytes=options.gathered_bytes)
         self._known = KnownSpans()
         self._rows = SpanRows(options.reads)
         self._retention = {
@@ -112,7 +106,6 @@ class Writer:
         }
         self._stopping = threading.Event()
         self._rows_since_open = 0
-        self._gather_s = options.commit_interval_s
         self._most_rows = _MOST_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
         self.attempt = ThreadWork(self._thread)
@@ -222,7 +215,7 @@ class Writer:
         """The commits to make; write tasks between them are run on the way."""
         while not self._stopping.is_set():
             with self.attempt.paused():
-                work = self._backlog.next_work(self._wait_s, most_rows=self._most_rows)
+                work = self._backlog.next_work(self._most_rows)
             if work is None:
                 return
             if isinstance(work, Chunk):
@@ -231,10 +224,6 @@ class Writer:
                 self._run_write_task(work)
                 self._rows_since_open += work.rows
             del work  # the next one may be long in coming
-
-    def _wait_s(self, nbytes: int) -> float:
-        """How long spans wait for their commit while so many bytes do."""
-        return self._gather_s if nbytes < self._options.gathered_bytes else self._options.commit_interval_s
 
     def _write(self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int) -> None:
         self._before_writing(rows)
@@ -329,7 +318,7 @@ class Writer:
         log.error("one row that DuckDB refuses was written to %s: %s", path, error)
 
     def _commit(self, batch: SpanBatch, after: Position, *, set_aside: int = 0) -> None:
-        began_ns, began_s = time.time_ns(), time.monotonic()
+        began_ns = time.time_ns()
         number = self._totals.batch + 1
         self._before_writing(batch.num_rows)
         with self._database.transaction() as cursor:
@@ -346,7 +335,6 @@ class Writer:
             traces = self._insert(cursor, replace(batch, spans=spans, logs=logs), number)
             state = {"batch": number, "spool_sequence": after.sequence, "spool_rows": after.rows}
             cursor.execute(sql.query("update_ingest_state"), asdict(more) | state)
-        self._gather_s = gathering_s(self._options.commit_interval_s, time.monotonic() - began_s)
         self._known.add(hashes, number)
         self._rows.note(logs)
         self._totals = self._totals.plus(more)
@@ -369,11 +357,6 @@ class Writer:
             cursor.execute(sql.query("insert_trace_parts"), {"batch": number, **self._retention})
             traces |= counts_of(rows)
         return traces
-
-
-def gathering_s(interval_s: float, commit_s: float) -> float:
-    """How long the next commit gathers spans after one that took `commit_s`: from one to three intervals."""
-    return min(max(interval_s, _GATHERING * commit_s), _GATHERING * interval_s)
 
 
 def _numbered(spans: pa.Table, batch: int) -> pa.Table:

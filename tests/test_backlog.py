@@ -1,0 +1,83 @@
+"""When what waits for the writer is due: at once where it comes now and then, later where more keeps coming."""
+
+import itertools
+
+from storage.ingest.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, WriteTask
+from storage.ingest.spool import Position, SpoolGroup
+from tests.storing import a_batch, an_export
+
+INTERVAL_S = 1.0
+GATHERED_BYTES = 1000
+
+
+class Arrivals:
+    """A backlog whose time is set by the test, and the requests that come into it."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._numbers = itertools.count()
+        self._backlog = Backlog(Position(-1, 0), INTERVAL_S, gathered_bytes=GATHERED_BYTES, clock=lambda: self.now_s)
+
+    def come(self, spans: int = 1, *, nbytes: int = 1) -> None:
+        """A request comes."""
+        number = next(self._numbers)
+        batch = a_batch(an_export(spans, first=number * MAX_COMMIT_ROWS))
+        self._backlog.add([SpoolGroup(sequence=number, batch=batch, nbytes=nbytes)])
+
+    def committed_at(self, now_s: float) -> int:
+        """How many spans are committed at a time; a write task is what there is to do where none are due."""
+        self.now_s = now_s
+        write_task = self._backlog.ask(lambda: None, 0)
+        work = self._backlog.next_work()
+        if isinstance(work, WriteTask):
+            return 0
+        assert isinstance(work, Chunk)
+        self._backlog.done(work)
+        assert isinstance(self._backlog.next_work(), WriteTask)
+        assert not write_task.done()
+        return work.batch.num_rows
+
+
+def test_what_comes_now_and_then_waits_for_one_interval() -> None:
+    """However soon after the last commit it comes, and however many come at once."""
+    arrivals = Arrivals()
+    for start_s in (0, 2.1, 4.2, 6.3, 8.4):
+        arrivals.now_s = start_s
+        arrivals.come()
+        assert arrivals.committed_at(start_s + 0.9) == 0
+        assert arrivals.committed_at(start_s + 1.0) == 1
+    arrivals.now_s = 20
+    for _ in range(9):
+        arrivals.come()
+    assert arrivals.committed_at(21.0) == 9
+
+
+def test_what_keeps_coming_is_gathered_for_three() -> None:
+    """Until none has come for a while."""
+    arrivals = Arrivals()
+    for start_s in (0, 1.1, 2.2, 3.3):
+        arrivals.now_s = start_s
+        arrivals.come()
+        assert arrivals.committed_at(start_s + 1.0) == 1
+    for start_s in (4.4, 5.5, 6.6):
+        arrivals.now_s = start_s
+        arrivals.come()
+        assert arrivals.committed_at(7.3) == 0
+    assert arrivals.committed_at(7.4) == 3
+    arrivals.now_s = 11.0
+    arrivals.come()
+    assert arrivals.committed_at(12.0) == 1
+
+
+def test_much_of_it_is_not_gathered() -> None:
+    """Many bytes are due after one interval, and whole row groups at once."""
+    arrivals = Arrivals()
+    for _ in range(4):
+        arrivals.come()
+    assert arrivals.committed_at(1.0) == 4
+    arrivals.come(nbytes=GATHERED_BYTES - 1)
+    assert arrivals.committed_at(2.0) == 0
+    arrivals.come()
+    assert arrivals.committed_at(2.0) == 2
+    arrivals.come(MAX_COMMIT_ROWS)
+    assert arrivals.committed_at(2.0) == MAX_COMMIT_ROWS
