@@ -10,7 +10,7 @@ INTERVAL_S = 1.0
 GATHERED_BYTES = 1000
 
 
-class Arrivals:
+class Requests:
     """A backlog whose time is set by the test, and the requests that come into it."""
 
     def __init__(self) -> None:
@@ -40,44 +40,44 @@ class Arrivals:
 
 def test_what_comes_now_and_then_waits_for_one_interval() -> None:
     """However soon after the last commit it comes, and however many come at once."""
-    arrivals = Arrivals()
+    requests = Requests()
     for start_s in (0, 2.1, 4.2, 6.3, 8.4):
-        arrivals.now_s = start_s
-        arrivals.come()
-        assert arrivals.committed_at(start_s + 0.9) == 0
-        assert arrivals.committed_at(start_s + 1.0) == 1
-    arrivals.now_s = 20
+        requests.now_s = start_s
+        requests.come()
+        assert requests.committed_at(start_s + 0.9) == 0
+        assert requests.committed_at(start_s + 1.0) == 1
+    requests.now_s = 20
     for _ in range(9):
-        arrivals.come()
-    assert arrivals.committed_at(21.0) == 9
+        requests.come()
+    assert requests.committed_at(21.0) == 9
 
 
 def test_what_keeps_coming_is_gathered_for_three() -> None:
     """Until none has come for a while."""
-    arrivals = Arrivals()
+    requests = Requests()
     for start_s in (0, 1.1, 2.2, 3.3):
-        arrivals.now_s = start_s
-        arrivals.come()
-        assert arrivals.committed_at(start_s + 1.0) == 1
+        requests.now_s = start_s
+        requests.come()
+        assert requests.committed_at(start_s + 1.0) == 1
     for start_s in (4.4, 5.5, 6.6):
-        arrivals.now_s = start_s
-        arrivals.come()
-        assert arrivals.committed_at(7.3) == 0
-    assert arrivals.committed_at(7.4) == 3
-    arrivals.now_s = 11.0
-    arrivals.come()
-    assert arrivals.committed_at(12.0) == 1
+        requests.now_s = start_s
+        requests.come()
+        assert requests.committed_at(7.3) == 0
+    assert requests.committed_at(7.4) == 3
+    requests.now_s = 11.0
+    requests.come()
+    assert requests.committed_at(12.0) == 1
 
 
 def test_much_of_it_is_not_gathered() -> None:
     """Many bytes are due after one interval, and whole row groups at once."""
-    arrivals = Arrivals()
+    requests = Requests()
     for _ in range(4):
-        arrivals.come()
-    assert arrivals.committed_at(1.0) == 4
-    arrivals.come(nbytes=GATHERED_BYTES - 1)
-    assert arrivals.committed_at(2.0) == 0
-    arrivals.come()
-    assert arrivals.committed_at(2.0) == 2
-    arrivals.come(MAX_COMMIT_ROWS)
-    assert arrivals.committed_at(2.0) == MAX_COMMIT_ROWS
+        requests.come()
+    assert requests.committed_at(1.0) == 4
+    requests.come(nbytes=GATHERED_BYTES - 1)
+    assert requests.committed_at(2.0) == 0
+    requests.come()
+    assert requests.committed_at(2.0) == 2
+    requests.come(MAX_COMMIT_ROWS)
+    assert requests.committed_at(2.0) == MAX_COMMIT_ROWS

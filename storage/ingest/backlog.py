@@ -54,7 +54,7 @@ class WriteTask:
     since_s: float
 
 
-class _Waiting(NamedTuple):
+class _WaitingGroup(NamedTuple):
     """A group, when it came (monotonic), and whether it is one of many that keep coming."""
 
     since_s: float
@@ -74,7 +74,7 @@ class Backlog:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Spans wait for one interval; while they keep coming for three, unless there are more than so many bytes."""
-        self._groups: deque[_Waiting] = deque()
+        self._groups: deque[_WaitingGroup] = deque()
         self._came_s: deque[float] = deque(maxlen=_COMING_ON)  # the latest groups
         self._write_tasks: deque[WriteTask] = deque()
         self._changed = threading.Condition()
@@ -92,7 +92,7 @@ class Backlog:
         with self._changed:
             for group in groups:
                 is_one_of_many = len(self._came_s) == _COMING_ON and now - self._came_s[0] < span_s
-                self._groups.append(_Waiting(now, is_one_of_many, group))
+                self._groups.append(_WaitingGroup(now, is_one_of_many, group))
                 self._came_s.append(now)
                 self._spans += group.batch.spans.num_rows - self._committed_of(group)
                 self.nbytes += group.nbytes
@@ -183,7 +183,7 @@ class Backlog:
         batches: list[SpanBatch] = []
         done, nbytes = 0, 0
         sequence, skip = self._position.sequence, self._position.rows
-        for group in (waiting.group for waiting in self._groups):
+        for group in (each.group for each in self._groups):
             if batches and not (spans_left if group.batch.spans.num_rows else rows_left):
                 break
             if group.sequence != sequence + 1:  # the group that was committed in part is lost; this is another one
