@@ -16,6 +16,7 @@ from typing import IO, Self, TypeVar
 
 import httpx
 
+from storage.engine.database import Database
 from tests import forking
 from tests.prepared import prepare
 
@@ -183,6 +184,13 @@ def a_live_server(
     """A server that is ready. `env` holds settings as TRACEJURY_* variables; `before` is a command that runs it."""
     with Live(data, flags=flags, env=env, before=before, forked=forked) as server:
         yield server.wait_ready()
+
+
+def held_cursors(database: Database) -> int:
+    """How many cursors of a database are held for a while, as the server's own threads hold none."""
+    before = set(database._cursors._open)
+    time.sleep(0.15)
+    return len(before & set(database._cursors._open))
 
 
 def until(look: Callable[[], T], good: Callable[[T], bool], *, within_s: float = PATIENCE_S) -> T:

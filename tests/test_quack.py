@@ -24,7 +24,7 @@ from storage.errors import Unusable
 from storage.query.quack import Quack, QuackOptions, _extension, _QuackSession
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.attacks import ATTACKS, HIDDEN, LETHAL
-from tests.live import ANY_PORTS, PATIENCE_S, a_live_server, until
+from tests.live import ANY_PORTS, PATIENCE_S, a_live_server, held_cursors, until
 from tests.quack_client import Client, a_client
 from tests.serving import ANY_PORT, PROTOBUF, a_server, an_export, unused_port
 from tests.source_tree import ROOT
@@ -245,7 +245,7 @@ def test_the_query_of_a_client_that_is_killed_ends(patient: Closed) -> None:
     with attached(patient, "viewer") as one, attached(patient, "viewer") as two, attached(patient, "viewer") as other:
         for client in (one, two):
             client.begin(f"FROM tj.query('{ENDLESS}')")
-        until(lambda: len(database._cursors), lambda cursors: cursors == 2)
+        until(lambda: held_cursors(database), lambda cursors: cursors == 2)
         one.process.kill()
         two.process.kill()
         assert other.remotely("SELECT count(*) FROM spans")["rows"] == [[0]]
@@ -258,7 +258,7 @@ def test_who_leaves_while_waiting_waits_no_longer(patient: Closed) -> None:
     with attached(patient, "viewer") as one, attached(patient, "viewer") as two, attached(patient, "viewer") as third:
         for client in (one, two):
             client.begin(f"FROM tj.query('{ENDLESS}')")
-        until(lambda: len(patient.running.store._database._cursors), lambda cursors: cursors == 2)
+        until(lambda: held_cursors(patient.running.store._database), lambda cursors: cursors == 2)
         third.begin("FROM tj.query('SELECT 1')")
         until(lambda: turns._waiting, lambda waiting: waiting == 1)
         url, headers = f"http://{patient.running.http}/api/v1/sql", {"authorization": f"Bearer {OPERATOR_KEY}"}
@@ -267,9 +267,7 @@ def test_who_leaves_while_waiting_waits_no_longer(patient: Closed) -> None:
         until(lambda: turns._waiting, lambda waiting: waiting == 1)
         third.process.kill()
         until(lambda: turns._waiting, lambda waiting: waiting == 0)
-        until(
-            lambda: len(patient.running.store._database._cursors), lambda cursors: cursors == 2
-        )  # the server has own ones
+        until(lambda: held_cursors(patient.running.store._database), lambda cursors: cursors == 2)
 
 
 def test_the_query_of_another_client_goes_on(patient: Closed) -> None:
@@ -278,9 +276,9 @@ def test_the_query_of_another_client_goes_on(patient: Closed) -> None:
     with attached(patient, "viewer") as one, attached(patient, "viewer") as other:
         pairs = "SELECT count(*) FROM range(24000) AS a, range(24000) AS b WHERE a.range < b.range"
         other.begin(f"FROM tj.query('{pairs}')")
-        until(lambda: len(database._cursors), lambda cursors: cursors == 1)
+        until(lambda: held_cursors(database), lambda cursors: cursors == 1)
         one.begin(f"FROM tj.query('{ENDLESS}')")
-        until(lambda: len(database._cursors), lambda cursors: cursors == 2)
+        until(lambda: held_cursors(database), lambda cursors: cursors == 2)
         one.process.kill()
         assert other.answer() == {"types": ["BIGINT"], "rows": [[23_999 * 24_000 // 2]]}
         until(lambda: len(database._cursors), lambda cursors: cursors == 0)

@@ -21,7 +21,7 @@ from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
 from storage.upkeep.deletions import DONE, DeletionCriteria
 from tests.access import Closed, a_closed_server
-from tests.live import PATIENCE_S, until
+from tests.live import PATIENCE_S, held_cursors, until
 from tests.quack_client import a_client
 from tests.serving import ANY_PORT
 from tests.source_tree import ROOT
@@ -173,11 +173,11 @@ def assert_goes_on(closed: Closed) -> None:
     assert closed.running.quack is not None
     with a_client(closed.running.quack, closed.keys["viewer"]) as one:
         one.begin(f"FROM tj.query('{ENDLESS}')")
-        until(lambda: len(database._cursors), lambda cursors: cursors == 1)
+        until(lambda: held_cursors(database), lambda cursors: cursors == 1)
         one.process.kill()
         one.process.wait(PATIENCE_S)
         time.sleep(_WATCHED_S)
-        assert len(database._cursors) >= 1
+        assert held_cursors(database) == 1
         until(lambda: len(database._cursors), lambda cursors: cursors == 0)
 
 
