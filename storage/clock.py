@@ -1,0 +1,32 @@
+"""The clock of the machine, compared with time that only goes on."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+Clock: TypeAlias = Callable[[], int]  # nanoseconds
+
+_UPTIME: Final = Path("/proc/uptime")
+
+
+def uptime_ns() -> int:
+    """Return the time since the machine started, sleep included; nothing that sets the clock moves it."""
+    # Not CLOCK_BOOTTIME: what puts a false clock in front of a process (libfaketime) moves that one too.
+    try:
+        return int(float(_UPTIME.read_text("ascii").split()[0]) * 1e9)
+    except (OSError, ValueError, IndexError):  # elsewhere than on Linux
+        return time.monotonic_ns()
+
+
+class ClockShift:
+    """How far the clock of the machine was set forward or back since this was made."""
+
+    def __init__(self, wall_ns: Clock = time.time_ns, steady_ns: Clock = uptime_ns) -> None:
+        self._wall_ns, self._steady_ns = wall_ns, steady_ns
+        self._began_ns = wall_ns() - steady_ns()
+
+    @property
+    def forward_ns(self) -> int:
+        """Nanoseconds by which it was set forward; negative if it was set back."""
+        return self._wall_ns() - self._steady_ns() - self._began_ns
