@@ -24,7 +24,7 @@ help:
 	@echo 'make docs    the documents as a site, in build/site'
 	@echo 'make bench   measure'
 	@echo 'make kills   twenty kills in each test of kills whose code changed within a day'
-	@echo 'make soak    twenty kills in each test of kills, ten times the examples, and an hour of mixed load with restarts'
+	@echo 'make soak    twenty kills in each test of kills, ten times the examples, two hours beside hostile clients, an hour of mixed load with restarts'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
 	@echo 'make clean   remove .venv and caches; ./data stays'
 
@@ -68,6 +68,7 @@ soak: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m kill --kills 20
 	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m property --hypothesis-profile soak
 	@$(BIN)/python -m pytest tests/test_contract.py --examples 20
+	@$(BIN)/python -m benchmarks.hostile_soak
 	@exec $(BIN)/python -m benchmarks.soak $(ARGS)
 
 # Hashes without addresses: the files say what is installed, and the environment says where it comes from.

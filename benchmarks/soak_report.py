@@ -102,7 +102,7 @@ class Judgement:
 def judge(samples: Sequence[Sample], seconds: float, kept: Kept, asked: Mapping[str, Asked]) -> list[Judgement]:
     """Hold what was measured to what is promised."""
     judged = [sample for sample in samples if sample.at_s > JUDGED_FROM * seconds]
-    grew, scatter = growth(judged)
+    grew, scatter = growth([(sample.at_s, sample.rss_bytes) for sample in judged])
     lag_s = max(sample.lag_s for sample in judged)
     broken = {name: one.statuses["500"] for name, one in asked.items() if "500" in one.statuses}
     return [
@@ -131,10 +131,9 @@ def judge(samples: Sequence[Sample], seconds: float, kept: Kept, asked: Mapping[
     ]
 
 
-def growth(samples: Sequence[Sample]) -> tuple[float, float]:
-    """How much memory grew over the samples, by the line that fits best, and twice how far they lie from that."""
-    at_s = np.array([sample.at_s for sample in samples])
-    rss = np.array([sample.rss_bytes for sample in samples], float)
+def growth(samples: Sequence[tuple[float, int]]) -> tuple[float, float]:
+    """Fit a line through samples of (time, memory); return its growth over them, and twice their distance from it."""
+    at_s, rss = np.array(samples, float).T
     slope, start = np.polyfit(at_s, rss, 1)
     return float(slope * (at_s[-1] - at_s[0])), float(2 * np.std(rss - (slope * at_s + start)))
 

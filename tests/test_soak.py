@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from benchmarks import hostile_soak
 from benchmarks.soak_clients import Asked, Traces
 from benchmarks.soak_report import Kept, Sample, judge, look, tables
 
@@ -93,3 +94,26 @@ def test_the_tables_have_a_line_for_each_time_and_client() -> None:
     text = tables(samples(), answered, ASKED, SECONDS)
     assert len([line for line in text.splitlines() if " to " in line]) == 12
     assert "| dashboards | 2 | 2 / 2 / 2 | 503: 1 |" in text
+
+
+@pytest.mark.parametrize(
+    "asked, stop_ms, log_bytes, promise",
+    [
+        (Asked(took_ms=[5.0] * 50), 900.0, 1_000, None),
+        (Asked(took_ms=[5.0] * 50 + [1_100.0] * 2), 900.0, 1_000, "pages"),
+        (Asked(took_ms=[5.0], statuses={"no answer": 1}), 900.0, 1_000, "pages"),
+        (Asked(), 900.0, 1_000, "pages"),
+        (Asked(took_ms=[5.0]), 11_000.0, 1_000, "SIGTERM"),
+        (Asked(took_ms=[5.0]), 900.0, 9_000_000, "the log"),
+    ],
+)
+def test_what_hostile_clients_do_to_others_is_seen(
+    asked: Asked, stop_ms: float, log_bytes: int, promise: str | None
+) -> None:
+    """A slow client, one without an answer, a slow stop, and a log of more than its share each break one promise."""
+    measured = [hostile_soak.Sample(at_s=float(at_s), rss_bytes=700 << 20) for at_s in range(0, 3600, 5)]
+    good = {"pages": asked, "stop": Asked(took_ms=[stop_ms])}
+    judgements = hostile_soak.judge(measured, good, log_bytes, minutes=60.0)
+    assert [each.promise.split(":")[0].startswith(promise or "") for each in judgements if not each.holds] == (
+        [True] if promise else []
+    )
