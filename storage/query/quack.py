@@ -30,6 +30,7 @@ from storage.engine.opening import open_duckdb
 from storage.errors import BadQuery, Unusable
 from storage.query.calls import refuse_calls
 from storage.query.sql_allowlist import reads_catalog_only, reads_one_file
+from storage.query.sql_text import check_text
 
 log = logging.getLogger(__name__)
 
@@ -195,6 +196,7 @@ class Quack:
 
     def _instead(self, session: _QuackSession, statement: str) -> str | None:
         _discard(session.files)
+        check_text(statement)
         with self._catalog.cursor() as cursor:
             kinds = [one.type for one in cursor.extract_statements(statement)]
             match kinds:

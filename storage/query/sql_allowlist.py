@@ -1,7 +1,7 @@
 """Which tables and views a parsed SELECT names, for who may read views only."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any, Final
 
 from storage.errors import BadQuery
@@ -26,7 +26,7 @@ def require_views(tree: str, views: Collection[str], others: Collection[str]) ->
     Raises:
         BadQuery: it does.
     """
-    nodes = list(nodes_of(json.loads(tree)))
+    nodes = nodes_of(tree)
     defined = {each["key"].lower() for node in nodes for each in node.get("cte_map", {}).get("map", [])}
     taken = sorted(defined & set(others))
     if taken:
@@ -48,7 +48,7 @@ def require_views(tree: str, views: Collection[str], others: Collection[str]) ->
 
 def reads_catalog_only(tree: str) -> bool:
     """Whether a SELECT reads what there is to be read, and none of it; SHOW TABLES does."""
-    nodes = list(nodes_of(json.loads(tree)))
+    nodes = nodes_of(tree)
     shows = any(node.get("type") == "SHOW_REF" and node["query"] is None for node in nodes)
     called = [node["function_name"].lower() for node in nodes if node.get("class") == "FUNCTION"]
     read = _relations(nodes)
@@ -61,7 +61,7 @@ def reads_catalog_only(tree: str) -> bool:
 
 def reads_one_file(tree: str) -> bool:
     """Whether a SELECT reads a file of Parquet once and nothing else."""
-    return _relations(list(nodes_of(json.loads(tree)))) == [("", "read_parquet")]
+    return _relations(nodes_of(tree)) == [("", "read_parquet")]
 
 
 def _relations(nodes: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -78,12 +78,22 @@ def _require(is_allowed: bool, name: str) -> None:  # noqa: FBT001 - a condition
         raise BadQuery(f"the documented views may be read here, by their plain names, and nothing else; {name} is none")
 
 
-def nodes_of(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - any JSON
-    """Every object in it, and in what that holds."""
-    if isinstance(value, dict):
-        yield value
-        for inner in value.values():
-            yield from nodes_of(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from nodes_of(inner)
+def nodes_of(tree: str) -> list[dict[str, Any]]:
+    """Every object in a SELECT as `json_serialize_sql` tells it, each before those inside of it.
+
+    Raises:
+        BadQuery: it is nested too deeply.
+    """
+    try:
+        pending = [json.loads(tree)]
+    except RecursionError as error:
+        raise BadQuery("this statement is nested too deeply: define parts of it in WITH") from error
+    nodes: list[dict[str, Any]] = []
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            nodes.append(value)
+            pending += reversed(value.values())
+        elif isinstance(value, list):
+            pending += reversed(value)
+    return nodes

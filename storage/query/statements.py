@@ -10,6 +10,7 @@ from storage import sql
 from storage.errors import BadQuery
 from storage.query.calls import refuse_calls
 from storage.query.sql_allowlist import require_views
+from storage.query.sql_text import check_text
 
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 
@@ -37,6 +38,7 @@ def checked(
     Raises:
         BadQuery: it may not be asked.
     """
+    check_text(statement)
     statements = cursor.extract_statements(statement)
     if len(statements) != 1 or statements[0].type not in _READ_ONLY:
         raise BadQuery("only one SELECT, WITH, FROM, DESCRIBE, SHOW or EXPLAIN statement is allowed here")
