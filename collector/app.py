@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from collector.access.authenticator import Authenticator
+from collector.access.proxies import TrustedProxies
 from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
 from collector.api.base.turns import Turns
 from collector.api.operations.backup import open_backup
@@ -24,7 +25,7 @@ from collector.experiments.watching import RunWatcher
 from collector.exporting.configured import telling, tracing
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
-from collector.listening import address_of, bind, reached_at, serving, serving_grpc
+from collector.listening import ListenerOptions, address_of, bind, reached_at, serving, serving_grpc
 from collector.live.judges.egress import address_policy
 from collector.live.judges.judging_hub import OwnDoor
 from collector.live.pipeline import Pipeline
@@ -101,12 +102,13 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             watch=watch,
         )
         context = _context(settings, parts, stack)
-        grace_s = settings.shutdown_seconds / 6  # for each of the three doors
-        await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, grace_s, tls))
+        proxies = TrustedProxies(settings.trusted_proxies)
+        listener = ListenerOptions(grace_s=settings.shutdown_seconds / 6, tls=tls, proxies=proxies)
+        await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, listener))
         otlp = with_cors(OtlpHttp(reader, authenticator, host_names(settings, settings.otlp_http)), settings)
-        await stack.enter_async_context(serving(otlp, otlp_socket, grace_s, tls))
-        grpc_door = OtlpGrpc(ingest, authenticator, max_message_bytes=settings.max_body_bytes)
-        grpc = await stack.enter_async_context(serving_grpc(grpc_door, settings.grpc, grace_s, tls))
+        await stack.enter_async_context(serving(otlp, otlp_socket, listener))
+        grpc_door = OtlpGrpc(ingest, authenticator, proxies, max_message_bytes=settings.max_body_bytes)
+        grpc = await stack.enter_async_context(serving_grpc(grpc_door, settings.grpc, listener))
         stack.push_async_callback(asyncio.to_thread, pipeline.judging.flush)
         await _comparing(stack, store, context)
         context.state = "ready"

@@ -4,9 +4,12 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 
 import uvicorn
+from starlette.types import ASGIApp
 
+from collector.access.proxies import ForwardedClient, TrustedProxies
 from collector.doors.certificate import Certificate
 from collector.doors.otlp_grpc import OtlpGrpc
 
@@ -17,6 +20,15 @@ TICK_S = 1.0
 """`Date` is in seconds."""
 
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - where such a server is found, nothing binds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerOptions:
+    """Options of a listener: time for requests under way at its end, its certificate, proxies in front of it."""
+
+    grace_s: float = 1.0
+    tls: Certificate | None = None
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
 
 def bind(address: str) -> socket.socket:
@@ -57,36 +69,36 @@ def reached_at(address: str) -> str:
 
 
 @asynccontextmanager
-async def serving_grpc(door: OtlpGrpc, address: str, grace_s: float, tls: Certificate | None) -> AsyncIterator[str]:
-    """The gRPC door, until the block ends; where it listens."""
+async def serving_grpc(door: OtlpGrpc, address: str, options: ListenerOptions) -> AsyncIterator[str]:
+    """Serve the gRPC listener until the block ends; yields the address that it is bound to."""
     bind(address).close()  # for an error that says which address; gRPC's own says little
-    port = await door.start(address, tls)
+    port = await door.start(address, options.tls)
     try:
         yield f"{address.rpartition(':')[0]}:{port}"
     finally:
-        await door.stop(grace_s)
+        await door.stop(options.grace_s)
 
 
 @asynccontextmanager
-async def serving(
-    application: object, bound: socket.socket, grace_s: float, tls: Certificate | None
-) -> AsyncIterator[None]:
-    """An ASGI application on a bound socket, until the block ends."""
+async def serving(application: ASGIApp, bound: socket.socket, options: ListenerOptions) -> AsyncIterator[None]:
+    """Serve an ASGI application on a bound socket until the block ends."""
     try:
         bound.listen()
     except OSError as error:  # two may bind an address as long as neither listens
         raise _cannot_listen(address_of(bound), error) from error
     config = uvicorn.Config(
-        application,  # type: ignore[arg-type] # an ASGI application by shape
+        ForwardedClient(application, options.proxies),
         http="httptools",
+        ws="none",
+        proxy_headers=False,  # it trusts the loopback interface, where anybody's program may run
         lifespan="off",
         access_log=False,
         log_config=None,
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=max(int(grace_s), 1),
-        ssl_certfile=tls.chain if tls else None,
-        ssl_keyfile=tls.key if tls else None,
+        timeout_graceful_shutdown=max(int(options.grace_s), 1),
+        ssl_certfile=options.tls.chain if options.tls else None,
+        ssl_keyfile=options.tls.key if options.tls else None,
     )
     server = _ListeningServer(config)
     task = asyncio.create_task(server._serve([bound]))  # noqa: SLF001 - `serve` would take the process's signals for itself

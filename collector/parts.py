@@ -5,6 +5,7 @@ import logging
 from contextlib import AsyncExitStack
 
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 
 from collector.access.authenticator import Authenticator
 from collector.access.journal import AuditJournal
@@ -98,7 +99,7 @@ def body_limits(settings: Settings) -> BodyLimits:
     return BodyLimits(received=settings.max_body_bytes, decompressed=settings.max_decompressed_bytes)
 
 
-def with_cors(application: OtlpHttp, settings: Settings) -> object:
+def with_cors(application: OtlpHttp, settings: Settings) -> ASGIApp:
     """The application, for pages of the origins that the settings name."""
     if not settings.cors_origins:
         return application

@@ -1,5 +1,6 @@
 """Kinds of values that several settings have."""
 
+import ipaddress
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final
@@ -23,6 +24,14 @@ def _address(text: str) -> str:
         msg = "must be HOST:PORT, as in 127.0.0.1:4317 or [::1]:4317; port 0 picks one"
         raise ValueError(msg)
     return text
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError:
+        msg = "must be an address or a network, as in 10.0.0.7 or 10.1.0.0/16"
+        raise ValueError(msg) from None
 
 
 def _endpoint(text: str) -> str:
@@ -99,6 +108,7 @@ BudgetDocuments = Annotated[dict[str, Any], _parsed_by(parse_project_budgets)]
 ApiKey = Annotated[SecretStr, AfterValidator(_api_key)]
 Bytes = Annotated[int, Field(ge=1024)]
 EncryptionKey = Annotated[SecretStr, AfterValidator(_encryption_key)]
+Network = Annotated[str, AfterValidator(_network)]
 OtlpUrl = Annotated[str, AfterValidator(_endpoint)]
 ResultsUrl = Annotated[str, AfterValidator(_results_endpoint)]
 Headers = dict[

@@ -22,6 +22,7 @@ from collector.setting_values import (
     EncryptionKey,
     Headers,
     ModelPrices,
+    Network,
     OtlpUrl,
     ResultsUrl,
     Size,
@@ -327,6 +328,14 @@ class Settings(BaseModel):
     allowed_hosts: Annotated[
         tuple[str, ...],
         Field(description="names under which the server may be called without a key, besides those of this machine"),
+    ] = ()
+    trusted_proxies: Annotated[
+        tuple[Network, ...],
+        Field(
+            description="addresses and networks of [proxies in front](access.md#proxies), whose `X-Forwarded-For` and"
+            " `X-Forwarded-Proto` count; without one, a client's address is that of its connection",
+            examples=["[10.0.0.7, 10.1.0.0/16]"],
+        ),
     ] = ()
     key_requests_per_second: Annotated[
         float | None,

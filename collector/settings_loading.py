@@ -125,6 +125,7 @@ def _or_none(text: str) -> str | None:
 _PARSERS: dict[str, Callable[[str], object]] = {
     "allowed_hosts": _list,
     "cors_origins": _list,
+    "trusted_proxies": _list,
     "attribute_keys": _yaml,
     "model_prices": _yaml,
     "rules": _or_none,

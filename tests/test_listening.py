@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from collector import listening
-from collector.listening import address_of, bind, serving
+from collector.listening import ListenerOptions, address_of, bind, serving
 from tests.live import PATIENCE_S
 from tests.serving import ANY_PORT
 
@@ -27,7 +27,7 @@ def dates(*, pause_s: float) -> list[float]:
     async def run() -> list[float]:
         found = []
         bound = bind(ANY_PORT)
-        async with serving(answering, bound, 1, None), httpx.AsyncClient(trust_env=False) as client:
+        async with serving(answering, bound, ListenerOptions()), httpx.AsyncClient(trust_env=False) as client:
             for number in range(2):
                 await asyncio.sleep(number * pause_s)
                 answer = await client.get(f"http://{address_of(bound)}/")

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -335,6 +337,77 @@ def test_over_standard_input(server: Asked) -> None:
     assert tools == {tool.name for tool in TOOLS} - WRITING - {"test_rule"}
     assert found.structured_content is not None
     assert len(found.structured_content["traces"]) == 2
+
+
+def over_http(server: Asked, body: dict[str, Any], path: str = "", **headers: str) -> httpx.Response:
+    """Send a message without a client, which would never send it so."""
+    shown = {"authorization": f"Bearer {server.closed.keys['viewer']}", "accept": "application/json"} | headers
+    return httpx.post(f"{server.url}{path}", json=body, headers=shown, trust_env=False, timeout=60)
+
+
+def initializing(version: str) -> dict[str, Any]:
+    """The message that a client of before 2026 begins with."""
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    return {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+
+
+@pytest.mark.parametrize("version", [None, "2025-06-18", "2026-07-28", "2099-01-01"])
+@pytest.mark.parametrize("wrong_id", [1.5, None, True, [], {}])
+def test_a_request_whose_id_is_none_gets_an_error(server: Asked, version: str | None, wrong_id: object) -> None:
+    """In each generation an id is a string or an integer; any other is answered with an error, and without an id."""
+    headers = {} if version is None else {"mcp-protocol-version": version}
+    answer = over_http(server, {"jsonrpc": "2.0", "id": wrong_id, "method": "ping"}, **headers)
+    assert answer.status_code == 400
+    assert answer.json()["id"] is None
+    assert (answer.json()["error"]["code"], answer.headers["content-type"]) == (-32600, "application/json")
+
+
+def test_notifications_and_requests_with_ids_are_served_as_before(server: Asked) -> None:
+    """A notification has no id and gets no answer; a text or a number, also 0, is an id."""
+    assert over_http(server, {"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
+    for good in (0, -1, "", "a", 2**53):
+        assert over_http(server, {"jsonrpc": "2.0", "id": good, "method": "ping"}).json()["id"] == good
+
+
+@pytest.mark.parametrize("header", ["2099-01-01", "2026-07-28", "nonsense", "2025-03-26"])
+@pytest.mark.parametrize("offered, agreed", [("2025-06-18", "2025-06-18"), ("2099-01-01", "2025-11-25")])
+def test_initialize_negotiates_whatever_its_header_says(server: Asked, header: str, offered: str, agreed: str) -> None:
+    """The version is negotiated by the body of `initialize`; the header belongs to the requests after it."""
+    answer = over_http(server, initializing(offered), **{"mcp-protocol-version": header})
+    assert (answer.status_code, answer.json()["result"]["protocolVersion"]) == (200, agreed)
+
+
+def test_an_unknown_version_after_initialize_is_refused(server: Asked) -> None:
+    """A request that names a version that the server does not speak gets 400."""
+    answer = over_http(server, {"jsonrpc": "2.0", "id": 1, "method": "ping"}, **{"mcp-protocol-version": "2099-01-01"})
+    assert (answer.status_code, "error" in answer.json()) == (400, True)
+
+
+def test_the_path_may_end_with_a_slash(server: Asked) -> None:
+    """`/mcp/` is `/mcp`, as `/v1/traces/` is `/v1/traces`."""
+    assert over_http(server, initializing("2025-06-18"), "/").status_code == 200
+
+
+def test_over_standard_input_a_request_whose_id_is_none_gets_an_error(server: Asked) -> None:
+    """The error comes between the answers to other requests, and these are served."""
+    ids = (1, 1.5, None, "last")
+    lines = [json.dumps(initializing("2025-06-18") | {"id": "first"})]
+    lines += [json.dumps({"jsonrpc": "2.0", "id": each, "method": "ping"}) for each in ids]
+    with subprocess.Popen(
+        [TRACEJURY, "mcp", "--server", f"http://{server.closed.running.http}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n".join(lines) + "\n")
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in lines]
+        process.stdin.close()
+    refused = [each["error"]["code"] for each in answers if each["id"] is None]
+    assert refused == [-32600, -32600]
+    assert {each["id"] for each in answers if "result" in each} == {"first", 1, "last"}
 
 
 def test_a_server_that_is_away_is_told() -> None:

@@ -16,6 +16,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from collector.access.authenticator import Authenticator
 from collector.access.caller import Caller, RequestInfo
 from collector.access.errors import AccessRefused
+from collector.access.proxies import FORWARDED_FOR, TrustedProxies
 from collector.doors.body import HeldBody, arriving
 from collector.doors.certificate import Certificate
 from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
@@ -101,9 +102,12 @@ class _Turns:
 class OtlpGrpc:
     """The gRPC server: `Export` of traces and of logs, and a polite no to metrics."""
 
-    def __init__(self, ingest: Ingest, authenticator: Authenticator, *, max_message_bytes: int) -> None:
+    def __init__(
+        self, ingest: Ingest, authenticator: Authenticator, proxies: TrustedProxies, *, max_message_bytes: int
+    ) -> None:
         self._ingest = ingest
         self._authenticator = authenticator
+        self._proxies = proxies
         self._max_message_bytes = max_message_bytes
         self._turns = _Turns()
         options = [
@@ -166,9 +170,11 @@ class OtlpGrpc:
         return grpc.stream_unary_rpc_method_handler(export)
 
     def _enter(self, context: _Context, method: str) -> Caller:
-        request_info = RequestInfo(method="gRPC", path=method, address=_address_of(context.peer()))
-        metadata = dict(context.invocation_metadata() or ())
-        authorization = metadata.get("authorization")
+        metadata = tuple(context.invocation_metadata() or ())
+        forwarded_for = [str(value) for name, value in metadata if name == FORWARDED_FOR]
+        address = self._proxies.client_of(_address_of(context.peer()), forwarded_for)
+        request_info = RequestInfo(method="gRPC", path=method, address=address)
+        authorization = dict(metadata).get("authorization")
         try:
             return self._authenticator.enter_to_send(
                 None if authorization is None else str(authorization), request_info

@@ -9,13 +9,16 @@ from typing import Any, Final
 import httpx
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from collector.access.errors import Elsewhere
 from collector.access.origin import Names
 from collector.mcp.asking import Api
+from collector.mcp.request_ids import INVALID_REQUEST, WRONG_ID, envelope_of
 
 PATH: Final = "/mcp"
+_PATHS: Final = (PATH, f"{PATH}/")
+_VERSION_HEADER: Final = b"mcp-protocol-version"
 _MOST_BYTES: Final = 1 << 20
 """Of a request. A guess: a rule with its conditions is a hundredth of it."""
 
@@ -44,13 +47,24 @@ class McpDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a message of the protocol, or let the API answer."""
-        if scope["type"] != "http" or scope["path"] != PATH:
+        if scope["type"] != "http" or scope["path"] not in _PATHS:
             await self._application(scope, receive, send)
         elif scope["method"] != "POST":
             await _error_response(405, "only POST is answered here", {"allow": "POST"})(scope, receive, send)
         else:
-            answer = await self._refusal(scope) or await self._protocol()
-            await answer(scope, receive, send)
+            request = _Replay(receive)
+            answer = await self._refusal(scope) or await self._protocol_for(scope, request)
+            await answer(scope, request, send)
+
+    async def _protocol_for(self, scope: Scope, request: "_Replay") -> ASGIApp:
+        """What answers a message: an error if it can be no request, else the protocol."""
+        envelope = envelope_of(await request.peek())
+        if envelope.has_wrong_id:
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": WRONG_ID}}
+            return Response(json.dumps(error), status_code=400, media_type="application/json")
+        if envelope.method == "initialize":  # negotiates by its body; the header is of what comes afterwards
+            scope["headers"] = [(name, value) for name, value in scope["headers"] if name != _VERSION_HEADER]
+        return await self._protocol()
 
     async def _protocol(self) -> ASGIApp:
         """What answers messages, which runs in a task of its own from the first one on."""
@@ -107,6 +121,28 @@ class McpDoor:
             app=self._application, raise_app_exceptions=False, client=tuple(scope.get("client") or ("127.0.0.1", 0))
         )
         return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers, trust_env=False)
+
+
+class _Replay:
+    """A request's body, read ahead up to the limit and then received once more from its beginning."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._messages: list[Message] = []
+
+    async def peek(self) -> bytes:
+        """Return the body; of one that is too large, its beginning."""
+        size, more = 0, True
+        while more and size <= _MOST_BYTES:
+            message = await self._receive()
+            self._messages.append(message)
+            size += len(message.get("body", b""))
+            more = message.get("more_body", False)
+        self._messages.reverse()
+        return b"".join(message.get("body", b"") for message in reversed(self._messages))
+
+    async def __call__(self) -> Message:
+        return self._messages.pop() if self._messages else await self._receive()
 
 
 def with_mcp(stack: AsyncExitStack, application: ASGIApp, names: Names) -> McpDoor:

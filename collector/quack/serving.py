@@ -15,7 +15,7 @@ from collector.access.origin import is_loopback
 from collector.api.base.context import Context
 from collector.children import starting
 from collector.children.wire import receive, send
-from collector.listening import address_of, bind, serving
+from collector.listening import ListenerOptions, address_of, bind, serving
 from collector.quack.door import Answering, make_door
 from collector.setting_groups import WorkaroundSettings
 from collector.settings import BadSettings, Settings
@@ -164,7 +164,7 @@ async def serving_quack(settings: Settings, context: Context) -> AsyncIterator[s
     seconds = context.sql_limits.seconds
     door = make_door(Answering(queries=context.queries, turns=context.turns, seconds=seconds), context.authenticator)
     with bind("127.0.0.1:0") as bound:
-        async with serving(door, bound, 1, None):
+        async with serving(door, bound, ListenerOptions()):
             options = GatewayOptions(
                 address=f"{host}:{port}",
                 door=address_of(bound),

@@ -1,0 +1,90 @@
+"""Proxies in front of the server, and the client addresses that they forward."""
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+FORWARDED_FOR: Final = "x-forwarded-for"
+_FORWARDED_PROTO: Final = "x-forwarded-proto"
+_SCHEMES: Final = frozenset({"http", "https"})
+
+
+class TrustedProxies:
+    """Networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
+
+    def __init__(self, networks: Sequence[str] = ()) -> None:
+        self._networks = [ipaddress.ip_network(network) for network in networks]
+        self._trusts = lru_cache(maxsize=4096)(self._is_inside)
+
+    def __contains__(self, address: str) -> bool:
+        return bool(self._networks) and self._trusts(address)
+
+    def client_of(self, peer: str, forwarded_for: Iterable[str]) -> str:
+        """Return the address of the client behind `peer`: the last forwarded one that is not a trusted proxy's.
+
+        Always an address, never another text of a client: forwarding ends at what is none.
+        """
+        client = unmapped(peer)
+        hops = [hop for value in forwarded_for for hop in value.split(",")]
+        while client in self and hops:
+            hop = _address_of(hops.pop())
+            if hop is None:
+                break
+            client = hop
+        return client
+
+    def _is_inside(self, address: str) -> bool:
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self._networks)
+
+
+class ForwardedClient:
+    """An ASGI application in front of another one, which sees clients as trusted proxies forward them."""
+
+    def __init__(self, application: ASGIApp, proxies: TrustedProxies) -> None:
+        self._application = application
+        self._proxies = proxies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Replace client and scheme of a request by the forwarded ones, if its peer is trusted."""
+        client = scope.get("client")
+        if client:
+            peer = unmapped(client[0])
+            headers = Headers(scope=scope)
+            address = self._proxies.client_of(peer, headers.getlist(FORWARDED_FOR))
+            scope["client"] = (address, client[1] if address == peer else 0)
+            scheme = headers.get(_FORWARDED_PROTO, "").strip().lower()
+            if peer in self._proxies and scheme in _SCHEMES:
+                scope["scheme"] = scheme
+        await self._application(scope, receive, send)
+
+
+def unmapped(address: str) -> str:
+    """Return an IPv4 address that a dual-stack socket shows as an IPv6 one in its own spelling."""
+    if not address.startswith("::ffff:"):
+        return address
+    try:
+        mapped = ipaddress.IPv6Address(address).ipv4_mapped
+    except ValueError:
+        return address
+    return address if mapped is None else str(mapped)
+
+
+def _address_of(hop: str) -> str | None:
+    """Read an element of `X-Forwarded-For`: an address, alone or with a port."""
+    text = hop.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        return unmapped(str(ipaddress.ip_address(text)))
+    except ValueError:
+        return None
