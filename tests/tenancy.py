@@ -59,12 +59,13 @@ class Tenancy:
 
 
 @contextmanager
-def two_tenants(data: Path) -> Iterator[Tenancy]:
-    """All of it, once everything is judged."""
+def two_tenants(data: Path, **more: Any) -> Iterator[Tenancy]:
+    """All of it, once everything is judged; `more` are settings."""
     settings = {
         "encryption_key": ENCRYPTION_KEY,
         "webhook_private_hosts": ["127.0.0.0/8"],
         "settle_after_root_seconds": 0.2,
+        **more,
     }
     with a_closed_server(data, **settings) as server:
         tenancy = Tenancy(server=server, ids={tenant: {} for tenant in TENANTS})

@@ -1,0 +1,138 @@
+"""Data of each released version opens, is brought to this version, and keeps what it held; its open work is done."""
+
+import json
+import tarfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pytest
+
+from collector.app import Running
+from storage.engine.database import CATALOG, FILE_NAME, Database, DatabaseOptions
+from storage.engine.migration import MARK
+from tests.alerting import ENCRYPTION_KEY
+from tests.live import until
+from tests.release_fixture import DATA, EXPECTED, RELEASES, write_fixture
+from tests.serving import a_server
+from tests.storing import rows
+
+FIXTURES = sorted(RELEASES.glob("*.tar.xz"))
+IDS = [file.name.removesuffix(".tar.xz") for file in FIXTURES]
+SETTINGS: Final[Mapping[str, Any]] = {
+    "encryption_key": ENCRYPTION_KEY,
+    "webhook_private_hosts": ["127.0.0.0/8"],
+    "settle_after_root_seconds": 0.2,
+    "sweep_interval_seconds": 86_400,
+}
+NAMES = f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{CATALOG}' AND NOT internal ORDER BY 1"
+VIEWS = f"SELECT view_name FROM duckdb_views() WHERE database_name = '{CATALOG}' AND NOT internal ORDER BY 1"
+OPEN = """
+SELECT
+    (SELECT count(*) FROM job) AS jobs,
+    (SELECT count(*) FROM trace_open) + (SELECT count(*) FROM session_open) AS unsettled,
+    (SELECT seq FROM matching_state) < (SELECT max(seq) FROM span) AS unmatched,
+    (SELECT batch FROM trace_state) < (SELECT batch FROM ingest_state) AS not_added_up,
+    (SELECT count(*) FROM deletion WHERE state <> 'done') AS deletions
+"""
+UNDECIDED = """
+SELECT r.rule, s.trace_id, s.span_id FROM span AS s, rule_revision AS r
+WHERE r.target = 'SPAN' AND s.tenant = r.tenant AND r.revision IN (SELECT revision FROM rule)
+    AND NOT EXISTS (SELECT 1 FROM decision AS d WHERE d.revision = r.revision AND d.seq = s.seq)
+    AND s.seq > (SELECT min(d.seq) FROM decision AS d WHERE d.revision = r.revision)
+"""
+KEPT = {  # what work after the upgrade adds to, and never changes
+    "decision": "revision, seq, outcome, clause",
+    "evaluation": "* EXCLUDE (counted)",
+    "annotation": "*",
+    "alert": "tenant, alert_id, episode, evidence, document",
+    "judge_call": "*",
+    "run_score": "*",
+    "dataset_item": "*",
+}
+
+
+@pytest.fixture(params=FIXTURES, ids=IDS)
+def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The directory with what a release wrote."""
+    with tarfile.open(request.param) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+@contextmanager
+def raw(data: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The database as DuckDB has it, whatever version wrote it."""
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{data / FILE_NAME}' AS {CATALOG} (READ_ONLY); USE {CATALOG}; SET TimeZone = 'UTC'")
+        yield connection
+
+
+def relations(connection: duckdb.DuckDBPyConnection, of: str) -> dict[str, list[str]]:
+    """The columns of each table, or view."""
+    names = [name for (name,) in connection.execute(of).fetchall() if name != MARK]
+    return {name: [column[0] for column in connection.execute(f'DESCRIBE "{name}"').fetchall()] for name in names}
+
+
+def content(connection: duckdb.DuckDBPyConnection, name: str, columns: str, where: str = "true") -> Counter[Any]:
+    """The rows of a table or view, as texts."""
+    select = f'SELECT hash(COLUMNS(c -> true))::VARCHAR FROM (SELECT {columns} FROM "{name}" WHERE {where})'
+    return Counter(connection.execute(select).fetchall())
+
+
+@pytest.mark.parametrize("of", [NAMES, VIEWS], ids=["tables", "views"])
+def test_the_steps_of_the_schema_keep_every_row(release: Path, of: str) -> None:
+    """Each row of each table has the values that it had, and so has each view that dashboards read."""
+    with raw(release / DATA) as before:
+        columns = relations(before, of)
+        lists = {name: ", ".join(f'"{column}"' for column in each) for name, each in columns.items()}
+        rows_before = {name: content(before, name, lists[name]) for name in columns}
+    assert of == VIEWS or all(rows_before.values())
+    database = Database(release / DATA, DatabaseOptions())
+    with database.cursor() as cursor:
+        assert {name: content(cursor, name, lists[name]) for name in columns} == rows_before
+    database.close()
+
+
+def test_open_work_is_done_after_the_upgrade(release: Path) -> None:
+    """Spans in the spool, unmatched spans, unsettled traces, waiting jobs and deletions end as without an upgrade."""
+    expected = json.loads((release / EXPECTED).read_text())
+    deleted = ", ".join(f"'{trace_id}'" for trace_id in expected["deleted"])
+    with raw(release / DATA) as before:
+        lost = f"tenant = '' AND trace_id IN ({deleted})"
+        ours = {"evaluation": f"NOT ({lost})", "decision": f"seq NOT IN (SELECT seq FROM span WHERE {lost})"}
+        kept = {name: content(before, name, columns, ours.get(name, "true")) for name, columns in KEPT.items()}
+        ((stored, spans),) = before.execute(
+            "SELECT stored, (SELECT count(*) FROM span WHERE NOT (" + lost + ")) FROM ingest_state"
+        ).fetchall()
+        assert before.execute(OPEN).fetchall() != [(0, 0, False, False, 0)]
+    with a_server(release / DATA, **SETTINGS) as server:
+        until(partial(rows, server.store, OPEN), lambda found: found == [(0, 0, False, False, 0)], within_s=120)
+        until(lambda: server.store.status.status(0).older_spans, lambda older: older == 0)
+        check_judged(server, expected["judged"])
+        ((now_stored, now_spans),) = rows(server.store, "SELECT stored, (SELECT count(*) FROM span) FROM ingest_state")
+        assert (now_stored - stored, now_spans - spans) == (3, 3)  # those of the spool
+        assert rows(server.store, UNDECIDED) == []
+        assert rows(server.store, f"SELECT count(*) FROM span WHERE {lost}") == [(0,)]
+        assert rows(server.store, "SELECT sum(stored_span_count) FROM trace_reading") == [(now_spans,)]
+        with server.store._database.cursor() as cursor:
+            for name, columns in KEPT.items():
+                assert kept[name] <= content(cursor, name, columns), name
+
+
+def check_judged(server: Running, expected: list[dict[str, str]]) -> None:
+    """Each of the jobs that were open, or not even made, has one score."""
+    scored = "SELECT tenant, trace_id, rule, count(*) FROM evaluations WHERE outcome = 'scored' GROUP BY ALL"
+    found = Counter({row[:3]: row[3] for row in rows(server.store, scored)})
+    for one in expected:
+        assert found[one["tenant"], one["trace_id"], one["rule"]] == 1, one
+
+
+def test_the_fixture_of_the_next_release_can_be_written(tmp_path: Path) -> None:
+    """The script that writes it leaves no table of this version's schema without a row."""
+    write_fixture(tmp_path / "next.tar.xz")
+    assert (tmp_path / "next.tar.xz").stat().st_size < 1 << 20
