@@ -109,7 +109,6 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         await stack.enter_async_context(serving(otlp, otlp_socket, listener))
         grpc_door = OtlpGrpc(ingest, authenticator, proxies, max_message_bytes=settings.max_body_bytes)
         grpc = await stack.enter_async_context(serving_grpc(grpc_door, settings.grpc, listener))
-        stack.push_async_callback(asyncio.to_thread, pipeline.judging.flush)
         await _comparing(stack, store, context)
         context.state = "ready"
         store.announce(f"{'https' if tls else 'http'}://{address_of(http_socket)}")
@@ -124,6 +123,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             context=context,
         )
         context.state = "stopping"
+        await asyncio.to_thread(pipeline.cut_off)  # before the listeners close, which wait for their requests
 
 
 async def _opened(stack: AsyncExitStack, settings: Settings, watch: Watch | None) -> tuple[Store, ReadingCounts]:

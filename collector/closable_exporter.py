@@ -1,6 +1,7 @@
 """Sending spans until somebody says that it is over."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -20,3 +21,10 @@ class ClosableExporter(SpanExporter):
     def shutdown(self) -> None:
         """Let go of the connection."""
         self._exporter.shutdown()
+
+
+def for_a_moment(act: Callable[[], object], seconds: float) -> None:
+    """Do something, and wait for so long that it ends: the exporter waits for an answer that may never come."""
+    acting = threading.Thread(target=act, name="last-spans", daemon=True)
+    acting.start()
+    acting.join(seconds)

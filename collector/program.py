@@ -3,9 +3,11 @@
 import asyncio
 import json
 import logging
+import os
 import shutil
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from collector.app import Running, running
@@ -23,6 +25,14 @@ _FAILED = 1
 _QUIET = ("uvicorn", "openai", "httpx", "httpx2", "httpcore", "httpcore2")
 """Loggers of which warnings are enough: uvicorn tells of each of our two HTTP servers what we tell once, and the others
 tell of each request to a judge, with what it asked when they are to debug."""
+
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+_SPARE_S = 10.0
+"""After `shutdown_seconds`, for what it does not count: children, checkpoints. A guess."""
+
+_LAST_JOINS_S = 3.0
+"""For threads that nothing depends on any more. A guess."""
 
 _LONGEST_WRITING_S = 300.0
 """An attempt to write that takes longer never ends, and only another process helps. A guess: a checkpoint of a large
@@ -52,9 +62,7 @@ def serve(settings: Settings, *, with_sample: bool) -> int:
 
 async def _serve(settings: Settings, *, with_sample: bool) -> None:
     manager = ServiceManager()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = _stop_signals(settings.shutdown_seconds)
     watched: Store | None = None  # between start and stop, which take their time
     async with manager.watched(lambda: watched is None or _lives(watched)), running(settings) as server:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.pipeline.rules.reload_soon)
@@ -68,6 +76,36 @@ async def _serve(settings: Settings, *, with_sample: bool) -> None:
         watched = None
         log.info("stopping")
         manager.tell("STOPPING=1")
+    _end_within(_LAST_JOINS_S, 0)  # all is stored: threads that wait for names, say, are not waited for
+
+
+def _stop_signals(shutdown_s: float) -> asyncio.Event:
+    """The event that the first SIGTERM or SIGINT sets. The second ends the process, whatever that does meanwhile."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def begin() -> None:
+        stop.set()
+        for number in _STOPPING:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        _end_within(shutdown_s + _SPARE_S, _FAILED)
+
+    for number in _STOPPING:
+        loop.add_signal_handler(number, begin)
+    return stop
+
+
+def _end_within(seconds: float, code: int) -> None:
+    """End the process after so long, if it still runs. Nothing is lost: what was acknowledged is in the spool."""
+
+    def end() -> None:
+        if code:
+            log.critical("not stopped within %g s, and ended as it is; the next start commits what is left", seconds)
+        os._exit(code)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 def _ready(server: Running, settings: Settings) -> dict[str, str]:

@@ -42,8 +42,11 @@ class Endpoint(Protocol):
     def post(self, body: bytes) -> Answer:
         """Send a request and say what follows; whatever goes wrong is an answer too."""
 
+    def cancel(self) -> None:
+        """Cut off the request under way, and those after it; safe to call from another thread."""
+
     def close(self) -> None:
-        """Let go of the connection."""
+        """Let go of the connection, after `cancel`."""
 
 
 def taken(body: bytes) -> Accepted:

@@ -25,7 +25,7 @@ more codes as final: what those are about passes, or is mended by somebody, as a
 
 
 class GrpcEndpoint:
-    """Where log records are sent. For one thread at a time; `close` ends it."""
+    """Where log records are sent. For one thread at a time; any other may `cancel`, and `close` it after that."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         """`url` is `grpc://`, or with TLS `grpcs://`, and an address; `headers` go with each call, told nowhere."""
@@ -44,11 +44,17 @@ class GrpcEndpoint:
         """Send a request and say what follows; whatever goes wrong is an answer too."""
         try:
             return taken(self._export(body, timeout=TIMEOUT_S, metadata=self._metadata))
+        except ValueError:  # what gRPC raises of a channel that is closed
+            return RetryLater(why="cut off: the server is being stopped")
         except grpc.RpcError as error:
             return _failed(cast("grpc.Call", error))  # which it is as well
 
+    def cancel(self) -> None:
+        """Cut off the request under way, and those after it."""
+        self._channel.close()
+
     def close(self) -> None:
-        """Let go of the connection."""
+        """Let go of the connection, which `cancel` does."""
         self._channel.close()
 
 

@@ -1,5 +1,6 @@
 """An endpoint that takes OTLP over HTTP: one request, and what follows from its answer."""
 
+import asyncio
 import datetime as dt
 import gzip
 import time
@@ -17,30 +18,54 @@ _REFUSED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARG
 
 
 class HttpEndpoint:
-    """Where log records are sent. For one thread at a time; `close` ends it."""
+    """Where log records are sent. For one thread at a time; any other may `cancel`, and `close` it after that."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         """`headers` go with each request, and are told nowhere."""
         told = {"content-type": "application/x-protobuf", "content-encoding": "gzip", "user-agent": "tracejury"}
         self._url = url
-        self._client = httpx.Client(timeout=TIMEOUT_S, trust_env=False, headers={**told, **headers})
+        # Asynchronous, since only that bounds a request as a whole, whose answer may come byte by byte, and ends it.
+        self._client = httpx.AsyncClient(timeout=None, trust_env=False, headers={**told, **headers})  # noqa: S113 - see above
+        self._loop = asyncio.new_event_loop()
+        self._is_cancelled = False
+        self._posting: asyncio.Task[Answer] | None = None
 
     def post(self, body: bytes) -> Answer:
         """Send a request and say what follows; whatever goes wrong is an answer too."""
+        self._posting = self._loop.create_task(self._post(body))
+        if self._is_cancelled:
+            self._posting.cancel()
         try:
-            with self._client.stream("POST", self._url, content=gzip.compress(body, 3, mtime=0)) as response:
-                return _answer(response)
-        except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-            return RetryLater(why=f"{type(error).__name__}: {error}"[:LONGEST_TEXT])
+            return self._loop.run_until_complete(self._posting)
+        except asyncio.CancelledError:
+            return RetryLater(why="cut off: the server is being stopped")
+
+    def cancel(self) -> None:
+        """Cut off the request under way, and those after it."""
+        self._is_cancelled = True
+        posting = self._posting
+        if posting is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(posting.cancel)
 
     def close(self) -> None:
         """Let go of the connection."""
-        self._client.close()
+        self._loop.run_until_complete(self._client.aclose())
+        self._loop.close()
+
+    async def _post(self, body: bytes) -> Answer:
+        content = gzip.compress(body, 3, mtime=0)
+        try:
+            async with asyncio.timeout(TIMEOUT_S), self._client.stream("POST", self._url, content=content) as response:
+                return await _answer(response)
+        except TimeoutError:
+            return RetryLater(why=f"no answer within {TIMEOUT_S:g} s")
+        except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+            return RetryLater(why=f"{type(error).__name__}: {error}"[:LONGEST_TEXT])
 
 
-def _answer(response: httpx.Response) -> Answer:
+async def _answer(response: httpx.Response) -> Answer:
     if response.is_success:
-        return _taken(response)
+        return await _taken(response)
     why = f"answered {response.status_code}"
     if response.status_code in _REFUSED:
         return Rejected(why=why)
@@ -48,10 +73,10 @@ def _answer(response: httpx.Response) -> Answer:
     return RetryLater(why=why, after_s=retry_after_s(response.headers.get("retry-after", ""), now) or 0)
 
 
-def _taken(response: httpx.Response) -> Accepted:
+async def _taken(response: httpx.Response) -> Accepted:
     """Its success, which may be partial; one that cannot be read is whole, as is that of a server that says nothing."""
     body = b""
-    for part in response.iter_bytes():
+    async for part in response.aiter_bytes():
         body += part
         if len(body) > _MOST_ANSWER_BYTES:
             return Accepted()

@@ -3,7 +3,6 @@
 Each is a trace of its own. What does not fit into the queue of the exporter is dropped, and nothing waits for it.
 """
 
-import threading
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Final
@@ -17,7 +16,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from collector.closable_exporter import ClosableExporter
+from collector.closable_exporter import ClosableExporter, for_a_moment
 from collector.observing import INTERNAL_HEADER, FinishedWork
 from rules.marker import MARKER
 
@@ -62,9 +61,7 @@ class OwnTraces:
 
     def close(self) -> None:
         """Send what waits, for a moment, and let go; what cannot be sent by then is dropped."""
-        flushing = threading.Thread(target=self.flush, name="own-traces-flush", daemon=True)
-        flushing.start()
-        flushing.join(_FLUSH_S)
+        for_a_moment(self.flush, _FLUSH_S)
+        self._exporter.is_closed = True
         with closing(self._session):
-            self._exporter.is_closed = True
-            self._provider.shutdown()
+            for_a_moment(self._provider.shutdown, _FLUSH_S)

@@ -68,8 +68,8 @@ class ResultsExporter:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop after the request under way; what is not told yet is after the next start."""
-        self._thread.close()
+        """Stop, and cut off the request under way; what is not told yet is after the next start."""
+        self._thread.close(self._endpoint.cancel)
         self._endpoint.close()
 
     def _tell_on(self) -> None:

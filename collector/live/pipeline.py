@@ -102,6 +102,13 @@ class Pipeline:
                 _undo=undo.pop_all(),
             )
 
+    def cut_off(self) -> None:
+        """Answer those that wait for judges that no answer comes, since the server is being stopped; safe to repeat."""
+        self.run_evaluator.close()
+        self.trials.close()
+        self.workers.cut_off()
+        self.judging.flush()  # while the listener is open that takes the spans
+
     def close(self) -> None:
         """Stop within seconds, in reverse; what is not done goes on after the next start."""
         self._undo.close()

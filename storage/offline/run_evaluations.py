@@ -44,6 +44,7 @@ class Evaluation:
     created_by: str | None
     created_at_ns: int
     ended_at_ns: int | None
+    continues_at_us: int | None  # of the pause that its judge asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,15 @@ class RunEvaluations:
         """
         values = {"evaluation_id": evaluation_id, "state": state, "error": error, "now_us": now_us}
         return bool(written(self._writer, sql.query("update_run_evaluation"), values))
+
+    def pause(self, evaluation_id: str, *, until_us: int, reason: str) -> None:
+        """Note when an evaluation that is not over continues, and why it waits.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        values = {"evaluation_id": evaluation_id, "until_us": until_us, "reason": reason}
+        written(self._writer, sql.query("pause_run_evaluation"), values)
 
     def unscored(self, evaluation: Evaluation, *, after: int, most: int) -> Sequence[Unscored]:
         """Items of which it has said nothing, after a number."""

@@ -5,22 +5,22 @@ within the same limits and budgets as for rules. What an evaluation says is stor
 one that is cut off goes on where it was, and no item is scored twice.
 """
 
-import asyncio
 import itertools
 import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 from collector.children.process import ChildFailed, ChildProcess
 from collector.live.active import ActiveRule
 from collector.live.jobs.work.outcomes import outcome_of, outcome_of_judges
-from collector.live.jobs.work.retry_policy import RetryPolicy
+from collector.live.jobs.work.retry_policy import MICROSECONDS, RetryPolicy, microseconds, steady_clock
 from collector.live.jobs.work.storable import REASON_CHARACTERS
 from collector.live.judges.judges import ConnectedJudges
 from collector.live.rules.executor_kinds import executor_kind_of
@@ -43,10 +43,12 @@ PROGRAM: Final = "from collector.live.jobs.work.case_child import main; main()"
 _LOOK_S: Final = 5.0  # where nobody says that something is new
 _KEEP_S: Final = 60.0  # between two looks for runs that were abandoned or have expired
 _CHECKED_AT_ONCE: Final = 256
+_CHECKED_FIRST: Final = 16
+_CHECKED_FOR_S: Final = 0.5  # a guess: after that it is the turn of another run
 _JUDGED_AT_ONCE: Final = 64
 _MOST_BYTES: Final = 16 << 20  # of the cases in one request to the process; it may hold a gigabyte
 _ATTEMPTS: Final = 4
-"""Guesses. Of an item that no endpoint answers, beside the retries of each request."""
+"""Guesses. Of an item whose judge does not answer, beside the retries of each request."""
 
 _DAY_US: Final = 86_400_000_000
 
@@ -69,28 +71,71 @@ class _OfRun:
     job_id: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ItemScore:
+    """The score of an item; `is_passing` if another attempt may give another one, after `retry_after_s` at least."""
+
+    score: NewScore
+    is_passing: bool = False
+    retry_after_s: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Progress:
+    """An evaluation in this process: how far it is, and the group of items about which its judge is being asked."""
+
+    evaluation: Evaluation
+    active: ActiveRule
+    resumes_s: float = 0.0  # of the steady clock
+    turn: int = 0
+    after: int = 0  # the number of the last item that needs no other look
+    group_size: int
+    attempts: Counter[int] = field(default_factory=Counter)  # by item, those that failed
+    connection_id: str | None = None  # over which the group is asked
+    items: Sequence[Unscored] = ()
+    futures: list[Future[_ItemScore]] = field(default_factory=list)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a judge has not answered yet."""
+        return not all(each.done() for each in self.futures)
+
+    def cancel(self) -> None:
+        """Ask no more."""
+        for each in self.futures:
+            each.cancel()
+
+
 class RunEvaluator:
-    """Evaluates runs, one evaluation after the other. `start` begins; `close` stops within seconds."""
+    """Evaluates runs, a group of items of each in turn. `start` begins; `close` stops within seconds.
+
+    The thread does not wait for judges: it collects what they answered, and serves other evaluations meanwhile. Over
+    one connection, one evaluation of a tenant is asked at a time. If an endpoint asks for a pause, the evaluation
+    stores when it continues, and a restart keeps that.
+    """
 
     def __init__(
         self,
         store: RunStore,
         judges: ConnectedJudges,
-        ask: Callable[[Coroutine[Any, Any, NewScore]], Future[NewScore]],
+        ask: Callable[[Coroutine[Any, Any, _ItemScore]], Future[_ItemScore]],
         *,
         retry_policy: RetryPolicy | None = None,
         retention_days: int | None = None,
     ) -> None:
-        """`ask` has something done in the event loop in which judges are asked."""
+        """`ask` runs a coroutine in the event loop of the judges."""
         self._store = store
         self._judges = judges
         self._ask = ask
         self._retry_policy = retry_policy or RetryPolicy()
         self._retention_days = retention_days
+        self._clock = steady_clock()
         self._revisions = itertools.count(-1, -1)
+        self._turns = itertools.count(1)
         self._changed = threading.Event()
         self._stopping = threading.Event()
         self._kept_s = 0.0
+        self._progress: dict[str, _Progress] = {}  # by evaluation, those that are open
         greeting = {"cpu_s": self._retry_policy.check_cpu_s}
         self._child = ChildProcess(PROGRAM, greeting, timeout_s=self._retry_policy.child_s)
         self._thread = threading.Thread(target=self._run, name="runs", daemon=True)
@@ -105,10 +150,12 @@ class RunEvaluator:
         self._changed.set()
         self._child.kill()
         self._thread.join()
+        for progress in self._progress.values():
+            progress.cancel()
         self._child.close()
 
     def wake(self) -> None:
-        """Say that something is to be evaluated, or that a run has ended."""
+        """Signal a new evaluation, the end of a run, or the answer of a judge."""
         self._changed.set()
 
     def active(self, tenant: str, evaluation_id: str, rule: Rule) -> ActiveRule:
@@ -120,18 +167,17 @@ class RunEvaluator:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self._changed.clear()
+            pause_s = _LOOK_S
             try:
                 self._keep()
-                for evaluation in self._store.evaluations.open():
-                    if self._stopping.is_set():
-                        return
-                    self._evaluate(evaluation)
+                pause_s = self._look()
             except Overloaded as error:
                 log.warning("runs cannot be evaluated now, and wait: %s", error)
             except Exception:  # noqa: BLE001 - the top of a thread: the next look may go well
-                log.exception("evaluating runs failed")
-            self._changed.wait(_LOOK_S)
-            self._changed.clear()
+                if not self._stopping.is_set():
+                    log.exception("evaluating runs failed")
+            self._changed.wait(pause_s)
 
     def _keep(self) -> None:
         """End runs that were abandoned, and delete those that have expired."""
@@ -143,55 +189,142 @@ class RunEvaluator:
             self._store.runs.expire(before_us=now_us - self._retention_days * _DAY_US)
         self._kept_s = time.monotonic()
 
-    def _evaluate(self, evaluation: Evaluation) -> None:
-        error = None
+    def _look(self) -> float:
+        """Store what judges answered, and begin the next group of each evaluation; how long to wait for more."""
+        for progress in self._progress.values():
+            if progress.items and not progress.is_asking:
+                self._collect(progress)
+        is_open = {each.evaluation_id: each for each in self._store.evaluations.open()}
+        for evaluation_id in self._progress.keys() - is_open.keys():
+            self._progress.pop(evaluation_id).cancel()
+        for evaluation in is_open.values():
+            if evaluation.evaluation_id not in self._progress:
+                self._take_up(evaluation)
+        due = [each for each in self._progress.values() if not each.items and each.resumes_s <= self._clock()]
+        for progress in sorted(due, key=lambda each: each.turn):
+            if self._stopping.is_set():
+                break
+            self._go_on(progress)
+        waiting = [each.resumes_s - self._clock() for each in self._progress.values() if not each.items]
+        return max(min([_LOOK_S, *(each for each in waiting if each > 0)]), 0.0)
+
+    def _take_up(self, evaluation: Evaluation) -> None:
+        """Begin an evaluation, or continue one of the last process at the stored time, at most one pause from now."""
         try:
             rule = stored_rule(evaluation.configuration)
-            active = self.active(evaluation.tenant, evaluation.evaluation_id, rule)
+        except (BadRule, BadConfiguration) as error:
+            self._end(evaluation, str(error))
+            return
+        now_s = self._clock()
+        resumes_s = min((evaluation.continues_at_us or 0) / MICROSECONDS, now_s + self._retry_policy.longest_asked_s)
+        active = self.active(evaluation.tenant, evaluation.evaluation_id, rule)
+        group_size = _CHECKED_FIRST if active.executor_kind == "check" else _JUDGED_AT_ONCE
+        progress = _Progress(evaluation=evaluation, active=active, resumes_s=resumes_s, group_size=group_size)
+        if evaluation.state == "waiting":
             self._set(evaluation, "running")
-            for items in self._groups(evaluation, active):
-                scores = self._scores(evaluation, active, items)
-                self._store_scores(evaluation, scores)
-        except (BadRule, BadConfiguration) as found:
-            error = str(found)
-        except (ChildFailed, CancelledError):
+        self._progress[evaluation.evaluation_id] = progress
+
+    def _go_on(self, progress: _Progress) -> None:
+        """Begin the next group of an evaluation, or end it if nothing is left."""
+        evaluation, active = progress.evaluation, progress.active
+        progress.turn = next(self._turns)
+        try:
+            if active.executor_kind != "check":
+                progress.connection_id = self._judges.connection_of(active)
+                if self._is_asked(progress):
+                    return
+                progress.group_size = min(_JUDGED_AT_ONCE, self._judges.in_flight(progress.connection_id))
+            items = self._store.evaluations.unscored(evaluation, after=progress.after, most=progress.group_size)
+            if not items:
+                self._store.runs.sums([evaluation.run_id])  # before it is done: a client that waits for that looks next
+                self._end(evaluation, None)
+                return
+            progress.items = items
+            judged = [item for item in items if not item.has_failed]
+            if active.executor_kind == "check":
+                self._check(progress, judged)
+                return
+            progress.futures = [self._ask(self._score(evaluation, active, item)) for item in judged]
+        except BadConfiguration as error:
+            self._end(evaluation, str(error))
+            return
+        except ChildFailed:
+            progress.items = ()
             if self._stopping.is_set():
                 return
             raise
-        if not self._stopping.is_set():
-            self._store.runs.sums([evaluation.run_id])  # before it is done: whoever waits for that looks next
-            self._set(evaluation, "done" if error is None else "failed", error)
+        for each in progress.futures:
+            each.add_done_callback(lambda _: self.wake())
+        if not progress.futures:
+            self.wake()
 
-    def _groups(self, evaluation: Evaluation, active: ActiveRule) -> Iterator[Sequence[Unscored]]:
-        """The items that are left, until there are no more or somebody cancels it."""
-        after, most = 0, _CHECKED_AT_ONCE if active.executor_kind == "check" else _JUDGED_AT_ONCE
-        while not self._stopping.is_set():
-            items = self._store.evaluations.unscored(evaluation, after=after, most=most)
-            there = self._store.evaluations.of_run(evaluation.run_id)
-            is_wanted = any(
-                each.evaluation_id == evaluation.evaluation_id and each.state == "running" for each in there
-            )
-            if not items or not is_wanted:
-                return
-            yield items
-            after = items[-1].item_number
-
-    def _scores(
-        self, evaluation: Evaluation, active: ActiveRule, items: Sequence[Unscored]
-    ) -> list[tuple[int, NewScore]]:
-        judged = [item for item in items if not item.has_failed]
-        said = (
-            self._checked(evaluation, active, judged)
-            if active.executor_kind == "check"
-            else self._judged(evaluation, active, judged)
+    def _is_asked(self, progress: _Progress) -> bool:
+        """Whether another evaluation of the tenant waits for answers over the same connection."""
+        return any(
+            each.futures
+            and each.evaluation.tenant == progress.evaluation.tenant
+            and each.connection_id == progress.connection_id
+            for each in self._progress.values()
         )
-        direction = kind_of(active.rule.evaluator).direction
-        scores = [
-            (item.item_number, replace(score, direction=direction)) for item, score in zip(judged, said, strict=True)
-        ]
-        reason = "the task failed, so that there is nothing to judge"
-        skipped = NewScore(name=evaluation.name, outcome="skipped", error_kind="task_failed", reason=reason)
-        return scores + [(item.item_number, skipped) for item in items if item.has_failed]
+
+    def _check(self, progress: _Progress, items: Sequence[Unscored]) -> None:
+        """Check a group; the next one is larger, as long as that does not keep others waiting."""
+        began_s = time.monotonic()
+        scores = self._checked(progress.evaluation, progress.active, items)
+        progress.futures = [_done(_ItemScore(score=score)) for score in scores]
+        is_quick = time.monotonic() - began_s < _CHECKED_FOR_S
+        size = progress.group_size * 2 if is_quick else progress.group_size // 2
+        progress.group_size = max(1, min(size, _CHECKED_AT_ONCE))
+        self._collect(progress)
+        self.wake()
+
+    def _collect(self, progress: _Progress) -> None:
+        """Store the answers of a group. Items whose judge may answer later wait, and with them their evaluation."""
+        if any(each.cancelled() for each in progress.futures):  # the event loop of the judges ends
+            progress.items, progress.futures = (), []
+            return
+        bug = next((error for each in progress.futures if (error := each.exception())), None)
+        if bug is not None:
+            log.error("asking about items of run %s failed", progress.evaluation.run_id, exc_info=bug)
+            progress.items, progress.futures, progress.resumes_s = (), [], self._clock() + _LOOK_S
+            return
+        judged = [item.item_number for item in progress.items if not item.has_failed]
+        answers = dict(zip(judged, (each.result() for each in progress.futures), strict=True))
+        direction = kind_of(progress.active.rule.evaluator).direction
+        scores: list[tuple[int, NewScore]] = []
+        waiting: dict[int, _ItemScore] = {}
+        for item in progress.items:
+            number, answer = item.item_number, answers.get(item.item_number)
+            if answer is None:
+                scores.append((number, _skipped(progress.evaluation)))
+            elif answer.is_passing and progress.attempts[number] + 1 < _ATTEMPTS:
+                waiting[number] = answer
+            else:
+                scores.append((number, replace(answer.score, direction=direction)))
+        self._store_scores(progress.evaluation, scores)
+        progress.after = min(waiting, default=progress.items[-1].item_number + 1) - 1
+        progress.items, progress.futures = (), []
+        progress.attempts.update(waiting.keys())
+        if waiting:
+            self._pause(progress, waiting)
+
+    def _pause(self, progress: _Progress, waiting: Mapping[int, _ItemScore]) -> None:
+        """Let an evaluation continue later, as its judge asked for or after the backoff."""
+        pause_s = max(
+            self._retry_policy.wait_s(progress.attempts[number], answer.retry_after_s)
+            for number, answer in waiting.items()
+        )
+        progress.resumes_s = self._clock() + pause_s
+        reason = next(iter(waiting.values())).score.reason
+        self._store.evaluations.pause(
+            progress.evaluation.evaluation_id,
+            until_us=microseconds(progress.resumes_s),
+            reason=f"its judge does not answer, and is asked again in {pause_s:.0f} s: {reason}",
+        )
+
+    def _end(self, evaluation: Evaluation, error: str | None) -> None:
+        self._set(evaluation, "done" if error is None else "failed", error)
+        self._progress.pop(evaluation.evaluation_id, None)
 
     def _checked(self, evaluation: Evaluation, active: ActiveRule, items: Sequence[Unscored]) -> list[NewScore]:
         """What a check says; where the process dies of one of several items, of each by itself."""
@@ -217,44 +350,21 @@ class RunEvaluator:
         each_ms = (time.perf_counter() - began_s) * 1000 / len(items)
         return [score_of(evaluation.name, document, latency_ms=each_ms) for document in documents]
 
-    def _judged(self, evaluation: Evaluation, active: ActiveRule, items: Sequence[Unscored]) -> list[NewScore]:
-        """What a judge says, of so many at a time as its connection takes.
-
-        Raises:
-            BadConfiguration: there is no such connection.
-        """
-        at_once = self._judges.in_flight(self._judges.connection_of(active))
-        said: list[NewScore] = []
-        for start in range(0, len(items), at_once):
-            futures = [self._ask(self._score(evaluation, active, item)) for item in items[start : start + at_once]]
-            try:
-                said += [each.result() for each in futures]
-            finally:
-                for each in futures:
-                    each.cancel()
-        return said
-
-    async def _score(self, evaluation: Evaluation, active: ActiveRule, item: Unscored) -> NewScore:
+    async def _score(self, evaluation: Evaluation, active: ActiveRule, item: Unscored) -> _ItemScore:
+        """Ask the judge about an item, or each judge of a jury; an attempt that fails is made again by the caller."""
         began_s = time.perf_counter()
         of_run = _OfRun(evaluation.tenant, evaluation.project)
-        ask = partial(self._answer, active, of_run, case_document(item))
+
+        async def ask(over: str | None) -> tuple[Outcome, str | None]:
+            judge_of = partial(self._judges.judge, active, of_run, over=over)
+            return await outcome_of(active.rule, case_document(item), judge_of, limit_s=self._retry_policy.job_s)
+
         outcome, model = await outcome_of_judges(active.rule, partial(self._judges.jurors, active), ask)
         latency_ms = (time.perf_counter() - began_s) * 1000
-        return score_of(evaluation.name, outcome.to_document(), latency_ms=latency_ms, judge_model=model)
-
-    async def _answer(
-        self, active: ActiveRule, of_run: _OfRun, case: Mapping[str, Any], over: str | None
-    ) -> tuple[Outcome, str | None]:
-        """What is said with the judge over one connection, which is asked again where it does not answer."""
-        judge_of = partial(self._judges.judge, active, of_run, over=over)
-        ask = partial(outcome_of, active.rule, case, judge_of, limit_s=self._retry_policy.job_s)
-        outcome, model = await ask()
-        for attempt in range(1, _ATTEMPTS):
-            if not isinstance(outcome, Failure) or outcome.kind not in RETRYABLE:
-                break
-            await asyncio.sleep(self._retry_policy.wait_s(attempt, outcome.retry_after_s))
-            outcome, model = await ask()
-        return outcome, model
+        score = score_of(evaluation.name, outcome.to_document(), latency_ms=latency_ms, judge_model=model)
+        if isinstance(outcome, Failure) and outcome.kind in RETRYABLE:
+            return _ItemScore(score=score, is_passing=True, retry_after_s=outcome.retry_after_s)
+        return _ItemScore(score=score)
 
     def _store_scores(self, evaluation: Evaluation, scores: Sequence[tuple[int, NewScore]]) -> None:
         run = self._store.runs.find(None, evaluation.run_id)
@@ -264,6 +374,17 @@ class RunEvaluator:
     def _set(self, evaluation: Evaluation, state: Any, error: str | None = None) -> None:  # noqa: ANN401 - a State
         now_us = time.time_ns() // 1000
         self._store.evaluations.set_state(evaluation.evaluation_id, state, error=error, now_us=now_us)
+
+
+def _done(score: _ItemScore) -> Future[_ItemScore]:
+    future: Future[_ItemScore] = Future()
+    future.set_result(score)
+    return future
+
+
+def _skipped(evaluation: Evaluation) -> NewScore:
+    reason = "the task failed, so that there is nothing to judge"
+    return NewScore(name=evaluation.name, outcome="skipped", error_kind="task_failed", reason=reason)
 
 
 def case_document(item: Unscored) -> dict[str, Any]:

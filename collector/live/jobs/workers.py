@@ -93,6 +93,10 @@ class Workers:
         """Have something done in the event loop in which judges are asked; what stops it cuts that off."""
         return self._asking.run(work)
 
+    def cut_off(self) -> None:
+        """Cancel what `run` began, and what it is to begin; jobs go on."""
+        self._asking.cut_off()
+
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until all jobs are done that can be done now; False when that took too long."""
         return self._ledger.wait_idle(timeout_s)

@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
-from collector.closable_exporter import ClosableExporter
+from collector.closable_exporter import ClosableExporter, for_a_moment
 from collector.live.judges.judges import Call
 from rules.marker import MARKER
 
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 SERVICE = "tracejury"
 _TIMEOUT_S = 5  # of one export. A guess
+_CLOSING_S = 2.0  # for a request under way. A guess
 _ANSWERED = "answered"
 
 
@@ -67,9 +68,9 @@ class JudgeTraces:
 
     def close(self) -> None:
         """Let go of the door. Whatever was not sent by now is dropped."""
+        self._exporter.is_closed = True
         with closing(self._session):
-            self._exporter.is_closed = True
-            self._provider.shutdown()
+            for_a_moment(self._provider.shutdown, _CLOSING_S)
 
 
 def _attributes(call: Call) -> Mapping[str, AttributeValue]:

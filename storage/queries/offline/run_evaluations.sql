@@ -1,10 +1,11 @@
 -- What was asked about runs, in that order: about one of them, or what is open about those that have ended.
 SELECT
-    e.* EXCLUDE (created_at, ended_at),
+    e.* EXCLUDE (created_at, ended_at, continues_at),
     r.project,
     r.state AS run_state,
     epoch_us(e.created_at) * 1000 AS created_at_ns,
-    epoch_us(e.ended_at) * 1000 AS ended_at_ns
+    epoch_us(e.ended_at) * 1000 AS ended_at_ns,
+    epoch_us(e.continues_at) AS continues_at_us
 FROM run_evaluation AS e
 INNER JOIN run AS r ON r.run_id = e.run_id
 WHERE ($run_id::VARCHAR IS NULL OR e.run_id = $run_id)

@@ -46,6 +46,7 @@ class JudgeExecutor:
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._others: set[asyncio.Task[Any]] = set()
+        self._is_cut_off = False
         self._thread = threading.Thread(target=self._run_loop, name="judges", daemon=True)
         self.programs = ConnectionQueue(
             executor=self,
@@ -115,12 +116,24 @@ class JudgeExecutor:
 
         async def held() -> Found:
             task = asyncio.current_task()
+            if self._is_cut_off:
+                work.close()
+                raise asyncio.CancelledError
             if task is not None:
                 self._others.add(task)
                 task.add_done_callback(self._others.discard)
             return await work
 
         return asyncio.run_coroutine_threadsafe(held(), self._loop)
+
+    def cut_off(self) -> None:
+        """Cancel what `run` began, and what it is to begin."""
+        self._is_cut_off = True
+        self._loop.call_soon_threadsafe(self._cancel_others)
+
+    def _cancel_others(self) -> None:
+        for task in self._others:
+            task.cancel()
 
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
