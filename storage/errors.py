@@ -9,7 +9,8 @@ StorageError
 |-- Unusable          this data directory cannot be opened as it is
 |   |-- InUse         another process holds it
 |   |-- ForeignFile   the database was not made by Tracejury
-|   `-- NewerFile     the database was made by a newer Tracejury
+|   |-- NewerFile     the database was made by a newer Tracejury
+|   `-- OlderFile     the database was made before the first release
 |-- BadQuery          the SQL text is wrong, or not allowed
 |-- Conflict          it contradicts what is stored
 |-- Stale             it was changed since it was looked at
@@ -67,6 +68,10 @@ class ForeignFile(Unusable):
 
 class NewerFile(Unusable):
     """The database was written by a newer version."""
+
+
+class OlderFile(Unusable):
+    """The database has a layout that no release wrote."""
 
 
 class BadQuery(StorageError):

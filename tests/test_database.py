@@ -11,13 +11,13 @@ import duckdb
 import pytest
 
 from storage import sql
-from storage.engine import widening
 from storage.engine.database import FILE_NAME, Database, DatabaseOptions
 from storage.engine.lock import read_holder
-from storage.errors import ForeignFile, NewerFile, Unusable
+from storage.engine.migration import FIRST_STEP
+from storage.errors import ForeignFile, NewerFile, OlderFile, Unusable
 from storage.store import Store
 from tests.source_tree import ROOT
-from tests.storing import a_batch, a_store, an_export, commit, rows, trace_id
+from tests.storing import a_batch, a_store, an_export, commit, rows
 
 Step = tuple[int, str, str]
 
@@ -38,7 +38,7 @@ def test_the_schema_steps_are_numbered() -> None:
     """No two steps have the same number, so that the numbers say which ones a file has seen."""
     numbers = [number for number, _, _ in sql.migrations()]
     assert numbers == sorted(set(numbers))
-    assert numbers[0] == 1
+    assert numbers[0] == FIRST_STEP
 
 
 def test_a_new_file_sees_every_step_once(tmp_path: Path) -> None:
@@ -71,9 +71,7 @@ def building_on(step: Step) -> set[Step]:
     found: set[Step] = set()
     made = made_by(step)
     for other in sql.migrations():
-        if other > step and (
-            other[0] == widening.BEFORE_STEP or made & changed_by(other) or reads_added(other, {step, *found})
-        ):
+        if other > step and (made & changed_by(other) or reads_added(other, {step, *found})):
             found.add(other)
             made |= made_by(other)
     return found
@@ -114,30 +112,24 @@ def check_up_to_date(directory: Path) -> None:
         assert rows(store, "SELECT count(*) FROM spans") == [(2,)]
 
 
-def test_traces_of_an_older_file_are_found(tmp_path: Path) -> None:
-    """A trace that was stored before its parts had keys is found by its id like any other."""
-    with a_store(tmp_path) as store:
-        commit(store, a_batch(an_export(2)))
-    older = (
-        "ALTER TABLE trace_part DROP trace_key",
-        "DELETE FROM tracejury_schema WHERE version = 4",
-    )
-    views = tuple(
-        f"DROP VIEW {view}" for view in ("traces", "sessions", "trace_totals", "trace_roll_up", "changed_part")
-    )
-    run(tmp_path, *views, *older)
-    with a_store(tmp_path) as store:
-        commit(store, a_batch(an_export(2, first=2)))
-        trace = store.queries.trace(trace_id(0))
-        assert trace is not None
-        assert len(trace.spans) == trace.summary.span_count == 4
+@pytest.mark.parametrize("seen", [[1], range(1, 49), [*range(1, 13), 49]], ids=["first", "last but one", "left out"])
+def test_a_file_from_before_the_first_release_is_refused_untouched(tmp_path: Path, seen: list[int]) -> None:
+    """A file without all steps of v0.1.0 is refused with the commit that can migrate it, and left as it is."""
+    a_file_that_saw(tmp_path, [(number, "old", "SELECT 1") for number in seen])
+    before = (tmp_path / FILE_NAME).read_bytes()
+    with pytest.raises(
+        OlderFile, match=r"layout of a version before 0\.1\.0 .* open it once with commit [0-9a-f]{40} "
+    ):
+        Store.open(tmp_path)
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+    assert read_holder(tmp_path) is None
 
 
 def test_a_new_file_that_is_not_finished_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Making the tables of a new file fails half-way: none is left of them, and the next start makes them all."""
     steps = sql.migrations()
     with monkeypatch.context() as patched:
-        patched.setattr(sql, "migrations", lambda: [*steps[:9], (10, "broken", "SELECT error('no room')"), *steps[10:]])
+        patched.setattr(sql, "migrations", lambda: [*steps, (4711, "broken", "SELECT error('no room')")])
         with pytest.raises(Exception, match="no room"):
             Store.open(tmp_path)
     with duckdb.connect(tmp_path / FILE_NAME) as connection:

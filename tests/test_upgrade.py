@@ -31,6 +31,15 @@ SETTINGS: Final[Mapping[str, Any]] = {
 }
 NAMES = f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{CATALOG}' AND NOT internal ORDER BY 1"
 VIEWS = f"SELECT view_name FROM duckdb_views() WHERE database_name = '{CATALOG}' AND NOT internal ORDER BY 1"
+SCHEMA = [
+    f"SELECT {columns} FROM {catalog}() WHERE database_name = '{CATALOG}' ORDER BY ALL"
+    for catalog, columns in {
+        "duckdb_tables": "table_name, sql",
+        "duckdb_columns": "table_name, column_index, column_name, data_type, column_default, is_nullable",
+        "duckdb_constraints": "table_name, constraint_type, constraint_text",
+        "duckdb_indexes": "table_name, index_name, sql",
+    }.items()
+]
 OPEN = """
 SELECT
     (SELECT count(*) FROM job) AS jobs,
@@ -96,6 +105,17 @@ def test_the_steps_of_the_schema_keep_every_row(release: Path, of: str) -> None:
     with database.cursor() as cursor:
         assert {name: content(cursor, name, lists[name]) for name in columns} == rows_before
     database.close()
+
+
+def test_an_upgraded_file_has_the_schema_of_a_new_one(release: Path, tmp_path: Path) -> None:
+    """Tables, columns in their order, types, defaults and constraints are alike, whichever steps made them."""
+    schemas = []
+    for directory in (release / DATA, tmp_path / "new"):
+        directory.mkdir(exist_ok=True)
+        Database(directory, DatabaseOptions()).close()
+        with raw(directory) as connection:
+            schemas.append([connection.execute(statement).fetchall() for statement in SCHEMA])
+    assert schemas[0] == schemas[1]
 
 
 def test_open_work_is_done_after_the_upgrade(release: Path) -> None:

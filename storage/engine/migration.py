@@ -10,14 +10,20 @@ from typing import Final, TypeAlias
 import duckdb
 
 from storage import sql
-from storage.engine import widening
-from storage.errors import ForeignFile, NewerFile
+from storage.errors import ForeignFile, NewerFile, OlderFile
 from storage.work import logged
 
 log = logging.getLogger(__name__)
 
 MARK: Final = "tracejury_schema"
 """The table that says which steps the file has seen."""
+
+FIRST_STEP: Final = 49
+"""Makes all tables of v0.1.0. Files that v0.1.0 wrote have the marks of the 34 steps before it as well."""
+
+_REPLACED_STEPS: Final = 34
+_MIGRATES_OLDER: Final = "a233b285c6dd3bbcc2332ca1532d70a8b00e6370"
+"""The last commit that has these steps."""
 
 Step: TypeAlias = tuple[int, str, str]
 """The number of a schema step, its name and its statements."""
@@ -32,6 +38,7 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str) 
     Raises:
         ForeignFile: the tables are not ours.
         NewerFile: a newer version made them.
+        OlderFile: a version before v0.1.0 made them.
     """
     steps = sql.migrations()
     tables = {name for (name,) in connection.execute(_TABLES, {"catalog": catalog}).fetchall()}
@@ -45,6 +52,8 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str) 
     if newest > steps[-1][0]:
         msg = f"{path} has schema {newest}, this Tracejury knows {steps[-1][0]}: use the newer Tracejury that wrote it"
         raise NewerFile(msg)
+    if seen:
+        _refuse_older(seen, path)
     wanted = [step for step in steps if step[0] not in seen]  # some below the newest: steps may come in any order
     if seen:
         _one_by_one(connection, wanted)
@@ -54,6 +63,17 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str) 
         if not seen:
             _apply(connection, wanted)
         _make_views(connection)
+
+
+def _refuse_older(seen: set[int], path: Path) -> None:
+    """Refuse a file whose tables are not at least those of v0.1.0."""
+    replaced = {step for step in seen if step < FIRST_STEP}
+    if FIRST_STEP not in seen or len(replaced) not in (0, _REPLACED_STEPS):
+        msg = (
+            f"{path} has the layout of a version before 0.1.0 (schema {max(seen)}): copy it, open it once with commit"
+            f" {_MIGRATES_OLDER} (`tracejury serve`, then stop it), and start this version again"
+        )
+        raise OlderFile(msg)
 
 
 def _has_log(path: Path) -> bool:
@@ -87,11 +107,8 @@ def _view_marks() -> dict[str, str]:
 def _one_by_one(connection: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
     """Bring a file with spans forward; killed at any moment, the next start goes on with the steps that are left."""
     for step in steps:
-        with logged(log, f"schema step {step[0]} ({step[1]})"):
-            if step[0] == widening.BEFORE_STEP:
-                widening.widen(connection)
-            with _transaction(connection):
-                _apply(connection, [step])
+        with logged(log, f"schema step {step[0]} ({step[1]})"), _transaction(connection):
+            _apply(connection, [step])
 
 
 @contextmanager
