@@ -14,6 +14,9 @@ log = logging.getLogger(__name__)
 CANNOT_COMMIT: Final = "cannot_commit"
 """While a condition of this name holds, the server is not ready."""
 
+DAMAGED: Final = "data_damaged"
+"""While a condition of this name holds, stored data cannot be read; new spans are still stored."""
+
 _LOOK_S: Final = 1.0
 
 Found: TypeAlias = Mapping[str, str]

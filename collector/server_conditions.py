@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collector.conditions import CANNOT_COMMIT, Found, ServerCondition
+from collector.conditions import CANNOT_COMMIT, DAMAGED, Found, ServerCondition
 from collector.ingest import Ingest
 from collector.live.active import ActiveRule
 from collector.meters import Traffic
 from collector.otlp.signals import TRACES
 from collector.units import count_text, duration_text
+from storage.engine.damage import NEXT_STEP
 from storage.store import Store
 
 _BEGINS_AFTER_S: Final = 5.0
@@ -50,6 +51,8 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
         ServerCondition(
             name=CANNOT_COMMIT, look=lambda: _cannot_commit(store, watched.stuck_s), begins_after_s=_BEGINS_AFTER_S
         ),
+        ServerCondition(name=DAMAGED, look=lambda: _damaged(store)),
+        ServerCondition(name="erasure_blocked", look=lambda: _blocked(store)),
         ServerCondition(name="memory_raised", look=lambda: _memory_raised(store)),
         ServerCondition(name="matching_behind", look=lambda: _behind(store), every_s=10.0, ends_after_s=_QUIET_S),
         ServerCondition(name="judge_unable", look=lambda: _unable(watched), every_s=5.0),
@@ -98,6 +101,14 @@ def _cannot_commit(store: Store, stuck_s: float) -> Found:
     if writing_s is not None and writing_s > stuck_s:
         return {"": f"one transaction has been under way for more than {stuck_s:g} s"}
     return {}
+
+
+def _damaged(store: Store) -> Found:
+    return {place: f"{place}: {message}; {NEXT_STEP}" for place, message in store.damage.places.items()}
+
+
+def _blocked(store: Store) -> Found:
+    return {} if store.erasure.blocked is None else {"": f"no deletion can end: {store.erasure.blocked}"}
 
 
 def _memory_raised(store: Store) -> Found:

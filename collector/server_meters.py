@@ -142,6 +142,11 @@ def _store_meters(store: Store) -> Sequence[Meter]:
             read=lambda: store.queries.offences.count,
         ),
         Meter(
+            name="tracejury_damage_errors_total",
+            told="Errors since the start that reported damage of stored data.",
+            read=lambda: store.damage.count,
+        ),
+        Meter(
             name="tracejury_commit_seconds",
             told="How long transactions took, from their first statement to the end of their commit.",
             read=lambda: store.gauges.commits,

@@ -11,6 +11,7 @@ StorageError
 |   |-- ForeignFile   the database was not made by Tracejury
 |   |-- NewerFile     the database was made by a newer Tracejury
 |   `-- OlderFile     the database was made before the first release
+|-- Damaged           the stored data is damaged: no retry helps
 |-- BadQuery          the SQL text is wrong, or not allowed
 |-- Conflict          it contradicts what is stored
 |-- Stale             it was changed since it was looked at
@@ -56,6 +57,13 @@ class Moved(StorageError):
 
 class Unusable(StorageError):
     """The data directory cannot be opened as it is; the message says what to do."""
+
+
+class Damaged(StorageError):
+    """The stored data is damaged: the request is right, and will fail again until the operator acts."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the data of this server is damaged: {reason}")
 
 
 class InUse(Unusable):

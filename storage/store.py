@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 import duckdb
 
@@ -19,10 +19,11 @@ from storage.alerting.monitors import Monitors
 from storage.alerting.outbox import Outbox
 from storage.alerting.quality import Quality
 from storage.alerting.webhooks import Webhooks
+from storage.engine.damage import Damage
 from storage.engine.database import Database, DatabaseOptions
 from storage.engine.lock import DirectoryLock
 from storage.engine.read_database import ReadDatabase
-from storage.errors import Busy, Overloaded
+from storage.errors import Busy, Damaged, Overloaded
 from storage.ingest.batch import SpanBatch
 from storage.ingest.spool import Position, Spool
 from storage.ingest.state import Totals, read_state
@@ -59,9 +60,11 @@ from storage.review.review_feeding import ReviewFeeding
 from storage.review.review_queues import ReviewQueues
 from storage.review.review_turns import ReviewTurns
 from storage.upkeep.backup import copy_database
+from storage.upkeep.checking import check_database, descriptor_path
 from storage.upkeep.deletions import Deletions
 from storage.upkeep.erasure import Erasure
 from storage.upkeep.kept_row_groups import make_rewriting
+from storage.upkeep.leftovers import remove_leftovers
 from storage.upkeep.retention import Retention
 from storage.work import logged
 
@@ -171,6 +174,7 @@ class Store:
         with ExitStack() as undo:
             lock = DirectoryLock(directory)
             undo.callback(lock.close)
+            remove_leftovers(directory)
             database = Database(directory, options.database)
             undo.callback(database.close)
             position = read_state(database).position
@@ -206,6 +210,11 @@ class Store:
     def failing(self) -> str | None:
         """Why commits fail at the moment, or would if there were any; or None."""
         return self._writer.failing or self._database.problem
+
+    @property
+    def damage(self) -> Damage:
+        """The damage of stored data that was met since the start."""
+        return self._database.damage
 
     @property
     def raised_bytes(self) -> int | None:
@@ -268,17 +277,22 @@ class Store:
         """Wait until everything that was appended is committed; False when that took too long."""
         return self._writer.wait_committed(timeout_s)
 
-    def backup(self, target: Path) -> None:
-        """Write a copy of the database to a file, with everything that was answered before.
+    def backup(self, target: IO[bytes]) -> None:
+        """Write a copy of the database to an open file, with everything that was answered before, and read it back.
 
         Raises:
             Overloaded: not now, because commits are behind, or the database changes too much.
+            Damaged: the copy, and so most likely the database, cannot be read completely.
             OSError: the copy cannot be written.
         """
         self._wait_until_committed(self._spool.sequence)
         self.spending.flush(_FLUSH_S)
         with self._rewriting.steady, logged(log, "a backup"):
             copy_database(self._database, self._writer, target)
+            damage = check_database(descriptor_path(target)).damage
+        if damage is not None:
+            self.damage.note("backup", damage)
+            raise Damaged(f"the copy cannot be read completely ({damage})")
 
     def close(self, timeout_s: float = 30) -> None:
         """Commit what is durable, checkpoint, let go of the directory; what the deadline cuts off stays spooled."""

@@ -73,7 +73,8 @@ def test_checkpoints_in_the_middle_do_no_harm(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=checkpoint)
         thread.start()
-        store.backup(tmp_path / FILE_NAME)
+        with (tmp_path / FILE_NAME).open("w+b") as file:
+            store.backup(file)
         thread.join()
     with a_store(tmp_path) as copy:
         ((spans,),) = rows(copy, "SELECT count(DISTINCT span_id) FROM spans")

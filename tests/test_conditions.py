@@ -153,7 +153,8 @@ def test_a_backup_and_a_schema_step_are_told(
     caplog.set_level(logging.INFO)
     with a_store(tmp_path) as store:
         assert not [line for line in caplog.messages if "schema step" in line]
-        store.backup(tmp_path / "copy")
+        with (tmp_path / "copy").open("w+b") as copy:
+            store.backup(copy)
     steps = [*sql.migrations(), (4711, "next", "SELECT 1")]
     monkeypatch.setattr(sql, "migrations", lambda: steps)
     with a_store(tmp_path):

@@ -510,7 +510,8 @@ def test_a_checkpoint_waits_for_who_reads_an_older_state(tmp_path: Path) -> None
             store._database.checkpoints.make()
         ending = threading.Timer(0.5, reading.rollback)
         ending.start()
-        store.backup(tmp_path / "copy.duckdb")
+        with (tmp_path / "copy.duckdb").open("w+b") as copy:
+            store.backup(copy)
         ending.join()
     with duckdb.connect(str(tmp_path / "copy.duckdb"), read_only=True) as copied:
         assert copied.execute("SELECT seq FROM matching_state").fetchall() == [(7,)]

@@ -173,7 +173,8 @@ class Directory:
 
     def backup(self, target: Path) -> None:
         """Write a copy of the database to a file."""
-        self._store.backup(target)
+        with target.open("w+b") as file:
+            self._store.backup(file)
 
     def spans(self, from_ns: int, to_ns: int) -> "Iterator[pa.RecordBatch]":
         """The spans that start between two instants, by time, after an empty batch with the schema."""

@@ -9,6 +9,7 @@ from collector.cli.connecting import (
     DEFAULT_SERVER,
     NO_PARAMETERS,
     Document,
+    NoAnswer,
     Parameters,
     ServerUnreachable,
     chosen_server,
@@ -107,7 +108,7 @@ def _open_directory(chosen: Path | None) -> Iterator[Source]:
     from collector.reading.spans import ConventionsReader
     from storage.engine.database import FILE_NAME
     from storage.engine.lock import read_holder
-    from storage.errors import Unusable
+    from storage.errors import Damaged, Unusable
     from storage.ingest.writer import WriterOptions
     from storage.store import Store, StoreOptions
 
@@ -128,5 +129,8 @@ def _open_directory(chosen: Path | None) -> Iterator[Source]:
         store = Store.open(data, StoreOptions(writer=WriterOptions(reads=reads)))
     except Unusable as error:
         raise ServerUnreachable(str(error)) from error
-    with store:
-        yield Directory(store, settings)
+    try:
+        with store:
+            yield Directory(store, settings)
+    except Damaged as error:
+        raise NoAnswer(f"{one_line(str(error))}; run `tracejury check {one_line(str(data))}`") from error

@@ -62,7 +62,7 @@ def reread(*, server: str | None, data: Path | None) -> None:
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @source_options
 def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
-    """Copy the database into a new directory, while the server goes on; `tracejury restore` reads it."""
+    """Copy the database into a new directory, while the server goes on, and read the copy back completely."""
     from storage.engine.database import FILE_NAME
 
     one_source(server, data)
@@ -74,6 +74,7 @@ def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         with open_source(server, data) as source:
             source.backup(part)
+        _read_back(part, "the copy; the database may be damaged, too: stop the server and run `tracejury check`")
         part.rename(target)
     except OSError as error:
         raise click.ClickException(f"the backup cannot be written: {error.strerror}") from error
@@ -92,7 +93,7 @@ def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
     help="A new data directory.",
 )
 def restore(*, directory: Path, data: Path) -> None:
-    """Make a data directory of a backup, and check that it opens."""
+    """Make a data directory of a backup, read all of it, and check that it opens."""
     from storage.engine.database import FILE_NAME
     from storage.errors import Unusable
     from storage.store import Store
@@ -106,6 +107,7 @@ def restore(*, directory: Path, data: Path) -> None:
     try:
         data.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, part)
+        _read_back(part, "the backup; take another one")
         part.rename(target)
         with Store.open(data) as store:
             stored = store.totals.stored
@@ -116,3 +118,16 @@ def restore(*, directory: Path, data: Path) -> None:
     finally:
         part.unlink(missing_ok=True)
     click.echo(f"{one_line(str(data))}: a data directory into which {count_text(stored, 'span')} were ever stored")
+
+
+def _read_back(copy: Path, advice: str) -> None:
+    """Read every value of a copy.
+
+    Raises:
+        click.ClickException: it is damaged.
+    """
+    from storage.upkeep.checking import check_database
+
+    damage = check_database(copy).damage
+    if damage is not None:
+        raise click.ClickException(one_line(f"{damage}; nothing was kept of {advice}"))

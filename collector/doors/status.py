@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from collector.access.errors import Elsewhere, Forbidden, TooMany, Unauthenticated
 from collector.otlp.faults import Malformed
-from storage.errors import Barred, Overloaded
+from storage.errors import Barred, Damaged, Overloaded
 
 
 class Unreadable(Exception):
@@ -72,6 +72,7 @@ _TABLE: tuple[tuple[type[Exception], grpc.StatusCode, int, str], ...] = (
     (UnknownType, grpc.StatusCode.UNIMPLEMENTED, 415, "unsupported"),
     (Barred, grpc.StatusCode.RESOURCE_EXHAUSTED, 429, "too_often"),
     (Overloaded, grpc.StatusCode.UNAVAILABLE, 503, "overloaded"),
+    (Damaged, grpc.StatusCode.DATA_LOSS, 500, "damaged"),
     (Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, 401, "unauthenticated"),
     (Forbidden, grpc.StatusCode.PERMISSION_DENIED, 403, "forbidden"),
     (Elsewhere, grpc.StatusCode.PERMISSION_DENIED, 403, "forbidden"),

@@ -23,7 +23,7 @@ from collector.api.base.turns import Turns
 from collector.api.serving.gate import Gate
 from collector.doors.status import failure_of
 from collector.quack.words import ERROR, PATH
-from storage.errors import BadQuery, Overloaded
+from storage.errors import BadQuery, Damaged, Overloaded
 from storage.query.queries import Queries
 from storage.query.query_options import QueryOptions
 
@@ -77,7 +77,7 @@ async def _answer(request: Request, answering: Answering, statement: str, key_id
     except BadQuery as error:
         await asking.end()
         return problem(400, str(error))
-    except Overloaded as error:
+    except (Damaged, Overloaded) as error:
         await asking.end()
         failure = failure_of(error)
         return problem(failure.http_status, failure.message, headers=failure.http_headers())
@@ -138,7 +138,7 @@ class _StreamedAnswer(Response):
                 await send({"type": "http.response.body", "body": pieces.take(), "more_body": True})
                 try:
                     batch = await self._next()
-                except (BadQuery, Overloaded) as error:  # the latter where the database was opened again meanwhile
+                except (BadQuery, Damaged, Overloaded) as error:  # the last if it was opened again
                     last = pa.RecordBatch.from_pylist([], schema=schema)
                     writer.write_batch(last, custom_metadata={ERROR: str(error)})
                     batch = None

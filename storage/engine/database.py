@@ -16,12 +16,13 @@ from storage.engine.attaching import LEAST_LOG_BYTES, FileOpener, memory_bytes
 from storage.engine.checkpointing import PAUSE_S, Checkpoints
 from storage.engine.clearing import clear_buffers
 from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug, one_moment, roll_back
+from storage.engine.damage import Damage, is_damage_text
 from storage.engine.free_space import punch_free
 from storage.engine.migration import MARK, migrate
 from storage.engine.pandas_import import hide_pandas
 from storage.engine.threads import Threads
 from storage.engine.workarounds import Workarounds
-from storage.errors import Busy, Reopened, Unusable
+from storage.errors import Busy, Damaged, Reopened, Unusable
 from storage.timing import QUICK_S, Stopwatch
 
 log = logging.getLogger(__name__)
@@ -89,6 +90,7 @@ class Database:
         self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
         self._attempts = 0  # to open it again
         self._cursors = Cursors()
+        self.damage = Damage()
         self._own = threading.local()  # the cursor of a thread that asks several questions as of one moment
         self.checkpoints = Checkpoints(lambda: self._connection, catalog=CATALOG)
         self._closed_since: tuple[float, str] | None = None
@@ -117,7 +119,7 @@ class Database:
 
     @contextmanager
     def cursor(
-        self, *, mends: bool = True, may_end: bool = True, may_share: bool = True
+        self, *, mends: bool = True, may_end: bool = True, may_share: bool = True, is_own: bool = True
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection of its own on the same database, during the block; within `at_one_moment` that of its thread.
 
@@ -126,8 +128,11 @@ class Database:
         Who comes while the database is invalid opens it again, or waits for who does, unless he does not mend it. For
         that all others end, but for those that may not, which are waited for: who has one MUST NOT wait for another.
 
+        `is_own` is false for statements of clients, which may make DuckDB fail without any damage.
+
         Raises:
             Reopened: this one had to end, or the database cannot be opened again now.
+            Damaged: what was read is not what was written.
         """
         shared: duckdb.DuckDBPyConnection | None = getattr(self._own, "cursor", None)
         if shared is not None and may_end and may_share:
@@ -139,6 +144,8 @@ class Database:
         except (duckdb.Error, OSError, RuntimeError) as error:  # pyarrow has no other names for what DuckDB raises
             if is_aftermath(error) or (self._cursors.was_ended(cursor) and not is_bug(error)):
                 raise Reopened from error
+            if self.damage.note_error(error, own=is_own) and not is_bug(error):
+                raise Damaged(str(error).partition("\n")[0]) from error
             raise
         finally:
             cursor.close()
@@ -231,6 +238,7 @@ class Database:
         try:
             self.checkpoints.shorten(self._log_bytes())
         except duckdb.Error as error:
+            self.damage.note_error(error, own=True)
             log.warning("the log of the database cannot be moved into its file: %s", error)
 
     def _log_bytes(self) -> int:
@@ -255,6 +263,7 @@ class Database:
             if self._attempts > attempts:  # somebody was faster
                 raise Reopened
             self._attempts += 1
+            self._note_invalidity(because)
             began_s = time.monotonic()
             if not self._cursors.end(_END_S):
                 log.error(
@@ -275,6 +284,11 @@ class Database:
         except duckdb.Error as error:
             return str(error)
         return None
+
+    def _note_invalidity(self, because: str) -> None:
+        """Note what DuckDB says of the first error, if that was damage; bugs are noted by whose statement met them."""
+        if is_damage_text(because):
+            self.damage.note("database", because.partition("\n")[0])
 
     def refresh(self) -> bool:
         """Open the file again to free what DuckDB keeps of it in memory; False, and nothing, while a cursor is open.
@@ -333,6 +347,7 @@ class Database:
         try:
             self._connection = self._connect(because)
         except (duckdb.Error, Unusable) as error:
+            self.damage.note_error(error, own=True)
             if self._closed_since is None:
                 log.error("the database cannot be opened again, and is tried again: %s", error)  # noqa: TRY400 - as on a full disk
                 self._closed_since = time.monotonic(), str(error)

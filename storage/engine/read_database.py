@@ -24,9 +24,14 @@ class ReadDatabase:
         return self._database.query_bytes
 
     @contextmanager
-    def cursor(self, *, mends: bool = True, may_share: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+    def cursor(
+        self, *, mends: bool = True, may_share: bool = True, is_own: bool = True
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
         """As `Database.cursor`."""
-        with self._database.threads.all(), self._database.cursor(mends=mends, may_share=may_share) as cursor:
+        with (
+            self._database.threads.all(),
+            self._database.cursor(mends=mends, may_share=may_share, is_own=is_own) as cursor,
+        ):
             yield cursor
 
     @contextmanager

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from storage import sql
 from storage.engine.database import ROW_GROUP_ROWS, Database
-from storage.errors import Busy, Overloaded, Reopened, Unusable
+from storage.errors import Busy, Damaged, Overloaded, Reopened, Unusable
 from storage.ingest import presence
 from storage.ingest.backlog import MAX_COMMIT_ROWS, SEQ_BITS, Backlog, Chunk, WriteTask, wait_for
 from storage.ingest.batch import SpanBatch
@@ -131,7 +131,7 @@ class Writer:
         """
         try:
             self._remember_latest()
-        except duckdb.Error as error:
+        except (duckdb.Error, Damaged) as error:
             raise Unusable(f"{self._database.path} cannot be read: {error}") from error
         self._thread.start()
 
@@ -270,7 +270,7 @@ class Writer:
                     self._most_rows = rows // 2
                     return True
                 self._put_aside(chunk, error)
-        except (duckdb.Error, OSError, Reopened) as error:
+        except (duckdb.Error, OSError, Reopened, Damaged) as error:
             self._fail(error)
             return False
         if self.failing is not None:

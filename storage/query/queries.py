@@ -183,7 +183,7 @@ class Queries:
         self.offences.check(terms.asker, statement)
         why = None
         try:
-            with self._database.cursor(may_share=False) as cursor:
+            with self._database.cursor(may_share=False, is_own=False) as cursor:
                 alarm = QueryAlarm(self._database, cursor.interrupt, timeout_s)
                 try:
                     question = checked(cursor, statement, parameters, views_only=terms.views_only)

@@ -8,6 +8,7 @@ a copy during which one did is made again.
 
 import os
 from pathlib import Path
+from typing import IO
 
 from storage.engine.database import Database
 from storage.errors import Overloaded
@@ -19,8 +20,8 @@ _TRIES = 5
 _ZEROS = bytes(_CHUNK_BYTES)
 
 
-def copy_database(database: Database, writer: Writer, target: Path) -> None:
-    """Write a consistent copy to `target`, which may be there already; everything that was committed before is in it.
+def copy_database(database: Database, writer: Writer, target: IO[bytes]) -> None:
+    """Write a consistent copy to an open file; everything that was committed before is in it.
 
     Raises:
         Overloaded: the database was checkpointed, or opened again, each time that it was tried.
@@ -37,9 +38,11 @@ def copy_database(database: Database, writer: Writer, target: Path) -> None:
     raise Overloaded("the database changed too much to be copied; try again")
 
 
-def _copy(source: Path, target: Path) -> bool:
+def _copy(source: Path, writing: IO[bytes]) -> bool:
     """Copy a file, with its holes; whether its headers were the same before and after."""
-    with source.open("rb") as reading, target.open("wb") as writing:
+    writing.seek(0)
+    writing.truncate()  # what an attempt before wrote would fill the holes
+    with source.open("rb") as reading:
         before = reading.read(_HEADER_BYTES)
         reading.seek(0)
         while chunk := reading.read(_CHUNK_BYTES):

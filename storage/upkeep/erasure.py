@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 import duckdb
-import pyarrow as pa
 
 from storage import sql
 from storage.engine.database import Database
@@ -23,6 +22,7 @@ from storage.ingest.writer import Writer
 from storage.upkeep.deletion_steps import STEP_SPANS, next_step, stored, together
 from storage.upkeep.deletions import BEFORE_ALL, DELETING, ERASING, Deletion, DeletionCriteria, Deletions
 from storage.upkeep.leaving import TABLES, Left, erase
+from storage.upkeep.leftovers import foreign_copies, forget_answers, forget_records
 from storage.upkeep.rewriting import Progress, Rewriting
 
 log = logging.getLogger(__name__)
@@ -52,6 +52,7 @@ class Erasure:
         self._empty_spool = empty_spool
         self._working = threading.Lock()
         self._pass: Iterator[None] | None = None
+        self.blocked: str | None = None  # why no deletion can end now
         self.counts = {"traces": 0, "spans": 0, "freed_bytes": 0}  # since the start
         self._let_merge()
 
@@ -135,7 +136,7 @@ class Erasure:
         self._rewriting.note(left[-1].places)
         if step.is_last and not left[-1].more:
             self._count(traces=len(step.leaving))
-            _forget_set_aside(self._set_aside, {each.trace_id for each in step.leaving})
+            forget_records(self._unstored(), {each.trace_id for each in step.leaving})
         self._count(spans=left[-1].spans)
 
     def _turn(self, deletion: Deletion) -> None:
@@ -172,9 +173,13 @@ class Erasure:
         if not erasing:
             yield from self._rewriting.steps(TABLES)
             return
+        began_s = time.time()
+        self._check_copies()
         yield from self._rewriting.steps(_ERASED, is_last=True)
         self._empty_spool()
+        forget_answers(self._database.path.parent, began_s)
         freed_bytes = self.trim()
+        self._check_copies()
         parameters = {
             "deletion_ids": [each.deletion_id for each in erasing],
             "now_us": time.time_ns() // 1000,
@@ -183,6 +188,22 @@ class Erasure:
         self._count(freed_bytes=freed_bytes)
         log.info("erased what %d deletions left on the disk; freed: %d MiB", len(erasing), freed_bytes >> 20)
         self._let_merge()
+
+    def _unstored(self) -> list[Path]:
+        """The files of rows and records that the database could not take."""
+        return [*self._set_aside.glob("*.arrow"), *(self._database.path.parent / "spool").glob("*.unreadable")]
+
+    def _check_copies(self) -> None:
+        """Let a deletion end only while no other database in the directory may hold what it deleted.
+
+        Raises:
+            Overloaded: there is one.
+        """
+        copies = foreign_copies(self._database.path.parent, self._database.path)
+        names = ", ".join(str(path) for path in copies[:3])
+        self.blocked = f"{names}: a copy of the database may hold what was deleted; move it away" if copies else None
+        if self.blocked is not None:
+            raise Overloaded(self.blocked, retry_after_s=60)
 
     def trim(self) -> int:
         """Give free blocks back to the file system: how many bytes.
@@ -208,13 +229,3 @@ class Erasure:
 
     def _count(self, **more: int) -> None:
         self.counts = self.counts | {name: self.counts[name] + count for name, count in more.items()}
-
-
-def _forget_set_aside(directory: Path, trace_ids: set[str]) -> None:
-    """Delete rows of these traces that DuckDB could not take."""
-    for path in directory.glob("*.arrow") if directory.is_dir() else ():
-        with pa.OSFile(str(path)) as file:
-            rows = pa.ipc.open_stream(file).read_all()
-        if trace_ids.intersection(rows.column("trace_id").to_pylist()):
-            path.unlink()
-            log.info("deleted %s, because its trace was", path)

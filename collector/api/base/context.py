@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Request
 
@@ -145,7 +145,7 @@ class Context:
     run_evaluator: RunEvaluator
     redact: Callable[[Any], Any] | None = None  # takes out of JSON what must not be stored
     data: Path
-    backup: Callable[[], BinaryIO]
+    backup: Callable[[], IO[bytes]]
     sweeper: Sweeper
     meters: Sequence[Meter]
     conditions: ServerConditions

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from collector.access.errors import AccessRefused
 from collector.doors.status import failure_of
 from rules.errors import BadRule
-from storage.errors import BadQuery, Conflict, Missing, Overloaded, Reopened, Stale
+from storage.errors import BadQuery, Conflict, Damaged, Missing, Overloaded, Reopened, Stale
 from storage.memory import LackOfMemory, advice
 
 _READING: Final = frozenset({"GET", "HEAD"})
@@ -118,6 +118,7 @@ def answer_problems(application: FastAPI) -> None:
     application.add_exception_handler(Exception, _internal)
     application.add_exception_handler(AccessRefused, _failure)
     application.add_exception_handler(Overloaded, _failure)
+    application.add_exception_handler(Damaged, _failure)
     application.add_exception_handler(LackOfMemory, _no_memory)
     application.add_exception_handler(BadRule, _no_rule)
     for kind, _ in _STATUS:

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from fastapi.responses import Response, StreamingResponse
 
@@ -17,16 +17,22 @@ router = api_router(prefix="/api/v1")
 _CHUNK_BYTES = 1 << 20
 
 
-def open_backup(store: Store, data: Path) -> BinaryIO:
+def open_backup(store: Store, data: Path) -> IO[bytes]:
     """A copy of the database, open for reading; it takes room in the data directory until it is closed.
 
     Raises:
         Overloaded: not now.
+        Damaged: the copy cannot be read completely.
         OSError: there is no room for it.
     """
-    with tempfile.NamedTemporaryFile(dir=data, prefix="backup-") as file:
-        store.backup(Path(file.name))
-        return Path(file.name).open("rb")
+    file = tempfile.TemporaryFile(dir=data)  # noqa: SIM115 - closed by the response; without a name, it ends with the process
+    try:
+        store.backup(file)
+    except BaseException:  # raised again: the room it takes is given back
+        file.close()
+        raise
+    file.seek(0)
+    return file
 
 
 @router.get(
@@ -47,7 +53,7 @@ def backup(here: Here) -> Response:
     return StreamingResponse(chunks(file), media_type="application/octet-stream")
 
 
-def chunks(file: BinaryIO) -> Iterator[bytes]:
+def chunks(file: IO[bytes]) -> Iterator[bytes]:
     """The copy in pieces; it is closed, and thereby gone, after the last."""
     with file:
         while chunk := file.read(_CHUNK_BYTES):

@@ -5,7 +5,7 @@ from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, api_router
-from collector.conditions import CANNOT_COMMIT
+from collector.conditions import CANNOT_COMMIT, DAMAGED
 
 router = api_router()
 
@@ -20,7 +20,7 @@ class Health(BaseModel):
 class Readiness(BaseModel):
     """Whether spans are taken."""
 
-    status: str = Field(description="starting, ready, failing or stopping")
+    status: str = Field(description="starting, ready, damaged, failing or stopping")
 
 
 @router.get("/health")
@@ -33,6 +33,13 @@ async def health(here: Here) -> Health:
 @router.get("/ready", responses={200: {"model": Readiness}, 503: {"model": Readiness, "description": "Not now."}})
 @needs(Permission.OPEN)
 async def ready(here: Here) -> JSONResponse:
-    """Spans are taken, if not all of them at once; 503 while starting, stopping, or unable to commit for seconds."""
-    status = "failing" if here.state == "ready" and here.conditions.holds(CANNOT_COMMIT) else here.state
-    return JSONResponse({"status": status}, status_code=200 if status == "ready" else 503)
+    """Spans are taken, if not all of them at once; 503 while starting, stopping, or unable to commit for seconds.
+
+    A server that met damage of what is stored still takes spans: 200, with the status `damaged`.
+    """
+    status = here.state
+    if status == "ready" and here.conditions.holds(CANNOT_COMMIT):
+        status = "failing"
+    elif status == "ready" and here.conditions.holds(DAMAGED):
+        status = "damaged"
+    return JSONResponse({"status": status}, status_code=200 if status in {"ready", "damaged"} else 503)

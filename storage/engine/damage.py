@@ -1,0 +1,62 @@
+"""Damage of stored data: recognized by what DuckDB says of it, and remembered until the process ends."""
+
+import threading
+from collections.abc import Mapping
+from typing import Final
+
+from storage.engine.cursors import is_bug
+
+_DAMAGE: Final = ("Corrupt database file", "Corrupt WAL file", "WAL does not match", "Failed to deserialize")
+_OWN_WORDS: Final = ("IO Error: Corrupt database file", "IO Error: Failure while replaying WAL")
+"""An error that begins like this cannot be made by the text of a statement, such as `SELECT error('…')`."""
+_INTERNAL: Final = "INTERNAL Error"
+_MOST: Final = 20
+"""Different places that are remembered. A guess: more than anybody reads, and one is enough to act."""
+
+NEXT_STEP: Final = "stop the server and run `tracejury check` on its data directory"
+
+
+def is_damage(error: BaseException) -> bool:
+    """Tell whether DuckDB read something that is not what it wrote, whatever the statement was."""
+    return str(error).startswith(_OWN_WORDS)
+
+
+def is_damage_text(text: str) -> bool:
+    """Tell whether an error of the server's own work names damage, wrapped in other words or not."""
+    return any(words in text for words in _DAMAGE)
+
+
+class Damage:
+    """The damage that was met since the start. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places: dict[str, str] = {}
+        self.count = 0  # errors that reported damage
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """What was met, by the file or a word for the place."""
+        with self._lock:
+            return dict(self._places)
+
+    def note(self, place: str, message: str) -> None:
+        """Remember a damaged place."""
+        with self._lock:
+            self.count += 1
+            if place in self._places or len(self._places) < _MOST:
+                self._places.setdefault(place, message)
+
+    def note_error(self, error: Exception, *, own: bool) -> bool:
+        """Remember an error if it reports damage; `own` is a statement of the server, which never breaks DuckDB.
+
+        An internal error of DuckDB at such a statement is treated as damage: sound data does not cause one.
+        """
+        text = str(error).partition("\n")[0]
+        if is_damage(error) or (own and is_damage_text(text)):
+            self.note("database", text)
+            return True
+        if own and is_bug(error) and text.startswith(_INTERNAL):
+            self.note("database", f"DuckDB failed at a statement of the server: {text}")
+            return True
+        return False

@@ -1,0 +1,128 @@
+"""A stored database read completely, so that damage anywhere in it is reported.
+
+DuckDB keeps a checksum of each block and compares it when the block is read. So every column of every table is read: a
+query that returns no rows, or reads some columns only, would pass over the damage of the others.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+import duckdb
+
+from storage.engine.opening import open_duckdb
+from storage.errors import Unusable
+
+_CATALOG: Final = "checked"
+_TABLES: Final = "SELECT table_name FROM duckdb_tables() WHERE database_name = $catalog ORDER BY table_name"
+_COLUMNS: Final = """
+    SELECT column_name FROM duckdb_columns()
+    WHERE database_name = $catalog AND table_name = $name ORDER BY column_index
+"""
+_NAMED: Final = 3  # columns of one damaged place
+_MEMORY: Final = "256MB"
+"""What reading may take, and then DuckDB's own limit: one vector of a column with values of megabytes needs more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableReport:
+    """One table that was read."""
+
+    name: str
+    rows: int | None  # None: not even counted
+    damage: tuple[str, ...]  # what DuckDB says of it, each with the columns that cannot be read because of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseReport:
+    """A database file that was read."""
+
+    path: Path
+    problem: str | None  # why it could not be opened
+    tables: tuple[TableReport, ...] = ()
+
+    @property
+    def damage(self) -> str | None:
+        """All damage in one sentence, or None."""
+        damaged = [f"table {table.name}: {'; '.join(table.damage)}" for table in self.tables if table.damage]
+        return self.problem or "; ".join(damaged) or None
+
+
+def descriptor_path(file: IO[bytes]) -> Path:
+    """The path of a file that has no name, in this process."""
+    return Path(f"/dev/fd/{file.fileno()}")
+
+
+def check_database(path: Path) -> DatabaseReport:
+    """Read every value of every table. The file is opened read-only, and its log, if it has one, is replayed in memory.
+
+    Raises:
+        Unusable: it needs more memory than this machine has.
+    """
+    try:
+        return _check(path, {"memory_limit": _MEMORY})
+    except duckdb.OutOfMemoryException:
+        pass
+    try:
+        return _check(path, {})
+    except duckdb.OutOfMemoryException as error:
+        raise Unusable(f"{path} cannot be checked, there is too little memory: {_first_line(error)}") from error
+
+
+def _check(path: Path, settings: Mapping[str, str]) -> DatabaseReport:
+    try:
+        with _attached(path, settings) as connection:
+            names = [name for (name,) in connection.execute(_TABLES, {"catalog": _CATALOG}).fetchall()]
+            return DatabaseReport(path=path, problem=None, tables=tuple(_table(connection, name) for name in names))
+    except duckdb.OutOfMemoryException:
+        raise
+    except duckdb.Error as error:
+        return DatabaseReport(path=path, problem=_first_line(error))
+
+
+@contextmanager
+def _attached(path: Path, settings: Mapping[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
+    literal = str(path).replace("'", "''")
+    with open_duckdb({"threads": 1, **settings}) as connection:
+        connection.execute(f"ATTACH '{literal}' AS {_CATALOG} (TYPE duckdb, READ_ONLY)")
+        yield connection
+
+
+def _table(connection: duckdb.DuckDBPyConnection, name: str) -> TableReport:
+    columns = [column for (column,) in connection.execute(_COLUMNS, {"catalog": _CATALOG, "name": name}).fetchall()]
+    with suppress(duckdb.Error):
+        return TableReport(name=name, rows=_read(connection, name, columns), damage=())
+    rows: int | None = None
+    damage: dict[str, list[str]] = {}
+    for column in columns:  # tells them apart, and one takes less memory than all
+        try:
+            rows = _read(connection, name, [column])
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.Error as error:
+            damage.setdefault(_first_line(error), []).append(column)
+    reports = tuple(f"{message} ({_some(columns)})" for message, columns in damage.items())
+    return TableReport(name=name, rows=rows, damage=reports)
+
+
+def _read(connection: duckdb.DuckDBPyConnection, table: str, columns: list[str]) -> int:
+    """Read every value of some columns, and count the rows."""
+    hashes = ", ".join(f"bit_xor(hash({_quoted(column)}))" for column in columns)
+    select = f"SELECT count(*), {hashes} FROM {_CATALOG}.{_quoted(table)}"  # noqa: S608 - all names are quoted
+    ((rows, *_),) = connection.execute(select).fetchall()
+    return int(rows)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{'column' if len(names) == 1 else 'columns'} {', '.join(names[:_NAMED])}{more}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,60 @@
+"""Files of a data directory beside those that are kept: copies and scratch files that a killed process left."""
+
+import logging
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+SCRATCH: Final = ("tmp", "quack")
+"""Folders that hold nothing beyond the life of one process: what DuckDB spills, and answers on their way to clients."""
+
+_TEMPORARY: Final = ("backup-*", "*.part")  # of versions that gave their copies a name, and of `restore`
+_MAGIC_OFFSET, _MAGIC = 8, b"DUCK"
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what processes that were killed left in a directory. For who holds its lock, before the database opens."""
+    for path in _temporary(directory):
+        log.warning("removed %s, which a process left that was killed", path)
+        path.unlink(missing_ok=True)
+    for name in SCRATCH:
+        shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def foreign_copies(directory: Path, known: Path) -> list[Path]:
+    """Databases in a directory, at any depth, that are not the `known` one: each may hold what was deleted."""
+    return [path for path in sorted(directory.rglob("*")) if path != known and _is_database(path)]
+
+
+def forget_answers(directory: Path, before_s: float) -> None:
+    """Remove answers on their way to clients that were written before a moment, in seconds since the Unix epoch."""
+    for path in (directory / "quack").glob("*"):
+        try:
+            if path.stat().st_mtime < before_s:
+                path.unlink(missing_ok=True)
+        except FileNotFoundError:  # its reader was done with it
+            continue
+
+
+def forget_records(paths: Iterable[Path], trace_ids: set[str]) -> None:
+    """Delete files of rows that no database could take, if they name one of these traces."""
+    for path in paths:
+        content = path.read_bytes()  # Arrow keeps texts as they are, and a damaged file cannot be read otherwise
+        if any(trace_id.encode() in content for trace_id in trace_ids):
+            path.unlink()
+            log.info("deleted %s, because its trace was", path)
+
+
+def _temporary(directory: Path) -> list[Path]:
+    return [path for pattern in _TEMPORARY for path in directory.glob(pattern) if path.is_file()]
+
+
+def _is_database(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAGIC_OFFSET + len(_MAGIC))[_MAGIC_OFFSET:] == _MAGIC
+    except OSError:  # a folder, or gone meanwhile
+        return False

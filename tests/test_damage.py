@@ -1,0 +1,225 @@
+"""Damage of stored data: every flipped bit ends in right answers or in a report, never in silence."""
+
+import shutil
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from collector.api.operations.backup import open_backup
+from storage.engine.database import FILE_NAME
+from storage.errors import Damaged, Overloaded, Unusable
+from storage.upkeep.checking import check_database
+from storage.upkeep.deletions import DONE, DeletionCriteria
+from tests.access import a_closed_server
+from tests.damaging import blocks, flip, flip_in_block
+from tests.live import until
+from tests.serving import run
+from tests.storing import START_NS, a_batch, a_store, an_export, commit, trace_id
+
+WHOLE = "SELECT count(*), bit_xor(hash(s)) FROM span AS s"
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory whose log was moved into the file, with several blocks of spans."""
+    data = tmp_path_factory.mktemp("stopped")
+    with a_store(data) as store:
+        for number in range(3):
+            commit(store, a_batch(an_export(8192, trace=number, first=8192 * number)))
+    return data
+
+
+@pytest.fixture
+def data(stopped: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    return Path(shutil.copytree(stopped, tmp_path / "data"))
+
+
+@pytest.fixture(scope="module")
+def used(stopped: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    """The blocks that are in use, and what a check reports when each is damaged."""
+    copy = tmp_path_factory.mktemp("used") / FILE_NAME
+    damage = {}
+    for number in blocks(stopped / FILE_NAME):
+        shutil.copyfile(stopped / FILE_NAME, copy)
+        flip_in_block(copy, number)
+        if (report := check_database(copy).damage) is not None:
+            damage[number] = report
+    return damage
+
+
+@pytest.fixture(scope="module")
+def of_spans(stopped: Path, used: dict[int, str], tmp_path_factory: pytest.TempPathFactory) -> int:
+    """A block without which the server starts, and some spans cannot be read."""
+    for number in (number for number, report in used.items() if report.startswith("table span: ")):
+        copy = Path(shutil.copytree(stopped, tmp_path_factory.mktemp("one") / "data"))
+        flip_in_block(copy / FILE_NAME, number)
+        with suppress(Unusable), a_store(copy):
+            return number
+    pytest.fail("a server starts without none of them")
+
+
+def test_a_block_that_no_check_reports_is_free(stopped: Path, used: dict[int, str], tmp_path: Path) -> None:
+    """A database with all blocks damaged that the check passes over answers as before."""
+    free = [number for number in blocks(stopped / FILE_NAME) if number not in used]
+    shutil.copytree(stopped, tmp_path / "data")
+    for number in free:
+        flip_in_block(tmp_path / "data" / FILE_NAME, number)
+    shutil.copytree(stopped, tmp_path / "sound")
+    with a_store(tmp_path / "sound") as one, a_store(tmp_path / "data") as other:
+        whole = [store.queries.sql(WHOLE, max_rows=1, timeout_s=60).rows for store in (one, other)]
+    assert whole[0] == whole[1]
+    assert len(used) > len(free)
+
+
+def test_each_byte_of_the_headers_is_checked(stopped: Path, tmp_path: Path) -> None:
+    """Whatever bit of the file's three headers is wrong, the check reports it, or what it reads is right."""
+    sound = check_database(stopped / FILE_NAME)
+    copy = tmp_path / FILE_NAME
+    for offset in range(0, 3 * 4096, 397):
+        shutil.copyfile(stopped / FILE_NAME, copy)
+        flip(copy, offset)
+        report = check_database(copy)
+        assert report.damage or report.tables == sound.tables, f"byte {offset}"
+
+
+def test_damage_met_by_a_query_is_reported_everywhere(data: Path, of_spans: int) -> None:
+    """The client gets a 500 that names damage, and so do readiness, status, metrics and a backup; spans are taken."""
+    flip_in_block(data / FILE_NAME, of_spans)
+    with a_closed_server(data) as server:
+        key = server.keys["admin"]
+        assert server.ask("GET", "/ready").json() == {"status": "ready"}
+        answer = server.ask("POST", "/api/v1/sql", key=key, json={"sql": WHOLE})
+        assert (answer.status_code, "data of this server is damaged" in answer.json()["detail"]) == (500, True)
+        ready = until(lambda: server.ask("GET", "/ready"), lambda answer: answer.json()["status"] == "damaged")
+        assert ready.status_code == 200
+        (condition,) = server.ask("GET", "/api/v1/status", key=key).json()["server"]["conditions"]
+        assert condition["name"] == "data_damaged"
+        assert "`tracejury check`" in condition["message"]
+        metrics = server.ask("GET", "/metrics", key=key).text
+        assert 'tracejury_conditions{name="data_damaged"} 1.0' in metrics
+        assert float(metrics.partition("\ntracejury_damage_errors_total ")[2].split()[0]) >= 1
+        backup = server.ask("GET", "/api/v1/backup", key=server.keys["operator"])
+        assert (backup.status_code, "damaged" in backup.json()["detail"]) == (500, True)
+        commit(server.running.store, a_batch(an_export(1, trace=9, first=10**6)))
+
+
+def test_a_statement_cannot_pretend_damage(data: Path) -> None:
+    """The words of an error that a client makes up are an error of the client."""
+    with a_closed_server(data) as server:
+        for told in ("Corrupt database file", "IO Error: Corrupt database file"):
+            asked = {"sql": f"SELECT error('{told}')"}
+            assert server.ask("POST", "/api/v1/sql", key=server.keys["viewer"], json=asked).status_code == 400
+        assert not server.running.store.damage.places
+
+
+def test_a_backup_of_damaged_data_fails(data: Path, of_spans: int, tmp_path: Path) -> None:
+    """`tracejury backup` exits with 1 and keeps no copy, whichever block is damaged."""
+    flip_in_block(data / FILE_NAME, of_spans)
+    result = run("backup", tmp_path / "backup", "--data", data)
+    assert result.exit_code == 1
+    assert "run `tracejury check" in result.output
+    assert "damaged" in result.output
+    assert list((tmp_path / "backup").iterdir()) == []
+
+
+def test_a_damaged_backup_is_not_restored(stopped: Path, used: dict[int, str], tmp_path: Path) -> None:
+    """`tracejury restore` reads all of the copy, and leaves no database where it finds damage."""
+    (tmp_path / "backup").mkdir()
+    shutil.copyfile(stopped / FILE_NAME, tmp_path / "backup" / FILE_NAME)  # as a backup is
+    for number in used:
+        flip_in_block(tmp_path / "backup" / FILE_NAME, number)
+        result = run("restore", tmp_path / "backup", "--data", tmp_path / "again")
+        assert (result.exit_code, list((tmp_path / "again").iterdir())) == (1, []), f"block {number}: {result.output}"
+        flip_in_block(tmp_path / "backup" / FILE_NAME, number)
+    assert run("restore", tmp_path / "backup", "--data", tmp_path / "again").exit_code == 0
+
+
+def test_the_server_refuses_a_copy_that_cannot_be_read(data: Path, of_spans: int) -> None:
+    """Also where no query met the damage before, a backup over the API fails, and is noted."""
+    flip_in_block(data / FILE_NAME, of_spans)
+    with a_store(data) as store:
+        with pytest.raises(Damaged, match="span"):
+            open_backup(store, data)
+        assert "backup" in store.damage.places
+
+
+def test_a_copy_under_way_has_no_name(data: Path) -> None:
+    """While a backup waits to be written there is no file of it in the directory, so a kill leaves none."""
+    blocking, go_on = threading.Event(), threading.Event()
+    with a_store(data) as store:
+        before = names(data)
+
+        def block() -> None:
+            blocking.set()
+            go_on.wait()
+
+        blocker = threading.Thread(target=store._writer.between, args=(block,))
+        blocker.start()
+        blocking.wait()
+        copies = []
+        copying = threading.Thread(target=lambda: copies.append(open_backup(store, data)))
+        copying.start()
+        descriptors = Path("/proc/self/fd")
+        until(lambda: [link for link in descriptors.iterdir() if is_copy(link, data)], bool)
+        assert names(data) == before
+        go_on.set()
+        copying.join()
+        blocker.join()
+        assert names(data) == before
+        with copies[0]:
+            assert copies[0].read(12)[8:] == b"DUCK"
+
+
+def names(data: Path) -> set[str]:
+    """The files of a directory without DuckDB's log, which comes and goes."""
+    return {path.name for path in data.iterdir()} - {f"{FILE_NAME}.wal"}
+
+
+def is_copy(descriptor: Path, data: Path) -> bool:
+    """Whether an open file is a copy under way in a directory."""
+    try:
+        target = descriptor.readlink()
+    except FileNotFoundError:
+        return False
+    return target.parent == data and (target.name.endswith("(deleted)") or target.name.startswith("backup-"))
+
+
+def test_a_start_removes_what_a_killed_process_left(data: Path) -> None:
+    """Copies, halves of copies and scratch files of a process that was killed are gone once the next one is open."""
+    left = ["backup-x1", f"{FILE_NAME}.part", "tmp/duckdb_temp_storage_S32K-0.tmp", "quack/answer.parquet"]
+    for name in left:
+        (data / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(data / FILE_NAME, data / name)
+    with a_store(data):
+        assert [name for name in left if (data / name).exists()] == []
+
+
+def test_a_deletion_waits_for_copies_in_the_directory(tmp_path: Path) -> None:
+    """While another database in the directory may hold the text, a deletion is not done, and says why."""
+    with a_store(tmp_path / "data") as store:
+        commit(store, a_batch(an_export(5)))
+        (tmp_path / "data" / "old").mkdir()
+        copy = tmp_path / "data" / "old" / "copy.duckdb"
+        with copy.open("w+b") as file:
+            store.backup(file)
+        store.deletions.request(
+            DeletionCriteria(tenant="", trace_id=trace_id(0)), now_us=START_NS // 1000, created_by=None
+        )
+
+        def state() -> str:
+            try:
+                while store.erasure.work():
+                    pass
+            except Overloaded as error:
+                return str(error)
+            (found,) = store.deletions.page(tenant=None, skip=0, most=1)
+            return found.state
+
+        assert f"{copy}: a copy of the database" in state()
+        assert store.erasure.blocked is not None
+        copy.rename(tmp_path / "elsewhere.duckdb")
+        assert state() == DONE
+        assert store.erasure.blocked is None
