@@ -1,22 +1,33 @@
 """Running a program on one JSON document: bounded in time and output, with nothing of it left behind.
 
-The program leads a process group of its own, and the whole group is killed when the program has ended, is late, prints
-too much, or nobody waits for it any more. Its environment is what it is given, and nothing is read by a shell unless
+On Linux the program has a parent of its own (`supervisor`), which kills all that descends from it, daemons too, when
+the program has ended, is late, prints too much, or is not waited for any more. Elsewhere its process group is killed,
+and a process that left the group goes on. Its environment is what it is given, and nothing is read by a shell unless
 that was asked for.
 """
 
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from evaluators import supervisor
 from evaluators.errors import Broken
 
 _STDERR_CHARACTERS = 2000  # of the end, which is where a traceback says what happened
 _SHOWN_CHARACTERS = 100
-_LAST_WORDS_S = 1.0  # for what is still in the pipes of a killed group; a process that left the group may hold them
+_LAST_WORDS_S = (
+    1.0  # for the end of a killed group, and what is still in its pipes; one that left the group may hold them
+)
+_MOST_ERROR_BYTES = 1000
+
+_SUPERVISED: Final = sys.platform == "linux"
+_SUPERVISOR: Final = (sys.executable, "-I", "-S", str(supervisor.__file__))
 
 _STDIN, _STDOUT, _STDERR = range(3)
 
@@ -47,15 +58,23 @@ async def run(program: JudgeProgram, document: bytes) -> bytes:
         NotRun: it could not be started, was late, printed too much, or did not end with exit code 0.
     """
     running = _RunningProcess(program.output_bytes)
-    transport = await _start(program, running)
+    errors, errors_end = os.pipe()
     try:
-        async with asyncio.timeout(program.time_limit_s):
-            running.tell(document)
-            await running.has_exited.wait()
-    except TimeoutError:
-        raise NotRun("timeout", f"not finished within {program.time_limit_s:g} s; killed") from None
+        transport = await _start(program, running, errors_end)
+        try:
+            async with asyncio.timeout(program.time_limit_s):
+                running.tell(document)
+                await running.has_exited.wait()
+        except TimeoutError:
+            raise NotRun("timeout", f"not finished within {program.time_limit_s:g} s; killed") from None
+        finally:
+            await running.end()
+        os.set_blocking(errors, False)
+        with suppress(BlockingIOError):  # something still has the other end
+            if why := os.read(errors, _MOST_ERROR_BYTES):
+                raise _not_started(program, why.decode())
     finally:
-        await running.end()
+        os.close(errors)
     if running.is_too_long:
         raise NotRun("bad_output", f"printed more than {program.output_bytes} bytes; killed")
     code = transport.get_returncode()
@@ -64,17 +83,30 @@ async def run(program: JudgeProgram, document: bytes) -> bytes:
     return bytes(running.stdout)
 
 
-async def _start(program: JudgeProgram, running: "_RunningProcess") -> asyncio.SubprocessTransport:
-    loop = asyncio.get_running_loop()
-    command, folder, environment = program.command, program.folder, dict(program.environment)
-    start = loop.subprocess_shell if isinstance(command, str) else loop.subprocess_exec
-    arguments: Sequence[str] = (command,) if isinstance(command, str) else command
+async def _start(program: JudgeProgram, running: "_RunningProcess", errors_end: int) -> asyncio.SubprocessTransport:
+    """Start it; `errors_end` of a pipe, for what becomes known later of why it could not be, is closed."""
+    command = ("/bin/sh", "-c", program.command) if isinstance(program.command, str) else tuple(program.command)
+    if _SUPERVISED:
+        command = (*_SUPERVISOR, str(errors_end), str(os.getpid()), *command)
     try:
-        transport, _ = await start(lambda: running, *arguments, env=environment, cwd=folder, start_new_session=True)
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: running,
+            *command,
+            env=dict(program.environment),
+            cwd=program.folder,
+            start_new_session=True,
+            pass_fds=(errors_end,) if _SUPERVISED else (),
+        )
     except (OSError, ValueError) as error:  # not there, not executable, too many processes; a NUL in an argument
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise NotRun("not_started", f"{arguments[0][:_SHOWN_CHARACTERS]!r} cannot be started: {why}") from None
+        raise _not_started(program, str((isinstance(error, OSError) and error.strerror) or error)) from None
+    finally:
+        os.close(errors_end)
     return transport
+
+
+def _not_started(program: JudgeProgram, why: str) -> NotRun:
+    shown = program.command if isinstance(program.command, str) else program.command[0]
+    return NotRun("not_started", f"{shown[:_SHOWN_CHARACTERS]!r} cannot be started: {why}")
 
 
 class _RunningProcess(asyncio.SubprocessProtocol):
@@ -127,7 +159,7 @@ class _RunningProcess(asyncio.SubprocessProtocol):
             stdin.write_eof()
 
     async def end(self) -> None:
-        """Kill what is left of the group, take what is left in its pipes, and close them."""
+        """Kill what is left of it, take what is left in its pipes, and close them."""
         assert self._transport is not None  # noqa: S101 - it was started
         self._kill()
         try:
@@ -135,7 +167,7 @@ class _RunningProcess(asyncio.SubprocessProtocol):
                 await self.has_exited.wait()
                 await self._outputs_are_closed.wait()
         except TimeoutError:
-            pass  # a process that left the group holds the pipes; what it writes is of no interest
+            self._kill_group()  # the supervisor may be stopped; what left the group holds the pipes, and does not count
         finally:
             self._transport.close()
 
@@ -144,12 +176,19 @@ class _RunningProcess(asyncio.SubprocessProtocol):
         return self._stderr.decode("utf-8", "replace").strip()[-_STDERR_CHARACTERS:]
 
     def _kill(self) -> None:
+        """Kill the program and its descendants."""
+        assert self._transport is not None  # noqa: S101 - it was started
+        if not _SUPERVISED:
+            self._kill_group()
+        elif not self.has_exited.is_set():  # else its supervisor has killed the rest
+            with suppress(ProcessLookupError):
+                os.kill(self._transport.get_pid(), signal.SIGTERM)
+
+    def _kill_group(self) -> None:
         """Kill the group. Once its leader is reaped the number is free only if no member is left, and was just used."""
         assert self._transport is not None  # noqa: S101 - it was started
-        try:
+        with suppress(ProcessLookupError, PermissionError):  # none is left; macOS says so with the second one
             os.killpg(self._transport.get_pid(), signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # nobody is left; macOS says so with the second one
-            return
 
 
 def _how_it_ended(code: int | None, last_words: str) -> str:
