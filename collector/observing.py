@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -33,9 +34,13 @@ Watch: TypeAlias = Callable[[FinishedWork], None]
 
 def is_ours(batch: SpanBatch) -> bool:
     """Whether all in it is about the server itself: then nothing is told of it, or telling would never end."""
-    return bool(batch.num_rows) and all(
-        MARKER in dict(attributes or ()) for attributes in batch.resources.column("attributes").to_pylist()
-    )
+    return bool(batch.num_rows) and all(_all_marked(chunk) for chunk in batch.resources.column("attributes").chunks)
+
+
+def _all_marked(attributes: pa.MapArray) -> bool:
+    marks = np.flatnonzero(pc.equal(attributes.keys, MARKER).to_numpy(zero_copy_only=False))
+    before = np.searchsorted(marks, attributes.offsets.to_numpy())
+    return bool(np.diff(before).all())
 
 
 def all_ours(spans: pa.Table, columns: Mapping[str, Mapping[str, object]]) -> bool:

@@ -191,6 +191,7 @@ def _as_stored(pairs: Any) -> dict[str, str | None]:
     alone = ExportTraceServiceRequest()
     resource_spans = alone.resource_spans.add()
     resource_spans.resource.attributes.extend(pairs)
+    resource_spans.scope_spans.add().spans.add(trace_id=bytes.fromhex(trace_id(1)), span_id=bytes.fromhex(span_id(1)))
     (row,) = decoded(alone).batch.resources.to_pylist(maps_as_pydicts="strict")
     texts: dict[str, str | None] = row["attributes"]
     return texts

@@ -18,7 +18,7 @@ from collector.otlp.faults import Fault, Malformed, explain, merge
 from collector.otlp.pieces import PIECE_BYTES, pieces
 from collector.otlp.signals import TRACES, Signal
 from collector.otlp.values import Unfit
-from storage.ingest.batch import RESOURCES, SCOPES, SPANS, SpanBatch, concatenate
+from storage.ingest.batch import SpanBatch, concatenate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +64,7 @@ def join(parts: Sequence[Decoded]) -> Decoded:
 
 def failed(error: Exception) -> Decoded:
     """A request of which nothing can be stored."""
-    nothing = SpanBatch(spans=SPANS.empty_table(), resources=RESOURCES.empty_table(), scopes=SCOPES.empty_table())
-    return Decoded(batch=nothing, outcomes=[error])
+    return Decoded(batch=concatenate([]), outcomes=[error])
 
 
 def decode(requests: Sequence[Request], *, received_at_us: int) -> Decoded:

@@ -7,10 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collector.otlp import dimensions, wire
+from collector.otlp import wire
 from collector.otlp.elements import Bodies, Elements, ElementTree, id_faults, instant, parents, that_occur, tree_of
 from collector.otlp.values import Unfit, attribute_columns, hex_text, value_columns
-from storage.ingest.batch import LOGS, RESOURCES, SCOPES, SPANS, SpanBatch
+from storage.ingest.batch import LOGS, SPANS, SpanBatch
 
 KEPT_EVENTS = "gen_ai."
 """What the names of all events of OTel GenAI begin with, whatever its version."""
@@ -86,18 +86,16 @@ def _batch(requests: Bodies, tree: ElementTree, records: pa.RecordBatch, valid: 
     resources, scopes = tree.resources, tree.scopes
     owners = {
         "tenant": pa.array(requests.tenants, pa.string()).take(pa.array(tree.request_of[rows])),
-        "resource_id": resources.column(
-            pa.array([each.id for each in resources.distinct], pa.uint64()), tree.resource_of[rows]
-        ),
-        "scope_id": scopes.column(pa.array([each.id for each in scopes.distinct], pa.uint64()), tree.scope_of[rows]),
+        "resource_id": resources.column("resource_id", tree.resource_of[rows]),
+        "scope_id": scopes.column("scope_id", tree.scope_of[rows]),
         "received_at": pa.array(np.full(len(rows), requests.received_at_us)).cast(pa.timestamp("us")),
         "record_id": _record_ids(tree.elements.filter(mask)),
     }
     columns = owners | _columns(records.filter(mask))
     return SpanBatch(
         spans=_NO_SPANS,
-        resources=dimensions.rows(resources.of(tree.resource_of[rows]), RESOURCES),
-        scopes=dimensions.rows(scopes.of(tree.scope_of[rows]), SCOPES),
+        resources=resources.rows_of(tree.resource_of[rows]),
+        scopes=scopes.rows_of(tree.scope_of[rows]),
         logs=pa.table([columns[name] for name in LOGS.names], schema=LOGS),
     )
 

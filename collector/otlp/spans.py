@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collector.otlp import dimensions, wire
+from collector.otlp import wire
 from collector.otlp.elements import SPAN_BYTES, SPAN_LENGTH, Bodies, Elements, id_faults, instant, that_occur, tree_of
 from collector.otlp.values import attribute_columns, hex_text
-from storage.ingest.batch import EVENT, LINK, RESOURCES, SCOPES, SPANS, SpanBatch
+from storage.ingest.batch import EVENT, LINK, SPANS, SpanBatch
 
 _NO_LENGTH = pa.scalar(0, pa.int32())
 _NO_PARENT = pa.array(["", bytes(SPAN_BYTES).hex()])
@@ -25,27 +25,23 @@ def decode_spans(requests: Bodies) -> Elements:
     resources, scopes = tree.resources, tree.scopes
     owners = {
         "tenant": pa.array(requests.tenants, pa.string()).take(pa.array(tree.request_of)),
-        "resource_id": resources.column(
-            pa.array([each.id for each in resources.distinct], pa.uint64()), tree.resource_of
-        ),
-        "project": resources.column(
-            pa.array([each.project for each in resources.distinct], pa.string()), tree.resource_of
-        ),
-        "service_name": resources.column(
-            pa.array([each.service_name for each in resources.distinct], pa.string()), tree.resource_of
-        ),
-        "scope_id": scopes.column(pa.array([each.id for each in scopes.distinct], pa.uint64()), tree.scope_of),
+        "resource_id": resources.column("resource_id", tree.resource_of),
+        "project": resources.column("project", tree.resource_of),
+        "service_name": resources.column("service_name", tree.resource_of),
+        "scope_id": scopes.column("scope_id", tree.scope_of),
         "received_at": pa.array(np.full(len(tree.elements), requests.received_at_us)).cast(pa.timestamp("us")),
     }
     columns = owners | _span_columns(tree.elements)
     spans = pa.table([columns[name] for name in SPANS.names], schema=SPANS)
     faults = that_occur(_checks(tree.elements))
+    resource_of, scope_of = tree.resource_of, tree.scope_of
     if faults:
-        spans = spans.filter(pa.array(~np.logical_or.reduce(list(faults.values()))))
+        valid = ~np.logical_or.reduce(list(faults.values()))
+        spans, resource_of, scope_of = spans.filter(pa.array(valid)), resource_of[valid], scope_of[valid]
     batch = SpanBatch(
         spans=spans,
-        resources=dimensions.rows(resources.distinct, RESOURCES),
-        scopes=dimensions.rows(scopes.distinct, SCOPES),
+        resources=resources.rows_of(resource_of),
+        scopes=scopes.rows_of(scope_of),
     )
     return Elements(batch=batch, request_of=tree.request_of, faults=faults, trace_ids=columns["trace_id"])
 

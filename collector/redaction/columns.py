@@ -62,9 +62,9 @@ class Redactor:
         bodies, changed = self._text(_whole(logs, "body"))
         types = _whole(logs, "body_type")
         if changed.any():
-            letters = np.array([ord(each or "n") for each in types.to_pylist()], dtype=np.uint8)
+            letters = _letters(types, len(bodies))
             letters[changed] = _types_after(bodies, letters, changed)
-            types = pa.array([chr(each) for each in letters], pa.string())
+            types = _with_letters(types, letters)
         return self._attributes(_set(logs, {"body": bodies, "body_type": types}))
 
     def _attributes(self, table: pa.Table) -> pa.Table:
@@ -146,9 +146,10 @@ def _types_after(values: pa.StringArray, letters: npt.NDArray[np.uint8], changed
     """The types of the values that changed: lists and maps stay what they are as long as they are JSON."""
     after = np.full(int(changed.sum()), _TEXT, dtype=np.uint8)
     rows = np.flatnonzero(changed)
-    for place, row in enumerate(rows):
-        if letters[row] in {_LISTS, _MAPS} and _is_json(values[int(row)].as_py()):
-            after[place] = letters[row]
+    structured = np.flatnonzero((letters[rows] == _LISTS) | (letters[rows] == _MAPS))
+    texts = values.take(pa.array(rows[structured])).to_pylist()
+    still_json = structured[[_is_json(text) for text in texts]] if texts else structured
+    after[still_json] = letters[rows[still_json]]
     return after
 
 
@@ -162,11 +163,13 @@ def _is_json(text: str) -> bool:
 
 def _letters(types: pa.StringArray, values: int) -> npt.NDArray[np.uint8]:
     """All letters of all rows one after the other."""
-    joined = "".join(types.to_pylist()).encode()
-    if len(joined) != values:
-        msg = f"{values} attribute values have {len(joined)} types"
+    _, ends, data = types.buffers()
+    starts = np.frombuffer(ends, dtype=np.int32)[types.offset : types.offset + len(types) + 1]
+    first, last = (int(starts[0]), int(starts[-1])) if len(types) else (0, 0)
+    if last - first != values:
+        msg = f"{values} attribute values have {last - first} types"
         raise ValueError(msg)
-    return np.frombuffer(joined, dtype=np.uint8).copy()
+    return np.frombuffer(data or b"", dtype=np.uint8)[first:last].copy()
 
 
 def _with_letters(types: pa.StringArray, letters: npt.NDArray[np.uint8]) -> pa.StringArray:

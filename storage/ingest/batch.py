@@ -269,6 +269,8 @@ def concatenate(batches: list[SpanBatch]) -> SpanBatch:
 
     The spans are in one piece: in many, DuckDB makes many small row groups of them (twice the disk, measured).
     """
+    if not batches:
+        return SpanBatch(spans=SPANS.empty_table(), resources=RESOURCES.empty_table(), scopes=SCOPES.empty_table())
     logs = [batch.logs for batch in batches if batch.logs.num_rows]
     return SpanBatch(
         spans=pa.concat_tables([batch.spans for batch in batches]).combine_chunks(),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from storage.ingest.attributes import decode_attributes
 from storage.ingest.batch import SpanBatch
@@ -26,8 +27,8 @@ _KNOWN: Final = 1_024  # a guess: some kilobytes each
 
 def spelled_out(rows: pa.Table, batch: SpanBatch) -> pa.Table:
     """Rows of spans or log records with their resources and scopes as columns, in the place of their numbers."""
-    resources = {row["resource_id"]: _of_resource(row) for row in batch.resources.to_pylist()}
-    scopes = {row["scope_id"]: _of_scope(row) for row in batch.scopes.to_pylist()}
+    resources = {row["resource_id"]: _of_resource(row) for row in _named(batch.resources, "resource_id", rows)}
+    scopes = {row["scope_id"]: _of_scope(row) for row in _named(batch.scopes, "scope_id", rows)}
     columns = _columns(rows, "resource_id", (*RESOURCE_COLUMNS, "service_version"), resources)
     columns |= _columns(rows, "scope_id", SCOPE_COLUMNS, scopes)
     told = rows.drop_columns(["resource_id", "scope_id"])
@@ -67,6 +68,13 @@ def scope_of(name: str | None, version: str | None, attributes: str | None, meta
         dropped_attributes_count=told.get("dropped_attributes_count", 0),
         schema_url=told.get("schema_url", ""),
     )
+
+
+def _named(dimensions: pa.Table, number: str, rows: pa.Table) -> list[dict[str, Any]]:
+    """The dimensions that rows name: a batch may have those of many commits."""
+    numbers = pc.unique(rows.column(number))
+    named: list[dict[str, Any]] = dimensions.filter(pc.is_in(dimensions.column(number), value_set=numbers)).to_pylist()
+    return named
 
 
 def _of_resource(row: dict[str, Any]) -> tuple[str | None, ...]:
