@@ -18,6 +18,9 @@ Message: TypeAlias = dict[str, JsonValue]
 `text` (`content`), `tool_call` (`id`, `name`, `arguments`), `tool_call_response` (`id`, `response`), `reasoning`
 (`content`), `uri`, `blob`, `file`, or of any other type, kept as it came."""
 
+MAX_COUNT: Final = 2**53
+"""The largest count, and the largest amount in US dollars, that is read: JSON and doubles carry no larger whole number exactly."""
+
 SpanType: TypeAlias = Literal["agent", "llm", "tool", "retriever", "embedding", "chain", "evaluator", "other"]
 """What a span does."""
 

@@ -6,7 +6,8 @@ from typing import Final
 
 from collector.conventions.collected import Collected
 from collector.conventions.table import Slot
-from collector.conventions.values import fraction, text_of, whole
+from collector.conventions.values import amount, fraction, text_of, whole
+from storage.records import MAX_COUNT
 
 _TOTAL_COSTS = ("total", "total_cost", "totalCost", "total_cost_usd")
 _SIDES: Final[Mapping[Slot, str]] = {"input_tokens": "input", "output_tokens": "output"}
@@ -23,6 +24,9 @@ def read_count(collected: Collected, slot: Slot) -> int | None:
     apart = _cached_apart(collected) if slot == "input_tokens" and collected.tells("cached_apart") else 0
     if collected.tells("usage_apart"):
         apart += _named_apart(collected, _SIDES[slot])
+    if count + apart > MAX_COUNT:
+        _note_unread(collected, slot, f"{collected.sources.pop(slot)} with its cached ones", count + apart, "count")
+        return None
     if apart:
         collected.note(slot, f"{apart} cached ones, which are told apart, are added")
     return count + apart
@@ -40,8 +44,13 @@ def _count(collected: Collected, slot: Slot) -> int | None:
             collected.sources[slot] = source
             return count
         if told is not None:
-            collected.note(slot, f"{source} is {(text_of(told) or '')[:40]!r}, which is no count")
+            _note_unread(collected, slot, source, told, "count")
     return None
+
+
+def _note_unread(collected: Collected, slot: Slot, source: str, value: object, kind: str) -> None:
+    text = (text_of(value) or "")[:40]
+    collected.note(slot, f"{source} is {text!r}, which is no {kind} from 0 to {MAX_COUNT}")
 
 
 def _named(text: str, name: str) -> str | None:
@@ -100,16 +109,20 @@ def read_cost(collected: Collected) -> float | None:
         if isinstance(told, str):
             told = collected.opened(told, source)
         if isinstance(told, dict):
-            amounts = [fraction(told[key]) for key in _TOTAL_COSTS if key in told]
-            told = amounts[0] if amounts else sum(fraction(item) or 0.0 for item in told.values())
-        cost = fraction(told)
-        if cost is not None and cost >= 0:
+            totals = [told[key] for key in _TOTAL_COSTS if key in told]
+            told = totals[0] if totals else sum(fraction(item) or 0.0 for item in told.values())
+        cost = amount(told)
+        if cost is not None and place.event:
+            told, cost = None, amount(_of_events(collected, source))
+        if cost is not None:
             collected.sources["cost_usd"] = source
-            return _of_events(collected, source) if place.event else cost
+            return cost
+        if told is not None:
+            _note_unread(collected, "cost_usd", source, told, "cost")
     return None
 
 
 def _of_events(collected: Collected, source: str) -> float:
     """What all events of one name say together: each is about one call of a model."""
-    told = (fraction(value) for _, _, value, other in collected.candidates("cost_usd") if other == source)
-    return sum(cost for cost in told if cost is not None and cost >= 0)
+    told = (amount(value) for _, _, value, other in collected.candidates("cost_usd") if other == source)
+    return sum(cost for cost in told if cost is not None)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from storage.records import AttributeValue
+from storage.records import MAX_COUNT, AttributeValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def request_parameters(attributes: Mapping[str, AttributeValue]) -> RequestParam
     return RequestParameters(
         temperature=_number(told, _TEMPERATURE),
         top_p=_number(told, _TOP_P),
-        max_output_tokens=int(most) if most is not None and most >= 1 else None,
+        max_output_tokens=int(most) if most is not None and 1 <= most <= MAX_COUNT else None,
         reasoning_effort=effort,
     )
 

@@ -24,6 +24,7 @@ COMPUTED: Final = "prices of "
 
 _OF_SETTINGS: Final = f"{COMPUTED}the settings"
 _PER: Final = 1e6  # tokens
+_HIGHEST: Final = 1e6  # USD for them, which keeps costs finite
 _LONGEST: Final = 200  # characters of a model's name that are looked at; a guess
 _SELLER: Final = re.compile(r"[^a-z0-9]+")
 _AI: Final = re.compile(r"(?<=[a-z]{3})_?ai$")
@@ -134,8 +135,8 @@ def _price(name: str, told: Mapping[str, float], source: str) -> ModelPrice:
     unknown = told.keys() - {"input", "cached", "output", "reasoning"}
     if unknown or "input" not in told:
         raise BadPrices(f"{name!r} has input, and may have cached, output and reasoning, in USD per million tokens")
-    if not all(0 <= amount < float("inf") for amount in told.values()):
-        raise BadPrices(f"{name!r}: a price is a number, 0 or more")
+    if not all(0 <= amount <= _HIGHEST for amount in told.values()):
+        raise BadPrices(f"{name!r}: a price is a number from 0 to {_HIGHEST:,.0f}")
     output = told.get("output", 0.0)
     return ModelPrice(
         input=told["input"],

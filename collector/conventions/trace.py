@@ -15,7 +15,7 @@ from collector.conventions.own import OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.tree import Tree, tree_of
 from collector.conventions.wrapping import last_steps, repeating
-from storage.records import LogRecord, Message, OfferedTool, Span, SpanReading, TraceReading
+from storage.records import MAX_COUNT, LogRecord, Message, OfferedTool, Span, SpanReading, TraceReading
 
 _TALKING = ("llm", "agent", "chain")
 ANSWERING = (("llm",), ("agent", "chain"), ("other",))
@@ -160,7 +160,8 @@ def _first(tree: Tree, root: TraceMember | None, field: str) -> str | None:
 
 def _count(tree: Tree, field: str) -> int | None:
     leaves = _leaves(tree, field)
-    return sum(map(int, leaves)) if leaves else None
+    total = sum(map(int, leaves))
+    return total if leaves and total <= MAX_COUNT else None
 
 
 def _costs(tree: Tree) -> list[float]:

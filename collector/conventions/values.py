@@ -12,12 +12,12 @@ import numpy as np
 
 from collector.conventions.literals import NotSimpleError, simple_literal
 from collector.conventions.written import is_written, written_map
-from storage.records import AttributeValue, JsonValue
+from storage.records import MAX_COUNT, AttributeValue, JsonValue
 
 MAX_DEPTH = 60  # OTLP's own nesting ends at 47; a guess at what no honest argument exceeds
 MAX_LITERAL_CHARS = 32_768  # ast.literal_eval takes 0.65 µs a character, so 21 ms at most
 MAX_ENCODED = 3  # JSON in JSON in JSON: nobody was seen to encode more than twice
-MAX_TOKENS = 2**63 - 1
+_MOST_DIGITS = 400  # more than the largest float has
 TOO_DEEP = "<nested too deeply>"
 AS_PYTHON_WRITES = ("{'", "['", "[{'")
 """How texts begin that cannot be JSON, but literals."""
@@ -147,11 +147,19 @@ def clean(value: object, depth: int = 0) -> JsonValue:
 
 
 def whole(value: object) -> int | None:
-    """A count: a number of any type, or a text of one; None for NaN, negative ones and everything else."""
+    """Read a count: a number of any type, or a text of one; None for NaN, negative numbers and those above `MAX_COUNT`."""
+    if isinstance(value, str) and len(value) <= _MOST_DIGITS and value.strip().isdecimal():
+        value = int(value)  # a float would round what is just above the bound down to it
     if type(value) is int:
-        return value if 0 <= value <= MAX_TOKENS else None
+        return value if 0 <= value <= MAX_COUNT else None
     number = fraction(value)
-    return int(number) if number is not None and 0 <= number < MAX_TOKENS else None
+    return int(number) if number is not None and 0 <= number <= MAX_COUNT else None
+
+
+def amount(value: object) -> float | None:
+    """Read an amount of money, within the bounds of a count; None for everything else."""
+    number = fraction(value)
+    return abs(number) if number is not None and 0 <= number <= MAX_COUNT else None
 
 
 def fraction(value: object) -> float | None:

@@ -16,8 +16,8 @@ SELECT
     count(*) FILTER (WHERE t.error_count > 0) AS error_trace_count,
     sum(t.span_count)::BIGINT AS span_count,
     sum(t.error_count)::BIGINT AS error_count,
-    sum(t.input_tokens)::BIGINT AS input_tokens,
-    sum(t.output_tokens)::BIGINT AS output_tokens,
+    TRY_CAST(sum(t.input_tokens) AS BIGINT) AS input_tokens,
+    TRY_CAST(sum(t.output_tokens) AS BIGINT) AS output_tokens,
     sum(t.cost_usd) AS cost_usd,
     sum(t.tool_call_count)::BIGINT AS tool_call_count
 FROM trace_totals AS t

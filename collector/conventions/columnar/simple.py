@@ -124,7 +124,7 @@ def _text(texts: pa.StringArray, is_here: _Rows, odd: _Rows, strange: str = "") 
 def _counts(texts: pa.StringArray, is_here: _Rows, odd: _Rows) -> pa.Int64Array:
     if not is_here.any():
         return pa.nulls(len(texts), pa.int64())
-    is_count = pc.match_substring_regex(texts, "^[0-9]{1,18}$")
+    is_count = pc.match_substring_regex(texts, "^[0-9]{1,15}$")
     odd |= is_here & ~pc.fill_null(is_count, fill_value=False).to_numpy(zero_copy_only=False)
     return pc.if_else(is_count, texts, None).cast(pa.int64())
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from collector.conventions.columnar.forest import Forest, Mask, Places, first_of_each
 from collector.conventions.names import LAST_STEP_SCOPES
 from collector.conventions.trace import ANSWERING
+from storage.records import MAX_COUNT
 
 _TALKING: Final = ("llm", "agent", "chain")
 _AMOUNTS: Final = ("input_tokens", "output_tokens", "cost_usd")
@@ -120,6 +121,10 @@ def _amount(told: SpanColumns, name: str) -> pa.Array:
     np.add.at(total, forest.trace[counted], values)
     is_told = np.zeros(forest.traces, dtype=np.bool_)
     is_told[forest.trace[counted]] = True
+    if name != "cost_usd":
+        # What an earlier edition read may be as large as 64 bits: doubles tell if the whole numbers wrapped.
+        rough = np.bincount(forest.trace[counted], weights=values.astype(np.float64), minlength=forest.traces)
+        is_told &= (rough <= 2 * MAX_COUNT) & (total <= MAX_COUNT)
     return pa.array(total, mask=~is_told)
 
 

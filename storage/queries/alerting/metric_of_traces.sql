@@ -4,7 +4,7 @@ SELECT
     0 AS failed,
     avg(t.amount) AS amount
 FROM (
-    SELECT CASE WHEN $of_cost THEN m.cost_usd ELSE coalesce(m.input_tokens, 0) + coalesce(m.output_tokens, 0) END AS amount
+    SELECT CASE WHEN $of_cost THEN m.cost_usd ELSE coalesce(m.input_tokens, 0)::DOUBLE + coalesce(m.output_tokens, 0) END AS amount
     FROM trace_reading AS m
     WHERE
         m.tenant = $tenant

@@ -5,8 +5,8 @@ SELECT
     count(*) FILTER (WHERE is_now) AS calls,
     count(*) FILTER (WHERE NOT is_now) AS calls_before,
     count(*) FILTER (WHERE is_now AND status_code = 2) AS failed,
-    coalesce(sum(input_tokens) FILTER (WHERE is_now), 0)::BIGINT AS input_tokens,
-    coalesce(sum(output_tokens) FILTER (WHERE is_now), 0)::BIGINT AS output_tokens,
+    least(coalesce(sum(input_tokens) FILTER (WHERE is_now), 0), 9223372036854775807)::BIGINT AS input_tokens,
+    least(coalesce(sum(output_tokens) FILTER (WHERE is_now), 0), 9223372036854775807)::BIGINT AS output_tokens,
     sum(cost_usd) FILTER (WHERE is_now) AS cost_usd
 FROM (
     SELECT *, start_time >= make_timestamp_ns($from_ns) AS is_now

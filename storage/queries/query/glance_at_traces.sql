@@ -10,7 +10,7 @@ WITH placed AS (
         (epoch_ns(end_time) - epoch_ns(start_time)) / 1e6 AS duration_ms,
         error_count,
         cost_usd,
-        coalesce(input_tokens, 0) + coalesce(output_tokens, 0) AS tokens
+        coalesce(input_tokens, 0)::HUGEINT + coalesce(output_tokens, 0) AS tokens
     FROM trace_totals
     WHERE start_time >= make_timestamp_ns($before_ns) AND start_time < make_timestamp_ns($until_ns)
         AND ($tenant::VARCHAR IS NULL OR tenant IN ($tenant, ''))
@@ -23,7 +23,7 @@ SELECT
     count(*) FILTER (WHERE error_count > 0) AS failed,
     approx_quantile(duration_ms, [0.5, 0.95, 0.99]) AS latencies_ms,
     sum(cost_usd) AS cost_usd,
-    coalesce(sum(tokens), 0)::BIGINT AS tokens
+    least(coalesce(sum(tokens), 0), 9223372036854775807)::BIGINT AS tokens
 FROM placed
 GROUP BY GROUPING SETS ((is_now), (is_now, number))
 HAVING grouping(number) = 1 OR number IS NOT NULL

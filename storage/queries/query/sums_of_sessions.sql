@@ -41,8 +41,8 @@ WITH parts AS MATERIALIZED (
         count(*) FILTER (WHERE r.error_count > 0) AS error_trace_count,
         coalesce(sum(r.span_count), 0)::BIGINT AS span_count,
         coalesce(sum(r.error_count), 0)::BIGINT AS error_count,
-        sum(t.input_tokens)::BIGINT AS input_tokens,
-        sum(t.output_tokens)::BIGINT AS output_tokens,
+        TRY_CAST(sum(t.input_tokens) AS BIGINT) AS input_tokens,
+        TRY_CAST(sum(t.output_tokens) AS BIGINT) AS output_tokens,
         sum(t.cost_usd) AS cost_usd,
         sum(t.tool_call_count)::BIGINT AS tool_call_count
     FROM session_rows AS t

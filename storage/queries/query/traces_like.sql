@@ -44,7 +44,7 @@ SEMI JOIN ( -- judged
         AND passed = $passed -- passed
 ) AS judged USING (tenant, trace_id) -- judged
 LEFT JOIN ( -- amounts
-    SELECT tenant, trace_id, cost_usd, coalesce(input_tokens, 0) + coalesce(output_tokens, 0) AS tokens -- amounts
+    SELECT tenant, trace_id, cost_usd, coalesce(input_tokens, 0)::HUGEINT + coalesce(output_tokens, 0) AS tokens -- amounts
     FROM trace_reading -- amounts
     WHERE start_time > make_timestamp_ns($floor_ns) AND start_time <= make_timestamp_ns($until_ns) -- amounts
 ) AS told_amounts USING (tenant, trace_id) -- amounts

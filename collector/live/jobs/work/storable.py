@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from storage.judging.job_results import JobResult, OutcomeName
+from storage.records import MAX_COUNT
 
 REASON_CHARACTERS: Final = 20_000
 METADATA_CHARACTERS: Final = 200_000
 """Guesses at more than anybody reads."""
-
-_MOST: Final = 2**63 - 1
 
 _OUTCOMES: Final[Mapping[str, OutcomeName]] = {"verdict": "scored", "failure": "failed", "skipped": "skipped"}
 
@@ -44,7 +43,7 @@ def result_of(
 
 def count_of(number: int | None) -> int | None:
     """What an endpoint says it counted, if it can be a count."""
-    return number if number is not None and 0 <= number <= _MOST else None
+    return number if number is not None and 0 <= number <= MAX_COUNT else None
 
 
 def storable_text(text: str) -> str:
