@@ -19,7 +19,7 @@ Message: TypeAlias = dict[str, JsonValue]
 (`content`), `uri`, `blob`, `file`, or of any other type, kept as it came."""
 
 MAX_COUNT: Final = 2**53
-"""The largest count, and the largest amount in US dollars, that is read: JSON and doubles carry no larger whole number exactly."""
+"""The largest count, and the largest cost in US dollars, that is read; doubles carry no larger whole number exactly."""
 
 SpanType: TypeAlias = Literal["agent", "llm", "tool", "retriever", "embedding", "chain", "evaluator", "other"]
 """What a span does."""
@@ -88,8 +88,8 @@ class Span:
     parent_span_id: str | None  # None only for a root; the parent need not be stored
     name: str
     kind: int  # OTLP's SpanKind: 1 internal, 2 server, 3 client, 4 producer, 5 consumer
-    start_ns: int  # since the Unix epoch; 0 when the sender set none
-    end_ns: int | None  # None when the span never ended, which is 0 on the wire
+    start_ns: int  # since the Unix epoch; 0 when the sender set none that can be true
+    end_ns: int | None  # None when the span never ended, which is 0 on the wire, or ended before it started
     status_code: int  # OTLP's StatusCode: 0 unset, 1 ok, 2 error
     status_message: str
     attributes: Mapping[str, AttributeValue]
@@ -104,6 +104,7 @@ class Span:
     scope: Scope
     project: str
     service_name: str
+    sent_times: tuple[int, ...]  # the start, the end and the events' times as sent, if one cannot be true
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

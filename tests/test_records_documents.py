@@ -114,6 +114,7 @@ def a_span(
         ),
         project="shop",
         service_name="shop",
+        sent_times=(),
     )
 
 

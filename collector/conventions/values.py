@@ -147,7 +147,7 @@ def clean(value: object, depth: int = 0) -> JsonValue:
 
 
 def whole(value: object) -> int | None:
-    """Read a count: a number of any type, or a text of one; None for NaN, negative numbers and those above `MAX_COUNT`."""
+    """Read a count from 0 to `MAX_COUNT`: a number of any type, or a text of one; None for everything else."""
     if isinstance(value, str) and len(value) <= _MOST_DIGITS and value.strip().isdecimal():
         value = int(value)  # a float would round what is just above the bound down to it
     if type(value) is int:

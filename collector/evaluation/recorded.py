@@ -16,6 +16,7 @@ from collector.otlp.decode import Request, decode
 from collector.otlp.faults import Malformed
 from evaluators.model import Case
 from storage.ingest.dimensions import spelled_out
+from storage.ingest.known_times import with_known_times
 from storage.query.rows import spans_of
 from storage.records import Resource, Scope, Span, SpanEvent
 
@@ -136,7 +137,7 @@ def _of_request(document: Mapping[str, Any]) -> list[Span]:
         if outcome.rejected:
             raise ValueError(outcome.message)
     batch = decoded.batch
-    return spans_of(spelled_out(batch.spans, batch))
+    return spans_of(spelled_out(with_known_times(batch.spans), batch))
 
 
 def _of_console(document: Mapping[str, Any]) -> Span:
@@ -149,6 +150,7 @@ def _of_console(document: Mapping[str, Any]) -> Span:
     status = document.get("status") or {}
     try:
         attributes = dict(resource.get("attributes") or {})
+        start_ns, end_ns = _nanoseconds(document.get("start_time")) or 0, _nanoseconds(document.get("end_time"))
         return Span(
             tenant="",
             trace_id=_hex(context["trace_id"], 32),
@@ -156,8 +158,8 @@ def _of_console(document: Mapping[str, Any]) -> Span:
             parent_span_id=_hex(document["parent_id"], 16) if document.get("parent_id") else None,
             name=str(document["name"]),
             kind=_number(_KINDS, document.get("kind")),
-            start_ns=_nanoseconds(document.get("start_time")) or 0,
-            end_ns=_nanoseconds(document.get("end_time")),
+            start_ns=start_ns,
+            end_ns=end_ns if end_ns is not None and end_ns >= start_ns else None,
             status_code=_number(_STATUSES, status.get("status_code")),
             status_message=str(status.get("description") or ""),
             attributes=dict(document["attributes"] or {}),
@@ -177,6 +179,7 @@ def _of_console(document: Mapping[str, Any]) -> Span:
             scope=Scope(name="", version="", attributes={}, dropped_attributes_count=0, schema_url=""),
             project=project_of(attributes),
             service_name=service_of(attributes),
+            sent_times=(),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a span of the console exporter: {type(error).__name__}: {error}") from None

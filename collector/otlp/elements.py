@@ -108,10 +108,12 @@ def that_occur(checks: Mapping[str, pa.BooleanArray]) -> dict[str, Mask]:
 
 
 def instant(nanoseconds: pa.UInt64Array) -> pa.TimestampArray:
-    """Nanoseconds of 64 bits as a signed instant, which is exact there and back.
+    """Read nanoseconds of 64 bits as a signed instant, which is exact there and back."""
+    return nanoseconds.view(pa.int64()).cast(pa.timestamp("ns"))
 
-    DuckDB reads the greatest instant as infinity and cannot write those of the first day: these move to the nearest.
-    """
+
+def storable_instant(nanoseconds: pa.UInt64Array) -> pa.TimestampArray:
+    """Read an instant like `instant`, moved to the nearest that DuckDB can write: its greatest is infinity."""
     instants = nanoseconds.view(pa.int64())
     signed = instants.to_numpy()
     if len(signed) and (signed.max() > _LAST_NS or signed.min() < _FIRST_NS):

@@ -22,7 +22,6 @@ receivers of the OpenTelemetry Collector have this one by default (`max_log_size
 LINES_TYPE: Final = "application/x-ndjson"
 _BEFORE, _AFTER = b'{"resourceSpans":[', b"]}"
 _SPAN_MARK: Final = b'"startTimeUnixNano":'
-_UINT64: Final = 1 << 64
 
 _Document = dict[str, Any]
 
@@ -153,20 +152,25 @@ def _scope(scope: Scope) -> _Document:
 
 
 def _span(span: Span) -> _Document:
+    start_ns, end_ns, *moments = span.sent_times or (
+        span.start_ns,
+        span.end_ns or 0,
+        *(each.time_ns for each in span.events),
+    )
     return {
         "traceId": span.trace_id,
         "spanId": span.span_id,
         "name": span.name,
-        "startTimeUnixNano": str(span.start_ns % _UINT64),
+        "startTimeUnixNano": str(start_ns),
         **_given(
             parentSpanId=span.parent_span_id,
             traceState=span.trace_state,
             flags=span.flags,
             kind=span.kind,
-            endTimeUnixNano=span.end_ns and str(span.end_ns % _UINT64),
+            endTimeUnixNano=end_ns and str(end_ns),
             attributes=_attributes(span.attributes),
             droppedAttributesCount=span.dropped_attributes_count,
-            events=[_event(event) for event in span.events],
+            events=[_event(event, at_ns) for event, at_ns in zip(span.events, moments, strict=True)],
             droppedEventsCount=span.dropped_events_count,
             links=[_link(link) for link in span.links],
             droppedLinksCount=span.dropped_links_count,
@@ -175,9 +179,9 @@ def _span(span: Span) -> _Document:
     }
 
 
-def _event(event: SpanEvent) -> _Document:
+def _event(event: SpanEvent, time_ns: int) -> _Document:
     return _given(
-        timeUnixNano=event.time_ns and str(event.time_ns % _UINT64),
+        timeUnixNano=time_ns and str(time_ns),
         name=event.name,
         attributes=_attributes(event.attributes),
         droppedAttributesCount=event.dropped_attributes_count,

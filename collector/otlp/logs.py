@@ -8,7 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from collector.otlp import wire
-from collector.otlp.elements import Bodies, Elements, ElementTree, id_faults, instant, parents, that_occur, tree_of
+from collector.otlp.elements import (
+    Bodies,
+    Elements,
+    ElementTree,
+    id_faults,
+    parents,
+    storable_instant,
+    that_occur,
+    tree_of,
+)
 from collector.otlp.values import Unfit, attribute_columns, hex_text, value_columns
 from storage.ingest.batch import LOGS, SPANS, SpanBatch
 
@@ -108,9 +117,9 @@ def _columns(records: pa.RecordBatch) -> dict[str, pa.Array]:
     return {name: records.column(name) for name in as_is} | {
         "trace_id": hex_text(records.column("trace_id")),
         "span_id": hex_text(records.column("span_id")),
-        "time": instant(time),
-        "observed_time": instant(observed),
-        "logged_at": instant(pc.if_else(pc.equal(time, _NO_TIME), observed, time)),
+        "time": storable_instant(time),
+        "observed_time": storable_instant(observed),
+        "logged_at": storable_instant(pc.if_else(pc.equal(time, _NO_TIME), observed, time)),
         "event_name": records.column("name"),
         "body": body,
         "body_type": body_type,

@@ -22,6 +22,7 @@ from storage.ingest.backlog import MAX_COMMIT_ROWS, SEQ_BITS, Backlog, Chunk, Wr
 from storage.ingest.batch import SpanBatch
 from storage.ingest.dimensions import spelled_out
 from storage.ingest.known_spans import KnownSpans
+from storage.ingest.known_times import with_known_times
 from storage.ingest.logs import new_logs
 from storage.ingest.meaning import NobodyReads, Reads
 from storage.ingest.span_rows import SpanRows
@@ -322,7 +323,7 @@ class Writer:
         number = self._totals.batch + 1
         self._before_writing(batch.num_rows)
         with self._database.transaction() as cursor:
-            spans, hashes = self._known.new_of(cursor, batch.spans)
+            spans, hashes = self._known.new_of(cursor, with_known_times(batch.spans))
             logs = new_logs(cursor, batch.logs) if batch.logs.num_rows else batch.logs
             more = Totals(
                 batch=1,

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from storage.ingest.attributes import decode_attributes, decode_value
 from storage.ingest.dimensions import RESOURCE_COLUMNS, SCOPE_COLUMNS, resource_of, scope_of
+from storage.ingest.known_times import SENT
 from storage.records import AttributeValue, Link, LogRecord, Span, SpanEvent
 
 _Attributes = Mapping[str, AttributeValue]
@@ -41,6 +42,7 @@ def spans_of(table: pa.Table) -> list[Span]:
     columns["attributes"] = _attributes(table.column("attributes"), table.column("attribute_types"))
     columns["events"] = events_of(table.column("events"))
     columns["links"] = _lists(table.column("links"), _links)
+    columns["sent_times"] = [tuple(times or ()) for times in table.column(SENT.name).to_pylist()]
     columns["resource"] = _each(table, RESOURCE_COLUMNS, resource_of)
     columns["scope"] = _each(table, SCOPE_COLUMNS, scope_of)
     return [Span(**fields) for fields in _rows(columns)]

@@ -49,6 +49,7 @@ def a_span(
         "scope": Scope(name=scope, version="", attributes={}, dropped_attributes_count=0, schema_url=""),
         "project": "shop",
         "service_name": "shop",
+        "sent_times": (),
     }
     return Span(**(defaults | fields))  # type: ignore[arg-type] # the fields of a span by their names
 

@@ -119,7 +119,18 @@ def test_a_refused_call_misses_no_output() -> None:
             {"gen_ai.operation.name": "execute_tool", "gcp.vertex.agent.tool_response": "<not serializable>"},
             "tool_result: gcp.vertex.agent.tool_response holds only the placeholder <not serializable>",
         ),
-        ({"gen_ai.usage.input_tokens": "NaN"}, "input_tokens: gen_ai.usage.input_tokens is 'NaN', which is no count from 0 to 9007199254740992"),
+        *(
+            (
+                {key: value},
+                f"{field}: {key} is {str(value)[:40]!r}, which is no {kind} from 0 to 9007199254740992",
+            )
+            for field, key, kind in (
+                ("input_tokens", "gen_ai.usage.input_tokens", "count"),
+                ("reasoning_tokens", "dokimos.reasoning_tokens", "count"),
+                ("cost_usd", "dokimos.cost_usd", "cost"),
+            )
+            for value in ("NaN", 2**63 - 1, -1, 1e308, "9" * 30)
+        ),
         (
             {"gen_ai.operation.name": "chat", "gen_ai.input.messages": [{"role": "user", "parts": []}]},
             "input: gen_ai.input.messages has messages without content",
