@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from collector.access.authenticator import Authenticator
-from collector.access.proxies import TrustedProxies
 from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
 from collector.api.base.turns import Turns
 from collector.api.operations.backup import open_backup
@@ -19,6 +18,7 @@ from collector.delivery.configured import file_webhooks
 from collector.delivery.deliverer import Deliverer, DeliveryOptions
 from collector.delivery.receivers import BadWebhook, Receivers
 from collector.delivery.sending import Sender, SystemResolver
+from collector.doors.certificate import Certificate
 from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.otlp_http import OtlpHttp, OtlpReader
 from collector.experiments.watching import RunWatcher
@@ -33,7 +33,15 @@ from collector.live.upkeep.eraser import Eraser
 from collector.live.upkeep.sweeper import Sweeper
 from collector.mcp.http_door import McpDoor, with_mcp
 from collector.observing import Watch
-from collector.parts import body_limits, certificate, host_names, make_authenticator, store_options, with_cors
+from collector.parts import (
+    body_limits,
+    certificate,
+    host_names,
+    listener_options,
+    make_authenticator,
+    store_options,
+    with_cors,
+)
 from collector.quack.serving import serving_quack
 from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.reading.updater import REST, TraceUpdater
@@ -100,15 +108,14 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             exporter=exporter,
             reading=counts,
             watch=watch,
+            certificate=tls,
         )
         context = _context(settings, parts, stack)
-        proxies = TrustedProxies(settings.trusted_proxies)
-        listener = ListenerOptions(grace_s=settings.shutdown_seconds / 6, tls=tls, proxies=proxies)
+        listener = listener_options(settings, tls)
         await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, listener))
         otlp = with_cors(OtlpHttp(reader, authenticator, host_names(settings, settings.otlp_http)), settings)
         await stack.enter_async_context(serving(otlp, otlp_socket, listener))
-        grpc_door = OtlpGrpc(ingest, authenticator, proxies, max_message_bytes=settings.max_body_bytes)
-        grpc = await stack.enter_async_context(serving_grpc(grpc_door, settings.grpc, listener))
+        grpc = await _serving_grpc(stack, settings, parts, listener)
         await _comparing(stack, store, context)
         context.state = "ready"
         store.announce(f"{'https' if tls else 'http'}://{address_of(http_socket)}")
@@ -195,6 +202,7 @@ class _Parts:
     exporter: ResultsExporter | None
     reading: ReadingCounts
     watch: Watch | None
+    certificate: Certificate | None
 
 
 def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Context:
@@ -258,6 +266,18 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
     )
 
 
+async def _serving_grpc(stack: AsyncExitStack, settings: Settings, parts: _Parts, listener: ListenerOptions) -> str:
+    """Serve OTLP over gRPC until the stack is closed; returns the address that it is bound to."""
+    otlp = OtlpGrpc(
+        parts.ingest,
+        parts.authenticator,
+        listener.proxies,
+        listener.limits,
+        max_message_bytes=settings.max_body_bytes,
+    )
+    return await stack.enter_async_context(serving_grpc(otlp, settings.grpc, listener))
+
+
 def _turns(settings: Settings, stack: AsyncExitStack) -> Turns:
     """Whose turn it is to ask SQL, until the stack is closed."""
     turns = Turns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
@@ -316,6 +336,7 @@ def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
                 traffic=parts.authenticator.traffic,
                 rules=parts.pipeline.rules.active,
                 judge_problem=parts.pipeline.judging.judges.problem_of,
+                certificate=parts.certificate,
             )
         )
     )

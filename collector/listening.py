@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -10,11 +10,14 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from collector.access.proxies import ForwardedClient, TrustedProxies
+from collector.doors.acceptor import Acceptor
 from collector.doors.certificate import Certificate
+from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.http_protocol import HttpProtocol
 from collector.doors.otlp_grpc import OtlpGrpc
 
-_KEEP_ALIVE_S = 75
-"""Longer than the minute after which common load balancers drop idle connections, so that they close first."""
+_BACKLOG = 2048
+"""Connections that wait for their accept; the kernel takes at most net.core.somaxconn."""
 
 TICK_S = 1.0
 """`Date` is in seconds."""
@@ -24,11 +27,12 @@ _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - where s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerOptions:
-    """Options of a listener: time for requests under way at its end, its certificate, proxies in front of it."""
+    """Options of a listener."""
 
-    grace_s: float = 1.0
+    grace_s: float = 1.0  # for the requests under way at its end
     tls: Certificate | None = None
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 def bind(address: str) -> socket.socket:
@@ -83,7 +87,7 @@ async def serving_grpc(door: OtlpGrpc, address: str, options: ListenerOptions) -
 async def serving(application: ASGIApp, bound: socket.socket, options: ListenerOptions) -> AsyncIterator[None]:
     """Serve an ASGI application on a bound socket until the block ends."""
     try:
-        bound.listen()
+        bound.listen(_BACKLOG)
     except OSError as error:  # two may bind an address as long as neither listens
         raise _cannot_listen(address_of(bound), error) from error
     config = uvicorn.Config(
@@ -95,12 +99,10 @@ async def serving(application: ASGIApp, bound: socket.socket, options: ListenerO
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_keep_alive=options.limits.idle_s,  # type: ignore[arg-type] # handed to call_later as it is
         timeout_graceful_shutdown=max(int(options.grace_s), 1),
-        ssl_certfile=options.tls.chain if options.tls else None,
-        ssl_keyfile=options.tls.key if options.tls else None,
     )
-    server = _ListeningServer(config)
+    server = _ListeningServer(config, options)
     task = asyncio.create_task(server._serve([bound]))  # noqa: SLF001 - `serve` would take the process's signals for itself
     await server.up.wait()
     try:
@@ -111,12 +113,17 @@ async def serving(application: ASGIApp, bound: socket.socket, options: ListenerO
 
 
 class _ListeningServer(uvicorn.Server):
-    """Says when it is up, and ends as soon as it is told to; uvicorn's own looks ten times a second whether it is."""
+    """A server of uvicorn that accepts connections within limits, and ends at once.
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    uvicorn's own looks ten times a second whether it is to end.
+    """
+
+    def __init__(self, config: uvicorn.Config, options: ListenerOptions) -> None:
         super().__init__(config)
         self.up = asyncio.Event()
         self._ending = asyncio.Event()
+        self._limits = options.limits
+        self._acceptor = Acceptor(self._make_protocol, options.limits, options.proxies, options.tls)
 
     def end(self) -> None:
         """Begin to end."""
@@ -124,10 +131,19 @@ class _ListeningServer(uvicorn.Server):
         self._ending.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await super().startup([])
+        self.servers = [self._acceptor]  # type: ignore[list-item] # it is closed, and waited for
+        for listening in sockets or ():
+            self._acceptor.start(listening)
         self.up.set()
 
     async def main_loop(self) -> None:
         while not await self.on_tick(0):  # which makes the `Date` of the answers
+            self._acceptor.check_progress()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), TICK_S)
+
+    def _make_protocol(self, lost: Callable[[], None]) -> HttpProtocol:
+        return HttpProtocol(
+            self._limits, lost, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )

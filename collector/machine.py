@@ -3,6 +3,7 @@
 import math
 import os
 import platform
+import resource
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Final
 _CGROUP: Final = Path("/sys/fs/cgroup")
 _LEAST_MEMORY, _MOST_MEMORY = 256 << 20, 16 << 30
 """DuckDB's share of a small machine is what ingest needs; of a large one, what its caches make use of. Guesses."""
+
+_MOST_FILES: Final = 1 << 20
+"""What Linux lets a process have by default (fs.nr_open)."""
 
 _MOST_THREADS: Final = 16
 """Each takes memory for what it works at. A guess."""
@@ -32,6 +36,19 @@ def share_of_threads() -> int:
 def checking_processes() -> int:
     """As many processes for checks as there are processors, within bounds."""
     return max(1, min(_processors(), _MOST_CHECKING))
+
+
+def open_files() -> int:
+    """Return how many files this process may have open."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def raise_open_files() -> None:
+    """Raise the limit of open files as far as the process may, up to a million."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _memory_bytes() -> int:

@@ -12,10 +12,13 @@ from collector.access.journal import AuditJournal
 from collector.access.keyring import Keyring
 from collector.access.origin import Names, host_of, is_loopback
 from collector.access.pace import Rates
+from collector.access.proxies import TrustedProxies
 from collector.doors.body import BodyLimits
 from collector.doors.certificate import Certificate
+from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.otlp_http import OtlpHttp
-from collector.machine import share_of_memory, share_of_threads
+from collector.listening import ListenerOptions
+from collector.machine import open_files, share_of_memory, share_of_threads
 from collector.observing import Watch, commits_told
 from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.setting_values import bytes_of_size
@@ -64,7 +67,25 @@ def certificate(settings: Settings) -> Certificate | None:
     """
     if settings.tls_cert is None or settings.tls_key is None:
         return None
-    return Certificate.load(settings.tls_cert, settings.tls_key)
+    return Certificate(settings.tls_cert, settings.tls_key)
+
+
+def listener_options(settings: Settings, tls: Certificate | None) -> ListenerOptions:
+    """Return the options of a listener, with limits of connections as far as open files allow them."""
+    limits = ConnectionLimits(
+        total=settings.max_connections,
+        per_address=settings.max_connections_per_address,
+        first_byte_s=settings.first_byte_seconds,
+        header_s=settings.header_seconds,
+        header_bytes=settings.max_header_bytes,
+        idle_s=settings.idle_seconds,
+    )
+    return ListenerOptions(
+        grace_s=settings.shutdown_seconds / 6,  # for each of three: half of the time is for the commits after them
+        tls=tls,
+        proxies=TrustedProxies(settings.trusted_proxies),
+        limits=limits.within(open_files()),
+    )
 
 
 def host_names(settings: Settings, bound: str) -> Names:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from collector.app import Running, running
 from collector.logs import start_logging
+from collector.machine import raise_open_files
 from collector.memory import collect_rarely, keep_freed_memory
 from collector.notifying import ServiceManager
 from collector.parts import operator_key
@@ -22,9 +23,8 @@ from storage.store import Store
 log = logging.getLogger(__name__)
 
 _FAILED = 1
-_QUIET = ("uvicorn", "openai", "httpx", "httpx2", "httpcore", "httpcore2")
-"""Loggers of which warnings are enough: uvicorn tells of each of our two HTTP servers what we tell once, and the others
-tell of each request to a judge, with what it asked when they are to debug."""
+_QUIET = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
+"""Loggers of which warnings are enough: they log each request to a judge, with its content when they debug."""
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
@@ -50,8 +50,10 @@ def serve(settings: Settings, *, with_sample: bool) -> int:
     if with_sample and settings.rules is None:
         settings = settings.model_copy(update={"rules": _SAMPLE_RULES})
     keep_freed_memory()
+    raise_open_files()
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of each request that is none
     try:
         asyncio.run(_serve(settings, with_sample=with_sample))
     except (Unusable, BadSettings, OSError) as error:

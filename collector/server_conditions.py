@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collector.conditions import CANNOT_COMMIT, DAMAGED, Found, ServerCondition
+from collector.doors.certificate import Certificate
 from collector.ingest import Ingest
 from collector.live.active import ActiveRule
 from collector.meters import Traffic
@@ -26,6 +27,9 @@ _BEHIND_S: Final = 60.0
 _QUIET_S: Final = 10.0
 """Senders that were turned away come back within seconds, so that a shorter pause is none. A guess."""
 
+_CERTIFICATE_S: Final = 5.0
+"""Between two looks at the files of a certificate, which are two calls of stat. A guess."""
+
 _NOT_TOLD: Final = frozenset({"unauthenticated", "forbidden"})
 """Refusals that are in the audit, with who was refused."""
 
@@ -39,6 +43,7 @@ class ServerState:
     traffic: Traffic
     rules: Callable[[], Sequence[ActiveRule]]
     judge_problem: Callable[[ActiveRule], str | None]
+    certificate: Certificate | None = None
     stuck_s: float = _STUCK_S
 
 
@@ -56,6 +61,7 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
         ServerCondition(name="memory_raised", look=lambda: _memory_raised(store)),
         ServerCondition(name="matching_behind", look=lambda: _behind(store), every_s=10.0, ends_after_s=_QUIET_S),
         ServerCondition(name="judge_unable", look=lambda: _unable(watched), every_s=5.0),
+        ServerCondition(name="certificate", look=lambda: _certificate(watched.certificate), every_s=_CERTIFICATE_S),
     )
 
 
@@ -124,6 +130,10 @@ def _behind(store: Store) -> Found:
         return {}
     waits = duration_text(behind.seconds * 1e3)
     return {"": f"{count_text(behind.spans, 'span')} wait to be matched, the first of them for {waits}"}
+
+
+def _certificate(certificate: Certificate | None) -> Found:
+    return {} if certificate is None else certificate.look()
 
 
 def _unable(watched: ServerState) -> Found:

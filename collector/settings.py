@@ -53,6 +53,38 @@ class Settings(BaseModel):
             examples=["127.0.0.1:9494"],
         ),
     ] = None
+    max_connections: Annotated[
+        int,
+        Field(
+            ge=16,
+            le=100_000,
+            description="[connections](doors.md#connections) that one listener has open; fewer if the limit of open"
+            " files is low. For one more, the one that is idle longest is closed",
+        ),
+    ] = 1000
+    max_connections_per_address: Annotated[
+        int,
+        Field(ge=4, le=100_000, description="of them, those from one address, unless it is in `trusted_proxies`"),
+    ] = 250
+    first_byte_seconds: Annotated[
+        float, Field(gt=0, le=3600, description="time from a connection to its first request, with a TLS handshake")
+    ] = 10
+    header_seconds: Annotated[
+        float, Field(gt=0, le=3600, description="time from the first byte of a request to the end of its header")
+    ] = 20
+    max_header_bytes: Annotated[
+        int,
+        Field(ge=4096, le=16 * _MIB, description="a request's header with its URL; over gRPC its metadata"),
+    ] = 64 << 10
+    idle_seconds: Annotated[
+        float,
+        Field(
+            ge=1,
+            le=86_400,
+            description="time that a connection is kept between requests; a request body or a reader of an answer that"
+            " makes no progress for so long is given up. Longer than the minute of common load balancers",
+        ),
+    ] = 75
     max_body_bytes: Annotated[
         Bytes, Field(description="a request body as it was sent; over gRPC also its size decompressed")
     ] = 64 * _MIB

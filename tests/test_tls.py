@@ -2,18 +2,21 @@
 
 import asyncio
 import ssl
+from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
 import httpx
 import pytest
+from cryptography import x509
 
-from collector.app import running
+from collector.app import Running, running
 from collector.settings import BadSettings, Settings
 from collector.settings_loading import load_settings
 from storage.engine.lock import read_holder
 from tests.access import TRACE_EXPORT
-from tests.certificates import a_certificate
+from tests.certificates import DAY, a_certificate
+from tests.live import PATIENCE_S, until
 from tests.serving import ANY_PORT, a_server, run
 
 
@@ -43,6 +46,80 @@ def test_every_address_takes_tls_and_nothing_else(tmp_path: Path, pair: tuple[Pa
         with grpc.secure_channel(server.grpc, grpc.ssl_channel_credentials(chain.read_bytes())) as channel:
             method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACE_EXPORT)
             assert method(b"", timeout=20) == b""
+
+
+def shown(address: str) -> str:
+    """The name in the certificate that a listener shows a new connection."""
+    host, _, port = address.rpartition(":")
+    pem = ssl.get_server_certificate((host, int(port)), timeout=PATIENCE_S)
+    return x509.load_pem_x509_certificate(pem.encode()).subject.rfc4514_string()
+
+
+def replace(pair: tuple[Path, Path], key: bytes, chain: bytes) -> None:
+    """Put other files in the place of these, as tools do that renew certificates."""
+    for file, content in zip(pair, (chain, key), strict=True):
+        temporary = file.with_suffix(".new")
+        temporary.write_bytes(content)
+        temporary.replace(file)
+
+
+def conditions(server: Running) -> dict[str, str]:
+    """The condition of the certificate, as the status has it."""
+    return {each.about: each.told for each in server.context.conditions.lasting if each.name == "certificate"}
+
+
+def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:
+    """All listeners show it to new connections; an open connection goes on, over HTTP and over gRPC."""
+    files = (tmp_path / "cert.pem", tmp_path / "key.pem")
+    replace(files, *a_certificate("before"))
+    old_chain = files[0].read_bytes()
+    with a_server(tmp_path / "data", tls_cert=files[0], tls_key=files[1]) as server, ExitStack() as stack:
+        listeners = (server.http, server.otlp_http, server.grpc)
+        assert [shown(address) for address in listeners] == ["CN=before"] * 3
+        trust = ssl.create_default_context(cafile=str(files[0]))
+        client = stack.enter_context(httpx.Client(trust_env=False, verify=trust))
+        assert client.get(f"https://{server.http}/health").status_code == 200
+        credentials = grpc.ssl_channel_credentials(old_chain)
+        channel = stack.enter_context(grpc.secure_channel(server.grpc, credentials))
+        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACE_EXPORT)
+        assert method(b"", timeout=20) == b""
+        replace(files, *a_certificate("after"))
+        until(lambda: shown(server.http), lambda name: name == "CN=after")
+        assert [shown(address) for address in listeners] == ["CN=after"] * 3
+        assert client.get(f"https://{server.http}/health").status_code == 200  # which trusts the old one only
+        assert method(b"", timeout=20) == b""
+        assert conditions(server) == {}
+
+
+def test_a_broken_certificate_leaves_the_one_from_before(tmp_path: Path) -> None:
+    """A file that is no certificate, or has no key with it, is a condition until it is mended."""
+    files = (tmp_path / "cert.pem", tmp_path / "key.pem")
+    replace(files, *a_certificate("before"))
+    with a_server(tmp_path / "data", tls_cert=files[0], tls_key=files[1]) as server:
+        for broken in (b"nonsense", b"", a_certificate()[1]):
+            files[0].write_bytes(broken)
+            told = until(lambda: conditions(server), bool)
+            assert "are no certificate with its key" in told["files"]
+            assert shown(server.http) == shown(server.grpc) == "CN=before"
+        files[0].unlink()
+        until(lambda: conditions(server), lambda told: "No such file" in told.get("files", ""))
+        assert shown(server.otlp_http) == "CN=before"
+        replace(files, *a_certificate("after"))
+        until(lambda: conditions(server), lambda told: told == {})
+        assert shown(server.http) == "CN=after"
+
+
+def test_a_certificate_that_expires_is_a_condition(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An expired one is logged at the start, one that expires soon is told by the status, and a renewed one ends it."""
+    files = (tmp_path / "cert.pem", tmp_path / "key.pem")
+    replace(files, *a_certificate("old", expires_in=-DAY))
+    with a_server(tmp_path / "data", tls_cert=files[0], tls_key=files[1]) as server:
+        assert "the certificate of CN=old expired at" in caplog.text
+        assert "expired at" in until(lambda: conditions(server), bool)["expiry"]
+        replace(files, *a_certificate("soon", expires_in=DAY))
+        until(lambda: conditions(server), lambda told: "CN=soon expires at" in told.get("expiry", ""))
+        replace(files, *a_certificate("good"))
+        until(lambda: conditions(server), lambda told: told == {})
 
 
 def test_commands_trust_what_the_environment_names(

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import unquote
 
 import grpc
@@ -18,7 +18,8 @@ from collector.access.caller import Caller, RequestInfo
 from collector.access.errors import AccessRefused
 from collector.access.proxies import FORWARDED_FOR, TrustedProxies
 from collector.doors.body import HeldBody, arriving
-from collector.doors.certificate import Certificate
+from collector.doors.certificate import Certificate, Loaded
+from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
 from collector.doors.status import BodyTooLarge, FailureAnswer, TooSlow, failure_of
 from collector.ingest import Ingest
@@ -35,6 +36,9 @@ _READING_BYTES = 256 << 20
 
 _MOST_AT_ONCE, _LEAST_AT_ONCE = 32, 4
 """Messages arriving at the same time: 32 stalled senders stop nobody else; four of the default limit are 256 MiB."""
+
+_STREAMS: Final = 256
+"""Calls at the same time on one connection. A guess: exporters have one or two, and a proxy opens more connections."""
 
 _FORGET_S = 60.0
 _READ_SECONDS = 60.0
@@ -103,7 +107,13 @@ class OtlpGrpc:
     """The gRPC server: `Export` of traces and of logs, and a polite no to metrics."""
 
     def __init__(
-        self, ingest: Ingest, authenticator: Authenticator, proxies: TrustedProxies, *, max_message_bytes: int
+        self,
+        ingest: Ingest,
+        authenticator: Authenticator,
+        proxies: TrustedProxies,
+        limits: ConnectionLimits,
+        *,
+        max_message_bytes: int,
     ) -> None:
         self._ingest = ingest
         self._authenticator = authenticator
@@ -113,6 +123,13 @@ class OtlpGrpc:
         options = [
             ("grpc.max_receive_message_length", max_message_bytes),
             ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share
+            ("grpc.max_allowed_incoming_connections", limits.total),
+            ("grpc.server_handshake_timeout_ms", int(limits.first_byte_s * 1000)),  # with the client's first frame
+            ("grpc.max_connection_idle_ms", int(limits.idle_s * 1000)),
+            ("grpc.keepalive_time_ms", int(limits.idle_s * 1000)),
+            ("grpc.max_metadata_size", limits.header_bytes),
+            ("grpc.absolute_max_metadata_size", limits.header_bytes),
+            ("grpc.max_concurrent_streams", _STREAMS),
         ]
         self._server = grpc.aio.server(options=options)
         self._server.add_generic_rpc_handlers(
@@ -136,8 +153,7 @@ class OtlpGrpc:
             if tls is None:
                 port = self._server.add_insecure_port(address)
             else:
-                pair = (tls.key.read_bytes(), tls.chain.read_bytes())
-                port = self._server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+                port = self._server.add_secure_port(address, _credentials(tls))
         except RuntimeError as error:
             raise OSError(str(error)) from error
         await self._server.start()
@@ -212,6 +228,24 @@ class OtlpGrpc:
 
     async def _metrics(self, body: HeldBody, _caller: Caller) -> Message:
         return metrics_reply(_parse(metrics_service_pb2.ExportMetricsServiceRequest, body.data))
+
+
+def _credentials(tls: Certificate) -> grpc.ServerCredentials:
+    """Show each new connection the certificate as it is then."""
+    shown = tls.current
+
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal shown
+        if shown is tls.current:
+            return None
+        shown = tls.current
+        return _configuration(shown)
+
+    return grpc.dynamic_ssl_server_credentials(_configuration(shown), changed)  # type: ignore[arg-type] # None: no change
+
+
+def _configuration(loaded: Loaded) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(loaded.key, loaded.chain)])
 
 
 def _address_of(peer: str) -> str:

@@ -1,0 +1,168 @@
+"""Connections of a listening socket: accepted within limits, the oldest idle one closed for a new one."""
+
+import asyncio
+import errno
+import logging
+import socket
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Final
+
+from collector.access.proxies import TrustedProxies, unmapped
+from collector.doors.certificate import Certificate
+from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.http_protocol import HttpProtocol
+
+log = logging.getLogger(__name__)
+
+_PAUSE_S: Final = 0.2
+"""Before accepting again when there was no descriptor for a connection. A guess."""
+
+_LOG_S: Final = 60.0
+
+
+MakeProtocol = Callable[[Callable[[], None]], HttpProtocol]
+"""Makes the protocol of a new connection, of its callback for the end of the connection."""
+
+
+class _Connection:
+    def __init__(self, accepted: socket.socket, address: str) -> None:
+        self.address = address
+        self.protocol: HttpProtocol | None = None  # None during a TLS handshake
+        self.task: asyncio.Task[None] | None = None
+        self._socket = accepted
+        self._accepted_s = time.monotonic()
+
+    @property
+    def is_idle(self) -> bool:
+        return self.protocol is None or self.protocol.is_idle
+
+    @property
+    def age(self) -> tuple[bool, float]:
+        """Sort connections that never served before those that did, and the longest idle one first."""
+        if self.protocol is None:
+            return False, self._accepted_s
+        return self.protocol.has_served, self.protocol.idle_since_s
+
+    def close(self) -> None:
+        if self.protocol is not None:
+            self.protocol.abort()
+        else:
+            with suppress(OSError):  # of a client that left
+                self._socket.shutdown(socket.SHUT_RDWR)  # in each state of a handshake, and asyncio closes it then
+
+
+class Acceptor:
+    """Accepts connections until it is closed. Used on the event loop only."""
+
+    def __init__(
+        self, make: MakeProtocol, limits: ConnectionLimits, proxies: TrustedProxies, tls: Certificate | None
+    ) -> None:
+        self._make = make
+        self._limits = limits
+        self._proxies = proxies
+        self._tls = tls
+        self._by_address: dict[str, dict[_Connection, None]] = {}
+        self._count = 0
+        self._unlogged = 0
+        self._logged_s = -_LOG_S
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, listening: socket.socket) -> None:
+        """Begin to accept."""
+        listening.setblocking(False)  # noqa: FBT003 - the only parameter
+        self._task = asyncio.create_task(self._accept(listening))
+
+    def close(self) -> None:
+        """Accept no more. Connections that are established stay."""
+        if self._task is not None:
+            self._task.cancel()
+        for connection in self._connections():
+            if connection.protocol is None:
+                connection.close()
+
+    async def wait_closed(self) -> None:
+        """Wait for the end of accepting."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def check_progress(self) -> None:
+        """Close connections whose clients are too slow."""
+        now_s = time.monotonic()
+        for connection in self._connections():
+            if connection.protocol is not None:
+                connection.protocol.check_progress(now_s)
+
+    def _connections(self) -> list[_Connection]:
+        return [connection for same in self._by_address.values() for connection in same]
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, peer = await loop.sock_accept(listening)
+            except OSError as error:
+                if error.errno != errno.ECONNABORTED:  # of a client that left again, all else is ours
+                    self._close_oldest(self._connections())
+                    self._warn(f"cannot accept a connection: {error.strerror}")
+                    await asyncio.sleep(_PAUSE_S)
+                continue
+            self._admit(accepted, unmapped(peer[0]))
+            await asyncio.sleep(0)  # an accept that needs no waiting does not let others run
+
+    def _admit(self, accepted: socket.socket, address: str) -> None:
+        same = self._by_address.get(address, {})
+        if len(same) >= self._limits.per_address and address not in self._proxies:
+            limit, crowd = "max_connections_per_address", same
+        elif self._count >= self._limits.total:
+            limit, crowd = "max_connections", max(self._by_address.values(), key=len)
+        else:
+            self._serve(accepted, address)
+            return
+        self._warn(f"{limit} is reached by {next(iter(crowd)).address} with {len(crowd)} open connections")
+        if self._close_oldest(crowd) or (crowd is not same and self._close_oldest(self._connections())):
+            self._serve(accepted, address)
+        else:
+            accepted.close()
+
+    def _close_oldest(self, crowd: Collection[_Connection]) -> bool:
+        idle = [connection for connection in crowd if connection.is_idle]
+        if not idle:
+            return False
+        oldest = min(idle, key=lambda connection: connection.age)
+        self._forget(oldest)
+        oldest.close()
+        return True
+
+    def _serve(self, accepted: socket.socket, address: str) -> None:
+        connection = _Connection(accepted, address)
+        self._by_address.setdefault(address, {})[connection] = None
+        self._count += 1
+        connection.task = asyncio.create_task(self._connect(accepted, connection))
+
+    async def _connect(self, accepted: socket.socket, connection: _Connection) -> None:
+        try:
+            _, connection.protocol = await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self._make(lambda: self._forget(connection)),
+                accepted,
+                ssl=self._tls.context if self._tls else None,
+                ssl_handshake_timeout=self._limits.first_byte_s if self._tls else None,
+            )
+        except OSError:  # the client left, or speaks no TLS
+            self._forget(connection)
+
+    def _forget(self, connection: _Connection) -> None:
+        same = self._by_address.get(connection.address, {})
+        if connection in same:
+            del same[connection]
+            self._count -= 1
+        if not same:
+            self._by_address.pop(connection.address, None)
+
+    def _warn(self, problem: str) -> None:
+        self._unlogged += 1
+        now_s = time.monotonic()
+        if now_s - self._logged_s >= _LOG_S:
+            log.warning("%s; %d times since this was logged last, at most once a minute", problem, self._unlogged)
+            self._unlogged, self._logged_s = 0, now_s

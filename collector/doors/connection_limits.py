@@ -1,0 +1,30 @@
+"""Limits of connections, the same for every listener."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+_RESERVED_FILES: Final = 256
+"""Descriptors for all but connections of clients: database, spool, child processes, requests to judges and webhooks.
+A guess: an idle server holds 60 to 90."""
+
+_SHARES: Final = 4
+"""HTTP, OTLP over HTTP and gRPC, and as much again for what the process that speaks Quack asks over HTTP."""
+
+_LEAST: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Limits of the connections of one listener."""
+
+    total: int = 1000
+    per_address: int = 250
+    first_byte_s: float = 10.0  # from the connection, with its TLS handshake
+    header_s: float = 20.0  # from the first byte of a request
+    header_bytes: int = 64 << 10
+    idle_s: float = 75.0  # between requests, and within one that makes no progress
+
+    def within(self, open_files: int) -> "ConnectionLimits":
+        """Lower the limits to what the limit of open files allows, with room for a second address."""
+        total = min(self.total, max((open_files - _RESERVED_FILES) // _SHARES, _LEAST))
+        return replace(self, total=total, per_address=min(self.per_address, total * 3 // 4))

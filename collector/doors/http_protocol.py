@@ -1,0 +1,153 @@
+# ruff: noqa: D102 - most methods here override uvicorn's protocol
+"""HTTP/1.1 of uvicorn with bounds on what a client may send, and on how slowly it may send and read."""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from collector.doors.connection_limits import ConnectionLimits
+
+_MOST_PIPELINED: Final = 16
+"""Requests that wait behind one on the same connection. Few clients pipeline; a read of 256 KiB may hold 14,000."""
+
+_PROGRESS_BYTES: Final = 16 << 10
+"""Less of a body in the time that a connection may idle is no progress: by default, 218 bytes a second. A guess."""
+
+
+class HeaderTooLarge(Exception):
+    """A request's header, or its trailer, exceeds the limit."""
+
+
+class TooManyPipelined(Exception):
+    """More requests wait on one connection than are queued."""
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """One connection. `check_progress` is called every second, and ends it if its client is too slow."""
+
+    def __init__(self, limits: ConnectionLimits, lost: Callable[[], None], **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self._limits = limits
+        self._lost = lost
+        self._is_in_message = False
+        self._header_bytes = 0
+        self._unparsed_bytes = 0  # since the parser reported anything: of a name, a value or an extension without end
+        self._body_bytes = 0  # since the deadline was set
+        self._deadline_s = math.inf
+        self._stalled_s = math.inf  # since when the client reads nothing
+        self._closing_s = math.inf
+        self.idle_since_s = time.monotonic()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        cycle: RequestResponseCycle | None = self.cycle  # which uvicorn declares without None
+        return cycle is None or cycle.response_complete
+
+    @property
+    def has_served(self) -> bool:
+        """Whether a request was answered on this connection."""
+        return self.cycle is not None
+
+    def abort(self) -> None:
+        """Close at once, whatever is still to be sent."""
+        self.transport.abort()
+
+    def check_progress(self, now_s: float) -> None:
+        """Close the connection if its client is too slow."""
+        if self.transport.is_closing():
+            self._closing_s = min(self._closing_s, now_s)
+            if now_s - self._closing_s > self._limits.first_byte_s:
+                self.abort()  # the client does not read the rest
+        elif now_s - self._stalled_s > self._limits.idle_s:
+            self.abort()
+        elif self.flow.read_paused:  # by the application, so that it is not the client who is slow
+            self._deadline_s = max(self._deadline_s, now_s + self._limits.header_s)
+        elif now_s > self._deadline_s and (self._is_in_message or self.is_idle):
+            self.transport.close()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        super().connection_made(transport)
+        self._deadline_s = time.monotonic() + self._limits.first_byte_s
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._lost()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_in_message and self._deadline_s == math.inf:
+            self._deadline_s = time.monotonic() + self._limits.header_s
+        self._unparsed_bytes += len(data)
+        super().data_received(data)
+        if self._unparsed_bytes > self._limits.header_bytes and not self.transport.is_closing():
+            self._answer_and_close(431)
+
+    def send_400_response(self, msg: str) -> None:
+        is_too_large = self._header_bytes > self._limits.header_bytes
+        self._answer_and_close(431) if is_too_large else super().send_400_response(msg)
+
+    def on_message_begin(self) -> None:
+        self._is_in_message = True
+        self._header_bytes = 0
+        self._deadline_s = time.monotonic() + self._limits.header_s
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._take_header(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._take_header(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= _MOST_PIPELINED:
+            raise TooManyPipelined
+        self._extend()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unparsed_bytes = 0
+        self._body_bytes += len(body)
+        if self._body_bytes >= _PROGRESS_BYTES and not self.is_idle:
+            self._extend()
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_in_message = False
+        self._unparsed_bytes = 0
+        self._deadline_s = math.inf
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self.idle_since_s = time.monotonic()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        self._stalled_s = time.monotonic()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._stalled_s = math.inf
+        super().resume_writing()
+
+    def _take_header(self, nbytes: int) -> None:
+        self._unparsed_bytes = 0
+        self._header_bytes += nbytes
+        if self._header_bytes > self._limits.header_bytes:
+            raise HeaderTooLarge  # which the parser hands on as one of its errors
+
+    def _extend(self) -> None:
+        self._unparsed_bytes = self._body_bytes = 0
+        self._deadline_s = time.monotonic() + self._limits.idle_s
+
+    def _answer_and_close(self, status: int) -> None:
+        if self.is_idle:
+            limit = f"the header is larger than {self._limits.header_bytes} bytes, which is the limit".encode()
+            head = b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+            self.transport.write(STATUS_LINE[status] + head % len(limit) + limit)
+        self.transport.close()

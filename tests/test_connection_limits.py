@@ -1,0 +1,226 @@
+"""Clients that open many connections, send without end, or are too slow: others are served all the while."""
+
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from collector.app import Running
+from collector.doors.connection_limits import ConnectionLimits
+from collector.machine import raise_open_files
+from tests.access import call, request
+from tests.live import PATIENCE_S, Live, a_live_server, until
+from tests.serving import PROTOBUF, a_server
+
+IDLE = 1300
+OPEN_FILES = ("prlimit", "--nofile=1024:1024")
+LOG_BYTES = 10_000
+
+ENOUGH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+POST = b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\n"
+
+
+def address(listener: str) -> tuple[str, int]:
+    """Split the address of a listener."""
+    host, _, port = listener.rpartition(":")
+    return host, int(port)
+
+
+def crowd(stack: ExitStack, listener: str, count: int, *, source: str = "127.0.0.2") -> list[socket.socket]:
+    """Open connections from one address, which send nothing."""
+    raise_open_files()  # those of the test are twice as many
+    opened = []
+    for _ in range(count):
+        client = stack.enter_context(socket.socket())
+        client.settimeout(PATIENCE_S)
+        client.bind((source, 0))
+        client.connect(address(listener))
+        opened.append(client)
+    return opened
+
+
+def answer_to(client: socket.socket, *pieces: bytes) -> bytes:
+    """Send pieces and return all that is answered until the server closes; a connection it resets ends with `reset`."""
+    received = bytearray()
+    try:
+        for piece in pieces:
+            client.sendall(piece)
+        while data := client.recv(1 << 16):
+            received += data
+    except (BrokenPipeError, ConnectionResetError):
+        received += b"reset"
+    return bytes(received)
+
+
+def answers(server: Live, listener: str) -> bool:
+    """Ask a listener as a client does that knows nothing of the others."""
+    if listener == "grpc":
+        return call(server.grpc) is grpc.StatusCode.OK
+    if listener == "otlp_http":
+        headers = {"content-type": PROTOBUF}
+        return request(f"{server.otlp_http}/v1/traces", "POST", content=b"", headers=headers).is_success
+    return request(f"{server.http}/health").is_success
+
+
+@pytest.mark.parametrize("listener", ["http", "otlp_http"])
+def test_idle_connections_stop_nobody_else(tmp_path: Path, listener: str) -> None:
+    """With 1,024 open files and 1,300 idle connections, all listeners answer others, and the log stays small."""
+    with ExitStack() as stack, a_live_server(tmp_path / "data", before=OPEN_FILES, forked=False) as server:
+        before = len(server.log)
+        crowd(stack, server.ready[listener], IDLE)
+        for each in ("http", "otlp_http", "grpc"):
+            assert answers(server, each)
+        crowd(stack, server.ready[listener], IDLE, source="127.0.0.1")  # from the address of the others, too
+        for each in ("http", "otlp_http", "grpc"):
+            assert answers(server, each)
+        assert len(server.log) - before < LOG_BYTES
+        assert "max_connections_per_address is reached by 127.0.0.2" in server.log
+
+
+@contextmanager
+def impatient(data: Path, **settings: object) -> Iterator[Running]:
+    """A server that waits for its clients for a second or two."""
+    patience = {"first_byte_seconds": 1, "header_seconds": 2, "idle_seconds": 2}
+    with a_server(data, **patience, **settings) as server:
+        yield server
+
+
+def test_a_header_without_end_is_refused(tmp_path: Path) -> None:
+    """A header above the limit gets 431 or a closed connection, wherever in it the bytes are."""
+    chunked = POST + b"transfer-encoding: chunked\r\n\r\n"
+    growing = {
+        "value": b"GET / HTTP/1.1\r\nx: " + b"a" * 10_000_000,
+        "name": b"GET / HTTP/1.1\r\n" + b"a" * 10_000_000,
+        "many": b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 1_000_000,
+        "url": b"GET /" + b"a" * 10_000_000,
+        "trailer": chunked + b"1\r\na\r\n0\r\nx: " + b"a" * 10_000_000,
+        "extension": chunked + b"1;" + b"a" * 10_000_000,
+    }
+    with ExitStack() as stack, a_server(tmp_path / "data") as server:
+        for what, sent in growing.items():
+            (client,) = crowd(stack, server.otlp_http, 1)
+            answer = answer_to(client, sent)
+            assert answer.startswith((b"HTTP/1.1 431", b"reset")), (what, answer)
+        (client,) = crowd(stack, server.http, 1)
+        just_enough = ENOUGH[:-2] + b"x: " + b"a" * 60_000 + b"\r\nconnection: close\r\n\r\n"
+        assert b"200 OK" in answer_to(client, just_enough)
+
+
+def test_a_header_above_the_limit_is_told_so(tmp_path: Path) -> None:
+    """The answer names the limit, which is a setting."""
+    with ExitStack() as stack, a_server(tmp_path / "data", max_header_bytes=4096) as server:
+        (client,) = crowd(stack, server.http, 1)
+        assert b"larger than 4096 bytes" in answer_to(client, ENOUGH[:-2] + b"x: " + b"a" * 5000 + b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "beginning, drop",
+    [
+        (b"", b""),
+        (b"", b"\r\n"),
+        (ENOUGH[:-2], b"a: b\r\n"),
+        (ENOUGH[:10], b"a"),
+        (POST + b"content-length: 1000\r\n\r\n", b"a"),
+        (POST + b"transfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
+        (b"POST /api/v1/sql HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n", b" "),
+        (b"POST /none HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n", b" "),
+    ],
+)
+def test_a_client_that_is_too_slow_is_left(tmp_path: Path, beginning: bytes, drop: bytes) -> None:
+    """Silence, a header that drips and a body that drips end with the connection, whatever arrives meanwhile."""
+    with ExitStack() as stack, impatient(tmp_path / "data") as server:
+        (client,) = crowd(stack, server.http if b"/v1/traces" not in beginning else server.otlp_http, 1)
+        client.sendall(beginning)
+        client.settimeout(0.2)
+
+        def is_left() -> bool:
+            try:
+                client.sendall(drop)
+                while client.recv(1 << 16):
+                    pass
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+            return True
+
+        assert until(is_left, bool)
+
+
+def test_a_client_that_does_not_read_is_left(tmp_path: Path) -> None:
+    """An answer that is not read holds its connection only as long as one may idle."""
+    with ExitStack() as stack, impatient(tmp_path / "data") as server:
+        client = stack.enter_context(socket.socket())
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(address(server.http))
+        client.sendall(b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 12)
+
+        def is_left() -> bool:
+            try:
+                client.sendall(b"\r\n")
+            except OSError:
+                return True
+            return False
+
+        assert until(is_left, bool)
+
+
+def test_pipelined_requests_are_bounded(tmp_path: Path) -> None:
+    """Thousands of requests in one packet end the connection, and some get their answers in order."""
+    with ExitStack() as stack, a_server(tmp_path / "data") as server:
+        few, many = crowd(stack, server.http, 2)
+        few.sendall(ENOUGH * 3 + ENOUGH.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+        assert answer_to(few).count(b"200 OK") == 4
+        assert answer_to(many, ENOUGH * 10_000).count(b"200 OK") < 100
+
+
+def test_more_connections_close_the_oldest_idle_one(tmp_path: Path) -> None:
+    """The longest idle connection of an address makes room; a busy one stays, as do those of other addresses."""
+    with ExitStack() as stack, a_server(tmp_path / "data", max_connections_per_address=4) as server:
+        (other,) = crowd(stack, server.http, 1, source="127.0.0.3")
+        (busy,) = crowd(stack, server.http, 1)
+        busy.sendall(b"POST /api/v1/sql HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{")
+        served = crowd(stack, server.http, 1)[0]
+        served.sendall(ENOUGH)
+        assert b"200 OK" in served.recv(1 << 16)
+        silent = crowd(stack, server.http, 8)
+        for client in silent[:6]:
+            assert answer_to(client) in {b"", b"reset"}
+        for client in (other, served, silent[-1]):
+            client.sendall(ENOUGH)
+            status = client.recv(1 << 16)
+            assert b"200 OK" in status or b"200 OK" in client.recv(1 << 16)  # after what is left of an answer before
+        busy.sendall(b'"sql": 1 }')
+        assert busy.recv(1 << 16).startswith(b"HTTP/1.1 4")
+
+
+def test_a_trusted_proxy_may_have_more_connections(tmp_path: Path) -> None:
+    """The limit of an address does not count for a trusted proxy, the limit of all does."""
+    limits = {"max_connections_per_address": 4, "max_connections": 16, "trusted_proxies": ["127.0.0.2"]}
+    with ExitStack() as stack, a_server(tmp_path / "data", **limits) as server:
+        clients = crowd(stack, server.http, 20)
+        for client in clients[:4]:
+            assert answer_to(client) in {b"", b"reset"}
+        for client in clients[4:]:
+            client.sendall(ENOUGH)
+            assert b"200 OK" in client.recv(1 << 16)
+
+
+def test_limits_follow_the_open_files() -> None:
+    """With few descriptors all listeners together leave some, and no address gets all connections of a listener."""
+    few = ConnectionLimits().within(1024)
+    assert 3 * few.total < 1024 - 256
+    assert few.per_address < few.total
+    assert ConnectionLimits().within(1 << 20) == ConnectionLimits()
+    assert ConnectionLimits().within(10).per_address >= 4
+
+
+def test_the_limit_of_open_files_is_raised(tmp_path: Path) -> None:
+    """A server that is started with a low soft limit raises it as far as it may."""
+    before = ("prlimit", "--nofile=512:4096")
+    with a_live_server(tmp_path / "data", before=before, forked=False) as server:
+        assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (4096, 4096)
