@@ -75,7 +75,6 @@ class EvaluatorKind(Generic[Settings]):
     judge: Callable[[Settings], Need] = lambda _: "never"
     prompts: tuple[str, ...] = ()
     asks: Callable[[Settings], tuple[str, ...]] | None = None  # those of its prompts that a configuration needs
-    cpu_s: float = math.inf  # of one check, where that has a limit of its own below that of all checks
 
     def settings(self, configuration: Mapping[str, Any]) -> Settings:
         """The configuration, checked.

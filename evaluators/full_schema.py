@@ -7,16 +7,19 @@ IRIs are checked by our own mapping to URIs: the library's own check compiles a 
 import functools
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
-from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema import Draft202012Validator, FormatChecker, _keywords, _legacy_keywords, _utils
 from jsonschema.exceptions import ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend, validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from rfc3986_validator import validate_rfc3986
+
+from evaluators.regular import UnusableRegex, safe_regex
 
 _PLANES: Final = "".join(f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 14))
 _IN_IRIS: Final = re.compile(f"[\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef{_PLANES}\U000e1000-\U000efffd]+")
@@ -28,11 +31,45 @@ _IN_QUERIES: Final = re.compile("[\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\
 _QUERY: Final = re.compile(r"(?<=\?)[^#]*")
 
 
+class _WithoutBacktracking:
+    """What `jsonschema` searches with, in place of `re`: `pattern`, `patternProperties` and the keywords that go by it.
+
+    The library has no place for another engine; a test counts what its keywords use of `re`.
+    """
+
+    @staticmethod
+    def search(pattern: str, text: str) -> bool:
+        """Whether the pattern is anywhere in the text.
+
+        Raises:
+            UnusableRegex: RE2 has no such pattern.
+        """
+        try:
+            return safe_regex(pattern).search(text) is not None
+        except UnusableRegex as error:
+            raise UnusableRegex(f"the pattern {pattern!r} cannot be used: {error}") from None
+
+
+for _module in (_keywords, _legacy_keywords, _utils):
+    _module.re = _WithoutBacktracking  # type: ignore[attr-defined] # a module of it
+
+
+def is_regex(value: object) -> bool:
+    """Whether a text is a regular expression, of RE2 or of Python; what is no text is of every format."""
+    if not isinstance(value, str):
+        return True
+    for compile_pattern in (safe_regex, re.compile):
+        with suppress(UnusableRegex, re.error, OverflowError, RecursionError):
+            return compile_pattern(value) is not None
+    return False
+
+
 @functools.cache
 def formats_of(kind: type[Validator]) -> FormatChecker:
     """The formats that a draft of JSON Schema knows."""
     checker = FormatChecker(())
     checker.checkers = dict(kind.FORMAT_CHECKER.checkers)
+    checker.checks("regex")(is_regex)
     if "idn-hostname" in checker.checkers:  # the drafts with names in all scripts are those with IRIs
         checker.checks("iri")(functools.partial(is_iri, rule="URI"))
         checker.checks("iri-reference")(functools.partial(is_iri, rule="URI_reference"))
@@ -89,12 +126,14 @@ class FullValidator:
         """What is wrong with the value, each with its place; nothing if it is valid.
 
         Raises:
-            UnusableSchema: a reference of the schema leads nowhere, or the schema never ends.
+            UnusableSchema: a reference of the schema leads nowhere, the schema never ends, or RE2 has no such pattern.
         """
         try:
             return [_error_text(error) for error in self._validator.iter_errors(value)]
         except Unresolvable as error:
             raise UnusableSchema(f"a reference leads nowhere: {error}") from None
+        except UnusableRegex as error:
+            raise UnusableSchema(str(error)) from None
         except RecursionError:
             raise UnusableSchema("it refers to itself without end") from None
 

@@ -72,7 +72,7 @@ def test_case_that_is_none_is_refused_by_key(document: object, told: str) -> Non
         ("exact_match", {"evaluationParams": ["OUTPUT"]}, "'INPUT', 'ACTUAL_OUTPUT', 'EXPECTED_OUTPUT', "),
         ("regex", {}, "regex: pattern: is required"),
         ("regex", {"pattern": " "}, "regex: pattern: must not be blank"),
-        ("regex", {"pattern": "("}, "regex: pattern: must be a regular expression: missing )"),
+        ("regex", {"pattern": "("}, "regex: pattern: must be a regular expression of RE2: missing )"),
         ("length", {"maximumOutputLength": 0}, "maximumOutputLength: input should be greater than or equal to 1"),
         ("length", {"minimumOutputLength": 3, "maximumOutputLength": 2}, "minimumOutputLength must not be above"),
     ],

@@ -36,7 +36,7 @@ from evaluators.errors import Broken
 from evaluators.evaluator import Evaluator, run
 from evaluators.model import Case, text_of
 from evaluators.outcome import Failure
-from evaluators.registry import build, kind_of
+from evaluators.registry import build
 from storage.judging.job_results import JobResult, results_table
 from storage.query.rows import logs_of, spans_of
 from storage.records import LogRecord, Span
@@ -209,7 +209,6 @@ class _Revision:
             importlib.import_module(_IMPORTS[rule["evaluator"]])
         try:
             evaluator: Evaluator | Broken = build(rule["evaluator"], rule["config"])
-            cpu_s = min(cpu_s, kind_of(rule["evaluator"]).cpu_s)
         except Broken as broken:
             evaluator = broken
         name = str(rule["config"].get("name") or rule["evaluator"])

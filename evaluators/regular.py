@@ -1,0 +1,94 @@
+"""Regular expressions that clients send, by RE2: searched in time in proportion to the text, whatever they are."""
+
+import functools
+import re
+from typing import Final
+
+import re2
+
+_KEPT: Final = 512  # a guess
+_MOST_CHARACTERS: Final = 10_000
+_MOST_BYTES: Final = 8 << 20
+"""Of memory for one expression, as RE2 has it unless it is told otherwise."""
+
+_SPELLED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|.)", re.DOTALL)
+_NOT_IN_RE2: Final = (
+    (("(?=", "(?!"), "a lookahead"),
+    (("(?<=", "(?<!"), "a lookbehind"),
+    (("(?>", "operator: ++", "operator: *+", "operator: ?+"), "an atomic group or possessive quantifier"),
+)
+_BACKREFERENCE: Final = re.compile(r"\\[1-9k]")
+_INSTEAD: Final = (
+    "not supported, since it can take for ever; write it without (the syntax is that of RE2), or use a code judge"
+)
+
+
+class UnusableRegex(ValueError):
+    """It is no regular expression, or RE2 has no such thing; the message says what to do."""
+
+
+class SafeRegex:
+    """A regular expression that is searched without backtracking. Safe to share between threads."""
+
+    def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
+        """Compile it.
+
+        Raises:
+            UnusableRegex: it cannot be used.
+        """
+        if len(pattern) > _MOST_CHARACTERS:
+            raise UnusableRegex(f"it has {len(pattern)} characters; at most {_MOST_CHARACTERS} are allowed")
+        options = re2.Options()
+        options.log_errors = False
+        options.case_sensitive = not ignore_case
+        options.max_mem = _MOST_BYTES
+        try:
+            self._regex = re2.compile(_SPELLED.sub(_respelled, encodable(pattern)), options)
+        except re2.error as error:
+            message = error.args[0]
+            raise UnusableRegex(
+                _why(message.decode() if isinstance(message, bytes) else str(message), pattern)
+            ) from None
+
+    def search(self, text: str) -> str | None:
+        """Return the first match; None if there is none."""
+        found = self._regex.search(encodable(text))
+        return None if found is None else str(found[0])
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def safe_regex(pattern: str, *, ignore_case: bool = False) -> SafeRegex:
+    """The compiled expression, unless it was met before.
+
+    Raises:
+        UnusableRegex: it cannot be used.
+    """
+    return SafeRegex(pattern, ignore_case=ignore_case)
+
+
+def encodable(text: str) -> str:
+    """The text with a question mark for each half of a surrogate pair, which UTF-8 has no bytes for."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def _respelled(escape: re.Match[str]) -> str:
+    r"""Spell what Python and ECMAScript have as RE2 does: \uXXXX, \Z, and escapes of what needs none."""
+    digits, text = escape[1] or escape[2], escape[0]
+    if digits:
+        return rf"\x{{{digits}}}"
+    if text == r"\Z":
+        return r"\z"
+    return text if text.isascii() else text[1:]
+
+
+def _why(message: str, pattern: str) -> str:
+    for marks, name in _NOT_IN_RE2:
+        if any(mark in message for mark in marks):
+            return f"{message}: {name} is {_INSTEAD}"
+    if _BACKREFERENCE.search(message) or (message.endswith("(?P") and "(?P=" in pattern):
+        return f"{message}: a backreference is {_INSTEAD}"
+    return message
