@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 import uvicorn
 from starlette.types import ASGIApp
 
-from collector.access.proxies import ForwardedClient, TrustedProxies
+from collector.access.proxies import TrustedProxies
 from collector.doors.acceptor import Acceptor
 from collector.doors.certificate import Certificate
 from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.forwarded import ForwardedClient
 from collector.doors.http_protocol import HttpProtocol
 from collector.doors.otlp_grpc import OtlpGrpc
+from collector.doors.socket_guard import guarded
 
 _BACKLOG = 2048
 """Connections that wait for their accept; the kernel takes at most net.core.somaxconn."""
@@ -78,7 +80,8 @@ async def serving_grpc(door: OtlpGrpc, address: str, options: ListenerOptions) -
     bind(address).close()  # for an error that says which address; gRPC's own says little
     port = await door.start(address, options.tls)
     try:
-        yield f"{address.rpartition(':')[0]}:{port}"
+        with guarded(port, options.limits, options.proxies):
+            yield f"{address.rpartition(':')[0]}:{port}"
     finally:
         await door.stop(options.grace_s)
 

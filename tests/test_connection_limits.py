@@ -2,15 +2,18 @@
 
 import resource
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import grpc
 import pytest
 
+from collector.access.proxies import TrustedProxies
 from collector.app import Running
 from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.socket_guard import SocketGuard
 from collector.machine import raise_open_files
 from tests.access import call, request
 from tests.live import PATIENCE_S, Live, a_live_server, until
@@ -19,6 +22,9 @@ from tests.serving import PROTOBUF, a_server
 IDLE = 1300
 OPEN_FILES = ("prlimit", "--nofile=1024:1024")
 LOG_BYTES = 10_000
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"
+"""With empty settings: a connection that gRPC's core takes for one of a client."""
 
 ENOUGH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 POST = b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\n"
@@ -78,7 +84,53 @@ def test_idle_connections_stop_nobody_else(tmp_path: Path, listener: str) -> Non
         for each in ("http", "otlp_http", "grpc"):
             assert answers(server, each)
         assert len(server.log) - before < LOG_BYTES
-        assert "max_connections_per_address is reached by 127.0.0.2" in server.log
+        assert "max_connections_per_address is reached; 127.0.0.2 has most" in server.log
+
+
+@pytest.mark.parametrize("first_frame", [b"", PREFACE])
+def test_idle_connections_leave_room_for_grpc(tmp_path: Path, first_frame: bytes) -> None:
+    """With 1,024 open files and 1,300 idle connections, gRPC answers others, and the log stays small."""
+    with ExitStack() as stack, a_live_server(tmp_path / "data", before=OPEN_FILES, forked=False) as server:
+        before = len(server.log)
+        for source in ("127.0.0.2", "127.0.0.1"):
+            for client in crowd(stack, server.grpc, IDLE, source=source):
+                with suppress(OSError):  # of those that were closed at once
+                    client.sendall(first_frame)
+            until(lambda: call(server.grpc), lambda code: code is grpc.StatusCode.OK, within_s=5)
+            for each in ("http", "otlp_http", "grpc"):
+                assert answers(server, each)
+        assert len(server.log) - before < LOG_BYTES
+
+
+def test_a_guard_closes_the_longest_silent_connections_of_its_port_only() -> None:
+    """Of the connections of a port, those above the limits that were silent longest end; all other sockets stay."""
+    with ExitStack() as stack:
+        listening, other = (stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2))
+        clients, served = [], []
+        for place in (listening, other):
+            for _ in range(6):
+                clients.append(stack.enter_context(socket.create_connection(place.getsockname())))
+                served.append(stack.enter_context(place.accept()[0]))
+                time.sleep(0.01)
+        clients[0].sendall(b"first")
+        guard = SocketGuard(listening.getsockname()[1], ConnectionLimits(per_address=4), TrustedProxies())
+        stack.callback(guard.close)
+        before = set(Path("/proc/self/fd").iterdir())
+        guard.close_excess()
+        guard.close_excess()
+        assert set(Path("/proc/self/fd").iterdir()) == before
+        for client in clients:
+            client.settimeout(0.05)
+        ended = [number for number, client in enumerate(clients) if is_ended(client)]
+        assert ended == [1, 2]
+
+
+def is_ended(client: socket.socket) -> bool:
+    """Tell whether the other side ended a connection that it sends nothing over."""
+    try:
+        return client.recv(1) == b""
+    except TimeoutError:
+        return False
 
 
 @contextmanager

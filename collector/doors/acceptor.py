@@ -11,15 +11,14 @@ from typing import Final
 
 from collector.access.proxies import TrustedProxies, unmapped
 from collector.doors.certificate import Certificate
-from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.connection_limits import ConnectionLimits, over_limit
 from collector.doors.http_protocol import HttpProtocol
+from collector.doors.rare_log import RareLog
 
 log = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 0.2
 """Before accepting again when there was no descriptor for a connection. A guess."""
-
-_LOG_S: Final = 60.0
 
 
 MakeProtocol = Callable[[Callable[[], None]], HttpProtocol]
@@ -65,8 +64,7 @@ class Acceptor:
         self._tls = tls
         self._by_address: dict[str, dict[_Connection, None]] = {}
         self._count = 0
-        self._unlogged = 0
-        self._logged_s = -_LOG_S
+        self._log = RareLog(log)
         self._task: asyncio.Task[None] | None = None
 
     def start(self, listening: socket.socket) -> None:
@@ -105,7 +103,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno != errno.ECONNABORTED:  # of a client that left again, all else is ours
                     self._close_oldest(self._connections())
-                    self._warn(f"cannot accept a connection: {error.strerror}")
+                    self._log.warn(f"cannot accept a connection: {error.strerror}")
                     await asyncio.sleep(_PAUSE_S)
                 continue
             self._admit(accepted, unmapped(peer[0]))
@@ -120,7 +118,7 @@ class Acceptor:
         else:
             self._serve(accepted, address)
             return
-        self._warn(f"{limit} is reached by {next(iter(crowd)).address} with {len(crowd)} open connections")
+        self._log.warn(over_limit(limit, next(iter(crowd)).address, len(crowd)))
         if self._close_oldest(crowd) or (crowd is not same and self._close_oldest(self._connections())):
             self._serve(accepted, address)
         else:
@@ -159,10 +157,3 @@ class Acceptor:
             self._count -= 1
         if not same:
             self._by_address.pop(connection.address, None)
-
-    def _warn(self, problem: str) -> None:
-        self._unlogged += 1
-        now_s = time.monotonic()
-        if now_s - self._logged_s >= _LOG_S:
-            log.warning("%s; %d times since this was logged last, at most once a minute", problem, self._unlogged)
-            self._unlogged, self._logged_s = 0, now_s
