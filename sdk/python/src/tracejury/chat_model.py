@@ -15,6 +15,7 @@ _AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 30.0
 _SHOWN_CHARACTERS: Final = 300
+_ANSWER_BYTES: Final = 1 << 20  # as judges have it; a guess
 
 
 class NoReply(Exception):
@@ -88,7 +89,9 @@ class ChatCompletions:
                 before()
                 wait_s = backoff_s(attempt + 1, first_s=_FIRST_WAIT_S)
                 try:
-                    response = await client.post(f"{self.base_url.rstrip('/')}/chat/completions", json=body)
+                    response = await asyncio.wait_for(self._post(client, body), self.timeout_s)
+                except asyncio.TimeoutError:
+                    why = f"no answer within {self.timeout_s:g} s"
                 except httpx.TransportError as error:
                     why = str(error) or type(error).__name__
                 else:
@@ -102,6 +105,19 @@ class ChatCompletions:
                 if attempt + 1 < self.attempts:
                     await asyncio.sleep(wait_s)
         raise NoReply(f"{self.model} does not answer: {why}")
+
+    async def _post(self, client: httpx.AsyncClient, body: Mapping[str, Any]) -> httpx.Response:
+        """Send one request; httpx bounds neither the bytes of the answer nor, as a whole, its time."""
+        content = bytearray()
+        headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        url = f"{self.base_url.rstrip('/')}/chat/completions"
+        async with client.stream("POST", url, content=json.dumps(body), headers=headers) as response:
+            async for chunk in response.aiter_bytes():
+                content += chunk
+                if len(content) > _ANSWER_BYTES:
+                    raise NoReply(f"{self.model} answers with more than {_ANSWER_BYTES >> 20} MiB")
+        kept = {name: value for name, value in response.headers.items() if name.lower() == "retry-after"}
+        return httpx.Response(response.status_code, headers=kept, content=bytes(content))
 
     def _reply(self, response: httpx.Response) -> ChatReply:
         try:
