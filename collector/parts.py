@@ -23,6 +23,7 @@ from collector.observing import Watch, commits_told
 from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.setting_values import bytes_of_size
 from collector.settings import Settings
+from storage.aging import AgingOptions
 from storage.engine.database import DatabaseOptions
 from storage.engine.workarounds import Workarounds
 from storage.errors import Unusable
@@ -112,7 +113,13 @@ def store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts
             reads=ConventionsReader(settings.own_keys, counts),
             watch=commits_told(watch) if watch else None,
         ),
+        aging=aging_options(settings),
     )
+
+
+def aging_options(settings: Settings) -> AgingOptions:
+    """Return the bounds of what is deleted because of its age."""
+    return AgingOptions(interval_s=settings.sweep_interval_seconds, most_share=settings.sweep_share)
 
 
 def body_limits(settings: Settings) -> BodyLimits:

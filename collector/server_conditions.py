@@ -60,6 +60,7 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
         ServerCondition(name="erasure_blocked", look=lambda: _blocked(store)),
         ServerCondition(name="memory_raised", look=lambda: _memory_raised(store)),
         ServerCondition(name="matching_behind", look=lambda: _behind(store), every_s=10.0, ends_after_s=_QUIET_S),
+        ServerCondition(name="deletion_held", look=lambda: _held(store), every_s=5.0),
         ServerCondition(name="judge_unable", look=lambda: _unable(watched), every_s=5.0),
         ServerCondition(name="certificate", look=lambda: _certificate(watched.certificate), every_s=_CERTIFICATE_S),
     )
@@ -134,6 +135,11 @@ def _behind(store: Store) -> Found:
 
 def _certificate(certificate: Certificate | None) -> Found:
     return {} if certificate is None else certificate.look()
+
+
+def _held(store: Store) -> Found:
+    held = store.aging.held
+    return {} if held is None else {"": held}
 
 
 def _unable(watched: ServerState) -> Found:

@@ -143,6 +143,15 @@ class Settings(BaseModel):
             description="time between two sweeps, which delete what has expired and give the room back",
         ),
     ] = 3600
+    sweep_share: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=1,
+            description="share of what is stored that a sweep may delete because of its age; more stays"
+            " until [`tracejury sweep --yes`](retention.md#a-clock-that-is-wrong); 1: any",
+        ),
+    ] = 0.5
     duckdb_memory: Annotated[
         Size | None,
         Field(

@@ -11,6 +11,7 @@ from typing import IO, Self
 
 import duckdb
 
+from storage.aging import Aging, AgingOptions
 from storage.alerting.alert_mutes import AlertMutes
 from storage.alerting.alerts import Alerts
 from storage.alerting.counted_scores import CountedScores
@@ -96,6 +97,7 @@ class StoreOptions:
     backlog_bytes: int = 48 << 20  # spans durable but not committed, above which new ones are refused
     database: DatabaseOptions = field(default_factory=DatabaseOptions)
     writer: WriterOptions = field(default_factory=WriterOptions)
+    aging: AgingOptions = field(default_factory=AgingOptions)
 
 
 class Store:
@@ -108,10 +110,11 @@ class Store:
         spool: Spool,
         writer: Writer,
         followed: "_Followed",
-        limit: int,
+        options: StoreOptions,
     ) -> None:
         self._lock, self._database, self._spool, self._writer = lock, database, spool, writer
-        self._backlog_limit = limit
+        self._backlog_limit = limit = options.backlog_bytes
+        self.aging = aging = Aging(database, writer, options.aging)
         self._appending = threading.Lock()
         self.queries = Queries(asked := ReadDatabase(database))
         self.access = Access(database, writer)
@@ -126,9 +129,9 @@ class Store:
         self.status = StatusReader(database)
         self.rulebook = Rulebook(database, writer)
         self.rule_record = RuleRecord(database)
-        self.outbox = Outbox(database, writer)
+        self.outbox = Outbox(database, writer, aging)
         self.alerts = Alerts(database, writer, self.outbox)
-        self.alert_mutes = AlertMutes(database, writer)
+        self.alert_mutes = AlertMutes(database, writer, aging)
         self.annotations = Annotations(database, writer)
         self.labels = Labels(asked)
         self.review_queues = ReviewQueues(database, writer)
@@ -145,7 +148,7 @@ class Store:
         self.outlines = Outlines(asked)
         self.exports = Exports(asked)
         self.datasets = Datasets(database, writer)
-        self.runs = Runs(database, writer)
+        self.runs = Runs(database, writer, aging)
         self.run_items = RunItems(database, writer)
         self.run_evaluations = RunEvaluations(database, writer)
         self.run_looks = RunLooks(database, writer, self.outbox)
@@ -160,7 +163,7 @@ class Store:
             set_aside=database.path.parent / _SET_ASIDE,
             empty_spool=self._empty_spool,
         )
-        self.retention = Retention(database, writer, self._rewriting, self.deletions, self.erasure)
+        self.retention = Retention(database, writer, self._rewriting, self.erasure, aging)
 
     @classmethod
     def open(cls, directory: Path, options: StoreOptions | None = None) -> Self:
@@ -188,10 +191,11 @@ class Store:
                 committed=followed.note,
                 set_aside=directory / _SET_ASIDE,
             )
-            store = cls(lock, database, spool, writer, followed, options.backlog_bytes)
+            store = cls(lock, database, spool, writer, followed, options)
             writer.start()
             undo.callback(writer.close, _STOP_S)
             store._recover(position)
+            store.aging.note()
             store.spending.open()
             undo.pop_all()
         return store
@@ -296,6 +300,7 @@ class Store:
 
     def close(self, timeout_s: float = 30) -> None:
         """Commit what is durable, checkpoint, let go of the directory; what the deadline cuts off stays spooled."""
+        self.aging.note()
         self.spending.close(_FLUSH_S)
         if self._writer.close(timeout_s):
             try:

@@ -560,7 +560,7 @@ def test_what_cannot_be_recorded_is_not_sent_again(tmp_path: Path) -> None:
         store = alerting.store
         alerting.deliverer.close()
         webhook = alerting.webhook(url)
-        outbox = Unwilling(store._database, store._writer)
+        outbox = Unwilling(store._database, store._writer, store.aging)
         sender = Sender(AddressPolicy(LOOPBACK), as_it_is, limits=PATIENT)
         options = DeliveryOptions(look_again_s=0.02, record_again_s=0.05)
         deliverer = Deliverer(outbox, alerting.receivers, sender, options=options)

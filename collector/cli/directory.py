@@ -148,13 +148,13 @@ class Directory:
         found = self._store.deletions.page(tenant=None, skip=0, most=limit)
         return [deletion_document(each, self._store.erasure.progress) for each in found]
 
-    def sweep(self, *, dry_run: bool) -> Document:
+    def sweep(self, *, dry_run: bool, is_confirmed: bool) -> Document:
         """Let expired traces leave, or say what would."""
         from collector.api.traces.retention import due_document, swept_document
         from collector.live.upkeep.sweeper import Sweeper
 
         sweeper = Sweeper(self._store.retention, interval_s=1, max_bytes=self._settings.max_bytes)
-        return due_document(sweeper.due()) if dry_run else swept_document(sweeper.sweep())
+        return due_document(sweeper.due()) if dry_run else swept_document(sweeper.sweep(is_confirmed=is_confirmed))
 
     def reread(self) -> Iterator[int]:
         """Read the spans again that an older version read; how many are left."""

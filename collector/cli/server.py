@@ -120,9 +120,10 @@ class Server(ServerRequests):
         """The latest deletions."""
         return self._pages("/api/v1/deletions", {}, limit=limit, key="id")
 
-    def sweep(self, *, dry_run: bool) -> Document:
+    def sweep(self, *, dry_run: bool, is_confirmed: bool) -> Document:
         """Let expired traces leave, or say what would."""
-        return self._ask("POST", "/api/v1/sweep", params={"dryRun": dry_run}, timeout=_SWEEP_TIMEOUT_S)
+        params = {"dryRun": dry_run, "confirm": is_confirmed}
+        return self._ask("POST", "/api/v1/sweep", params=params, timeout=_SWEEP_TIMEOUT_S)
 
     def reread(self) -> Iterator[int]:
         """Wait until the server has read the spans again that an older version read; how many are left."""

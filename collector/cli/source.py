@@ -50,7 +50,7 @@ class Source(Protocol):
     def deletions(self, *, limit: int) -> list[Document]:
         """The latest deletions, and how far each is."""
 
-    def sweep(self, *, dry_run: bool) -> Document:
+    def sweep(self, *, dry_run: bool, is_confirmed: bool) -> Document:
         """Let expired traces leave, or say what would."""
 
     def reread(self) -> Iterator[int]:
@@ -105,6 +105,7 @@ def open_source(server: str | None, data: Path | None) -> Iterator[Source]:
 @contextmanager
 def _open_directory(chosen: Path | None) -> Iterator[Source]:
     """The server that holds the directory, or the directory itself; it is never created."""
+    from collector.parts import aging_options
     from collector.reading.spans import ConventionsReader
     from storage.engine.database import FILE_NAME
     from storage.engine.lock import read_holder
@@ -126,7 +127,7 @@ def _open_directory(chosen: Path | None) -> Iterator[Source]:
         )
     try:
         reads = ConventionsReader(settings.own_keys)
-        store = Store.open(data, StoreOptions(writer=WriterOptions(reads=reads)))
+        store = Store.open(data, StoreOptions(writer=WriterOptions(reads=reads), aging=aging_options(settings)))
     except Unusable as error:
         raise ServerUnreachable(str(error)) from error
     try:

@@ -1,6 +1,7 @@
 """The commands `sweep`, `reread`, `backup` and `restore`: the care of everything that is stored."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -16,15 +17,22 @@ _MIB = 1 << 20
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Say what would leave, and delete nothing.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="The clock is right: delete what has expired, however much.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
-def sweep(*, dry_run: bool, as_json: bool, server: str | None, data: Path | None) -> None:
-    """Delete the traces that have expired, and give what they took back to the disk."""
+def sweep(*, dry_run: bool, is_confirmed: bool, as_json: bool, server: str | None, data: Path | None) -> None:
+    """Delete the traces that have expired, and give what they took back to the disk.
+
+    What has expired stays, and the exit status is 1, if the clock of the machine is in doubt or if too much has expired
+    at once; `--yes` confirms that it is right.
+    """
     one_source(server, data)
     with open_source(server, data) as source:
-        document = source.sweep(dry_run=dry_run)
+        document = source.sweep(dry_run=dry_run, is_confirmed=is_confirmed)
     if as_json:
         print_json(document)
+        if document.get("held") is not None and not dry_run:
+            sys.exit(1)
         return
     numbers = {name: value if isinstance(value, int) else 0 for name, value in document.items()}
     if dry_run:
@@ -34,11 +42,15 @@ def sweep(*, dry_run: bool, as_json: bool, server: str | None, data: Path | None
             f"{count_text(numbers['overSpans'], 'span')} more because of max_bytes; of "
             f"{count_text(numbers['spans'], 'span')} in {numbers['usedBytes'] / _MIB:,.1f} MiB"
         )
+        if document.get("held") is not None:
+            click.echo(f"but what has expired stays: {one_line(str(document['held']))}")
         return
     freed = "the disk gets its room back with the next sweep, because somebody is reading"
     if document.get("freedBytes") is not None:
         freed = f"{numbers['freedBytes'] / _MIB:,.1f} MiB were given back to the disk"
     click.echo(f"{count_text(numbers['traces'], 'trace')} left with {count_text(numbers['spans'], 'span')}; {freed}")
+    if document.get("held") is not None:
+        raise click.ClickException(f"what has expired stays: {one_line(str(document['held']))}")
 
 
 @click.command()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from storage import sql
+from storage.aging import Aging
 from storage.engine.database import Database
 from storage.errors import Conflict
 from storage.ingest.writer import Writer
@@ -30,9 +31,10 @@ class AlertMute:
 class AlertMutes:
     """The mutes of a store. Safe to use from any thread but the writer's."""
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: Writer, aging: Aging) -> None:
         self._database = database
         self._writer = writer
+        self._aging = aging
 
     def at(self, at_ns: int, *, tenant: str | None = None, mute_id: str | None = None) -> list[AlertMute]:
         """The mutes that last at an instant, of a tenant and of none (None for all); what ends first at the top."""
@@ -54,10 +56,10 @@ class AlertMutes:
             raise Conflict(f"there are {MOST_MUTES} mutes; delete one first")
 
     def delete(self, mute_id: str, at_ns: int) -> None:
-        """Tell receivers again; and forget the mutes that are over.
+        """Delete a mute, and those that are over unless the clock is in doubt.
 
         Raises:
             Overloaded: nothing was stored.
         """
-        values = {"mute_id": mute_id, "at_us": at_ns // 1000}
+        values = {"mute_id": mute_id, "at_us": None if self._aging.doubt() is not None else at_ns // 1000}
         self._writer.store(lambda cursor: cursor.execute(sql.query("delete_alert_mutes"), values), 1)

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 import duckdb
 
 from storage import sql
+from storage.aging import Aging
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.records import JsonValue
@@ -177,9 +178,10 @@ def _digest_document(cursor: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[s
 class Outbox:
     """The deliveries of a store. Safe to use from any thread but the writer's."""
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: Writer, aging: Aging) -> None:
         self._database = database
         self._writer = writer
+        self._aging = aging
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -270,11 +272,13 @@ class Outbox:
         return bool(queued)
 
     def prune(self, before_ns: int) -> None:
-        """Forget what was finished before an instant.
+        """Delete what was finished before an instant, unless the clock is in doubt.
 
         Raises:
             Overloaded: nothing was stored.
         """
+        if self._aging.doubt() is not None:
+            return
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             before = {"before_us": before_ns // 1000}

@@ -41,3 +41,10 @@ def read_state(database: Database) -> State:
         state = {column[0]: count for column, count in zip(cursor.description or (), row, strict=True)}
     position = Position(state.pop("spool_sequence"), state.pop("spool_rows"))
     return State(position, Totals(**state))
+
+
+def newest_receipt_us(database: Database) -> int | None:
+    """Return when the span was received that was received last of all that are stored."""
+    with database.cursor() as cursor:
+        ((newest_us,),) = cursor.execute(sql.query("newest_receipt")).fetchall()
+    return None if newest_us is None else int(newest_us)

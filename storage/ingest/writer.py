@@ -13,6 +13,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from storage import sql
 from storage.engine.database import ROW_GROUP_ROWS, Database
@@ -27,7 +28,7 @@ from storage.ingest.logs import new_logs
 from storage.ingest.meaning import NobodyReads, Reads
 from storage.ingest.span_rows import SpanRows
 from storage.ingest.spool import Position, SpoolGroup
-from storage.ingest.state import Totals, read_state
+from storage.ingest.state import Totals, newest_receipt_us, read_state
 from storage.ingest.windows import TraceKey, counts_of
 from storage.work import ThreadWork
 
@@ -105,6 +106,7 @@ class Writer:
             "projects": list(options.project_retention_days),
             "project_days": list(options.project_retention_days.values()),
         }
+        self._newest_us = newest_receipt_us(database)
         self._stopping = threading.Event()
         self._rows_since_open = 0
         self._most_rows = _MOST_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
@@ -283,6 +285,12 @@ class Writer:
         self._released(chunk.after.sequence)
         return True
 
+    def _note_receipt(self, batch: SpanBatch) -> None:
+        """Remember when the newest row was received: what comes later does not expire before it."""
+        if batch.spans.num_rows:
+            latest_us = pc.max(batch.spans.column("received_at")).cast(pa.int64()).as_py()
+            self._newest_us = max(latest_us, self._newest_us or latest_us)
+
     def _was_committed(self, chunk: Chunk) -> bool:
         """Whether a commit that seemed to fail succeeded: it did when only the checkpoint after it went wrong."""
         state = read_state(self._database)
@@ -291,6 +299,7 @@ class Writer:
         self._known.add(presence.key_hashes(chunk.batch.spans), state.totals.batch)
         self._rows.note(chunk.batch.logs)
         self._totals = state.totals
+        self._note_receipt(chunk.batch)
         self._committed(counts_of(chunk.batch.logs) | counts_of(chunk.batch.spans), state.totals.batch)
         return True
 
@@ -339,6 +348,7 @@ class Writer:
         self._known.add(hashes, number)
         self._rows.note(logs)
         self._totals = self._totals.plus(more)
+        self._note_receipt(batch)
         self._committed(traces, number)
         if self._options.watch is not None:
             self._options.watch(batch, began_ns, more.stored + more.logs_stored)
@@ -355,7 +365,8 @@ class Writer:
             rows = self._rows.complete(cursor, spelled_out(new.spans, new), new.logs)
             cursor.register("incoming_spans", _numbered(rows, number))
             cursor.execute(sql.query("insert_spans"), {"batch": number, "rows": rows.num_rows})
-            cursor.execute(sql.query("insert_trace_parts"), {"batch": number, **self._retention})
+            expiry = {"newest_us": self._newest_us, **self._retention}
+            cursor.execute(sql.query("insert_trace_parts"), {"batch": number, **expiry})
             traces |= counts_of(rows)
         return traces
 

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
+from storage.aging import Aging
 from storage.engine.database import Database
 from storage.errors import Conflict, Missing
 from storage.ingest.writer import Writer
@@ -105,9 +106,10 @@ class DatasetRun:
 class Runs:
     """The experiments and runs of a store. Safe to use from any thread."""
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: Writer, aging: Aging) -> None:
         self._database = database
         self._writer = writer
+        self._aging = aging
         self._sums = KeptSums(database)
 
     def begin(self, new: NewRun, *, now_us: int) -> tuple[Run, bool]:
@@ -231,19 +233,25 @@ class Runs:
         self._writer.store(forget, 1)
 
     def abandon(self, *, now_us: int) -> int:
-        """Let runs of which nothing was heard for too long have ended; how many.
+        """End runs without a report for too long, unless the clock is in doubt; return how many.
 
         Raises:
             Overloaded: nothing was stored.
         """
+        if self._aging.doubt() is not None:
+            return 0
         return len(written(self._writer, sql.query("abandon_runs"), {"now_us": now_us}))
 
     def expire(self, *, before_us: int) -> int:
-        """Delete runs that ended before a moment, but for those that are pinned; how many.
+        """Delete runs that ended before a moment, but for those that are pinned, if that may be; return how many.
 
         Raises:
             Overloaded: whole runs were deleted.
         """
+        with self._database.cursor() as cursor:
+            ((stored, old),) = cursor.execute(sql.query("ages_of_runs"), {"before_us": before_us}).fetchall()
+        if self._aging.refusal("runs", old, stored) is not None:
+            return 0
         expired = 0
         while found := self._expired(before_us):
             for run_id in found:

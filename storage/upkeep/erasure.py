@@ -46,7 +46,7 @@ class Erasure:
     ) -> None:
         self._database = database
         self._writer = writer
-        self._deletions = deletions
+        self.deletions = deletions
         self._rewriting = rewriting
         self._set_aside = set_aside
         self._empty_spool = empty_spool
@@ -73,7 +73,7 @@ class Erasure:
             Overloaded: not now, because of what others read or write.
         """
         with self._working:
-            waiting = self._deletions.open()
+            waiting = self.deletions.open()
             if not waiting and self._pass is None:
                 return False
             deleting = [each for each in waiting if each.state == DELETING]
@@ -82,7 +82,7 @@ class Erasure:
                 self._delete_some(together(deleting, first))
             else:
                 self._erase_some([each for each in waiting if each.state == ERASING])
-        self._deletions.changed()
+        self.deletions.changed()
         return True
 
     def close(self) -> None:
@@ -100,10 +100,10 @@ class Erasure:
 
         So their rows are in row groups that are written anew once for all of them, not once for each.
         """
-        position = self._deletions.position
+        position = self.deletions.position
         ahead = [each for each in deleting if each.after_batch >= position]
         found = min(ahead or deleting, key=lambda each: each.after_batch, default=None)
-        self._deletions.position = BEFORE_ALL if found is None else found.after_batch
+        self.deletions.position = BEFORE_ALL if found is None else found.after_batch
         return found
 
     def _delete_some(self, deletions: Sequence[Deletion]) -> None:
@@ -225,7 +225,7 @@ class Erasure:
 
     def _let_merge(self) -> None:
         """Let DuckDB merge row groups while nothing has to be found in them."""
-        self._database.checkpoints.merge_row_groups(allowed=not self._deletions.open())
+        self._database.checkpoints.merge_row_groups(allowed=not self.deletions.open())
 
     def _count(self, **more: int) -> None:
         self.counts = self.counts | {name: self.counts[name] + count for name, count in more.items()}

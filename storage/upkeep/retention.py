@@ -6,14 +6,15 @@ that a sweep that is killed has done whole steps, and holds up ingest by no more
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
 from storage import sql
+from storage.aging import Aging
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
-from storage.upkeep.deletions import DELETING, DeletionCriteria, Deletions
+from storage.upkeep.deletions import DELETING, DeletionCriteria
 from storage.upkeep.erasure import Erasure
 from storage.upkeep.leaving import TABLES, Places, TraceName, erase, leaving_among
 from storage.upkeep.rewriting import Rewriting
@@ -45,11 +46,15 @@ BY_HAND = "hand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """What left, and how many bytes less the file takes on the disk (None: not now, because somebody read)."""
+    """What left, and how many bytes less the file takes on the disk (None: not now, because somebody read).
+
+    `held` says why what has expired stays; None: it does not.
+    """
 
     traces: int
     spans: int
     freed_bytes: int | None
+    held: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +67,7 @@ class SweepForecast:
     over_spans: int
     used_bytes: int
     free_bytes: int
+    held: str | None = None  # why what has expired stays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +84,14 @@ class Retention:
     """Deletes traces. Safe to use from several threads; one of them sweeps."""
 
     def __init__(
-        self, database: Database, writer: Writer, rewriting: Rewriting, deletions: Deletions, erasure: Erasure
+        self, database: Database, writer: Writer, rewriting: Rewriting, erasure: Erasure, aging: Aging
     ) -> None:
         self._database = database
         self._writer = writer
         self._rewriting = rewriting
-        self._deletions = deletions
+        self._deletions = erasure.deletions
         self._erasure = erasure
+        self.aging = aging
         self._has_room = True  # that may not have been given back yet, such as by the process before
 
     def due(self, *, now_us: int, max_bytes: int | None) -> SweepForecast:
@@ -93,6 +100,7 @@ class Retention:
             row = cursor.execute(sql.query("span_counts"), {"cutoff_us": now_us}).fetchone() or (0, 0, 0)
         size = self._database.size()
         spans, expired_spans, expired_traces = row[:3]
+        held = self.aging.refusal("spans", expired_spans, spans)
         return SweepForecast(
             spans=spans,
             expired_traces=expired_traces,
@@ -100,28 +108,49 @@ class Retention:
             over_spans=max(0, _over(spans, size.used_bytes, max_bytes) - expired_spans),
             used_bytes=size.used_bytes,
             free_bytes=size.free * size.block_bytes,
+            held=held,
         )
 
     def sweep(self, *, now_us: int, max_bytes: int | None = None, stopped: Callable[[], bool] = lambda: False) -> Swept:
-        """Delete what has expired, then, where the file is still too large, what would expire soonest.
+        """Delete what has expired, unless the clock is in doubt, then, if the file is still too large, the oldest.
 
         Raises:
             Overloaded: the database cannot be written now; whole steps were done.
         """
+        held = self.aging.doubt()
+        if held is not None:
+            return self.relieve(max_bytes=max_bytes, stopped=stopped, held=held)
         traces, spans = self._expire(now_us, stopped)
+        self._sweep_ledgers(now_us - _LEDGER_US, stopped)
+        swept = self.relieve(max_bytes=max_bytes, stopped=stopped, has_deleted=spans > 0)
+        return replace(swept, traces=swept.traces + traces, spans=swept.spans + spans)
+
+    def relieve(
+        self,
+        *,
+        max_bytes: int | None,
+        stopped: Callable[[], bool],
+        held: str | None = None,
+        has_deleted: bool = False,
+    ) -> Swept:
+        """Do what a sweep does whatever the time is: keep to the limit of size, finish deletions, give room back.
+
+        Raises:
+            Overloaded: the database cannot be written now; whole steps were done.
+        """
+        traces = spans = 0
         for _ in range(_ROUNDS):
             cutoff_us = self._size_cutoff(max_bytes)
             if cutoff_us is None or stopped():
                 break
             more_traces, more_spans = self._expire(cutoff_us, stopped)
             traces, spans = traces + more_traces, spans + more_spans
-        self._sweep_ledgers(now_us - _LEDGER_US, stopped)
-        if spans:
+        if spans or has_deleted:
             self._has_room = True
         self._finish_deletions(stopped)
         with self._rewriting.steady:
             freed_bytes = self.trim() if self._has_room and not stopped() else 0
-        return Swept(traces=traces, spans=spans, freed_bytes=freed_bytes)
+        return Swept(traces=traces, spans=spans, freed_bytes=freed_bytes, held=held)
 
     def delete(self, wanted: DeletionCriteria, *, now_us: int) -> int:
         """Delete traces, kept or not, and say how many, once their rows are gone; the next sweep erases them.

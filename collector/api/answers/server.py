@@ -116,6 +116,7 @@ class SweepForecastDocument(ApiAnswer):
     over_spans: int
     used_bytes: int
     free_bytes: int
+    held: str | None = Field(description="Why what has expired stays, and what to do about it; null: it leaves.")
 
 
 class SweptDocument(ApiAnswer):
@@ -124,3 +125,4 @@ class SweptDocument(ApiAnswer):
     traces: int
     spans: int
     freed_bytes: int | None = Field(description="Null: not now, because somebody read.")
+    held: str | None = Field(description="Why what has expired stays, and what to do about it; null: it left.")

@@ -42,11 +42,20 @@ def unpin(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONRes
 @router.post("/sweep")
 @needs(Permission.ADMINISTER)
 @answers(SweepForecastDocument | SweptDocument)
-def sweep(here: Here, dry_run: Annotated[bool, Query(alias="dryRun")] = False) -> JSONResponse:  # noqa: FBT002 - named in the URL
-    """Delete what has expired now, and give the room back; or say what that would be."""
+def sweep(
+    here: Here,
+    dry_run: Annotated[bool, Query(alias="dryRun")] = False,  # noqa: FBT002 - named in the URL
+    confirm: Annotated[  # noqa: FBT002 - ditto
+        bool, Query(description="The clock is right: delete what has expired, however much that is.")
+    ] = False,
+) -> JSONResponse:
+    """Delete what has expired now, and give the room back; or say what that would be.
+
+    While `held` is not null, what has expired stays: the clock is in doubt, or too much has expired at once.
+    """
     if dry_run:
         return JSONResponse(due_document(here.sweeper.due()))
-    return JSONResponse(swept_document(here.sweeper.sweep()))
+    return JSONResponse(swept_document(here.sweeper.sweep(is_confirmed=confirm)))
 
 
 def due_document(due: SweepForecast) -> dict[str, object]:
@@ -58,12 +67,13 @@ def due_document(due: SweepForecast) -> dict[str, object]:
         "overSpans": due.over_spans,
         "usedBytes": due.used_bytes,
         "freeBytes": due.free_bytes,
+        "held": due.held,
     }
 
 
 def swept_document(swept: Swept) -> dict[str, object]:
     """What a sweep did, as JSON."""
-    return {"traces": swept.traces, "spans": swept.spans, "freedBytes": swept.freed_bytes}
+    return {"traces": swept.traces, "spans": swept.spans, "freedBytes": swept.freed_bytes, "held": swept.held}
 
 
 def _pinned(trace_id: str, here: Here, tenant: str, *, keep: bool) -> JSONResponse:

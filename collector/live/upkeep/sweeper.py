@@ -52,14 +52,22 @@ class Sweeper:
         """What a sweep would find now."""
         return self._retention.due(now_us=self._now_us(), max_bytes=self._max_bytes)
 
-    def sweep(self) -> Swept:
-        """Sweep now.
+    def sweep(self, *, is_confirmed: bool = False) -> Swept:
+        """Sweep now; what has expired stays if the clock is in doubt or if it is too much at once, unless confirmed.
 
         Raises:
             Overloaded: the database cannot be written now; what was done stays done.
         """
         start_s = time.monotonic()
-        swept = self._retention.sweep(now_us=self._now_us(), max_bytes=self._max_bytes, stopped=self._stopping.is_set)
+        if is_confirmed:
+            self._retention.aging.confirm()
+        held = self.due().held
+        stopped = self._stopping.is_set
+        if held is None:
+            swept = self._retention.sweep(now_us=self._now_us(), max_bytes=self._max_bytes, stopped=stopped)
+        else:
+            swept = self._retention.relieve(max_bytes=self._max_bytes, stopped=stopped, held=held)
+        self._retention.aging.note()
         took_s = time.monotonic() - start_s
         done = {"sweeps": 1, "traces": swept.traces, "spans": swept.spans, "freed_bytes": swept.freed_bytes or 0}
         self.counts = {name: count + done.get(name, 0) for name, count in self.counts.items()}

@@ -80,9 +80,9 @@ def ask_to_sweep(request: Request, here: Here) -> Response:
 
 @router.post("/projects/sweep")
 @needs(Permission.ADMINISTER)
-def sweep(request: Request, here: Here) -> Response:
+def sweep(request: Request, here: Here, form: Sent) -> Response:
     """Delete what has expired now, and give the room back."""
-    swept = here.sweeper.sweep()
+    swept = here.sweeper.sweep(is_confirmed=form.text("confirm") == "yes")
     return page(request, "swept.html", swept=swept)
 
 

@@ -1,5 +1,5 @@
 -- Store what a batch brings of each of its traces; a trace expires the retention of its projects after its latest span
--- came.
+-- came, and no earlier than if that had come when the newest row did that was stored already: the clock may have been behind.
 INSERT INTO trace_part BY NAME
 SELECT
     tenant,
@@ -17,7 +17,7 @@ SELECT
     arg_min(name, start_time) FILTER (WHERE parent_span_id IS NULL) AS root_name,
     arg_min(project, start_time) FILTER (WHERE parent_span_id IS NULL) AS root_project,
     arg_min(service_name, start_time) FILTER (WHERE parent_span_id IS NULL) AS root_service_name,
-    max(received_at + to_days(coalesce(
+    max(greatest(received_at, make_timestamp($newest_us::BIGINT)) + to_days(coalesce(
         ($project_days::INTEGER[])[list_position($projects::VARCHAR[], project)], $retention_days::INTEGER
     ))) AS expires_at,
     $batch::BIGINT AS batch

@@ -1,0 +1,219 @@
+"""What may be deleted because of its age: nothing while the clock of the machine is in doubt.
+
+A clock that is wrong once would delete everything. So it is compared with the uptime of the machine, which nothing
+sets, and at a start with the time that the file remembers as right. ADR 066 has the rules.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from storage import sql
+from storage.clock import Clock, uptime_ns
+from storage.engine.database import Database
+from storage.errors import Overloaded
+from storage.ingest.state import newest_receipt_us
+from storage.ingest.writer import Writer
+
+log = logging.getLogger(__name__)
+
+_HOUR_NS: Final = 3600 * 10**9
+_DAY_NS: Final = 24 * _HOUR_NS
+
+_ABSORBED_NS: Final = 60 * 10**9
+"""Corrections up to this, such as those of NTP, do not add up. A guess."""
+
+_FEW: Final = {"spans": 1_000, "runs": 10}
+"""So many may expire whatever their share is: all that a small server holds is often of one day. A guess."""
+
+_LOOK_NS: Final = 60 * 10**9
+_COMMITS: Final = 256
+_TRACES: Final = 10
+"""Evidence of clients: so many traces at least, in the latest commits. A guess."""
+
+HOW_TO_CONFIRM: Final = "if it is right, confirm it with `tracejury sweep --yes`"
+
+
+def boot_id() -> str | None:
+    """Return what names this boot of the machine, or None if the system does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgingOptions:
+    """Bounds of what is deleted because of its age, and where time comes from."""
+
+    interval_s: float = 3600.0  # between two sweeps
+    most_share: float = 0.5  # of what is stored, in one sweep
+    wall_ns: Clock = time.time_ns
+    steady_ns: Clock = uptime_ns
+    boot_id: str | None = field(default_factory=boot_id)
+
+    @property
+    def tolerance_ns(self) -> int:
+        """By how much the clock may be off without being doubted."""
+        return _HOUR_NS + int(self.interval_s * 1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    """A moment whose time is trusted."""
+
+    wall_ns: int
+    steady_ns: int
+    may_be_pause: bool = False  # how much time passed before it is not known: the machine was off, or another one
+
+
+@dataclass(slots=True)
+class _Doubt:
+    """The time since the clock is doubted."""
+
+    since_steady_ns: int
+    forward_ns: int
+    batch: int
+    looked_steady_ns: int = 0
+
+
+class Aging:
+    """Decides whether anything may be deleted because of its age. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, writer: Writer, options: AgingOptions) -> None:
+        self._database, self._writer, self._options = database, writer, options
+        self._lock = threading.RLock()
+        self._anchor = self._remembered()
+        self._doubt: _Doubt | None = None
+        self._confirmed_steady_ns: int | None = None
+        self._too_much: Mapping[str, str] = {}
+
+    @property
+    def held(self) -> str | None:
+        """Why something stays that has expired, and what to do about it; None: nothing does."""
+        return self.doubt() or next(iter(self._too_much.values()), None)
+
+    def doubt(self) -> str | None:
+        """Say why the clock is in doubt, and what ends that; None: it is trusted."""
+        with self._lock:
+            forward_ns = self._forward_ns()
+            if abs(forward_ns) <= self._options.tolerance_ns:
+                self._doubt = None
+                return None
+            if self._doubt is None or abs(self._doubt.forward_ns - forward_ns) > _ABSORBED_NS:
+                steady_ns = self._options.steady_ns()
+                self._doubt = _Doubt(steady_ns, forward_ns, self._writer.totals.batch, steady_ns)
+            if self._clients_agree(self._doubt):
+                log.warning("the clock is trusted again: for hours, the spans that came have agreed with it")
+                self._trust()
+                return None
+            return self._text(forward_ns)
+
+    def refusal(self, what: str, expired: int, stored: int) -> str | None:
+        """Say why so many of what is stored may not be deleted now because of their age; None: they may."""
+        doubt = self.doubt()
+        share = expired / stored if stored else 0.0
+        with self._lock:
+            others = {name: text for name, text in self._too_much.items() if name != what}
+            self._too_much = others
+            if doubt is not None:
+                return doubt
+            if share <= self._options.most_share or expired <= _FEW[what] or self._is_confirmed():
+                return None
+            text = (
+                f"{share:.0%} of all {what} have expired at once ({expired:,} of {stored:,}; sweep_share allows "
+                f"{self._options.most_share:.0%}): they stay; {HOW_TO_CONFIRM}"
+            )
+            self._too_much = others | {what: text}
+            return text
+
+    def confirm(self) -> None:
+        """Take the clock for right, and let any share expire for a while: an operator says so.
+
+        Raises:
+            Overloaded: it could not be stored.
+        """
+        with self._lock:
+            self._trust()
+            self._confirmed_steady_ns = self._options.steady_ns()
+            self._too_much = {}
+        log.warning("the clock was confirmed to be right")
+        self._store()
+
+    def note(self) -> None:
+        """Remember the time as right, unless it is in doubt."""
+        if self.doubt() is not None:
+            return
+        with self._lock:
+            if abs(self._forward_ns()) <= _ABSORBED_NS or self._anchor.may_be_pause:
+                self._trust()
+            else:  # a step that is small enough stays known, else many of them would be as good as a large one
+                passed_ns = self._options.steady_ns() - self._anchor.steady_ns
+                self._anchor = _Anchor(self._anchor.wall_ns + passed_ns, self._anchor.steady_ns + passed_ns)
+        with suppress(Overloaded):  # it is noted with every sweep
+            self._store()
+
+    def _forward_ns(self) -> int:
+        """By how much the clock is ahead of what it should be."""
+        options, anchor = self._options, self._anchor
+        return options.wall_ns() - anchor.wall_ns - (options.steady_ns() - anchor.steady_ns)
+
+    def _trust(self) -> None:
+        self._anchor = _Anchor(self._options.wall_ns(), self._options.steady_ns())
+        self._doubt = None
+
+    def _is_confirmed(self) -> bool:
+        since_ns = self._confirmed_steady_ns
+        return since_ns is not None and self._options.steady_ns() - since_ns <= self._options.tolerance_ns
+
+    def _remembered(self) -> _Anchor:
+        """What the file knows of time: when the clock was last right, or else when the last span came."""
+        wall_ns, steady_ns = self._options.wall_ns(), self._options.steady_ns()
+        with self._database.cursor() as cursor:
+            row = cursor.execute(sql.query("trusted_time")).fetchone()
+        if row is None or row[0] is None:
+            newest_us = newest_receipt_us(self._database)
+            return _Anchor(wall_ns if newest_us is None else newest_us * 1000, steady_ns, may_be_pause=True)
+        trusted_us, boot, uptime_us = row
+        if boot is not None and boot == self._options.boot_id and uptime_us * 1000 <= steady_ns:
+            return _Anchor(trusted_us * 1000, uptime_us * 1000)
+        return _Anchor(trusted_us * 1000, steady_ns, may_be_pause=True)
+
+    def _clients_agree(self, doubt: _Doubt) -> bool:
+        """Whether what came since the start shows that the machine was off, and that its clock is right."""
+        steady_ns = self._options.steady_ns()
+        is_due = steady_ns - doubt.since_steady_ns >= self._options.tolerance_ns
+        is_pause = self._anchor.may_be_pause and doubt.forward_ns > 0
+        if not (is_due and is_pause and steady_ns - doubt.looked_steady_ns >= _LOOK_NS):
+            return False
+        doubt.looked_steady_ns = steady_ns
+        commits = {"after": doubt.batch, "last": self._writer.totals.batch, "commits": _COMMITS}
+        with self._database.cursor() as cursor:
+            ((traces, spans, agreeing),) = cursor.execute(sql.query("client_times"), commits).fetchall()
+        return bool(traces >= _TRACES and agreeing * 2 > spans)
+
+    def _text(self, forward_ns: int) -> str:
+        by, now = _duration(abs(forward_ns)), f"{datetime.fromtimestamp(self._options.wall_ns() / 1e9, UTC):%F %H:%MZ}"
+        what = f"was set {'forward' if forward_ns > 0 else 'back'} by {by}"
+        if self._anchor.may_be_pause:
+            what = f"is {by} {'after' if forward_ns > 0 else 'before'} what the data directory remembers"
+        return f"the clock of this machine ({now}) {what}: nothing is deleted because of its age; {HOW_TO_CONFIRM}"
+
+    def _store(self) -> None:
+        anchor = self._anchor
+        values = {
+            "at_us": anchor.wall_ns // 1000,
+            "boot_id": self._options.boot_id,
+            "uptime_us": anchor.steady_ns // 1000,
+        }
+        self._writer.store(lambda cursor: cursor.execute(sql.query("trust_time"), values), 1)
+
+
+def _duration(ns: int) -> str:
+    return f"{ns / _DAY_NS:.1f} days" if ns >= 2 * _DAY_NS else f"{ns / _HOUR_NS:.1f} hours"
