@@ -34,7 +34,14 @@ def _network(text: str) -> str:
         raise ValueError(msg) from None
 
 
+def _read(text: str) -> None:
+    from evaluators.chat.urls import read_url  # noqa: PLC0415 - the HTTP client takes a while to load
+
+    read_url(text)
+
+
 def _endpoint(text: str) -> str:
+    _read(text)
     url = urlsplit(text)
     if url.scheme not in {"http", "https"} or not url.hostname or url.username or url.query or url.fragment:
         msg = "must be a whole URL, as in https://collector.example.com/v1/logs, without a user, a query or a fragment"
@@ -50,6 +57,7 @@ def is_grpc(url: str) -> bool:
 def _results_endpoint(text: str) -> str:
     if not is_grpc(text):
         return _endpoint(text)
+    _read(text)
     url = urlsplit(text)
     if not url.hostname or "@" in url.netloc or url.path or url.query or url.fragment or not _may_be(url.netloc):
         msg = "must be scheme, host and port for gRPC, as in grpcs://collector.example.com:4317, and nothing else"

@@ -158,6 +158,9 @@ WRONG: dict[str, list[Any]] = {
     "webhook_rotation_hours": [-1, 9000, "soon"],
     "results_endpoint": [
         "collector:4318",
+        "https://xn--/x",
+        "grpc://xn--/",
+        "https://a..b/",
         "ftp://collector/v1/logs",
         "https://me:hush@collector/v1/logs",
         "grpc://collector:4317/v1/logs",

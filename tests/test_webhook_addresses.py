@@ -1,13 +1,15 @@
 """Where webhooks may go: which URLs and addresses are refused, and which lists make private ones good."""
 
 import ipaddress
+from contextlib import suppress
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.addresses import AddressPolicy, BadUrl
+from collector.addresses import AddressPolicy
+from evaluators.chat.urls import BadUrl, read_url
 
 NOTHING = AddressPolicy()
 EVERYTHING = AddressPolicy(["0.0.0.0/0", "::/0", "hooks.internal"])
@@ -37,8 +39,41 @@ NEVER = [
     "::a9fe:a9fe",
 ]
 PRIVATE = ["127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "192.168.1.1", "100.64.0.1", "::1", "fc00::1",
-           "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:a00:1::", "::7f00:1", "198.18.0.1", "192.0.2.1"]  # fmt: skip
-PUBLIC = ["1.1.1.1", "93.184.215.14", "2606:4700::1111"]
+           "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:a00:1::", "::7f00:1", "198.18.0.1", "192.0.2.1",
+           "fec0::1", "5f00::1", "::ffff:1.1.1.1", "2002:101:101::", "2606:4700::5efe:a00:1"]  # fmt: skip
+PUBLIC = ["1.1.1.1", "93.184.215.14", "2606:4700::1111", "64:ff9b::101:101", "2606:4700::5efe:101:101"]
+
+REGISTRIES = (
+    *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24"),
+    *("192.0.0.0/29", "192.0.0.8/32", "192.0.0.170/32", "192.0.0.171/32", "192.0.2.0/24", "192.88.99.0/24"),
+    *("192.88.99.2/32", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4"),
+    *("240.0.0.0/4", "255.255.255.255/32", "::1/128", "::/128", "::ffff:0:0/96", "64:ff9b:1::/48", "100::/64"),
+    *("100:0:0:1::/64", "2001::/23", "2001::/32", "2001:2::/48", "2001:db8::/32", "2001:10::/28", "2002::/16"),
+    *("3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8", "::/96", "4000::/3", "8000::/1"),
+)
+"""What IANA's registries of special addresses (IPv4 and IPv6, of 2025) do not mark as globally reachable, multicast,
+what was special once (6to4, site-local, compatible), and space of IPv6 that is assigned to no network."""
+
+
+def spellings(address: ipaddress.IPv4Address) -> dict[str, ipaddress.IPv6Address]:
+    """The addresses of IPv6 that tunnels, translators or the system take for one of IPv4, by how it is spelled."""
+    number = int(address)
+    network = 0x2606_4700 << 96
+    return {
+        spelling: ipaddress.IPv6Address(value)
+        for spelling, value in {
+            "mapped": 0xFFFF << 32 | number,
+            "compatible": number,
+            "6to4": 0x2002 << 112 | number << 80,
+            "Teredo, the server": 0x2001_0000 << 96 | number << 64,
+            "Teredo, the client": 0x2001_0000 << 96 | 0x0101_0101 << 64 | number ^ 0xFFFF_FFFF,
+            "NAT64": 0x64_FF9B << 96 | number,
+            "local NAT64": 0x64_FF9B_0001 << 80 | number,
+            "local NAT64, RFC 6052": 0x64_FF9B_0001 << 80 | number >> 16 << 64 | (number & 0xFFFF) << 40,
+            "ISATAP": network | 0x5EFE << 32 | number,
+            "ISATAP, unique": network | 0x200_5EFE << 32 | number,
+        }.items()
+    }
 
 
 def refusal(policy: AddressPolicy, address: str, url: str = "https://hooks.example/x") -> str | None:
@@ -110,6 +145,26 @@ def test_lists_are_exact() -> None:
         "https://[::ffff:10.0.0.1]/",
         "https://169.254.169.254/latest/meta-data",
         "https://[fe80::1%25eth0]/",
+        "https://xn--/x",
+        "https://xn--a/",
+        "https://xn--|`:0",
+        "https://xn--n98n/",
+        "https://a..b/",
+        "https://" + "x" * 64 + ".example/",
+        "https://ex%61mple.com/",
+        "https://hooks_{x}.example/",
+        "https://2130706433/",
+        "https://0x7f000001/",
+        "https://0x7f.1/",
+        "https://0177.0.0.1/",
+        "https://127.1/",
+        "https://127.0.0.1./",
+        "https://127.0.0.0x1/",
+        "https://[::127.0.0.1]/",
+        "https://[2002:7f00:1::]/",
+        "https://[64:ff9b::127.0.0.1]/",
+        "https://[2606:4700::5efe:127.0.0.1]/",
+        "https://[fec0::1]/",
     ],
 )
 def test_urls_that_lead_nowhere_good_are_refused_at_once(url: str) -> None:
@@ -157,3 +212,37 @@ def test_any_text_is_a_url_or_refused(text: str) -> None:
             EVERYTHING.check(candidate)
         except BadUrl:
             continue
+
+
+@given(st.sampled_from(REGISTRIES), st.data())
+def test_what_the_registries_do_not_mark_as_global_is_refused(text: str, data: st.DataObject) -> None:
+    """Without a list, no address of a network that IANA does not mark as globally reachable is good."""
+    network = ipaddress.ip_network(text)
+    address = network[data.draw(st.integers(0, network.num_addresses - 1))]
+    assert NOTHING.refusal(httpx.URL("https://hooks.example/"), address) is not None
+
+
+@given(st.sampled_from([each for each in REGISTRIES if ":" not in each]), st.data())
+def test_ipv4_within_ipv6_is_refused_in_every_spelling(text: str, data: st.DataObject) -> None:
+    """Without a list, an address of IPv6 that stands for one of IPv4 that is not public is not good either."""
+    network = ipaddress.IPv4Network(text)
+    inner = network[data.draw(st.integers(0, network.num_addresses - 1))]
+    url = httpx.URL("https://hooks.example/")
+    good = [spelling for spelling, each in spellings(inner).items() if NOTHING.refusal(url, each) is None]
+    assert good == []
+
+
+@pytest.mark.parametrize("spelling", list(spellings(ipaddress.IPv4Address("169.254.169.254"))))
+def test_metadata_is_refused_in_every_spelling_whatever_is_listed(spelling: str) -> None:
+    """Where clouds hand out credentials nothing is sent, also if every network is listed."""
+    for text in ("169.254.169.254", "100.100.100.200", "168.63.129.16"):
+        address = spellings(ipaddress.IPv4Address(text))[spelling]
+        assert "where nothing is ever sent" in str(refusal(EVERYTHING, str(address)))
+
+
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=12), st.sampled_from(["", "xn--"]))
+def test_any_text_is_a_url_or_is_refused_as_none(text: str, prefix: str) -> None:
+    """Whatever is after the scheme, it is read, or refused with the one error that is answered as a bad request."""
+    for read in (NOTHING.check, EVERYTHING.check, read_url):
+        with suppress(BadUrl):
+            read(f"https://{prefix}{text}")

@@ -67,18 +67,22 @@ def connect_async(server: str) -> httpx.AsyncClient:
 
 
 def _how(server: str) -> dict[str, Any]:
+    from evaluators.chat.urls import BadUrl, read_url
+
     url = server if "://" in server else f"http://{server}"
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise click.BadParameter(
-            f"{server!r} is not a URL such as {DEFAULT_SERVER}", param_hint=f"--server or {URL_VARIABLE}"
-        )
+    told = f"{server!r} is not a URL such as {DEFAULT_SERVER}"
+    try:
+        parts = read_url(url)
+    except BadUrl:
+        raise click.BadParameter(told, param_hint=f"--server or {URL_VARIABLE}") from None
+    if parts.scheme not in {"http", "https"} or not parts.host:
+        raise click.BadParameter(told, param_hint=f"--server or {URL_VARIABLE}")
     # OpenSSL reads SSL_CERT_FILE by itself; httpx would only where it also takes proxies from the environment.
     trusted: ssl.SSLContext | bool = ssl.create_default_context() if parts.scheme == "https" else True
     return {
         "base_url": url,
         "timeout": httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
-        "trust_env": parts.hostname not in _LOOPBACK,
+        "trust_env": parts.host not in _LOOPBACK,
         "verify": trusted,
         "headers": _key_header(),
     }

@@ -11,10 +11,11 @@ from typing import Final, get_args
 
 import httpx
 
-from collector.addresses import AddressPolicy, BadUrl
+from collector.addresses import AddressPolicy
 from collector.delivery.signing import BadSecret, check_secret
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
 from collector.setting_groups import ALERT_EVENTS, AlertEvent
+from evaluators.chat.urls import BadUrl
 from storage.alerting.outbox import TEST, EventType, Outbox, Severity, WebhookEvent
 from storage.alerting.webhooks import Template, Webhook, Webhooks, WebhookText
 from storage.errors import Overloaded, require_version

@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 import httpcore
 import httpx
 
-from collector.addresses import Address, AddressPolicy, BadUrl
+from collector.addresses import Address, AddressPolicy
+from evaluators.chat.urls import BadUrl
 from storage.alerting.outbox import DeliveryState
 
 _DELAYS_S = (10, 30, 2 * 60, 10 * 60, 30 * 60, 3_600, 2 * 3_600, 4 * 3_600, 6 * 3_600, 10 * 3_600)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
+from evaluators.chat.urls import read_url
 from evaluators.chat.wire import Protocol
 from storage.records import JsonValue
 
@@ -74,6 +75,7 @@ def check_base_url(text: str) -> None:
         BadConnection: it is none; the message does not repeat it, because it may hold a key.
     """
     try:
+        read_url(text)
         url = urlsplit(text)
         has_host = url.hostname and (url.port is None or url.port > 0)
     except ValueError:

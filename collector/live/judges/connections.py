@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from collector.addresses import AddressPolicy, BadUrl
+from collector.addresses import AddressPolicy
 from collector.connection_text import BadText, ConnectionProblem, ConnectionText, parse_connection
 from collector.live.judges.egress import EgressResolver
 from collector.live.judges.llm_connection import LlmConnection, meant, read, readable
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
 from evaluators.chat.connection import BadConnection, ModelConnection
+from evaluators.chat.urls import BadUrl
 from evaluators.errors import BadConfiguration
 from storage.errors import Conflict, Missing, Moved, Overloaded, require_version
 from storage.operation.connections import ConnectionRow, Connections

@@ -8,8 +8,9 @@ import ipaddress
 import socket
 from typing import Final
 
-from collector.addresses import AddressPolicy, BadUrl
+from collector.addresses import AddressPolicy
 from collector.settings import BadSettings, Settings
+from evaluators.chat.urls import BadUrl
 
 _PORTS: Final = {"https": 443, "http": 80}
 

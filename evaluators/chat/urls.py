@@ -1,0 +1,22 @@
+"""URLs as the HTTP client will read them: what it cannot read is refused when it is configured, not when it is used."""
+
+import httpx
+
+
+class BadUrl(ValueError):
+    """Text that is no URL, or a URL that nothing may be sent to; the message says why."""
+
+
+def read_url(text: str) -> httpx.URL:
+    """Read a URL.
+
+    Raises:
+        BadUrl: there is no sense in it; the message does not repeat it, because it may hold a key.
+    """
+    try:
+        url = httpx.URL(text)
+        url.host.encode()  # which is decoded only now, with what IDNA does not know
+        url.raw_host.decode("ascii").encode("idna")  # as the resolver does: no empty label, none of 64 letters
+    except (httpx.InvalidURL, ValueError):  # IDNA and ports raise the latter
+        raise BadUrl("this is not a URL") from None
+    return url
