@@ -158,7 +158,7 @@ def _sweep(client: httpx.Client) -> httpx.Response:
 
 
 def _backup(client: httpx.Client) -> httpx.Response:
-    with client.stream("GET", "/api/v1/backup") as answer:
+    with client.stream("POST", "/api/v1/backup") as answer:
         for _ in answer.iter_bytes(1 << 20):
             pass
         return answer

@@ -14,12 +14,18 @@ _EMPTY: Final = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\U000e0080-\U000e0fff
 # Control and format characters, line and paragraph separators, private use and halves of surrogate pairs; the
 # zero-width joiners stay, because scripts and emoji need them.
 UNSAFE: Final = re.compile(f"[{_MOVING}]")
+_LAYOUT: Final = "\n\t"
 _HIDING: Final = re.compile(f"[{_MOVING}{_EMPTY}]")
 
 
 def one_line(text: str) -> str:
     """The text with everything that is not plainly visible spelled out, line ends too."""
     return text if text.isascii() and text.isprintable() else UNSAFE.sub(_spell, text)
+
+
+def harmless(text: str) -> str:
+    """Return the text for a terminal: line ends and tabs stay, everything else not plainly visible is spelled out."""
+    return UNSAFE.sub(lambda match: match[0] if match[0] in _LAYOUT else _spell(match), text)
 
 
 def nothing_hidden(text: str) -> str:

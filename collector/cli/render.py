@@ -4,9 +4,11 @@ import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Progress
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -15,8 +17,9 @@ from collector.cli.conversation_text import conversation_text
 from collector.cli.explanation_text import explanation_text
 from collector.cli.text import fold, json_text
 from collector.cli.views import JudgedView, SummaryView, TableView, TraceView
+from collector.spreadsheet import safe_cell
 from collector.units import count_text, duration_text, instant_text
-from collector.visible import one_line, some_lines
+from collector.visible import harmless, one_line
 
 PLAIN_WIDTH = 160
 """Columns where standard output is not a terminal: wide enough for a list of traces with all its columns."""
@@ -29,11 +32,47 @@ _CELL_CELLS = 60
 
 
 def prepare_output() -> None:
-    """Let no character of a span stop the printing, whatever the terminal's encoding."""
-    for stream in (sys.stdout, sys.stderr):
+    """Let no character of a span stop the printing, whatever the terminal's encoding, or reach it as a command.
+
+    All that this process writes to a terminal passes here, but for what `output_console` makes of styles.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+        if stream.isatty() and not isinstance(stream, _Terminal):
+            setattr(sys, name, _Terminal(stream))
+
+
+class _Terminal:
+    """A terminal to which no control character is written, nor anything else that moves, hides or reorders text."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.beneath = stream
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a stream has
+        return getattr(self.beneath, name)
+
+    def write(self, text: str) -> int:
+        self.beneath.write(harmless(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+
+class _HarmlessConsole(Console):
+    """A console that writes control characters of its own styles, and none of a text."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+
+
+def _beneath(stream: TextIO) -> TextIO:
+    return stream.beneath if isinstance(stream, _Terminal) else stream
 
 
 def print_traces(traces: Sequence[SummaryView]) -> None:
@@ -75,7 +114,9 @@ def print_json_line(document: object) -> None:
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[], None]]:
     """Show a person who waits how many there are already; where nobody waits, show nothing."""
-    progress = Progress("{task.completed} {task.description}", console=Console(stderr=True), transient=True)
+    progress = Progress(
+        "{task.completed} {task.description}", console=_HarmlessConsole(file=_beneath(sys.stderr)), transient=True
+    )
     progress.disable = not sys.stderr.isatty()
     with progress:
         task = progress.add_task(what, total=None)
@@ -98,12 +139,12 @@ def print_table_json(table: TableView) -> None:
     print_json([dict(zip(names, row, strict=True)) for row in table.rows])
 
 
-def print_table_csv(table: TableView) -> None:
-    """The answer to a query as CSV with a header; NULL is empty, arrays and maps are JSON.
+def print_table_csv(table: TableView, *, is_raw: bool = False) -> None:
+    """Write the answer to a query as CSV with a header; NULL is empty, arrays and maps are JSON.
 
-    A file or a program gets every text as it is, a terminal gets it harmless.
+    What a spreadsheet would compute gets an apostrophe, unless it is `raw`.
     """
-    shown = some_lines if sys.stdout.isatty() else str
+    shown = str if is_raw else safe_cell
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([shown(column.name) for column in table.columns])
     writer.writerows([None if value is None else shown(_value_text(value)) for value in row] for row in table.rows)
@@ -123,8 +164,8 @@ def unique_names(names: Iterable[str]) -> list[str]:
 def output_console() -> Console:
     """Standard output; nothing in a text is read as markup, as an emoji's name, or highlighted."""
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    return Console(
-        file=sys.stdout,
+    return _HarmlessConsole(
+        file=_beneath(sys.stdout),
         width=width,
         force_terminal=width is None,
         color_system="auto" if width is None else None,

@@ -134,7 +134,7 @@ class Server(ServerRequests):
 
     def backup(self, target: Path) -> None:
         """Write a copy of the database to a file."""
-        with self._stream("/api/v1/backup") as response, target.open("wb") as file:
+        with self._stream("/api/v1/backup", method="POST") as response, target.open("wb") as file:
             for chunk in response.iter_bytes(_CHUNK_BYTES):
                 if chunk.strip(b"\0"):
                     file.write(chunk)
@@ -170,9 +170,11 @@ class Server(ServerRequests):
             yield response
 
     @contextmanager
-    def _stream(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
+    def _stream(
+        self, path: str, params: Mapping[str, str] | None = None, *, method: str = "GET"
+    ) -> Iterator[httpx.Response]:
         try:
-            with self._client.stream("GET", path, params=params, timeout=_SWEEP_TIMEOUT_S) as response:
+            with self._client.stream(method, path, params=params, timeout=_SWEEP_TIMEOUT_S) as response:
                 if not response.is_success:
                     response.read()
                     self._document(response)

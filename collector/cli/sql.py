@@ -27,17 +27,20 @@ _COMMENT = re.compile(r"--(\s|.*\n)")
 @click.command(cls=_Command)
 @click.argument("statement", metavar="SELECT")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of objects.")
-@click.option("--csv", "as_csv", is_flag=True, help="CSV with a header.")
+@click.option("--csv", "form", flag_value="csv", help="CSV with a header, safe for spreadsheets.")
+@click.option("--raw-csv", "form", flag_value="raw-csv", help="CSV with a header and every text as it is.")
 @source_options
-def sql(*, statement: str, as_json: bool, as_csv: bool, server: str | None, data: Path | None) -> None:
+def sql(*, statement: str, as_json: bool, form: str | None, server: str | None, data: Path | None) -> None:
     """Ask a question in SQL; read-only. The views are `spans`, `traces`, `tool_calls` and `logs`."""
     one_source(server, data)
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv exclude each other")
+    if as_json and form is not None:
+        raise click.UsageError(f"--json and --{form} exclude each other")
     with open_source(server, data) as source:
         table = read_view(TableView, source.sql(statement))
-    show = print_table_json if as_json else print_table_csv if as_csv else print_table
-    show(table)
+    if form is not None:
+        print_table_csv(table, is_raw=form == "raw-csv")
+    else:
+        (print_table_json if as_json else print_table)(table)
     if table.truncated:
         rows = count_text(len(table.rows), "row")
         click.echo(f"there is more: only the first {rows} came; add a LIMIT or a WHERE", err=True)

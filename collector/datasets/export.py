@@ -16,18 +16,12 @@ from storage.offline.datasets import Dataset, Item
 _ROWS_AT_ONCE: Final = 1_000  # of a piece; a guess
 _MAPS: Final = (("inputs", "inputs"), ("expectedOutputs", "expected_outputs"), ("metadata", "metadata"))
 _COLUMNS: Final = ("id", *(name for name, _ in _MAPS), "source")
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _PARQUET: Final = pa.schema([(name, pa.string()) for name in _COLUMNS])
 
 
 def export_items(dataset: Dataset, items: Iterable[Item], form: Format) -> Iterator[bytes]:
     """The file in pieces."""
     return _WRITERS[form](dataset, iter(items))
-
-
-def is_formula(item_id: str) -> bool:
-    """Whether a program for spreadsheets would compute an id that stands in a cell, whether in quotes or not."""
-    return item_id.startswith(_FORMULA)
 
 
 def item_json(item: Item) -> str:

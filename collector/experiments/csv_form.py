@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from collector.experiments.report import RunReport, plain_number, readable_json
+from collector.spreadsheet import safe_cell
 
 _HEAD: Final = ("input", "expected_output", "actual_output", "success")
 _FLAGS: Final = {None: "", True: "true", False: "false"}
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_csv(report: RunReport) -> Iterator[bytes]:
@@ -34,18 +34,13 @@ def write_csv(report: RunReport) -> Iterator[bytes]:
 def _row(trial: Mapping[str, Any], names: list[str]) -> list[object]:
     said = {score["name"]: score for score in trial["scores"]}
     row: list[object] = [
-        *(_cell(readable_json(trial[name])) for name in ("inputs", "expected_outputs", "actual_outputs")),
+        *(safe_cell(readable_json(trial[name])) for name in ("inputs", "expected_outputs", "actual_outputs")),
         _FLAGS[trial["outcome"] == "passed"],
     ]
     for name in names:
         score = said.get(name)
         row += ["", ""] if score is None else [plain_number(score["score"]), _FLAGS[score["passed"]]]
     return row
-
-
-def _cell(text: str) -> str:
-    """A text that no program for spreadsheets computes: an apostrophe stands before what looks like a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _columns(names: list[str]) -> list[str]:

@@ -17,9 +17,10 @@ from collector.api.answers.offline import VersionDocument
 from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.offline.datasets import Number, Own, Seen, maker_of, version_answer, version_seen
 from collector.api.traces.export import streamed
-from collector.datasets.export import export_items, is_formula
+from collector.datasets.export import export_items
 from collector.datasets.files import MEDIA_TYPES, BadFile, Format, read_items
 from collector.datasets.item import ItemMaker
+from collector.spreadsheet import is_formula
 from storage.errors import BadQuery, Conflict, Overloaded
 from storage.offline.datasets import Dataset, Mode, NewItem, Version
 

@@ -35,7 +35,7 @@ def open_backup(store: Store, data: Path) -> IO[bytes]:
     return file
 
 
-@router.get(
+@router.post(
     "/backup",
     responses={
         200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},

@@ -83,7 +83,7 @@ async def answer(
     who: Who,
     request: Request,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
-    form_name: Annotated[Literal["json", "csv", "arrow", "parquet"] | None, Parameter(alias="format")] = None,
+    form_name: Annotated[Literal["json", "csv", "rawcsv", "arrow", "parquet"] | None, Parameter(alias="format")] = None,
 ) -> Response:
     """What one SELECT answers with, up to the limit of rows and of time; it ends when the client leaves.
 

@@ -5,12 +5,14 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from fastapi.responses import JSONResponse, Response
 
 from collector.api.documents.documents import json_value, table_document
+from collector.spreadsheet import safe_cell
 from storage.records import Table
 
 TRUNCATED = "tracejury-truncated"
@@ -33,12 +35,14 @@ class ArrowForm:
     write: Callable[[pa.Table], bytes]
 
 
-def _csv(table: Table) -> Response:
-    """With a header; arrays and maps as JSON, NULL empty."""
+def _csv(table: Table, shown: Callable[[str], str]) -> Response:
+    """Write a header; arrays and maps as JSON, NULL empty."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow([column.name for column in table.columns])
-    writer.writerows([[_cell(json_value(value)) for value in row] for row in table.rows])
+    writer.writerow([shown(column.name) for column in table.columns])
+    for row in table.rows:
+        cells = [_cell(json_value(value)) for value in row]
+        writer.writerow([shown(cell) if isinstance(cell, str) else cell for cell in cells])
     return Response(text.getvalue(), media_type="text/csv", headers=truncation(is_cut=table.truncated))
 
 
@@ -72,7 +76,8 @@ def truncation(*, is_cut: bool) -> dict[str, str]:
 
 FORMS: dict[str, TableForm | ArrowForm] = {
     "json": TableForm(media_type="application/json", write=lambda table: JSONResponse(table_document(table))),
-    "csv": TableForm(media_type="text/csv", write=_csv),
+    "csv": TableForm(media_type="text/csv", write=partial(_csv, shown=safe_cell)),
+    "rawcsv": TableForm(media_type="text/csv", write=partial(_csv, shown=str)),
     "arrow": ArrowForm(media_type="application/vnd.apache.arrow.stream", write=_stream),
     "parquet": ArrowForm(media_type="application/vnd.apache.parquet", write=_parquet),
 }
@@ -83,5 +88,5 @@ def form_of(name: str | None, accept: str) -> TableForm | ArrowForm:
     if name is not None:
         return FORMS[name]
     wanted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
-    by_type = {form.media_type: form for form in FORMS.values()}
+    by_type = {form.media_type: form for form in reversed(FORMS.values())}  # the first of a type wins
     return next((by_type[each] for each in wanted if each in by_type), FORMS["json"])

@@ -1,0 +1,17 @@
+"""CSV for spreadsheets: a text that they would compute is a text there too."""
+
+import re
+from typing import Final
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 - taken for the narrow ones
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+
+
+def is_formula(text: str) -> bool:
+    """Whether a program for spreadsheets would compute a text, in quotes or not; a number is only a number."""
+    return text.startswith(_FORMULA) and not _NUMBER.fullmatch(text)
+
+
+def safe_cell(text: str) -> str:
+    """Put an apostrophe before a text that looks like a formula."""
+    return f"'{text}" if is_formula(text) else text
