@@ -117,6 +117,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         await stack.enter_async_context(serving(otlp, otlp_socket, listener))
         grpc = await _serving_grpc(stack, settings, parts, listener)
         await _comparing(stack, store, context)
+        store.keep_room()
         context.state = "ready"
         store.announce(f"{'https' if tls else 'http'}://{address_of(http_socket)}")
         yield Running(

@@ -67,6 +67,7 @@ class FollowerThread:
         self._log = log
         self._pause_s = pause_s
         self._waits_first = waits_first
+        self._told = ""  # why it paused last
         self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -90,9 +91,11 @@ class FollowerThread:
     def _try(self) -> None:
         try:
             self._go_on()
+            self._told = ""
         except (Moved, Overloaded) as error:
-            if not self.stopping.is_set():
+            if not self.stopping.is_set() and str(error) != self._told:  # once, however often it is tried
                 self._log.warning("%s pauses: %s", self._doing, error)
+            self._told = str(error)
         except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end it for good
             self._log.exception("%s failed; it is tried again", self._doing)
 

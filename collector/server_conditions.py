@@ -93,9 +93,10 @@ class _Refusals:
 
 
 def _disk_full(store: Store) -> Found:
-    if not store.disk_is_full:
-        return {}
     free = f"{store.disk_free_bytes >> 20} MiB are left"
+    if not store.disk_is_full:
+        waits = f"{free}, and kept for spans: rules, results and changes are stored again once there is more"
+        return {"": waits} if store.is_short_of_room else {}
     return {"": f"{free}, and kept for spans that wait for their commit; new ones are refused until there is more"}
 
 

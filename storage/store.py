@@ -215,6 +215,16 @@ class Store:
         return self._writer.failing or self._database.problem
 
     @property
+    def is_short_of_room(self) -> bool:
+        """Whether only spans are stored, and what frees room, because the disk is nearly full."""
+        return self._writer.is_short_of_room
+
+    def keep_room(self) -> None:
+        """Keep room on the disk for spans that wait for their commit, and for a start on a full disk."""
+        self._writer.kept_free_bytes = self._backlog_limit + 2 * _KEPT_FREE_BYTES
+        self._database.room.keep_reserve(_KEPT_FREE_BYTES)
+
+    @property
     def damage(self) -> Damage:
         """The damage of stored data that was met since the start."""
         return self._database.damage
@@ -304,8 +314,8 @@ class Store:
         if self._writer.close(timeout_s):
             try:
                 self._database.checkpoints.make()
-            except (Busy, duckdb.Error):  # DuckDB's log keeps what a checkpoint could not move
-                log.warning("the checkpoint at the end failed; the next start repeats it", exc_info=True)
+            except (Busy, duckdb.Error) as error:  # DuckDB's log keeps what a checkpoint could not move
+                log.warning("the checkpoint at the end failed; the next start repeats it: %s", error)
         else:
             log.warning("stopped before all spans were committed; the next start commits the rest from the spool")
         self._spool.close()

@@ -1,6 +1,7 @@
 """Disks that are full: senders are told to come back, nothing acknowledged is lost, and room is all it takes."""
 
 import random
+import resource
 import time
 from pathlib import Path
 
@@ -140,30 +141,25 @@ def test_a_start_on_a_full_disk_waits_for_room(tmp_path: Path, seed: int) -> Non
 
 def test_a_database_that_declares_itself_invalid_is_opened_again(tmp_path: Path, seed: int) -> None:
     """A checkpoint that fails makes DuckDB give up until the file is opened again; that happens, while others read."""
-    database, _, sizes = on_two_disks(tmp_path)
-    env = {"TRACEJURY_COMMIT_INTERVAL_MS": 20}  # small commits go through DuckDB's log, and the log into a checkpoint
+    # Small commits go through the log, of 4 MB with this memory, and the log into a checkpoint.
+    env = {"TRACEJURY_COMMIT_INTERVAL_MS": 20, "TRACEJURY_DUCKDB_MEMORY": "256MB"}
     source = random.Random(seed)
-    with (
-        small_disks(sizes) as disks,
-        a_live_server(database / "data", env=env, before=disks.inside) as server,
-        over_http(server) as send,
-    ):
+    with a_live_server(tmp_path / "data", env=env) as server, over_http(server) as send:
         sent = Sent()
 
         def write_and_read() -> bool:
             batch = a_batch(source, 1, text=source.randbytes(20_000).hex())
             sent.add(batch, send(batch.body))
             server.client.get(f"{server.http}/api/v1/traces")
-            if "a commit failed" in server.log and "invalidated" not in server.log:
-                disks.give_back(database, MIB)  # the log may grow a little more, until a checkpoint is due
-                time.sleep(0.3)
             return "invalidated" in server.log
 
-        disks.fill(database, leaving=15 * MIB // 2)
+        # As a disk that fails without being full: then no checkpoint would be tried.
+        size = (tmp_path / "data" / "tracejury.duckdb").stat().st_size
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (max(size, 12 * MIB), resource.RLIM_INFINITY))
         until(write_and_read, bool)
         for _ in range(10):
             write_and_read()
-        disks.give_back(database)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         until(lambda: server.client.get(f"{server.http}/api/v1/traces").status_code, lambda status: status == 200)
         check_all_there(server, sent)
         batch = a_batch(source, 20)
@@ -209,3 +205,48 @@ def test_a_little_room_goes_to_what_was_promised(tmp_path: Path, seed: int) -> N
             time.sleep(1)
         sent = load.stop()
         check_all_there(server, sent)
+
+
+def a_dataset(server: Live, name: str) -> int:
+    """The status of a write that is not of spans."""
+    document = {"name": name, "description": "y" * 2000}
+    return server.client.post(f"{server.http}/api/v1/datasets", json=document).status_code
+
+
+def test_a_server_starts_on_a_full_disk_and_resumes_by_itself(tmp_path: Path, seed: int) -> None:
+    """Other writes stop before spans do, the database stays open, and a killed server starts and reads without room."""
+    disk = tmp_path / "disk"
+    with small_disks({disk: 160 * MIB}) as disks:
+        with (
+            a_live_server(disk / "data", env=SMALL_BACKLOG, before=disks.inside) as server,
+            Load(server, seed, senders=4, spans=30, text="x" * 300) as load,
+        ):
+            taken(load, 1000)
+            assert a_dataset(server, "before") == 201
+            disks.fill(disk, leaving=30 * MIB)  # enough for spans, and for nothing else
+            until(lambda: a_dataset(server, "during"), lambda status: status == 503)
+            taken(load, 300)
+            disks.fill(disk)
+            refused(load, 500)
+            assert a_dataset(server, "full") == 503
+            assert "was opened again" not in server.log
+            server.kill()
+            sent = load.stop()
+        with a_live_server(disk / "data", env=SMALL_BACKLOG, before=disks.inside) as server:
+            assert "released" in server.log
+            assert server.client.get(f"{server.http}/api/v1/traces").status_code == 200
+            assert a_dataset(server, "still full") == 503
+            disks.give_back(disk)
+            until(lambda: a_dataset(server, "after"), lambda status: status == 201)
+            check_all_there(server, sent)
+            until((disks.seen(disk) / "data" / "reserve").exists, bool)
+            assert server.stop() == 0
+
+
+def test_no_backup_takes_the_last_room(tmp_path: Path) -> None:
+    """Where a copy would leave too little, it is refused before it is begun."""
+    disk = tmp_path / "disk"
+    with small_disks({disk: 96 * MIB}) as disks, a_live_server(disk / "data", before=disks.inside) as server:
+        disks.fill(disk, leaving=40 * MIB)
+        answer = server.client.get(f"{server.http}/api/v1/backup")
+        assert (answer.status_code, "No space left" in answer.json()["detail"]) == (503, True)

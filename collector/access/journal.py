@@ -102,13 +102,16 @@ class AuditJournal:
         self._keyring.noted(uses)
 
     def _run(self) -> None:
-        stopping = False
+        stopping, reason = False, ""
         while not stopping:
             stopping = self._stop.wait(_INTERVAL_S)
             try:
                 self.store()
+                reason = ""
             except Overloaded as error:
-                log.warning("the audit cannot be stored now, and waits: %s", error)
+                if str(error) != reason:  # once, however often it is tried
+                    log.warning("the audit cannot be stored now, and waits: %s", error)
+                reason = str(error)
             except Exception:  # noqa: BLE001 - the top of a thread: the next entries may be stored again
                 log.exception("entries of the audit were lost")
 

@@ -22,7 +22,7 @@ writer waits for that about as long as it takes to commit a row group."""
 _MERGES: Final = 4
 """Merges of row groups in one checkpoint of a table (`max_vacuum_tasks`), during which all readers wait. With 5 million
 spans of 1.3 kB a checkpoint took 8 to 10 s with DuckDB's own limit of 100, and 1 to 2.4 s with 8."""
-_NO_END: Final = 1 << 40
+NO_END_BYTES: Final = 1 << 40
 
 _LONGEST: Final = 2
 """DuckDB makes a checkpoint by itself where the log is so many times as long as it should be, within a commit:
@@ -35,13 +35,18 @@ _TRIES: Final = 8
 class Checkpoints:
     """Makes the checkpoints of one database, and holds back those that DuckDB makes by itself."""
 
-    def __init__(self, connection: Callable[[], duckdb.DuckDBPyConnection], *, catalog: str) -> None:
+    def __init__(
+        self, connection: Callable[[], duckdb.DuckDBPyConnection], *, catalog: str, has_room: Callable[[], bool]
+    ) -> None:
+        """`has_room` tells whether the disk has room for one: DuckDB is invalid after one that fails."""
         self._connection = connection  # the one that is open now
         self._catalog = catalog
+        self._has_room = has_room
+        self._is_starved = False  # whether DuckDB makes none because the disk has no room for it
         self._holding = threading.Lock()
         self._holds = 0
         self.merges = False  # whether checkpoints merge small row groups that are neighbours
-        self.log_bytes = _NO_END  # so long DuckDB's log grows until it is moved into the file
+        self.log_bytes = NO_END_BYTES  # so long DuckDB's log grows until it is moved into the file
         self._tried_bytes = 0  # how long the log was when that was tried last
         self.layout = 0
         """How often the file was checkpointed or opened again. While checkpoints are held back and this is as it was,
@@ -55,7 +60,7 @@ class Checkpoints:
     @property
     def longest_log_bytes(self) -> int:
         """At so many bytes DuckDB makes a checkpoint by itself, with its next commit."""
-        return min(_LONGEST * self.log_bytes, _NO_END)
+        return min(_LONGEST * self.log_bytes, NO_END_BYTES)
 
     def shorten(self, nbytes: int) -> None:
         """Move DuckDB's log, which has so many bytes, into the file if that is long and nobody is in the way."""
@@ -70,8 +75,10 @@ class Checkpoints:
         """Move DuckDB's log into the file. For the writer's thread, or while nobody writes.
 
         Raises:
-            Busy: somebody still reads what was there before the last change, and did so for `wait_s`.
+            Busy: somebody has read what was there before the last change for `wait_s`, or the disk is full.
         """
+        if not self._has_room():
+            raise Busy("the disk has no room for a checkpoint", retry_after_s=5)
         until_s = time.monotonic() + wait_s
         with self._connection().cursor() as cursor:
             clear_buffers(cursor)
@@ -112,9 +119,17 @@ class Checkpoints:
                 log.debug("the database is invalid: %s", error)
 
     def prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Tell DuckDB how long its log may be."""
-        self.log_bytes = _NO_END if self._holds else checkpoint_log(connection)
+        """Tell DuckDB how long its log may be, and whether it may move it into the file when it is closed."""
+        self._is_starved = not self._has_room()
+        self.log_bytes = NO_END_BYTES if self._holds or self._is_starved else checkpoint_log(connection)
         connection.execute(f"SET GLOBAL checkpoint_threshold = '{self.longest_log_bytes}B'")
+        connection.execute(f"PRAGMA {'disable' if self._is_starved else 'enable'}_checkpoint_on_shutdown")
+
+    def mind_room(self) -> None:
+        """Have DuckDB make no checkpoint by itself while the disk has no room for one. For the writer's thread."""
+        if self._has_room() == self._is_starved:
+            with self._holding, self._connection().cursor() as cursor:
+                self.prepare(cursor)
 
     def merge_row_groups(self, *, allowed: bool) -> None:
         """Whether checkpoints write small row groups that are neighbours as one, which they do not at first.

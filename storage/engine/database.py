@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -13,13 +13,14 @@ import duckdb
 
 from storage import sql
 from storage.engine.attaching import LEAST_LOG_BYTES, FileOpener, memory_bytes
-from storage.engine.checkpointing import PAUSE_S, Checkpoints
+from storage.engine.checkpointing import NO_END_BYTES, PAUSE_S, Checkpoints
 from storage.engine.clearing import clear_buffers
 from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug, one_moment, roll_back
 from storage.engine.damage import Damage, is_damage_text
 from storage.engine.free_space import punch_free
 from storage.engine.migration import MARK, migrate
 from storage.engine.pandas_import import hide_pandas
+from storage.engine.room import DiskRoom
 from storage.engine.threads import Threads
 from storage.engine.workarounds import Workarounds
 from storage.errors import Busy, Damaged, Reopened, Unusable
@@ -92,7 +93,9 @@ class Database:
         self._cursors = Cursors()
         self.damage = Damage()
         self._own = threading.local()  # the cursor of a thread that asks several questions as of one moment
-        self.checkpoints = Checkpoints(lambda: self._connection, catalog=CATALOG)
+        self.room = DiskRoom(directory)
+        self.room.release_reserve()
+        self.checkpoints = Checkpoints(lambda: self._connection, catalog=CATALOG, has_room=self._has_room)
         self._closed_since: tuple[float, str] | None = None
         self.commits = Stopwatch(QUICK_S)
         how = f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'"
@@ -209,6 +212,7 @@ class Database:
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A cursor in a transaction that commits at the end of the block, or is rolled back by an exception."""
         self.threads.rest()
+        self._mind_room()
         with self.cursor(may_end=False) as cursor:
             began_s = time.perf_counter()
             try:
@@ -240,6 +244,14 @@ class Database:
         except duckdb.Error as error:
             self.damage.note_error(error, own=True)
             log.warning("the log of the database cannot be moved into its file: %s", error)
+
+    def _has_room(self) -> bool:
+        return self.room.allows_checkpoint(self._log_bytes())
+
+    def _mind_room(self) -> None:
+        self.room.keep_reserve()
+        with suppress(duckdb.Error):  # as of an invalid one: who opens it again prepares it
+            self.checkpoints.mind_room()
 
     def _log_bytes(self) -> int:
         try:
@@ -342,6 +354,7 @@ class Database:
             return _size(cursor)
 
     def _open_again(self, because: str | None = None) -> None:
+        self._mind_room()
         self._connection.close()
         self.checkpoints.layout += 1
         try:
@@ -388,7 +401,7 @@ class Database:
             settings={
                 "threads": self._options.threads,
                 "memory_limit": self._options.memory_limit,
-                "checkpoint_threshold": f"{LEAST_LOG_BYTES}B",
+                "checkpoint_threshold": f"{LEAST_LOG_BYTES if self._has_room() else NO_END_BYTES}B",
                 "max_vacuum_tasks": self.checkpoints.most_merges,
                 "temp_directory": str(self._matcher_db),
                 "max_temp_directory_size": _SCRATCH_SIZE,

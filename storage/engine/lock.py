@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -28,7 +29,8 @@ class DirectoryLock:
             who = f" (process {holder['pid']}, {holder.get('http') or 'no address yet'})" if holder else ""
             msg = f"the data directory {directory} is in use by another Tracejury{who}"
             raise InUse(f"{msg}; stop it, or choose another directory")
-        self.describe(http="")
+        with suppress(OSError):  # on a full disk: `announce` writes it again, once the reserve was released
+            self.describe(http="")
 
     def _acquire(self) -> bool:
         """Try for a moment: somebody who only asks who holds the directory holds it for an instant himself."""

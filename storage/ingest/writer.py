@@ -1,6 +1,8 @@
 """The one thread that writes spans and log records to DuckDB."""
 
+import errno
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -49,6 +51,10 @@ _REFUSALS = (
 
 _INVALID = (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException, Reopened)
 """After which the database may have to be opened again."""
+
+_LEAST_FREE_BYTES = 512 << 10
+"""With less no commit is tried, because one that fails may leave the database invalid. A guess: the smallest takes some
+kilobytes, and one that does not fit fails without harm."""
 
 _BUSY_TRIES, _BUSY_PAUSE_S = 40, 0.25
 """Ten seconds for a moment in which nobody reads an older state, as queries may take longer than that. A guess."""
@@ -114,12 +120,18 @@ class Writer:
         self.attempt = ThreadWork(self._thread)
         self.failing: str | None = None  # why commits fail at the moment
         self.edition = options.reads.edition  # of the conventions
+        self.kept_free_bytes = 0  # with less on the disk, nothing is stored but spans and what frees room
         self.deletions = 0  # transactions that deleted spans before their time; those of its thread count
 
     @property
     def backlog_bytes(self) -> int:
         """Bytes in memory that wait for their commit."""
         return self._backlog.nbytes
+
+    @property
+    def is_short_of_room(self) -> bool:
+        """Whether the disk has less than what is kept for spans and their commits."""
+        return self._database.room.free_bytes < self.kept_free_bytes
 
     @property
     def totals(self) -> Totals:
@@ -142,20 +154,27 @@ class Writer:
         """Commit these after all that came before; they are durable in the spool already."""
         self._backlog.add(groups)
 
-    def ask(self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int) -> "Future[None]":
+    def ask(
+        self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int, *, frees: bool = False
+    ) -> "Future[None]":
         """Let `write` store some `rows` in a transaction of its own, between the commits of spans.
 
-        The future fails with what `write` or the commit raises, and is cancelled when the writer stops first.
+        The future fails with what `write` or the commit raises, and is cancelled when the writer stops first. While the
+        disk is nearly full it fails at once, unless `write` `frees` room: what is left is for spans and their commits.
         """
+        if self.is_short_of_room and not frees:
+            refused: Future[None] = Future()
+            refused.set_exception(Overloaded("the disk is nearly full; only spans are stored", retry_after_s=5))
+            return refused
         return self._backlog.ask(partial(self._write, write, rows), rows)
 
-    def store(self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int) -> None:
+    def store(self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int, *, frees: bool = False) -> None:
         """Let `write` store some `rows`, as `ask` does, and wait until it is stored. Not for the writer's own thread.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
-        wait_for(self.ask(write, rows))
+        wait_for(self.ask(write, rows, frees=frees))
 
     def between(self, act: Callable[[], None]) -> None:
         """Let `act` run between two transactions, while nothing is written, and wait for it. Not for its own thread.
@@ -330,6 +349,8 @@ class Writer:
     def _commit(self, batch: SpanBatch, after: Position, *, set_aside: int = 0) -> None:
         began_ns = time.time_ns()
         number = self._totals.batch + 1
+        if self._database.room.free_bytes < _LEAST_FREE_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._before_writing(batch.num_rows)
         with self._database.transaction() as cursor:
             spans, hashes = self._known.new_of(cursor, with_known_times(batch.spans))

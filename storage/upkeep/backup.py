@@ -6,7 +6,9 @@ the checkpoint before it. Checkpoints are put off for that long; that none happe
 a copy during which one did is made again.
 """
 
+import errno
 import os
+import shutil
 from pathlib import Path
 from typing import IO
 
@@ -17,6 +19,7 @@ from storage.ingest.writer import Writer
 _HEADER_BYTES = 3 * 4096
 _CHUNK_BYTES = 256 << 10
 _TRIES = 5
+_KEPT_FREE_BYTES = 64 << 20  # as much as the store keeps for spans by default
 _ZEROS = bytes(_CHUNK_BYTES)
 
 
@@ -40,6 +43,9 @@ def copy_database(database: Database, writer: Writer, target: IO[bytes]) -> None
 
 def _copy(source: Path, writing: IO[bytes]) -> bool:
     """Copy a file, with its holes; whether its headers were the same before and after."""
+    needed = source.stat().st_blocks * 512
+    if shutil.disk_usage(writing.fileno()).free < needed + _KEPT_FREE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # a copy must not take the last room of the database
     writing.seek(0)
     writing.truncate()  # what an attempt before wrote would fill the holes
     with source.open("rb") as reading:

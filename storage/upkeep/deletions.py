@@ -121,7 +121,7 @@ class Deletions:
                 "created_by": created_by,
             }
             statement = sql.query("insert_deletion")
-            self._writer.store(lambda cursor: cursor.execute(statement, asdict(wanted) | row), 1)
+            self._writer.store(lambda cursor: cursor.execute(statement, asdict(wanted) | row), 1, frees=True)
         self.changed()
         found = self.find(deletion_id)
         assert found is not None  # noqa: S101 - it was stored just now

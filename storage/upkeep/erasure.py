@@ -132,7 +132,7 @@ class Erasure:
                 }
                 cursor.execute(sql.query("advance_deletion"), parameters)
 
-        self._writer.store(delete, STEP_SPANS)
+        self._writer.store(delete, STEP_SPANS, frees=True)
         self._rewriting.note(left[-1].places)
         if step.is_last and not left[-1].more:
             self._count(traces=len(step.leaving))
@@ -146,11 +146,13 @@ class Erasure:
             return
         parameters = {"deletion_id": deletion.deletion_id, "after_batch": BEFORE_ALL, "wrapped": True}
         no_more = {"traces": 0, "spans": 0}
-        self._writer.store(lambda cursor: cursor.execute(sql.query("advance_deletion"), parameters | no_more), 1)
+        self._writer.store(
+            lambda cursor: cursor.execute(sql.query("advance_deletion"), parameters | no_more), 1, frees=True
+        )
 
     def _end(self, deletion: Deletion) -> None:
         parameters = {"deletion_id": deletion.deletion_id, "now_us": time.time_ns() // 1000}
-        self._writer.store(lambda cursor: cursor.execute(sql.query("end_deletion"), parameters), 1)
+        self._writer.store(lambda cursor: cursor.execute(sql.query("end_deletion"), parameters), 1, frees=True)
         log.info("deletion %s: the rows of %d traces are gone", deletion.deletion_id, deletion.traces)
         self._let_merge()
 
@@ -184,7 +186,7 @@ class Erasure:
             "deletion_ids": [each.deletion_id for each in erasing],
             "now_us": time.time_ns() // 1000,
         }
-        self._writer.store(lambda cursor: cursor.execute(sql.query("finish_deletions"), parameters), 1)
+        self._writer.store(lambda cursor: cursor.execute(sql.query("finish_deletions"), parameters), 1, frees=True)
         self._count(freed_bytes=freed_bytes)
         log.info("erased what %d deletions left on the disk; freed: %d MiB", len(erasing), freed_bytes >> 20)
         self._let_merge()

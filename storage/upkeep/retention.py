@@ -217,7 +217,7 @@ class Retention:
             step = _SweepStep(keys, cutoff_us, after + 1, until)
             while step.more:
                 self._rewriting.make_room(TABLES, stopped)
-                self._writer.store(step.run, _STEP_SPANS)
+                self._writer.store(step.run, _STEP_SPANS, frees=True)
                 self._rewriting.note(step.places)
             gone, spans, after = gone + step.traces, spans + step.spans, until
         return gone, spans
@@ -249,7 +249,7 @@ class Retention:
             deleted.append(calls[0][0])
 
         while deleted[-1] == _STEP_SPANS and not stopped():
-            self._writer.store(delete, 1)
+            self._writer.store(delete, 1, frees=True)
 
 
 class _SweepStep:

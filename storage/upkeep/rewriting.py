@@ -238,7 +238,9 @@ class Rewriting:
         """Let one checkpoint merge as much as it does at a time; whether that closed any hole."""
         lengths = {table: self._length(table) for table in tables}
         for table, length in lengths.items():  # DuckDB merges nothing in a table without changes
-            self._writer.store(_RewriteStep(table, RowStretch(length - 1, length), is_known=lambda: True).run, 1)
+            self._writer.store(
+                _RewriteStep(table, RowStretch(length - 1, length), is_known=lambda: True).run, 1, frees=True
+            )
         self.drop()
         return any(self._length(table) < length for table, length in lengths.items())
 
@@ -248,7 +250,7 @@ class Rewriting:
         while place < end:
             self._give_way()
             step = _RewriteStep(table, RowStretch(place, end), is_known=self._is_known)
-            self._writer.store(step.run, ROW_GROUP_ROWS)
+            self._writer.store(step.run, ROW_GROUP_ROWS, frees=True)
             done = self.progress.done + 1
             self.progress = Progress(done=done, total=max(self.progress.total, done))
             self._to_drop += 1
