@@ -248,5 +248,5 @@ def test_no_backup_takes_the_last_room(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     with small_disks({disk: 96 * MIB}) as disks, a_live_server(disk / "data", before=disks.inside) as server:
         disks.fill(disk, leaving=40 * MIB)
-        answer = server.client.get(f"{server.http}/api/v1/backup")
+        answer = server.client.post(f"{server.http}/api/v1/backup")
         assert (answer.status_code, "No space left" in answer.json()["detail"]) == (503, True)
