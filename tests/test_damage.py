@@ -101,7 +101,7 @@ def test_damage_met_by_a_query_is_reported_everywhere(data: Path, of_spans: int)
         metrics = server.ask("GET", "/metrics", key=key).text
         assert 'tracejury_conditions{name="data_damaged"} 1.0' in metrics
         assert float(metrics.partition("\ntracejury_damage_errors_total ")[2].split()[0]) >= 1
-        backup = server.ask("GET", "/api/v1/backup", key=server.keys["operator"])
+        backup = server.ask("POST", "/api/v1/backup", key=server.keys["operator"])
         assert (backup.status_code, "damaged" in backup.json()["detail"]) == (500, True)
         commit(server.running.store, a_batch(an_export(1, trace=9, first=10**6)))
 
