@@ -11,6 +11,7 @@ from rules.metric_limit import MetricLimit
 from rules.statistics.settings import Kind, MonitorSettings
 from storage.alerting.metric_monitors import NumbersStatement, OutcomesStatement
 from storage.alerting.outbox import Severity
+from storage.records import MAX_COUNT
 
 MetricName: TypeAlias = Literal[
     "span_errors",
@@ -113,10 +114,14 @@ class MetricMonitorText(BaseModel):
     tool: _Text | None = None
     rule: _Text | None = Field(default=None, description="A name or an id.")
     connection: _Text | None = Field(default=None, description="A name or an id.")
-    above: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    below: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    above: float | None = Field(default=None, ge=0, le=MAX_COUNT, allow_inf_nan=False)
+    below: float | None = Field(default=None, gt=0, le=MAX_COUNT, allow_inf_nan=False)
     escalate_at: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="An open alert that gets there is told once more."
+        default=None,
+        ge=0,
+        le=MAX_COUNT,
+        allow_inf_nan=False,
+        description="An open alert that gets there is told once more.",
     )
     change: ChangeText | None = None
     experiments: bool = Field(default=False, description="Whether spans of items of experiments count too.")

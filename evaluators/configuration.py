@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field, Strict
 
 from evaluators.path import Path, parse_path
 from evaluators.wire import WireModel
+from storage.records import MAX_COUNT
 
 Parameter: TypeAlias = Literal[
     "INPUT", "ACTUAL_OUTPUT", "EXPECTED_OUTPUT", "TOOL_CALLS", "TOOLS", "CONTEXT", "CONVERSATION", "METADATA"
@@ -15,7 +16,7 @@ offered, what was retrieved, the conversation, and all else that is known."""
 
 Flag: TypeAlias = Annotated[bool, Strict()]
 Count: TypeAlias = Annotated[int, Strict(), Field(ge=0)]
-Amount: TypeAlias = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+Amount: TypeAlias = Annotated[float, Strict(), Field(ge=0, le=MAX_COUNT, allow_inf_nan=False)]
 Share: TypeAlias = Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)]
 
 

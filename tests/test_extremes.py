@@ -1,10 +1,11 @@
 """Numbers at the ends of what a client can send: no page, view, route or monitor fails by them, and none wraps."""
 
+import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
@@ -16,10 +17,10 @@ from collector.web.site import make_site
 from storage.sql import documented_views, views
 from tests.access import request
 from tests.answers import the_document
-from tests.extremes import JSON_NUMBERS, extreme_logs, extreme_traces
+from tests.extremes import JSON_NUMBERS, extreme_logs, extreme_traces, replaced
 from tests.live import until
 from tests.storing import START_NS
-from tests.tenancy import Tenancy, two_tenants
+from tests.tenancy import TRACE, Tenancy, two_tenants
 
 TENANT = "acme"
 PROTOBUF = {"content-type": "application/x-protobuf"}
@@ -70,6 +71,82 @@ def paths(tenancy: Tenancy) -> Iterator[str]:
             if trace_id:
                 told |= {"trace_id": trace_id, "span_id": trace_id[16:]}
             yield re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: quote(str(told.get(found[1], "1")), safe=""), template)  # noqa: B023
+
+
+BODIES: Final[Mapping[str, Any]] = {
+    "POST /api/v1/scores": {"scores": [{"traceId": TRACE, "name": "extreme", "score": 1}]},
+    "PUT /api/v1/traces/{trace_id}/annotation": {"name": "extreme", "score": 1},
+    "PUT /api/v1/runs/{run_id}/items/{number}/annotation": {"name": "extreme", "score": 1},
+    "PUT /api/v1/session-annotation?sessionId={session_id}": {"name": "extreme", "score": 1},
+    "POST /api/v1/runs/{run_id}/items": {
+        "items": [
+            {
+                "itemKey": "extreme", "trial": 1, "retries": 0, "tokensIn": 1, "tokensOut": 1, "cachedTokens": 1,
+                "reasoningTokens": 1, "costUsd": 1, "latencyMs": 1,
+                "evalResults": [{"name": "exact", "score": 1, "threshold": 1, "costUsd": 1, "latencyMs": 1}],
+            }
+        ]
+    },
+    "POST /api/v1/runs/{run_id}/evaluations": {
+        "name": "extreme", "criteria": "Good.", "connectionId": "judge", "threshold": 1, "minScore": 1, "maxScore": 5,
+    },
+    "POST /api/v1/projects/shop/runs": {"experimentName": "extreme", "trials": 1, "idleSeconds": 60},
+    "POST /api/v1/projects/shop/trace-eval-rules": {
+        "name": "extreme", "evaluator": "tool_error", "sampleRate": 1, "threshold": 1,
+        "conditions": [{"field": "duration_ms", "op": ">", "value": 5}], "budget": {"callsPerDay": 1, "usdPerDay": 1},
+    },
+    "POST /api/v1/projects/shop/trace-eval-rules/test": {
+        "name": "extreme", "evaluator": "tool_error", "threshold": 1, "sampleRate": 1,
+        "conditions": [{"field": "trace.input_tokens", "op": ">", "value": 5}],
+    },
+    "POST /api/v1/metric-monitors": {
+        "name": "extreme", "metric": "span_errors", "above": 1, "escalateAt": 2, "windowSeconds": 60, "minCount": 1,
+        "looks": 1,
+    },
+    "POST /api/v1/experiments/{experiment_id}/gate": {
+        "candidateRunId": "{candidate_id}", "baselineRunId": "{run_id}", "margin": 0.1, "alpha": 0.05,
+        "severityMargin": 1, "floor": 1, "costMargin": 1, "latencyMargin": 1, "margins": {"exact": 1},
+        "thresholds": {"exact": 1},
+    },
+    "POST /api/v1/review-queues": {
+        "name": "extreme", "answer": "score", "low": 0, "high": 1, "reviewers": 1,
+        "feeds": [{"ruleId": "{rule_id}", "policy": "uncertainty", "share": 1, "margin": 1}],
+    },
+    "PUT /api/v1/review-queues/{queue_id}/entries/{entry_id}/vote": {"score": 1},
+    "POST /api/v1/sql": {"sql": "SELECT $n FROM spans WHERE input_tokens > $n LIMIT 1", "parameters": {"n": 1}},
+    "POST /api/v1/llm-connections": {
+        "name": "extreme", "baseUrl": "http://127.0.0.1:9/v1", "model": "m", "apiKey": "sk-1", "temperature": 1,
+        "maxOutputTokens": 1, "price": {"inputUsdPerMillion": 1, "outputUsdPerMillion": 1},
+        "budget": {"callsPerDay": 1, "tokensPerDay": 1, "usdPerDay": 1},
+        "limits": {"attempts": 1, "inFlight": 1, "requestsPerMinute": 1, "timeoutSeconds": 1},
+    },
+    "POST /api/v1/projects/shop/alert-webhooks": {"url": "http://127.0.0.1:9/", "digestMinutes": 1},
+}  # fmt: skip
+"""Bodies that are taken as they stand, and hold every number that a body can."""
+
+
+def test_every_body_takes_numbers_at_their_extremes(filled: Tenancy) -> None:
+    """With any number of any body at any extreme no request fails; the tests below read what was taken."""
+    failed, taken = {}, 0
+    ids = dict(filled.ids[TENANT])
+    for name, body in BODIES.items():
+        method, _, path = name.partition(" ")
+        named = json.loads(re.sub(r"\{(\w+)\}", lambda found: ids.get(found[1], found[0]), json.dumps(body)))
+        for text in replaced(named):
+            json_type = {"content-type": "application/json"}
+            answer = ask(filled, method, filled_in(path, ids), content=text, headers=json_type)
+            taken += answer.is_success
+            if answer.status_code >= 500:
+                failed[f"{name} {text[:300]}"] = answer.text[:200]
+    assert failed == {}
+    assert taken > len(BODIES)
+    until(
+        lambda: filled.rows("SELECT count(*) FROM job WHERE state = 'ready'"),
+        lambda found: found == [(0,)],
+        within_s=60,
+    )
+    test_every_route_shows_numbers_at_their_extremes(filled)
+    test_every_view_answers_about_numbers_at_their_extremes(filled)
 
 
 def test_every_route_shows_numbers_at_their_extremes(filled: Tenancy) -> None:
@@ -155,3 +232,47 @@ def test_every_parameter_takes_numbers_at_their_extremes(filled: Tenancy) -> Non
                     if answer.status_code >= 500:
                         failed[f"{path} {parameter['name']}={number[:40]}"] = answer.text[:200]
     assert failed == {}
+
+
+def test_every_path_takes_numbers_at_their_extremes(filled: Tenancy) -> None:
+    """Whatever stands in an address in place of a number, an answer is no server error."""
+    failed = {}
+    for template in GET_ROUTES:
+        for name in re.findall(r"\{(\w+)\}", template):
+            for number in JSON_NUMBERS:
+                ids = {**filled.ids[TENANT], name: number[:500]}
+                answer = ask(filled, "GET", filled_in(template, ids))
+                if answer.status_code >= 500:
+                    failed[f"{template} {name}={number[:40]}"] = answer.text[:200]
+    assert failed == {}
+
+
+def filled_in(template: str, ids: dict[str, str]) -> str:
+    """A path of a route, about things with these ids."""
+    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: quote(str(ids.get(found[1], "1")), safe=""), template)
+
+
+def test_every_number_of_the_contract_has_bounds() -> None:
+    """A number in a request has a least and a greatest value; a value of an SQL parameter alone has none."""
+    document = the_document()
+    unbounded = set()
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            bodies = operation.get("requestBody", {}).get("content", {}).values()
+            for each in [*bodies, *operation.get("parameters", ())]:
+                for number in numbers_in(each["schema"], document["components"]["schemas"]):
+                    if len({each.removeprefix("exclusive").lower() for each in number} & {"minimum", "maximum"}) < 2:
+                        unbounded.add(f"{method} {path}")
+    assert unbounded == {"post /api/v1/sql"}
+
+
+def numbers_in(schema: Any, schemas: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    """The schemas of numbers in a schema, those that it refers to included."""
+    if schema.get("type") in ("integer", "number"):
+        yield schema
+    inner = [each for key in ("anyOf", "oneOf", "allOf") for each in schema.get(key, ())]
+    inner += [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    inner.append(schemas.get(schema.get("$ref", "").rpartition("/")[2]))
+    for each in inner if depth < 12 else ():  # a schema of JSON refers to itself
+        if isinstance(each, dict):
+            yield from numbers_in(each, schemas, depth + 1)

@@ -1,6 +1,10 @@
 """Times that cannot be true: unknown to all that reads spans, and kept as they were sent."""
 
+import json
+import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector.otlp.encode import resource_spans
 from storage.ingest.known_times import LAST_NS, with_known_times
-from tests.extremes import TIMES_NS
+from storage.records import MAX_COUNT, Span
+from storage.store import Store
+from tests.extremes import COUNTED, COUNTS, DOUBLES, TEXTS, TIMES_NS
 from tests.storing import START_NS, a_batch, a_store, an_export, commit, rows, trace_id
 from tests.test_database import run
 
@@ -75,3 +82,47 @@ def test_spans_of_an_earlier_version_are_changed_alike(tmp_path: Path, start_ns:
         trace = store.queries.trace(trace_id(0))
         assert trace is not None
         assert trace.spans[0].sent_times == (start_ns, end_ns, 2**63 + 10**18)
+
+
+numbers = (
+    st.tuples(st.just("int_value"), st.sampled_from(COUNTS) | st.integers(-(2**63), 2**63 - 1))
+    | st.tuples(st.just("double_value"), st.sampled_from(DOUBLES) | st.floats())
+    | st.tuples(st.just("string_value"), st.sampled_from(TEXTS) | st.integers().map(str))
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """One store for all examples, each of which is a tenant's."""
+    with a_store(tmp_path_factory.mktemp("numbers")) as opened:
+        yield opened
+
+
+@given(
+    st.lists(st.tuples(times, times, st.lists(st.tuples(st.sampled_from(COUNTED), numbers))), min_size=1, max_size=6)
+)
+def test_whatever_spans_count_and_when_views_and_exports_work(
+    store: Store, spans: list[tuple[int, int, list[tuple[str, tuple[str, Any]]]]]
+) -> None:
+    """Views add up, hold no negative duration and no count above the bound; exports have the sent times."""
+    request, tenant = an_odd_export([(start_ns, end_ns, []) for start_ns, end_ns, _ in spans]), uuid.uuid4().hex
+    for span, (_, _, told) in zip(request.resource_spans[0].scope_spans[0].spans, spans, strict=True):
+        for key, (field, value) in (("gen_ai.operation.name", ("string_value", "chat")), *dict(told).items()):
+            setattr(span.attributes.add(key=key).value, field, value)
+    commit(store, a_batch(request, tenant=tenant))
+    sums = "sum(input_tokens + output_tokens), sum(cost_usd), sum(duration_ms), max(start_time::VARCHAR)"
+    for view in ("spans", "traces", "sessions"):
+        assert rows(store, f"SELECT {sums} FROM {view} WHERE tenant = '{tenant}'")
+        amounts = "input_tokens, output_tokens, cost_usd"
+        bounded = f"duration_ms < 0 OR least({amounts}) < 0 OR greatest({amounts}) > {MAX_COUNT}"
+        assert rows(store, f"SELECT * FROM {view} WHERE tenant = '{tenant}' AND ({bounded})") == []
+    trace = store.queries.trace(trace_id(0), tenant=tenant)
+    assert trace is not None
+    sent = [(int(each["startTimeUnixNano"]), int(each.get("endTimeUnixNano", 0))) for each in exported(trace.spans)]
+    assert sorted(sent) == sorted((start_ns, end_ns) for start_ns, end_ns, _ in spans)
+
+
+def exported(spans: Sequence[Span]) -> list[dict[str, Any]]:
+    """The spans of an export in OTLP/JSON."""
+    groups = json.loads(b"[" + resource_spans(spans) + b"]")
+    return [span for group in groups for scope in group["scopeSpans"] for span in scope["spans"]]

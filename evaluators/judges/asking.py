@@ -11,7 +11,7 @@ from evaluators.errors import BadConfiguration, BadReply
 from evaluators.judging import Judge
 from evaluators.prompting import prompt
 from evaluators.wire import explain
-from storage.records import JsonValue
+from storage.records import MAX_COUNT, JsonValue
 
 Result = TypeVar("Result")
 Shape = TypeVar("Shape", bound="JudgeAnswer")
@@ -34,7 +34,7 @@ def _text(value: object) -> object:
     return "" if value is None else value
 
 
-Number: TypeAlias = Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False)]
+Number: TypeAlias = Annotated[float, BeforeValidator(_no_bool), Field(ge=-MAX_COUNT, le=MAX_COUNT, allow_inf_nan=False)]
 """A number, or a text that is one; true is none."""
 
 Reason: TypeAlias = Annotated[str, BeforeValidator(_text)]

@@ -28,6 +28,7 @@ from evaluators.model import Case, NonBlank, ToolCall
 from evaluators.prompting import fenced, numbered
 from evaluators.templating import LABELS, MAX_TEMPLATE, parse_template
 from evaluators.wire import WireModel
+from storage.records import MAX_COUNT
 
 Strategy: TypeAlias = Literal["MEAN", "WEIGHTED_MEAN", "MIN", "MAX"]
 Weighted: TypeAlias = tuple[float, float]
@@ -51,7 +52,7 @@ STRATEGIES: Final[Mapping[Strategy, Callable[[Sequence[Weighted]], float]]] = {
 }
 
 
-Bound = Annotated[float, Field(allow_inf_nan=False)]
+Bound = Annotated[float, Field(ge=-MAX_COUNT, le=MAX_COUNT, allow_inf_nan=False)]
 
 MAX_VOTES: Final = 9
 _MAX_SCORES: Final = 20

@@ -62,7 +62,7 @@ SELECT
         ELSE 'skipped'
     END AS outcome,
     CASE
-        WHEN isfinite(TRY_CAST(l.attributes['gen_ai.evaluation.score.value'] AS DOUBLE))
+        WHEN abs(TRY_CAST(l.attributes['gen_ai.evaluation.score.value'] AS DOUBLE)) <= 9007199254740992 -- NaN is greater
             THEN TRY_CAST(l.attributes['gen_ai.evaluation.score.value'] AS DOUBLE)
     END AS score,
     CASE lower(l.attributes['gen_ai.evaluation.score.label'])

@@ -8,6 +8,7 @@ from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.gating import GateVerdict
 from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.numbers import Amount, Number
 from collector.api.gating.corrected_gate import corrected_evaluators, correction_warnings
 from collector.api.offline.runs import run_seen
 from collector.experiments.comparing import ComparedRuns, RunComparer, baseline_of, newest_first
@@ -18,7 +19,6 @@ from storage.offline.runs import Run
 
 router = api_router(prefix="/api/v1/experiments/{experiment_id}")
 
-_Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Key = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -30,15 +30,15 @@ class GateQuestion(BaseModel):
     candidateRunId: _Key
     baselineRunId: _Key | None = None
     baselineBranch: _Key | None = None
-    margin: Annotated[_Share, Field(description="A loss that is smaller is tolerated.")] = 0.05
+    margin: Annotated[Amount, Field(description="A loss that is smaller is tolerated.")] = 0.05
     alpha: Annotated[float, Field(gt=0, lt=1, description="Of all evaluators together.")] = 0.05
-    severityMargin: Annotated[_Share, Field(description="No item may lose more.")] | None = None
+    severityMargin: Annotated[Amount, Field(description="No item may lose more.")] | None = None
     floor: Annotated[int, Field(ge=0, le=10_000, description="So many trials of each item must pass.")] | None = None
-    margins: Annotated[dict[_Key, _Share], Field(max_length=100, description="Of single evaluators.")] = {}
-    costMargin: Annotated[_Share, Field(description="0.1: it may cost 10 % more.")] | None = None
-    latencyMargin: Annotated[_Share, Field(description="0.1: it may take 10 % longer.")] | None = None
+    margins: Annotated[dict[_Key, Amount], Field(max_length=100, description="Of single evaluators.")] = {}
+    costMargin: Annotated[Amount, Field(description="0.1: it may cost 10 % more.")] | None = None
+    latencyMargin: Annotated[Amount, Field(description="0.1: it may take 10 % longer.")] | None = None
     thresholds: Annotated[
-        dict[_Key, Annotated[float, Field(allow_inf_nan=False)]],
+        dict[_Key, Number],
         Field(max_length=100, description="Scores of these evaluators pass by other thresholds than they were stored."),
     ] = {}
     evaluators: Annotated[list[_Key], Field(min_length=1, max_length=100)] | None = None

@@ -13,6 +13,7 @@ from collector.api.answers.declared import answers
 from collector.api.answers.offline import RunEvaluationDocument
 from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.exact_json import body_of, exactly
+from collector.api.base.numbers import Number
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.times import time_text
 from collector.api.offline.runs import Own, Seen
@@ -41,12 +42,12 @@ class EvaluationBody(BaseModel):
         ]
         | None
     ) = None
-    threshold: float | None = Field(default=None, allow_inf_nan=False)
+    threshold: Number | None = None
     evaluatorName: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     criteria: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
     evaluationParams: list[str] | None = None
-    minScore: float | None = Field(default=None, allow_inf_nan=False)
-    maxScore: float | None = Field(default=None, allow_inf_nan=False)
+    minScore: Number | None = None
+    maxScore: Number | None = None
 
     def document(self) -> dict[str, Any]:
         """The rule that says the same."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.api.base.context import Context
+from collector.api.base.numbers import Amount, Count, Number
 from collector.datasets.item import MAX_ID_CHARACTERS, BadItem, digest_of, json_text
 from storage.errors import BadQuery
 from storage.offline.run_items import NewRunItem, NewScore
@@ -18,9 +19,6 @@ MAX_ITEMS = 5_000
 
 _DEFAULT_THRESHOLD = 0.5
 
-Count = Annotated[int, Field(ge=0, le=2**53)]
-Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS, pattern=r"\S")]
 Text = Annotated[str, Field(max_length=100_000)]
 Map = dict[str, Any]

@@ -4,7 +4,7 @@ import json
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Depends, Query
+from fastapi import Depends, Path, Query
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -15,6 +15,7 @@ from collector.api.answers.annotating import AnnotationDocument, ScoresReceipt
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
+from collector.api.base.numbers import Number
 from collector.api.base.problems import problem
 from collector.api.base.times import time_text
 from collector.api.offline.runs import Own, Seen
@@ -40,6 +41,7 @@ Verdict = Literal["CORRECT", "INCORRECT", "UNSURE"]
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 Note = Annotated[str, Field(max_length=MOST_NOTE)]
 ItemNumber = Annotated[str, Field(pattern="^[0-9]{1,18}$")]
+NumberOfItem = Annotated[int, Path(ge=0, lt=10**18)]
 SpanId = Annotated[HexSpan | None, Query(alias="spanId", description="A span of the trace; without it, the trace.")]
 Question = Annotated[Name, Query(alias="name", description="Which question it answers.")]
 
@@ -52,7 +54,7 @@ class AnnotationBody(BaseModel):
     name: Name = VERDICT
     verdict: Verdict | None = None
     label: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
-    score: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    score: Number | None = None
     note: Note | None = None
     overriddenExpectedOutput: Any = None
     adjudicates: bool = Field(default=False, description="It decides, whatever others voted.")
@@ -79,7 +81,7 @@ class ScoreBody(BaseModel):
     sessionId: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
     itemResultId: ItemNumber | None = None
     name: Name
-    score: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    score: Number | None = None
     label: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
     comment: Note | None = None
     source: Literal["application", "user"] = "application"
@@ -197,7 +199,7 @@ def withdraw_of_trace(
 @router.put(_OF_ITEM, openapi_extra=body_of(AnnotationBody))
 @needs(Permission.WRITE, by_tenant=True)
 @answers(AnnotationDocument)
-def annotate_item(run: Own, number: int, body: Voted, here: Here, who: Who) -> dict[str, object]:
+def annotate_item(run: Own, number: NumberOfItem, body: Voted, here: Here, who: Who) -> dict[str, object]:
     """Vote on an item of a run."""
     return vote_on(here, who, item_target(here, run, number), body)
 
@@ -205,14 +207,14 @@ def annotate_item(run: Own, number: int, body: Voted, here: Here, who: Who) -> d
 @router.get(_OF_ITEM)
 @needs(Permission.READ, by_tenant=True)
 @answers(AnnotationDocument)
-def show_of_item(run: Seen, number: int, here: Here, name: Question = VERDICT) -> Response:
+def show_of_item(run: Seen, number: NumberOfItem, here: Here, name: Question = VERDICT) -> Response:
     """The vote that counts: the adjudicator's, else the latest of a person."""
     return _counting(here, item_target(here, run, number), name)
 
 
 @router.delete(_OF_ITEM, status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
-def withdraw_of_item(run: Own, number: int, here: Here, who: Who, name: Question = VERDICT) -> Response:
+def withdraw_of_item(run: Own, number: NumberOfItem, here: Here, who: Who, name: Question = VERDICT) -> Response:
     """Take the caller's vote back; it stays in the history."""
     withdraw(here, who, item_target(here, run, number), name)
     return Response(status_code=HTTPStatus.NO_CONTENT)

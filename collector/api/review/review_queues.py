@@ -21,6 +21,7 @@ from collector.api.answers.reviewing import (
 )
 from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
+from collector.api.base.numbers import Amount, Number
 from collector.api.base.pages import PARTED, At, Part, page_document
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
 from collector.api.review.annotations import (
@@ -67,9 +68,7 @@ class FeedBody(BaseModel):
     ruleId: Annotated[str, Field(min_length=1, max_length=100)]
     policy: FeedPolicy
     share: Annotated[float, Field(gt=0, le=1)] = Field(default=1, description="Of the results that the policy fits.")
-    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=0.1, description="Of `uncertainty`: how far from the threshold a score is near it."
-    )
+    margin: Amount = Field(default=0.1, description="Of `uncertainty`: how far from the threshold a score is near it.")
     againstRuleId: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
         default=None, description="Of `disagreement`: another rule whose results may be other."
     )
@@ -84,8 +83,8 @@ class QueueBody(BaseModel):
     question: Name = Field(default=VERDICT, description="The `name` of the annotations that answer it.")
     instructions: Annotated[str, Field(max_length=10_000)] = ""
     answer: Answer = Field(default="label", description="What a vote is: a label, a score from low to high, or a text.")
-    low: Annotated[float, Strict(), Field(allow_inf_nan=False, description="Of a score.")] = 0
-    high: Annotated[float, Strict(), Field(allow_inf_nan=False, description="Of a score.")] = 1
+    low: Annotated[Number, Strict(), Field(description="Of a score.")] = 0
+    high: Annotated[Number, Strict(), Field(description="Of a score.")] = 1
     labels: Annotated[list[Label], Field(min_length=2, max_length=MOST_LABELS)] = ["CORRECT", "INCORRECT", "UNSURE"]
     reviewers: Annotated[int, Strict(), Field(ge=1, le=100)] = Field(
         default=1, description="People who look at each entry."

@@ -13,6 +13,7 @@ from collector.api.answers.declared import answers
 from collector.api.answers.reviewing import NextReview, ReviewEntryDetail
 from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.exact_json import body_of, exactly
+from collector.api.base.numbers import Number
 from collector.api.base.times import time_text
 from collector.api.review.annotations import Note, author_of, expected_text
 from collector.api.review.review_documents import entry_detail
@@ -34,7 +35,7 @@ class VoteBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     label: Annotated[str, Field(min_length=1, max_length=100)] | None = None
-    score: Annotated[float, Strict(), Field(allow_inf_nan=False)] | None = None
+    score: Annotated[Number, Strict()] | None = None
     note: Note | None = None
     overriddenExpectedOutput: Any = None
 
