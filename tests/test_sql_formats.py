@@ -75,7 +75,7 @@ def test_what_is_refused_is_refused_in_every_form(api: httpx.Client) -> None:
         assert answer.status_code == httpx.codes.BAD_REQUEST
     answer = api.post("/api/v1/sql", params={"format": "xml"}, json={"sql": "SELECT 1"})
     assert answer.status_code == httpx.codes.BAD_REQUEST
-    assert answer.json()["error"] == "format: Input should be 'json', 'csv', 'arrow' or 'parquet'"
+    assert answer.json()["error"] == "format: Input should be 'json', 'csv', 'rawcsv', 'arrow' or 'parquet'"
 
 
 def test_a_query_ends_when_its_client_leaves(tmp_path: Path) -> None:
