@@ -28,6 +28,7 @@ from collector.reading.spans import ConventionsReader
 from evaluators.model import text_of
 from storage.ingest.batch import LOGS, SpanBatch
 from storage.ingest.dimensions import spelled_out
+from storage.ingest.known_times import with_known_times
 from storage.query.rows import spans_of
 from storage.records import Span, SpanReading, TraceReading, TraceToolCall
 from tests.conventions.corpus_reading import SCENARIOS
@@ -53,9 +54,14 @@ def a_batch(*requests: ExportTraceServiceRequest) -> SpanBatch:
     return decode(bodies, received_at_us=1).batch
 
 
+def rows_of(batch: SpanBatch) -> pa.Table:
+    """The rows that are read, as the writer makes them."""
+    return spelled_out(with_known_times(batch.spans), batch)
+
+
 def records_of(batch: SpanBatch) -> list[Span]:
     """The spans of a batch, one by one."""
-    return spans_of(spelled_out(batch.spans, batch))
+    return spans_of(rows_of(batch))
 
 
 def as_shown(row: dict[str, Any], span: Span) -> dict[str, Any]:
@@ -95,7 +101,7 @@ def storable(value: Any) -> Any:
 
 def assert_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
     """Every field of every span, and its notes."""
-    table = SpanReader(own).read(spelled_out(batch.spans, batch)).columns
+    table = SpanReader(own).read(rows_of(batch)).columns
     for row, span in zip(table.to_pylist(), records_of(batch), strict=True):
         shown, expected = as_shown(row, span), as_read(read_span(span, (), own))
         if expected["tool_result"] is not None and not isinstance(expected["tool_result"], str):
@@ -121,7 +127,7 @@ def test_all_payloads_together_are_read_alike() -> None:
     """Shapes and dialects beside each other in one batch, twice through one reader, do not get mixed up."""
     batch = a_batch(*map(corpus, SCENARIOS))
     reader = SpanReader(NO_KEYS)
-    spans = spelled_out(batch.spans, batch)
+    spans = rows_of(batch)
     assert reader.read(spans).columns.equals(reader.read(spans).columns)
     assert_alike(batch)
 
@@ -163,10 +169,10 @@ def test_anything_is_read_alike(generated: list[Span], own: OwnKeys) -> None:
 
 def assert_traces_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
     """Every field of every trace, and of every call of a tool."""
-    read = SpanReader(own).read(spelled_out(batch.spans, batch))
+    read = SpanReader(own).read(rows_of(batch))
     columns = with_costs(read.columns, own.prices)
     of_spans = ["tenant", "trace_id", "span_id", "parent_span_id", "start_time", "end_time", "scope_name"]
-    table = spelled_out(batch.spans, batch).select(of_spans)
+    table = rows_of(batch).select(of_spans)
     for name in columns.column_names:
         table = table.append_column(name, read.texts.get(name, columns.column(name)))
     traces, calls = meanings(table)
@@ -204,7 +210,7 @@ def test_what_calls_cost_by_list_prices_is_computed_alike() -> None:
     """Of each recorded span and trace the columns and the readings have one cost, from one source."""
     own = OwnKeys(prices=price_table({"claude-sonnet-4-5": {"input": 3, "cached": 1, "output": 7, "reasoning": 9}}))
     batch = a_batch(*map(corpus, SCENARIOS))
-    told = ConventionsReader(own).spans(spelled_out(batch.spans, batch), LOGS.empty_table()).to_pylist()
+    told = ConventionsReader(own).spans(rows_of(batch), LOGS.empty_table()).to_pylist()
     readings = [read_span(span, (), own) for span in records_of(batch)]
     assert [row["cost_usd"] for row in told] == [reading.cost_usd for reading in readings]
     sources = [reading.sources.get("cost_usd", "") for reading in readings]

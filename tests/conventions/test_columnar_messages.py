@@ -11,10 +11,9 @@ from collector.conventions.collected import Collected
 from collector.conventions.columnar.normal import halved, normal_messages
 from collector.conventions.columnar.reader import SpanReader
 from collector.conventions.own import NO_KEYS
-from storage.ingest.dimensions import spelled_out
 from storage.records import Span
 from tests.conventions.making import a_span
-from tests.conventions.test_columnar import a_batch, a_request, assert_alike
+from tests.conventions.test_columnar import a_batch, a_request, assert_alike, rows_of
 from tests.trying import tried
 
 pytestmark = pytest.mark.timeout(900)  # hypothesis, on a machine that may be busy
@@ -231,7 +230,7 @@ def test_numbered_messages_are_gathered(nested: bool, monkeypatch: pytest.Monkey
     told |= numbered_call(f"{asked}.1{within}", CALL, nested=nested)
     told |= {f"{asked}.2{within}.{name}": words for name, words in RESULT.items()}
     batch = a_batch(a_request([a_span({key: value for key, value in told.items() if value is not None})]))
-    table = SpanReader(NO_KEYS).read(spelled_out(batch.spans, batch)).columns
+    table = SpanReader(NO_KEYS).read(rows_of(batch)).columns
     (row,) = table.to_pylist()
     assert (row["input"], row["output"]) == ("q", "a")
     assert json.loads(row["input_messages"])[1:] == [
