@@ -23,6 +23,7 @@ from storage.alerting.webhooks import Webhooks
 from storage.engine.damage import Damage
 from storage.engine.database import Database, DatabaseOptions
 from storage.engine.lock import DirectoryLock
+from storage.engine.permissions import keep_new_files_private, make_private
 from storage.engine.read_database import ReadDatabase
 from storage.errors import Busy, Damaged, Overloaded
 from storage.ingest.batch import SpanBatch
@@ -168,15 +169,19 @@ class Store:
     def open(cls, directory: Path, options: StoreOptions | None = None) -> Self:
         """Lock the directory, bring the database up to date, and commit what the spool still holds.
 
+        What this process creates from then on, anywhere, is readable by its owner alone.
+
         Raises:
             Unusable: the directory is in use, or its database is foreign or newer.
         """
         options = options or StoreOptions()
+        keep_new_files_private()
         directory.mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
             lock = DirectoryLock(directory)
             undo.callback(lock.close)
             remove_leftovers(directory)
+            make_private(directory)
             database = Database(directory, options.database)
             undo.callback(database.close)
             position = read_state(database).position

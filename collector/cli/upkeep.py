@@ -76,7 +76,9 @@ def reread(*, server: str | None, data: Path | None) -> None:
 def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
     """Copy the database into a new directory, while the server goes on, and read the copy back completely."""
     from storage.engine.database import FILE_NAME
+    from storage.engine.permissions import keep_new_files_private
 
+    keep_new_files_private()
     one_source(server, data)
     target = directory / FILE_NAME
     if target.exists():
@@ -107,9 +109,11 @@ def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
 def restore(*, directory: Path, data: Path) -> None:
     """Make a data directory of a backup, read all of it, and check that it opens."""
     from storage.engine.database import FILE_NAME
+    from storage.engine.permissions import keep_new_files_private
     from storage.errors import Unusable
     from storage.store import Store
 
+    keep_new_files_private()
     source, target = directory / FILE_NAME, data / FILE_NAME
     if not source.exists():
         raise click.ClickException(f"{one_line(str(directory))} holds no backup: there is no {FILE_NAME}")
