@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from collector.access.authenticator import Authenticator
@@ -51,8 +51,10 @@ from collector.secrets import Secrets
 from collector.server_conditions import ServerState, server_conditions
 from collector.server_meters import MeasuredServer, server_meters
 from collector.settings import BadSettings, Settings
+from collector.starting import StartingApplication
 from collector.web.site import make_site
 from storage.store import Store
+from storage.work import StartStep
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +75,9 @@ class Running:
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Running]:
-    """The server, from the data directory up to the doors; they open last and close first.
+    """The server, from the data directory up to the listeners; they open last and close first.
+
+    Until then, the address of the API answers `/health` and `/ready`, because to open the directory may take minutes.
 
     Raises:
         Unusable: the data directory cannot be opened.
@@ -84,9 +88,13 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
     async with AsyncExitStack() as stack:
         http_socket = stack.enter_context(bind(settings.http))
         otlp_socket = stack.enter_context(bind(settings.otlp_http))
+        listener = listener_options(settings, tls)
+        starting = StartingApplication(f"{'https' if tls else 'http'}://{address_of(http_socket)}")
+        standing_in = await stack.enter_async_context(AsyncExitStack())
+        await standing_in.enter_async_context(serving(starting, http_socket.dup(), listener))
         own_traces = await tracing(stack, settings)
         watch = None if own_traces is None else own_traces.watch
-        store, counts = await _opened(stack, settings, watch)
+        store, counts = await _opened(stack, settings, watch, starting)
         authenticator = make_authenticator(settings, store, stack)
         traces = await _adding_up(stack, settings, store, counts)
         own_door = OwnDoor(address=reached_at(address_of(otlp_socket)), key=authenticator.keyring.own_key)
@@ -111,7 +119,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             certificate=tls,
         )
         context = _context(settings, parts, stack)
-        listener = listener_options(settings, tls)
+        await standing_in.aclose()  # connections that come now wait in the queue of the socket
         await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, listener))
         otlp = with_cors(OtlpHttp(reader, authenticator, host_names(settings, settings.otlp_http)), settings)
         await stack.enter_async_context(serving(otlp, otlp_socket, listener))
@@ -119,7 +127,6 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         await _comparing(stack, store, context)
         store.keep_room()
         context.state = "ready"
-        store.announce(f"{'https' if tls else 'http'}://{address_of(http_socket)}")
         yield Running(
             grpc=grpc,
             otlp_http=address_of(otlp_socket),
@@ -134,10 +141,14 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         await asyncio.to_thread(pipeline.cut_off)  # before the listeners close, which wait for their requests
 
 
-async def _opened(stack: AsyncExitStack, settings: Settings, watch: Watch | None) -> tuple[Store, ReadingCounts]:
+async def _opened(
+    stack: AsyncExitStack, settings: Settings, watch: Watch | None, starting: StartingApplication
+) -> tuple[Store, ReadingCounts]:
     """The store, until the stack is closed, and how it reads spans."""
     counts = ReadingCounts()
-    store = await asyncio.to_thread(Store.open, settings.data, store_options(settings, watch, counts))
+    options = replace(store_options(settings, watch, counts), http=starting.url, report=starting.note)
+    store = await asyncio.to_thread(Store.open, settings.data, options)
+    starting.note(StartStep(name="starting the threads"))
     stack.push_async_callback(asyncio.to_thread, store.close, settings.shutdown_seconds / 2)
     return store, counts
 

@@ -68,7 +68,7 @@ from storage.upkeep.erasure import Erasure
 from storage.upkeep.kept_row_groups import make_rewriting
 from storage.upkeep.leftovers import remove_leftovers
 from storage.upkeep.retention import Retention
-from storage.work import logged
+from storage.work import Report, StartStep, logged, no_report
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +99,8 @@ class StoreOptions:
     database: DatabaseOptions = field(default_factory=DatabaseOptions)
     writer: WriterOptions = field(default_factory=WriterOptions)
     aging: AgingOptions = field(default_factory=AgingOptions)
+    http: str = ""  # the URL that answers during the opening, for who looks at the lock
+    report: Report = no_report  # receives the steps of the opening, in its thread
 
 
 class Store:
@@ -180,11 +182,13 @@ class Store:
         with ExitStack() as undo:
             lock = DirectoryLock(directory)
             undo.callback(lock.close)
+            lock.describe(http=options.http)
             remove_leftovers(directory)
             make_private(directory)
-            database = Database(directory, options.database)
+            database = Database(directory, options.database, report=options.report)
             undo.callback(database.close)
             position = read_state(database).position
+            options.report(StartStep(name="reading the spool"))
             spool = Spool(directory / "spool", after=position)
             undo.callback(spool.close)
             followed = _Followed()
@@ -196,9 +200,10 @@ class Store:
                 set_aside=directory / _SET_ASIDE,
             )
             store = cls(lock, database, spool, writer, followed, options)
+            options.report(StartStep(name="reading the keys of the latest spans"))
             writer.start()
             undo.callback(writer.close, _STOP_S)
-            store._recover(position)
+            store._recover(position, options.report)
             store.aging.note()
             store.spending.open()
             undo.pop_all()
@@ -287,10 +292,6 @@ class Store:
         with self._appending:
             self._writer.enqueue(self._spool.append(batches))
 
-    def announce(self, http: str) -> None:
-        """Write the server's HTTP address where the command line looks for it."""
-        self._lock.describe(http=http)
-
     def wait_committed(self, timeout_s: float) -> bool:
         """Wait until everything that was appended is committed; False when that took too long."""
         return self._writer.wait_committed(timeout_s)
@@ -347,8 +348,9 @@ class Store:
         self._wait_until_committed(last)
         self._writer.between(lambda: self._spool.release(last))
 
-    def _recover(self, position: Position) -> None:
-        recovered = 0
+    def _recover(self, position: Position, report: Report) -> None:
+        total, recovered = self._spool.nbytes, 0
+        report(StartStep(name="committing the spool, in bytes", done=lambda: total - self._spool.nbytes, total=total))
         for group in self._spool.recover(position):
             self._writer.enqueue([group])
             recovered += group.batch.num_rows

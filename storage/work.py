@@ -1,11 +1,13 @@
-"""Work that takes a while: such as a backup, which operators should hear of, and what the writer is at."""
+"""Work that takes a while: such as a backup or a start, which operators follow, and what the writer is at."""
 
 import logging
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
 
 
 class ThreadWork:
@@ -29,6 +31,23 @@ class ThreadWork:
         self._since_s = None
         yield
         self._since_s = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartStep:
+    """A step of opening a data directory, and how much of it is done."""
+
+    name: str
+    done: Callable[[], int] = lambda: 0
+    total: int | None = None  # None: unknown
+
+
+Report: TypeAlias = Callable[[StartStep], None]
+"""Receives each step as it begins."""
+
+
+def no_report(_: StartStep) -> None:
+    """Drop the report of a step, for who waits for the end alone."""
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from storage.errors import Busy, InUse, Overloaded
 from storage.ingest.batch import SPANS, SpanBatch
 from storage.ingest.spool import Position, Spool
 from storage.ingest.state import Totals, read_state
-from storage.store import Store
+from storage.store import Store, StoreOptions
 from tests.live import a_client, until
 from tests.serving import a_server
 from tests.storing import (
@@ -285,8 +285,7 @@ def test_a_backlog_over_its_limit_refuses_and_stores_nothing(tmp_path: Path) -> 
 
 def test_a_second_store_on_the_directory_is_refused(tmp_path: Path) -> None:
     """The message names the process and the address of who holds it, and closing lets go."""
-    with a_store(tmp_path) as store:
-        store.announce("127.0.0.1:8080")
+    with Store.open(tmp_path, StoreOptions(http="127.0.0.1:8080")) as store:
         with pytest.raises(InUse, match=rf"process {os.getpid()}, 127\.0\.0\.1:8080"):
             Store.open(tmp_path)
         assert read_holder(tmp_path) == {"pid": str(os.getpid()), "http": "127.0.0.1:8080"}

@@ -25,6 +25,7 @@ from storage.engine.threads import Threads
 from storage.engine.workarounds import Workarounds
 from storage.errors import Busy, Damaged, Reopened, Unusable
 from storage.timing import QUICK_S, Stopwatch
+from storage.work import Report, StartStep, no_report
 
 log = logging.getLogger(__name__)
 
@@ -75,8 +76,8 @@ class Size:
 class Database:
     """One open DuckDB file. Cursors may be used from different threads, each by one at a time."""
 
-    def __init__(self, directory: Path, options: DatabaseOptions) -> None:
-        """Open or create the file in `directory` and bring it to this version's schema.
+    def __init__(self, directory: Path, options: DatabaseOptions, *, report: Report = no_report) -> None:
+        """Open or create the file in `directory` and bring it to this version's schema; `report` receives each step.
 
         Raises:
             ForeignFile: the file is not one of ours.
@@ -87,7 +88,7 @@ class Database:
         self._path = directory / FILE_NAME
         self._log_path = self._path.with_name(f"{FILE_NAME}.wal")
         self._matcher_db = directory / "tmp"
-        self._options = options
+        self._options, self._report = options, report
         self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
         self._attempts = 0  # to open it again
         self._cursors = Cursors()
@@ -102,6 +103,7 @@ class Database:
         self._is_current = False  # whether the file has the schema and the views of this version
         self._opener = FileOpener(self._path, catalog=CATALOG, how=how, prepare=self._prepare)
         self.threads = Threads(lambda: self.cursor(mends=False, may_end=False, may_share=False))
+        report(StartStep(name=f"opening the database, with {self._log_bytes() >> 20} MiB in its log"))
         self._connection = self._connect()
         self.threads.start()
 
@@ -414,7 +416,7 @@ class Database:
         connection.execute("SET TimeZone = 'UTC'")
         self.checkpoints.prepare(connection)
         if not self._is_current:  # once a process: it writes the views, and the file is opened again on a full disk too
-            migrate(connection, self._path, catalog=CATALOG)
+            migrate(connection, self._path, catalog=CATALOG, report=self._report)
             self._is_current = True
         connection.execute("SET enable_external_access = false")
 

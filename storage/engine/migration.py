@@ -4,6 +4,7 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -11,7 +12,7 @@ import duckdb
 
 from storage import sql
 from storage.errors import ForeignFile, NewerFile, OlderFile
-from storage.work import logged
+from storage.work import Report, StartStep, logged, no_report
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +33,8 @@ _VIEWS: Final = "SELECT view_name, comment FROM duckdb_views() WHERE database_na
 _TABLES: Final = "SELECT table_name FROM duckdb_tables() WHERE database_name = $catalog AND NOT internal"
 
 
-def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str) -> None:
-    """Apply the schema steps that the file has not seen, each in a transaction with its record.
+def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str, report: Report = no_report) -> None:
+    """Apply the schema steps that the file has not seen, each in a transaction with its record, and report each.
 
     Raises:
         ForeignFile: the tables are not ours.
@@ -56,9 +57,10 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str) 
         _refuse_older(seen, path)
     wanted = [step for step in steps if step[0] not in seen]  # some below the newest: steps may come in any order
     if seen:
-        _one_by_one(connection, wanted)
+        _one_by_one(connection, wanted, report)
         if not wanted and not _has_log(path) and _has_views(connection, catalog):
             return
+    report(StartStep(name="making the views" if seen else "making the tables"))
     with _transaction(connection):  # a commit waits for the disk: one for all views, and for all steps of a new file
         if not seen:
             _apply(connection, wanted)
@@ -104,10 +106,12 @@ def _view_marks() -> dict[str, str]:
     return {name: mark for name, _ in sql.views()}
 
 
-def _one_by_one(connection: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
+def _one_by_one(connection: duckdb.DuckDBPyConnection, steps: list[Step], report: Report) -> None:
     """Bring a file with spans forward; killed at any moment, the next start goes on with the steps that are left."""
-    for step in steps:
-        with logged(log, f"schema step {step[0]} ({step[1]})"), _transaction(connection):
+    for done, step in enumerate(steps):
+        name = f"schema step {step[0]} ({step[1]})"
+        report(StartStep(name=name, done=partial(int, done), total=len(steps)))
+        with logged(log, name), _transaction(connection):
             _apply(connection, [step])
 
 

@@ -14,13 +14,17 @@ class Health(BaseModel):
     """That the process answers."""
 
     status: str
-    setAside: int = Field(description="Rows that the database refuses, in files.")
+    setAside: int | None = Field(description="Rows that the database refuses, in files; null while the server starts.")
 
 
 class Readiness(BaseModel):
     """Whether spans are taken."""
 
     status: str = Field(description="starting, ready, damaged, failing or stopping")
+    step: str | None = Field(default=None, description="While starting: the step of opening the data directory.")
+    done: int | None = Field(default=None, description="How much of the step is done.")
+    total: int | None = Field(default=None, description="How much the step has to do; null if unknown.")
+    seconds: float | None = Field(default=None, description="For how long the step has been under way.")
 
 
 @router.get("/health")
