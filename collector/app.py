@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from socket import socket
 
 from collector.access.authenticator import Authenticator
 from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
@@ -75,9 +76,7 @@ class Running:
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Running]:
-    """The server, from the data directory up to the listeners; they open last and close first.
-
-    Until then, the address of the API answers `/health` and `/ready`, because to open the directory may take minutes.
+    """The server, from the data directory up to the listeners; they open last, but for `/health`, and close first.
 
     Raises:
         Unusable: the data directory cannot be opened.
@@ -90,8 +89,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         otlp_socket = stack.enter_context(bind(settings.otlp_http))
         listener = listener_options(settings, tls)
         starting = StartingApplication(f"{'https' if tls else 'http'}://{address_of(http_socket)}")
-        standing_in = await stack.enter_async_context(AsyncExitStack())
-        await standing_in.enter_async_context(serving(starting, http_socket.dup(), listener))
+        standing_in = await _standing_in(stack, starting, http_socket, listener)
         own_traces = await tracing(stack, settings)
         watch = None if own_traces is None else own_traces.watch
         store, counts = await _opened(stack, settings, watch, starting)
@@ -103,11 +101,10 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         sweeper, eraser = await _sweeping(stack, settings, store)
         receivers = await _delivering(stack, settings, store, watch)
         ingest = _ingesting(stack, settings, store, watch)
-        reader = OtlpReader(ingest, body_limits(settings), authenticator)
         parts = _Parts(
             store=store,
             ingest=ingest,
-            reader=reader,
+            reader=OtlpReader(ingest, body_limits(settings), authenticator),
             authenticator=authenticator,
             pipeline=pipeline,
             receivers=receivers,
@@ -121,8 +118,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         context = _context(settings, parts, stack)
         await standing_in.aclose()  # connections that come now wait in the queue of the socket
         await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, listener))
-        otlp = with_cors(OtlpHttp(reader, authenticator, host_names(settings, settings.otlp_http)), settings)
-        await stack.enter_async_context(serving(otlp, otlp_socket, listener))
+        await _serving_otlp(stack, settings, parts, otlp_socket, listener)
         grpc = await _serving_grpc(stack, settings, parts, listener)
         await _comparing(stack, store, context)
         store.keep_room()
@@ -276,6 +272,23 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         watch=parts.watch,
         configured=_configured(settings),
     )
+
+
+async def _standing_in(
+    stack: AsyncExitStack, starting: StartingApplication, http_socket: socket, listener: ListenerOptions
+) -> AsyncExitStack:
+    """Answer `/health` and `/ready` until the result is closed: opening the directory may take minutes."""
+    standing_in = await stack.enter_async_context(AsyncExitStack())
+    await standing_in.enter_async_context(serving(starting, http_socket.dup(), listener))
+    return standing_in
+
+
+async def _serving_otlp(
+    stack: AsyncExitStack, settings: Settings, parts: _Parts, otlp_socket: socket, listener: ListenerOptions
+) -> None:
+    names = host_names(settings, settings.otlp_http)
+    otlp = with_cors(OtlpHttp(parts.reader, parts.authenticator, names), settings)
+    await stack.enter_async_context(serving(otlp, otlp_socket, listener))
 
 
 async def _serving_grpc(stack: AsyncExitStack, settings: Settings, parts: _Parts, listener: ListenerOptions) -> str:
