@@ -6,6 +6,9 @@ The decode thread takes all that waits, up to a limit, and decodes it as one gro
 small decode's cost is per group. While one group is being synced the next one is decoded and the one
 after that gathers. Alone, a request is answered at once; where several were under way together, small
 ones wait a moment for each other, and share a decode, a sync and a place in a commit.
+
+One client cannot hold up the others: a request waits longer the larger it is, and a long one is decoded in
+pieces with a group of shorter ones after each. One whose client has left is dropped before its next piece.
 """
 
 import asyncio
@@ -13,13 +16,18 @@ import logging
 import queue
 import threading
 import time
-from collections import Counter, deque
+from bisect import insort
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from collector.observing import FinishedWork, Watch, is_ours
-from collector.otlp.decode import Decoded, Receipt, Request, decode, failed, join
+from collector.otlp.decode import Decoded, Receipt, Request, decode, decode_pieces, failed, is_long, join, whole
+from collector.otlp.faults import Malformed
+from collector.otlp.pieces import PIECE_BYTES
 from collector.otlp.signals import LOGS, TRACES
 from collector.redaction.columns import Redactor
 from storage.errors import Overloaded
@@ -41,6 +49,12 @@ _GROUPS_AT_ONCE = 2
 """One group at the disk and one in the decoder. With more, groups get smaller and each span dearer."""
 
 
+_WAIT_S_OF_A_BYTE: Final = 2e-6
+"""A request lets those pass that come so much later, which is at least what decoding a byte of it costs."""
+
+_LONGEST_WAIT_S: Final = 5.0
+"""No request lets others pass that come later than this. A guess: exporters give up after 10 s."""
+
 _OUTCOMES: Final = ("accepted", "rejected", "refused", "failed")
 
 
@@ -49,6 +63,11 @@ class _Offer:
     request: Request
     answer: "asyncio.Future[Receipt]"
     at_s: float
+
+    @property
+    def due_s(self) -> float:
+        """The moment by which its place in the queue is decided."""
+        return self.at_s + min(len(self.request.body) * _WAIT_S_OF_A_BYTE, _LONGEST_WAIT_S)
 
 
 class SpansRefused(Overloaded):
@@ -101,7 +120,7 @@ class Ingest:
         self._watch = watch
         self.redactor = redactor
         self.budget = ByteBudget(queue_bytes)
-        self._waiting: deque[_Offer] = deque()
+        self._waiting: list[_Offer] = []  # by when they are due
         self._arrived = threading.Condition()
         self._unanswered = 0
         self._most_unanswered = 0  # at the same time, since a group was taken last
@@ -147,11 +166,20 @@ class Ingest:
             if self._closed:
                 msg = "shutting down"
                 raise Overloaded(msg)
-            self._waiting.append(offer)
+            insort(self._waiting, offer, key=attrgetter("due_s"))
             self._unanswered += 1
             self._most_unanswered = max(self._most_unanswered, self._unanswered)
             self._arrived.notify()
+        offer.answer.add_done_callback(partial(self._withdraw, offer))
         return offer.answer
+
+    def _withdraw(self, offer: _Offer, answer: "asyncio.Future[Receipt]") -> None:
+        """Take a request out of the queue whose sender hung up."""
+        if answer.cancelled():
+            with self._arrived:
+                others = [each for each in self._waiting if each is not offer]
+                self._unanswered -= len(self._waiting) - len(others)
+                self._waiting = others
 
     def _groups(self) -> Iterator[list[_Offer]]:
         while True:
@@ -161,23 +189,35 @@ class Ingest:
                 if not self._waiting:
                     return
                 self._gather()
-                group = [self._waiting.popleft()]
-                nbytes = len(group[0].request.body)
-                while self._waiting and nbytes + len(self._waiting[0].request.body) <= _GROUP_BYTES:
-                    group.append(self._waiting.popleft())
-                    nbytes += len(group[-1].request.body)
-                self._most_unanswered = self._unanswered
-            # A sender that hung up while its request waited gets no answer, so nothing needs to be stored.
-            present = [offer for offer in group if not offer.answer.cancelled()]
-            self._forget(len(group) - len(present))
-            if present:
-                yield present
+                group = self._take(longest=None)
+            if group:
+                yield group
             else:
                 self._room.release()
 
+    def _take(self, *, longest: int | None) -> list[_Offer]:
+        """Take a group out of the queue, of requests of at most so many bytes; the lock is held."""
+        group: list[_Offer] = []
+        nbytes = 0
+        for offer in self._waiting:
+            size = len(offer.request.body)
+            if longest is not None and size > longest:
+                continue
+            if group and (nbytes + size > _GROUP_BYTES or is_long(offer.request) or is_long(group[0].request)):
+                break
+            group.append(offer)
+            nbytes += size
+        taken = set(map(id, group))
+        self._waiting = [offer for offer in self._waiting if id(offer) not in taken]
+        self._most_unanswered = self._unanswered
+        # A sender that hung up while its request waited gets no answer, so nothing needs to be stored.
+        present = [offer for offer in group if not offer.answer.cancelled()]
+        self._unanswered -= len(group) - len(present)
+        return present
+
     def _gather(self) -> None:
         """Wait a moment until as many wait as were under way together lately. Whoever sends alone waits for nobody."""
-        until_s = self._waiting[0].at_s + _GATHER_S
+        until_s = min(offer.at_s for offer in self._waiting) + _GATHER_S
         while len(self._waiting) < self._most_unanswered and not self._closed:
             left_s = until_s - time.monotonic()
             if left_s <= 0 or sum(len(offer.request.body) for offer in self._waiting) >= _GATHERED_BYTES:
@@ -192,9 +232,39 @@ class Ingest:
     def _decode_groups(self) -> None:
         for group in self._groups():
             began_ns = time.time_ns()
-            self._decoded.put((self._decode(group), group, began_ns))
-            del group  # the next one may be long in coming, and requests are large
+            decoded = self._decode_long(group[0]) if is_long(group[0].request) else self._decode(group)
+            if decoded is None:
+                self._forget(len(group))
+                self._room.release()
+            else:
+                self._decoded.put((decoded, group, began_ns))
+            del group, decoded  # the next one may be long in coming, and requests are large
         self._decoded.put(None)
+
+    def _decode_long(self, offer: _Offer) -> Decoded | None:
+        """Decode a long request, with a group of shorter ones after each piece; None once its sender has hung up."""
+        parts: list[Decoded] = []
+        try:
+            for part in decode_pieces(offer.request, received_at_us=time.time_ns() // 1000):
+                parts.append(self._redacted(part))
+                if offer.answer.cancelled():
+                    return None
+                self._decode_shorter()
+            return whole(offer.request, parts)
+        except Malformed as error:
+            return failed(error)
+        except Exception as error:  # the top of a thread: a bug met by one request must not fail the others
+            log.exception("the decoder failed at a long request")
+            return failed(error)
+
+    def _decode_shorter(self) -> None:
+        """Decode a group of requests that are not long, if any wait."""
+        with self._arrived:
+            group = self._take(longest=PIECE_BYTES)
+        if group:
+            began_ns = time.time_ns()
+            self._room.acquire()
+            self._decoded.put((self._decode(group), group, began_ns))
 
     def _decode(self, group: list[_Offer]) -> Decoded:
         requests = [offer.request for offer in group]

@@ -1,6 +1,7 @@
 """Small requests of very many parts: the cost of decoding them is counted, because counts are exact."""
 
 import sys
+from dataclasses import replace
 from types import FrameType
 from typing import Self
 
@@ -8,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.crowds import Crowd, crowds
-from collector.otlp import dimensions
+from benchmarks.crowds import Crowd, crowds, field
+from collector.otlp import dimensions, strict
 from collector.otlp.decode import Receipt, Request, decode
 from collector.otlp.faults import Malformed
 from collector.otlp.signals import LOGS, TRACES, Signal
+from collector.otlp.values import Unfit
 from tests.storing import RECEIVED_AT_US
 
 CROWDS = list(crowds())  # those of values in values take minutes, and are left to the mixtures
@@ -94,3 +96,56 @@ def test_a_large_request_of_nothing_is_a_request() -> None:
     (unknown,) = (crowd for crowd in CROWDS if crowd.name == "resource_spans.(unknown) x n")
     assert cost(TRACES, b"\xc0\x3e\x01" * 400_000)[1] == Receipt(accepted=0, rejected=0)
     assert cost(TRACES, unknown.body(400_000))[1] == Receipt(accepted=0, rejected=0)
+
+
+def a_span(number: int, more: bytes = b"") -> bytes:
+    """A valid span of which some bytes more are read."""
+    return field(2, field(1, b"%016d" % (number + 1)) + field(2, b"%08d" % (number + 1)) + more)
+
+
+def deep(levels: int) -> bytes:
+    """An attribute whose value is nested so many levels deep."""
+    value = field(1, b"x")
+    for _ in range(levels):
+        value = field(5, field(1, value))
+    return field(9, field(1, b"k") + field(2, value))
+
+
+ODD = {
+    "no UTF-8": field(5, b"\xff"),
+    "two kinds": field(9, field(1, b"k") + field(2, field(1, b"x") + b"\x18\x01")),
+    "a group": b"\xc3\x3e\xc4\x3e",
+} | {f"{levels} levels": deep(levels) for levels in range(46, 53)}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("every", [True, False], ids=["all", "one"])
+def test_spans_that_columns_refuse_cost_a_few_calls_each(odd: str, every: bool) -> None:  # noqa: FBT001
+    """Whether one span of a request or each of them is odd, none is tried by itself."""
+
+    def body(count: int) -> bytes:
+        spans = (a_span(number, ODD[odd] if every or not number else b"") for number in range(count))
+        return field(1, field(2, b"".join(spans)))
+
+    (few, _), (many, outcome) = cost(TRACES, body(FEW)), cost(TRACES, body(MANY))
+    assert isinstance(outcome, Receipt)
+    assert outcome.rejected in ({0, MANY} if every else {0, 1})
+    assert many - few <= 12 * (MANY - FEW)
+
+
+@pytest.mark.parametrize("odd", [{5}, {0, 17, 39}, set(range(40))])
+def test_what_only_columns_refuse_is_found_in_a_bounded_number_of_trials(odd: set[int]) -> None:
+    """A few are rejected alone; of very many some of their neighbours may be rejected with them."""
+    trials = 0
+
+    def refuses(messages: list[bytes]) -> None:
+        nonlocal trials
+        trials += 1
+        if any(b"odd" in message for message in messages):
+            raise Unfit("odd")
+
+    spans = b"".join(a_span(number, field(5, b"odd" if number in odd else b"even")) for number in range(40))
+    sifted = strict.sift(field(1, field(2, spans)), replace(TRACES, check=refuses))
+    assert sifted.rejected == len(odd)
+    assert sifted.kept == [number + 1 for number in range(40) if number not in odd]
+    assert trials <= 2 * (strict._MOST_TRIALS + 1) + 1

@@ -131,9 +131,10 @@ class OtlpReader:
                     body.data = await asyncio.to_thread(self._json.read, body.data, parse)
                 if not body.data:
                     return Receipt(accepted=0, rejected=0)
-                return await self._ingest.offer(
+                answer = self._ingest.offer(
                     Request(body=body.data, signal=signal, tenant=caller.tenant, counts_traces=counts_traces)
                 )
+                return await _unless_gone(answer, receive)
             except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
                 raise Overloaded("the server stopped before it had the whole request") from None
 
@@ -163,6 +164,28 @@ class OtlpReader:
             msg = f"content-type {headers.content_type or '(none)'} is not OTLP; use {PROTOBUF} or {JSON}"
             raise UnknownType(msg)
         await read_body(receive, headers.content_encoding, self._limits, body)
+
+
+async def _unless_gone(answer: "asyncio.Future[Receipt]", receive: Receive) -> Receipt:
+    """Wait for an answer while the client waits for it.
+
+    Raises:
+        Disconnected: the client left. The answer is cancelled, so what was not decoded yet is not.
+    """
+    left = asyncio.ensure_future(_client_left(receive))
+    try:
+        await asyncio.wait((answer, left), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise Disconnected
+        return answer.result()
+    finally:
+        answer.cancel()
+        left.cancel()
+
+
+async def _client_left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _parse(request: Message, data: bytes, *, is_json: bool = False) -> None:

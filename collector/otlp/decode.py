@@ -5,7 +5,7 @@ What the columnar decoder refuses goes through the ordinary protobuf classes (`s
 malformed request fails alone and a malformed span or log record is rejected alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -98,19 +98,38 @@ def _decode_mixed(requests: Sequence[Request], signals: set[Signal], received_at
 
 def _decode_alone(request: Request, received_at_us: int) -> Decoded:
     try:
-        if len(request.body) <= PIECE_BYTES:
+        if not is_long(request):
             return _decode_piece(request, received_at_us)
-        decoded = [
-            _decode_piece(replace(request, body=piece), received_at_us)
-            for piece in pieces(request.body, request.signal)
-        ]
+        return whole(request, list(decode_pieces(request, received_at_us=received_at_us)))
     except Malformed as error:
         return failed(error)
     except Unfit as error:
         return failed(Malformed(str(error)))
-    whole = join(decoded)
-    receipts = [outcome for outcome in whole.outcomes if isinstance(outcome, Receipt)]
-    return Decoded(batch=whole.batch, outcomes=[_add_up(receipts, request, whole.batch)])
+
+
+def is_long(request: Request) -> bool:
+    """Return whether a request is decoded in pieces."""
+    return len(request.body) > PIECE_BYTES
+
+
+def decode_pieces(request: Request, *, received_at_us: int) -> Iterator[Decoded]:
+    """Decode a long request step by step, so that the caller can do something else between two of them.
+
+    Raises:
+        Malformed: it is broken outside its spans or log records, and nothing of it may be stored.
+    """
+    try:
+        for piece in pieces(request.body, request.signal):
+            yield _decode_piece(replace(request, body=piece), received_at_us)
+    except Unfit as error:
+        raise Malformed(str(error)) from error
+
+
+def whole(request: Request, parts: Sequence[Decoded]) -> Decoded:
+    """Put the pieces of a long request together."""
+    joined = join(parts)
+    receipts = [outcome for outcome in joined.outcomes if isinstance(outcome, Receipt)]
+    return Decoded(batch=joined.batch, outcomes=[_add_up(receipts, request, joined.batch)])
 
 
 def _decode_piece(request: Request, received_at_us: int) -> Decoded:

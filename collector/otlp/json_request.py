@@ -21,8 +21,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from collector.otlp.faults import Malformed
 
-_MAX_MESSAGES = 151
-"""Messages inside each other: seven around an attribute of an event, and three for each of the 48 maps that the decoder
+_MAX_MESSAGES = 154
+"""Messages inside each other: seven around an attribute of an event, and three for each of the 49 maps that the decoder
 takes inside each other, so that whatever is stored can be exported and sent again. Protobuf's own parsers take 101."""
 
 _Set = Callable[[Any, Any, int], None]

@@ -19,8 +19,9 @@ from opentelemetry.proto.common.v1 import common_pb2
 
 from collector.otlp import wire
 
-MAX_DEPTH = 48
-"""Levels of nesting; protobuf's own parsers stop at 100 messages, which are 47 levels of arrays."""
+MAX_DEPTH = 49
+"""Levels of nesting: as many as protobuf's parsers take of a span by itself, which are 100 messages. So none that they
+take is refused here, and none has to be looked for among others."""
 
 _TOO_DEEP = f"a value is nested more than {MAX_DEPTH} levels deep"
 
