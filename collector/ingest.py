@@ -252,10 +252,10 @@ class Ingest:
                 self._decode_shorter()
             return whole(offer.request, parts)
         except Malformed as error:
-            return failed(error)
-        except Exception as error:  # the top of a thread: a bug met by one request must not fail the others
+            return failed(error.with_traceback(None))  # else it would keep the request, in a cycle with its answer
+        except Exception as error:  # noqa: BLE001 - the top of a thread: a bug met by one request must not fail the others
             log.exception("the decoder failed at a long request")
-            return failed(error)
+            return failed(error.with_traceback(None))
 
     def _decode_shorter(self) -> None:
         """Decode a group of requests that are not long, if any wait."""
