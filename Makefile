@@ -68,6 +68,7 @@ soak: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m kill --kills 20
 	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m property --hypothesis-profile soak
 	@$(BIN)/python -m pytest tests/test_contract.py --examples 20
+	@$(BIN)/python -m pytest -n 2 --dist load tests/test_nasty_calls.py -k no_call --fuzz-seconds 600 --timeout 0
 	@$(BIN)/python -m benchmarks.hostile_soak
 	@exec $(BIN)/python -m benchmarks.soak $(ARGS)
 

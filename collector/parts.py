@@ -102,6 +102,7 @@ def store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts
         database=DatabaseOptions(
             memory_limit=memory,
             query_bytes=settings.sql_memory_bytes or bytes_of_size(memory) // 2,
+            queries_at_once=settings.sql_at_once,
             threads=settings.duckdb_threads or share_of_threads(),
             workarounds=Workarounds(**settings.workarounds.model_dump(exclude={"watch_quack_clients"})),
         ),

@@ -323,12 +323,14 @@ class Settings(BaseModel):
         Headers, Field(description="what goes with each such request, as in `results_headers`")
     ] = {}
     sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="rows that one SQL answer may have")] = 10_000
-    sql_seconds: Annotated[float, Field(gt=0, le=3600, description="time that one SQL query may take")] = 30
+    sql_seconds: Annotated[
+        float, Field(gt=0, le=3600, description="time that one SQL query may take; it ends at most 5 s later")
+    ] = 30
     sql_memory_bytes: Annotated[
         Bytes | None,
         Field(
             description="what SQL queries may take together of `duckdb_memory`; none: half of it. Above this, those"
-            " that run are stopped"
+            " that run are stopped. One that runs in a process of its own has this over `sql_at_once`"
         ),
     ] = None
     sql_at_once: Annotated[
@@ -337,7 +339,7 @@ class Settings(BaseModel):
             ge=1,
             le=64,
             description="SQL queries that run at one time; another waits for as long as `sql_seconds`, and is told to"
-            " come again",
+            " come again. One key leaves one place to others",
         ),
     ] = 2
     shutdown_seconds: Annotated[

@@ -29,3 +29,13 @@ def advice_for_queries(query_bytes: int) -> str:
         f"queries needed more than {mib} MiB of memory together (sql_memory_bytes), so this one was stopped: ask about "
         f"a shorter time or fewer columns, or set sql_memory_bytes: {2 * query_bytes} and duckdb_memory: {4 * mib}MiB"
     )
+
+
+def advice_for_query(query_bytes: int, all_bytes: int) -> str:
+    """The sentence for what one of them may take."""
+    mib = query_bytes >> 20
+    return (
+        f"this query needed more than {mib} MiB of memory (sql_memory_bytes, shared by sql_at_once), so it was "
+        f"stopped: ask about a shorter time or fewer columns, or set sql_memory_bytes: {2 * all_bytes} and "
+        f"duckdb_memory: {4 * all_bytes >> 20}MiB"
+    )

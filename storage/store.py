@@ -316,6 +316,7 @@ class Store:
     def close(self, timeout_s: float = 30) -> None:
         """Commit what is durable, checkpoint, let go of the directory; what the deadline cuts off stays spooled."""
         self.aging.note()
+        self.queries.close()
         self.spending.close(_FLUSH_S)
         if self._writer.close(timeout_s):
             try:

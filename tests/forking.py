@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Self, TypeAlias, cast
 
-from collector.children import starting
+from storage import starting
 from tests.source_tree import ROOT
 from tests.zygote import Order
 
@@ -34,7 +34,12 @@ Arguments: TypeAlias = Sequence[str | Path]
 _COMMAND: Final = "import sys\nfrom collector.cli.main import main\nsys.exit(main())"
 _IMPORTED: Final[Mapping[str, Sequence[str]]] = {
     "programs": ("collector.program", "collector.cli.main", "collector.sample", "collector.sample"),
-    "children": ("collector.live.jobs.work.child", "collector.live.jobs.work.case_child", "collector.quack.child"),
+    "children": (
+        "collector.live.jobs.work.child",
+        "collector.live.jobs.work.case_child",
+        "collector.quack.child",
+        "storage.query.apart_child",
+    ),
 }
 _SET: Final[Mapping[str, Mapping[str, str]]] = {
     "programs": {},
@@ -214,7 +219,8 @@ def fork_children(place: str = "") -> None:
         _places["children"] = place
 
     def start_program(program: str) -> "subprocess.Popen[bytes]":
-        return start([sys.executable, "-P", "-c", starting.ALLOCATOR + program], stdin=PIPE, stdout=PIPE)
+        command = [sys.executable, "-P", "-c", starting.ALLOCATOR + program]
+        return start(command, stdin=PIPE, stdout=PIPE, env=starting.child_environment(os.environ))
 
     starting.start_program = start_program
 

@@ -19,12 +19,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from storage.engine.database import DatabaseOptions
 from storage.errors import BadQuery
 from storage.query.query_options import QueryOptions
-from storage.store import Store
+from storage.store import Store, StoreOptions
 from tests import forking
 from tests.live import environment
 from tests.source_tree import ROOT
+from tests.storing import a_batch, an_export, commit
 
 VALUES: Final[dict[str, list[str]]] = tomllib.loads(
     Path(__file__).with_name("nasty_values.toml").read_text(encoding="utf-8")
@@ -49,6 +53,8 @@ _ROUND: Final = 25  # statements of each function, before it is the first one's 
 _QUERY_S, _HANG_S = 1.0, 20.0
 """How long a statement may take before it is stopped, and before it counts as one that cannot be. Guesses."""
 _MEMORY_BYTES: Final = 3 << 30
+_MOST_KIB: Final = 1 << 20
+"""That the process may ever have in memory, of which it has some 300 MB with nothing to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +94,48 @@ def calls(known: Iterable[Function], seed: int) -> Iterator[str]:
             for _ in range(_ROUND):
                 function = chosen.choice(by_name[name])
                 yield _statement(function, _arguments(function, chosen), chosen)
+
+
+_LARGE: Final = [
+    *("repeat('a', 1000000)", "repeat('ab', 500000)", "input", "input || name", "1000000", "1000000000", "'a'", "''"),
+    *(
+        "range(1000000)",
+        "[input, input]",
+        "list_transform(range(1000), lambda x: repeat('a', 1000))",
+        "1e300",
+        "'(a+)+$'",
+    ),
+    *("repeat('a', 1000000)::BLOB", "map([1], [input])", "{'a': input}", "repeat('[', 100000)", "'%a%a%a%a%a%a%b'"),
+    *(
+        "lambda x: repeat('a', 1000000)",
+        "lambda x: list_transform(range(1000000), lambda y: x)",
+        "repeat('1', 1000000)::BIT",
+    ),
+    *(
+        "'%1000000d'",
+        "'{:>1000000}'",
+        "INTERVAL 1 MICROSECOND",
+        "TIMESTAMP '2026-01-01'",
+        "TIMESTAMP '1000-01-01'",
+        "events",
+    ),
+]
+
+
+def amplified(known: Iterable[Function], seed: int) -> Iterator[str]:
+    """Statements without end that call every function with much, once in turn; the same ones for the same seed."""
+    chosen = random.Random(seed)
+    all_functions = list(known)
+    while True:
+        chosen.shuffle(all_functions)
+        for function in all_functions:
+            name = '"' + function.name.replace('"', '""') + '"'
+            many = len(function.types) + (chosen.choice((0, 1, 3)) if function.varargs else 0)
+            call = f"{name}({', '.join(chosen.choice(_LARGE) for _ in range(many))})"
+            if function.kind.startswith("table"):
+                yield f"SELECT count(*) FROM {call}"
+            else:
+                yield f"SELECT {call} FROM {chosen.choice(('spans', 'spans, range(5000)', '(FROM spans LIMIT 1)'))}"
 
 
 def _arguments(function: Function, chosen: random.Random) -> list[str]:
@@ -245,9 +293,21 @@ def try_out(statements: Iterator[str], seconds: float) -> Found:
 def main() -> None:
     """Ask a store of its own what comes line by line."""
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
-    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder)) as store:
+    options = StoreOptions(database=DatabaseOptions(query_bytes=128 << 20))
+    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder), options) as store:
+        commit(store, a_batch(_long_spans()))
         for number, line in enumerate(sys.stdin):
-            print(json.dumps(_ended(store, json.loads(line), str(number))), flush=True)  # noqa: T201 - how it answers
+            ended = _ended(store, json.loads(line), str(number))
+            grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > _MOST_KIB
+            print(json.dumps("grew" if grown else ended), flush=True)  # noqa: T201 - how it answers
+
+
+def _long_spans() -> ExportTraceServiceRequest:
+    """Three spans with a text of 100 kB each."""
+    request = an_export(3)
+    for span in request.resource_spans[0].scope_spans[0].spans:
+        span.attributes.add(key="input.value").value.string_value = "a" * 100_000
+    return request
 
 
 def _ended(store: Store, statement: str, asker: str) -> str:

@@ -1,20 +1,15 @@
-"""No function that clients may call breaks DuckDB, kills the process or cannot be stopped, whatever it is called with.
+"""No function breaks the server, kills it, fills its memory or cannot be stopped, whatever a client calls it with.
 
 `pytest tests/test_nasty_calls.py --fuzz-seconds 3600 --timeout 0` goes on for an hour, with a seed of its own.
 """
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import duckdb
 import pytest
 
-from storage.errors import BadQuery
 from storage.query import calls as refused_calls
-from storage.query.calls import refuse_calls
-from tests.nasty_calls import VALUES, Asker, calls, functions, try_out
-from tests.source_tree import ROOT
+from tests.nasty_calls import VALUES, Asker, amplified, calls, functions, try_out
 
 _SECONDS, _SEED = 20.0, 1
 """Some 5,000 calls on an idle machine; what they are is the same each time, as far as they come."""
@@ -26,7 +21,7 @@ BREAKS = [
     "SELECT date_part(part, now()) FROM (VALUES ('epoch')) AS t(part)",
     "SELECT datepart(part, now()) FROM (VALUES ('epoch')) AS t(part)",
     "SELECT regexp_extract('a', '(a)', NULL::VARCHAR[])",
-    *(f"SELECT {name}([NULL, NULL, NULL]::DOUBLE[3], [1, 2, 3]::DOUBLE[3])" for name in refused_calls._OF_ARRAYS),
+    "SELECT array_cross_product([NULL, NULL, NULL]::DOUBLE[3], [1, 2, 3]::DOUBLE[3])",
     "SELECT is_histogram_other_bin(x) FROM (SELECT NULL::BLOB FROM range(3)) AS t(x)",
     "SELECT switch('[]'::JSON, MAP {1: NULL}, [true, false, NULL])",
     "SELECT x - 1.5 FROM (VALUES ([1]::VARIANT)) AS t(x)",
@@ -57,8 +52,6 @@ HANGS = [
     "SELECT printf($width, 1), from_json('1', $width)",
     "SELECT levenshtein(repeat('ab', 500000), repeat('cd', 500000))",
 ]
-
-_ASK = "import sys, duckdb; duckdb.connect().execute(sys.argv[1]).fetchall()"
 
 
 @pytest.fixture(scope="module")
@@ -92,32 +85,24 @@ def test_the_calls_are_the_same_for_the_same_seed() -> None:
     assert any("g" in each for each in first)
 
 
+@pytest.mark.timeout(900)
+def test_no_call_with_large_arguments_takes_the_server_along(request: pytest.FixtureRequest, seed: int) -> None:
+    """Every function is called with long texts, lists, numbers and columns, under a deadline and a limit of memory."""
+    seconds: float | None = request.config.getoption("--fuzz-seconds")
+    rows = duckdb.execute(
+        "SELECT DISTINCT function_name, function_type, parameters, parameter_types, varargs"
+        " FROM duckdb_functions() ORDER BY ALL"
+    ).fetchall()
+    found = try_out(amplified(functions(rows), seed if seconds else _SEED), seconds or _SECONDS)
+    print(dict(found.ended))  # noqa: T201 - pytest shows it with a failure
+    assert found.bad == []
+    assert sum(found.ended.values()) > 10
+
+
 @pytest.mark.parametrize("statement", [*BREAKS, *KILLS, *HANGS])
-def test_what_was_found_is_refused(asker: Asker, statement: str) -> None:
-    """Each call that was found is refused by its name, before it is run."""
-    assert asker.ask(statement) == "refused"
-
-
-@pytest.mark.parametrize("statement", BREAKS)
-def test_what_is_refused_still_breaks(statement: str) -> None:
-    """Each of them breaks the DuckDB that is installed: where one does no more, it need not be refused."""
-    connection = duckdb.connect()
-    with pytest.raises(duckdb.InternalException):
-        connection.execute(statement).fetchall()
-
-
-@pytest.mark.parametrize("statement", KILLS)
-def test_what_is_refused_still_kills(statement: str) -> None:
-    """Likewise those that end the process, which may take several tries: they read memory that is not theirs."""
-    assert any(ends_the_process(statement) for _ in range(20))
-
-
-def ends_the_process(statement: str) -> bool:
-    """Whether a process that asks it is ended by a signal."""
-    done = subprocess.run(
-        [sys.executable, "-c", _ASK, statement], cwd=ROOT, check=False, capture_output=True, timeout=60
-    )
-    return done.returncode < 0
+def test_what_was_found_harms_only_itself(asker: Asker, statement: str) -> None:
+    """Each call that was found ends as an error, or as an answer, of a server that goes on."""
+    assert asker.ask(statement) in {"refused", "answered"}
 
 
 @pytest.mark.parametrize(
@@ -141,19 +126,9 @@ def test_what_people_ask_is_answered(asker: Asker, statement: str) -> None:
     assert asker.ask(statement) == "answered"
 
 
-def test_a_refusal_says_why() -> None:
-    """Whoever is refused is told which function, and what to write instead."""
-    (tree,) = duckdb.execute("SELECT json_serialize_sql('SELECT generate_series(a, b) FROM t')").fetchall()[0]
-    with pytest.raises(
-        BadQuery, match=r"the function generate_series is not allowed here like this: it .* read FROM it instead"
-    ):
-        refuse_calls(tree)
-
-
-def test_every_rule_is_about_a_function() -> None:
-    """What is refused by name is a function of DuckDB: one that is misspelled would refuse nothing."""
+def test_every_source_is_a_function() -> None:
+    """What may be read FROM is a function of DuckDB."""
     known = {name for (name,) in duckdb.execute("SELECT function_name FROM duckdb_functions()").fetchall()}
-    assert {*refused_calls._RULES, *refused_calls._STRUCTURED} - known == set()
     assert set(refused_calls._SOURCES) - known == set()
 
 

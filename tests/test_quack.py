@@ -234,8 +234,8 @@ def test_a_key_that_is_gone_reads_nothing(server: Closed) -> None:
 
 @pytest.fixture
 def patient(tmp_path: Path) -> Iterator[Closed]:
-    """A server that lets a query take longer than any test waits, and runs two at the same time."""
-    with a_closed_server(tmp_path, quack=ANY_PORT, sql_seconds=3600, sql_at_once=2) as closed:
+    """A server that lets a query take longer than any test waits, and runs two of one key at the same time."""
+    with a_closed_server(tmp_path, quack=ANY_PORT, sql_seconds=3600, sql_at_once=3) as closed:
         yield closed
 
 
@@ -260,13 +260,16 @@ def test_who_leaves_while_waiting_waits_no_longer(patient: Closed) -> None:
             client.begin(f"FROM tj.query('{ENDLESS}')")
         until(lambda: held_cursors(patient.running.store._database), lambda cursors: cursors == 2)
         third.begin("FROM tj.query('SELECT 1')")
-        until(lambda: turns._waiting, lambda waiting: waiting == 1)
-        url, headers = f"http://{patient.running.http}/api/v1/sql", {"authorization": f"Bearer {OPERATOR_KEY}"}
+        until(lambda: len(turns._waiting), lambda waiting: waiting == 1)
+        url, headers = (
+            f"http://{patient.running.http}/api/v1/sql",
+            {"authorization": f"Bearer {patient.keys['viewer']}"},
+        )
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(url, json={"sql": "SELECT 1"}, headers=headers, timeout=1, trust_env=False)
-        until(lambda: turns._waiting, lambda waiting: waiting == 1)
+        until(lambda: len(turns._waiting), lambda waiting: waiting == 1)
         third.process.kill()
-        until(lambda: turns._waiting, lambda waiting: waiting == 0)
+        until(lambda: len(turns._waiting), lambda waiting: waiting == 0)
         until(lambda: held_cursors(patient.running.store._database), lambda cursors: cursors == 2)
 
 

@@ -13,7 +13,6 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.children.wire import Header, receive, send
 from collector.conventions.columnar import reader as columnar
 from collector.conventions.columnar.traces import meanings
 from collector.conventions.own import NO_KEYS
@@ -31,6 +30,7 @@ from storage.ingest.windows import EVERYTHING, Limits, TraceKey
 from storage.ingest.writer import WriterOptions
 from storage.records import LogRecord, Span
 from storage.store import Store, StoreOptions
+from storage.wire import Header, receive, send
 from tests.live import Live, a_live_server
 from tests.matching import adding_up
 from tests.serving import run

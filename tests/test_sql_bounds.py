@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -20,9 +20,12 @@ from storage.engine.database import DatabaseOptions
 from storage.errors import BadQuery, Overloaded
 from storage.memory import LackOfMemory, advice
 from storage.store import Store, StoreOptions
-from tests.live import PATIENCE_S
+from tests.access import a_closed_server
+from tests.live import PATIENCE_S, a_live_server, until
 from tests.serving import a_server
 from tests.storing import a_batch, a_store, an_export, commit, rows
+
+UNSTOPPABLE = "SELECT levenshtein(repeat('ab', 500000), repeat('cd', 500000))"
 
 HUNGRY = [
     "SELECT md5(i::VARCHAR) AS k, list(i) FROM range(20000000) t(i) GROUP BY k ORDER BY 1",
@@ -184,9 +187,65 @@ def test_who_leaves_waits_no_longer_and_takes_no_place() -> None:
     asyncio.run(wait())
 
 
-async def _wait(places: Turns, has_left: Callable[[], Awaitable[bool]] | None = None) -> str:
+def test_one_asker_leaves_a_place_and_half_of_the_queue_to_others() -> None:
+    """A key whose statement runs waits with the next one, while another key has a place at once."""
+
+    async def crowd() -> None:
+        async with turns(at_once=2, wait_s=PATIENCE_S) as places:
+            async with places.turn(asker="a"):
+                waiting = [asyncio.create_task(_wait(places, asker="a")) for _ in range(33)]
+                assert await _wait(places, asker="b") == ""
+                (refused,) = [task for task in waiting if task.done()]
+                assert refused.result() == "32 queries of yours wait already; try again later"
+            assert [await task for task in waiting].count("") == 32
+            assert (places._free, places._running) == (2, {})
+
+    asyncio.run(crowd())
+
+
+def test_a_viewer_with_endless_statements_keeps_nobody_from_asking(tmp_path: Path) -> None:
+    """Two statements of one key that nothing interrupts leave a place to another key, and end with their clients."""
+    with a_closed_server(tmp_path, sql_seconds=3600) as server:
+        url, headers = f"http://{server.running.http}/api/v1/sql", {"authorization": f"Bearer {server.keys['viewer']}"}
+        gone = []
+
+        def ask() -> None:
+            with pytest.raises(httpx.ReadTimeout):
+                httpx.post(url, json={"sql": UNSTOPPABLE}, headers=headers, timeout=5, trust_env=False)
+            gone.append(True)
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(server.running.context.turns._waiting), lambda waiting: waiting == 1)
+        answer = server.ask("POST", "/api/v1/sql", key=server.keys["editor"], json={"sql": "SELECT median(1)"})
+        assert answer.json()["rows"] == [[1.0]]
+        for thread in threads:
+            thread.join()
+        until(lambda: server.running.context.turns._free, lambda free: free == 2)
+
+
+def test_a_server_ends_on_sigterm_while_statements_run(tmp_path: Path) -> None:
+    """A statement that cannot be interrupted does not hold up the end, and no process is left."""
+    with a_live_server(tmp_path, env={"TRACEJURY_SQL_SECONDS": 3600}) as server:
+
+        def ask() -> None:
+            with suppress(httpx.TransportError):
+                httpx.post(f"{server.http}/api/v1/sql", json={"sql": UNSTOPPABLE}, timeout=PATIENCE_S, trust_env=False)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        folder = tmp_path / "tmp"
+        until(folder.exists, lambda is_there: is_there)
+        assert server.stop() == 0
+        thread.join()
+
+
+async def _wait(
+    places: Turns, has_left: Callable[[], Awaitable[bool]] | None = None, *, asker: str | None = None
+) -> str:
     try:
-        async with places.turn(has_left):
+        async with places.turn(has_left, asker=asker):
             return ""
     except Overloaded as error:
         return str(error)
@@ -208,6 +267,6 @@ def test_a_refused_query_is_told_when_to_come_again(tmp_path: Path) -> None:
     """Over HTTP, a query that gets no turn is answered 503 with `Retry-After`."""
     with a_server(tmp_path, sql_at_once=1, sql_seconds=0.3) as server:
         places = server.context.turns
-        asyncio.run(places._places.acquire())  # which nobody gives back
+        places._free = 0  # and none is given back
         answer = httpx.post(f"http://{server.http}/api/v1/sql", json={"sql": "SELECT 1"}, trust_env=False)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")

@@ -7,8 +7,8 @@ from typing import BinaryIO, TypeAlias
 
 import pyarrow as pa
 
-from collector.children import starting
-from collector.children.wire import Header, receive, send
+from storage import starting
+from storage.wire import Header, receive, send
 
 Message: TypeAlias = tuple[Header, list[pa.Table]]
 

@@ -13,13 +13,13 @@ from typing import BinaryIO, Final
 
 import pyarrow as pa
 
-from collector.children import starting
-from collector.children.wire import receive, send
 from collector.quack.clients import Clients
 from collector.quack.words import ERROR, PATH
+from storage import starting
 from storage.engine.pandas_import import hide_pandas
 from storage.errors import Unusable
 from storage.query.quack import Quack, QuackOptions, QuackRefused
+from storage.wire import receive, send
 
 _MEMORY_BYTES: Final = 2 << 30
 """More than half of it are the stacks of Quack's 128 threads, of which next to nothing is ever used: 120 MB in all."""

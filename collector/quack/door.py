@@ -109,7 +109,7 @@ class _StreamedAnswer(Response):
             BadQuery: there is no answer.
             Overloaded: not now.
         """
-        await self._stack.enter_async_context(self._turns.turn(self._request.is_disconnected))
+        await self._stack.enter_async_context(self._turns.turn(self._request.is_disconnected, asker=self._terms.asker))
         self._first = await self._next()
 
     async def end(self) -> None:

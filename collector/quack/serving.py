@@ -13,14 +13,14 @@ from typing import BinaryIO, Final, cast
 
 from collector.access.origin import is_loopback
 from collector.api.base.context import Context
-from collector.children import starting
-from collector.children.wire import receive, send
 from collector.listening import ListenerOptions, address_of, bind, serving
 from collector.quack.door import Answering, make_door
 from collector.setting_groups import WorkaroundSettings
 from collector.settings import BadSettings, Settings
+from storage import starting
 from storage.errors import Unusable
 from storage.query.quack import require_extensions
+from storage.wire import receive, send
 
 _PROGRAM: Final = "from collector.quack.child import main; main()"
 _PAUSE_S: Final = 1.0  # before it is started again; a guess

@@ -55,6 +55,7 @@ class DatabaseOptions:
 
     memory_limit: str = "256MB"
     query_bytes: int | None = None  # that questions may take of it together; None: as much as there is
+    queries_at_once: int = 2  # of clients, which share those bytes
     threads: int = 1  # measured: an insert costs 14 µs of CPU a span with one thread, 22 to 28 with two
     workarounds: Workarounds = field(default_factory=Workarounds)
 
@@ -111,6 +112,16 @@ class Database:
     def query_bytes(self) -> int | None:
         """What questions may take of the memory together; None where that is not bounded."""
         return self._options.query_bytes
+
+    @property
+    def query_share_bytes(self) -> int | None:
+        """What one question may take; None where that is not bounded."""
+        return None if self.query_bytes is None else self.query_bytes // self._options.queries_at_once
+
+    @property
+    def scratch(self) -> Path:
+        """The folder of what is left out of memory for a moment."""
+        return self._matcher_db
 
     @property
     def path(self) -> Path:

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import duckdb
@@ -22,6 +23,21 @@ class ReadDatabase:
     def query_bytes(self) -> int | None:
         """As of the database."""
         return self._database.query_bytes
+
+    @property
+    def query_share_bytes(self) -> int | None:
+        """As of the database."""
+        return self._database.query_share_bytes
+
+    @property
+    def scratch(self) -> Path:
+        """As of the database."""
+        return self._database.scratch
+
+    @property
+    def hides_pandas(self) -> bool:
+        """Whether pandas is hidden, here and in child processes."""
+        return self._database.workarounds.hide_pandas
 
     @contextmanager
     def cursor(

@@ -29,7 +29,8 @@ from storage.engine.cursors import is_bug
 from storage.engine.opening import open_duckdb
 from storage.errors import BadQuery, Unusable
 from storage.query.calls import refuse_calls
-from storage.query.sql_allowlist import reads_catalog_only, reads_one_file
+from storage.query.plain import is_plain
+from storage.query.sql_allowlist import nodes_of, reads_catalog_only, reads_one_file
 from storage.query.sql_text import check_text
 
 log = logging.getLogger(__name__)
@@ -208,7 +209,7 @@ class Quack:
                     return None  # of rows that a client sends, where what is run in its place would not matter
                 case _:
                     raise QuackRefused("this is read-only: one SELECT is allowed here, and nothing that writes or sets")
-            if tree and reads_catalog_only(tree):
+            if tree and reads_catalog_only(tree) and is_plain(nodes_of(tree), {}):
                 refuse_calls(tree)
                 with self._of_catalog(statement) as batches:
                     select = self._written(session, batches)

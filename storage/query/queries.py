@@ -3,8 +3,8 @@
 import json
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar
 
@@ -18,6 +18,7 @@ from storage.errors import BadQuery, Reopened
 from storage.ingest.windows import TRACE_ID
 from storage.memory import LackOfMemory, advice
 from storage.query.alarm import QueryAlarm
+from storage.query.apart import Apart, ApartAnswer, ApartOptions, ApartQuestion, Column
 from storage.query.nanoseconds import with_texts
 from storage.query.offences import Offences
 from storage.query.query_options import NOBODY, QueryOptions
@@ -56,6 +57,18 @@ class Queries:
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database
         self.offences = Offences()
+        self._apart = Apart(
+            ApartOptions(
+                folder=database.scratch,
+                memory_bytes=database.query_share_bytes,
+                all_bytes=database.query_bytes,
+                hides_pandas=database.hides_pandas,
+            )
+        )
+
+    def close(self) -> None:
+        """End the statements that run in processes of their own."""
+        self._apart.close()
 
     def at_one_moment(self) -> AbstractContextManager[None]:
         """Have all that this thread asks in the block, of whatever part of the store, answered as of one moment."""
@@ -120,10 +133,16 @@ class Queries:
             Barred: this asker's statements made the database fail too often.
             Reopened: the database was opened again in the middle of it, twice.
         """
+        options = terms or QueryOptions()
 
         def ask() -> Table:
-            with self._asking(statement, parameters, timeout_s, terms or QueryOptions()) as (cursor, question):
-                return _answer(cursor, question, max_rows)
+            how = _How(seconds=timeout_s, max_rows=max_rows, max_bytes=_MAX_ANSWER_BYTES, is_lossless=True)
+            with ExitStack() as stack:
+                with self._asking(statement, parameters, timeout_s, options) as (cursor, question):
+                    if question.apart is None:
+                        return _answer(cursor, question, max_rows)
+                    answer = self._handed_over(cursor, question, how, options, stack)
+                return self._table(answer, max_rows)
 
         return _twice(ask)
 
@@ -141,10 +160,17 @@ class Queries:
         Raises:
             BadQuery: it cannot be answered; the message says why.
         """
+        options = terms or QueryOptions()
 
         def ask() -> tuple[pa.Table, bool]:
-            with self._asking(statement, parameters, timeout_s, terms or QueryOptions()) as (cursor, question):
-                return _arrow_answer(cursor, question, max_rows)
+            how = _How(seconds=timeout_s, max_rows=max_rows, max_bytes=_MAX_ANSWER_BYTES)
+            with ExitStack() as stack:
+                with self._asking(statement, parameters, timeout_s, options) as (cursor, question):
+                    if question.apart is None:
+                        return _arrow_answer(cursor, question, max_rows)
+                    answer = self._handed_over(cursor, question, how, options, stack)
+                table = pa.concat_tables([rows for _, rows in answer.batches()])
+                return table.slice(0, max_rows), table.num_rows > max_rows
 
         return _twice(ask)
 
@@ -161,11 +187,58 @@ class Queries:
         return self._database.stream(self._batches(statement, timeout_s, terms or QueryOptions()))
 
     def _batches(self, statement: str, timeout_s: float, terms: QueryOptions) -> Generator[pa.RecordBatch, None, None]:
-        with self._asking(statement, _NO_PARAMETERS, timeout_s, terms) as (cursor, question):
-            types = [column.type for column in _columns(cursor, question)]
-            reader = cursor.execute(question.statement).to_arrow_reader(_ROWS_OF_ARROW)
-            yield pa.RecordBatch.from_pylist([], schema=reader.schema.with_metadata({TYPES: json.dumps(types)}))
-            yield from reader
+        with ExitStack() as stack:
+            with self._asking(statement, _NO_PARAMETERS, timeout_s, terms) as (cursor, question):
+                if question.apart is None:
+                    types = [column.type for column in _columns(cursor, question)]
+                    reader = cursor.execute(question.statement).to_arrow_reader(_ROWS_OF_ARROW)
+                    yield _typed(reader.schema, types)
+                    yield from reader
+                    return
+                answer = self._handed_over(cursor, question, _How(seconds=timeout_s), terms, stack)
+            for number, (columns, rows) in enumerate(answer.batches()):
+                if not number:
+                    yield _typed(rows.schema, [column.type for column in columns])
+                yield from rows.to_batches()
+
+    def _handed_over(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        question: Statement,
+        how: "_How",
+        terms: QueryOptions,
+        stack: ExitStack,
+    ) -> ApartAnswer:
+        """The statement in a process of its own, until the stack is closed, with the rows that it reads."""
+        asked = ApartQuestion(
+            query=question.statement.query,
+            parameters=question.parameters,
+            seconds=how.seconds,
+            max_rows=how.max_rows,
+            max_bytes=how.max_bytes,
+            has_texts=how.is_lossless,
+            is_lossless=how.is_lossless,
+        )
+        answer = self._apart.begin(asked, terms.stop)
+        stack.callback(answer.close)
+        answer.load(cursor, question.apart or ())
+        return answer
+
+    def _table(self, answer: ApartAnswer, max_rows: int) -> Table:
+        """The rows of an answer as DuckDB tells them to Python."""
+        tables = []
+        columns: list[Column] = []
+        for columns, rows in answer.batches():  # noqa: B007 - they are the same each time
+            tables.append(rows)
+        answered = pa.concat_tables(tables)
+        with self._database.cursor(may_share=False) as cursor:
+            cursor.register("rows_of_answer", answered.rename_columns(list(map(str, range(answered.num_columns)))))
+            values = cursor.execute("FROM rows_of_answer").fetchall()
+        return Table(
+            columns=tuple(QueryColumn(name=column.name, type=column.type) for column in columns),
+            rows=tuple(values[:max_rows]),
+            truncated=len(values) > max_rows,
+        )
 
     def columns_of_views(self) -> dict[str, list[tuple[str, str]]]:
         """Names and types of the columns of each documented view."""
@@ -186,8 +259,11 @@ class Queries:
             with self._database.cursor(may_share=False, is_own=False) as cursor:
                 alarm = QueryAlarm(self._database, cursor.interrupt, timeout_s)
                 try:
-                    question = checked(cursor, statement, parameters, views_only=terms.views_only)
-                    with one_moment(cursor), alarm, terms.stop.armed(cursor.interrupt):
+                    question = checked(
+                        cursor, statement, parameters, views_only=terms.views_only, is_ours=terms.is_ours
+                    )
+                    stopping = nullcontext() if question.apart is not None else terms.stop.armed(cursor.interrupt)
+                    with one_moment(cursor), alarm, stopping:
                         yield cursor, question
                 finally:
                     why = NOBODY if terms.stop.asked else alarm.why
@@ -223,6 +299,21 @@ class Queries:
             if (floor is None or summary.start_ns > floor) and (project is None or summary.project == project)
         ]
         return sorted(surely, key=lambda summary: (-summary.start_ns, summary.trace_id, summary.tenant)), exhausted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _How:
+    """How a statement is answered that runs in a process of its own."""
+
+    seconds: float
+    max_rows: int | None = None
+    max_bytes: int | None = None
+    is_lossless: bool = False
+
+
+def _typed(schema: pa.Schema, types: list[str]) -> pa.RecordBatch:
+    """An empty batch that tells DuckDB's types."""
+    return pa.RecordBatch.from_pylist([], schema=schema.with_metadata({TYPES: json.dumps(types)}))
 
 
 _FAILURES: Final = (duckdb.Error, RuntimeError, OverflowError, UnicodeError, pa.ArrowException, OSError)
@@ -296,7 +387,7 @@ def _texts_of(trace_ids: Sequence[str]) -> dict[str, str]:
 
 
 def _answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_rows: int) -> Table:
-    statement, parameters = question
+    statement, parameters, _ = question
     columns = _columns(cursor, question)
     types = [column.type for column in columns]
     cursor.execute(with_texts(statement.query, types) if columns else statement, parameters or None)

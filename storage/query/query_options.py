@@ -50,4 +50,5 @@ class QueryOptions:
 
     views_only: bool = False
     asker: str = ""  # whoever breaks the database too often is told apart by it
+    is_ours: bool = False  # the text is of our own making, such as a rule's condition, and only its parameters are not
     stop: CancelToken = field(default_factory=CancelToken)

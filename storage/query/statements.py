@@ -1,7 +1,7 @@
 """One statement of somebody else, looked at before it is run: whether it only reads, and what it may."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import duckdb
@@ -9,7 +9,9 @@ import duckdb
 from storage import sql
 from storage.errors import BadQuery
 from storage.query.calls import refuse_calls
-from storage.query.sql_allowlist import require_views
+from storage.query.plain import is_plain
+from storage.query.relations import Relation, relations_of
+from storage.query.sql_allowlist import nodes_of, require_views
 from storage.query.sql_text import check_text
 
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
@@ -28,36 +30,42 @@ class Statement(NamedTuple):
 
     statement: duckdb.Statement
     parameters: Mapping[str, Parameter]
+    apart: Sequence[Relation] | None = None  # what it reads if it is run in a process of its own; None: it is run here
 
 
 def checked(
-    cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, Parameter], *, views_only: bool
+    cursor: duckdb.DuckDBPyConnection,
+    statement: str,
+    parameters: Mapping[str, Parameter],
+    *,
+    views_only: bool,
+    is_ours: bool = False,
 ) -> Statement:
     """The one statement, if it reads and has no effects, and reads what it may.
 
     Raises:
         BadQuery: it may not be asked.
     """
-    check_text(statement)
+    if not is_ours:
+        check_text(statement)
     statements = cursor.extract_statements(statement)
     if len(statements) != 1 or statements[0].type not in _READ_ONLY:
         raise BadQuery("only one SELECT, WITH, FROM, DESCRIBE, SHOW or EXPLAIN statement is allowed here")
+    if is_ours:
+        return Statement(statement=statements[0], parameters=parameters)
     tree = _tree(cursor, statements[0])
     refuse_calls(tree)
-    if views_only:
-        _require_views(cursor, tree)
-    return Statement(statement=statements[0], parameters=parameters)
-
-
-def _require_views(cursor: duckdb.DuckDBPyConnection, tree: str) -> None:
-    """Refuse what reads anything but our views.
-
-    Raises:
-        BadQuery: it does.
-    """
-    names = cursor.execute(sql.query("names_of_relations")).fetchall()
     views = set(sql.documented_views())
-    require_views(tree, views, {name for (name,) in names} - views)
+    if views_only:
+        require_views(tree, views, _names(cursor) - views)
+    if is_plain(nodes_of(tree), parameters):
+        return Statement(statement=statements[0], parameters=parameters)
+    relations = relations_of(tree, _names(cursor), lambda nodes: is_plain(nodes, parameters))
+    return Statement(statement=statements[0], parameters=parameters, apart=relations)
+
+
+def _names(cursor: duckdb.DuckDBPyConnection) -> set[str]:
+    return {name for (name,) in cursor.execute(sql.query("names_of_relations")).fetchall()}
 
 
 def _tree(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> str:

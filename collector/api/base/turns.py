@@ -5,11 +5,13 @@ import contextvars
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, Literal, ParamSpec, TypeVar
+from secrets import token_hex
+from typing import Final, ParamSpec, TypeVar
 
 from storage.errors import Overloaded
 
@@ -26,44 +28,71 @@ _NICENESS: Final = 10
 
 
 class Turns:
-    """Runs queries in threads of their own. Used on the event loop; `close` lets what runs come to its end."""
+    """Runs queries in threads of their own. Used on the event loop; `close` lets what runs come to its end.
+
+    Each asker, a key or an address, leaves one place and half of the queue to others.
+    """
 
     def __init__(self, *, at_once: int, wait_s: float) -> None:
         self._wait_s = wait_s
-        self._places = asyncio.Semaphore(at_once)
+        self._free = at_once
+        self._most_of_one = max(at_once - 1, 1)
+        self._running: Counter[str] = Counter()
+        self._waiting: dict[asyncio.Future[None], str] = {}  # in the order in which they came
         self._threads = ThreadPoolExecutor(at_once, "sql", initializer=_step_back)
-        self._waiting = 0
 
     @asynccontextmanager
-    async def turn(self, has_left: Callable[[], Awaitable[bool]] | None = None) -> AsyncIterator[None]:
-        """A place among those that run, during the block; whoever has left is waited for no longer.
+    async def turn(
+        self, has_left: Callable[[], Awaitable[bool]] | None = None, *, asker: str | None = None
+    ) -> AsyncIterator[None]:
+        """Hold a place among those that run, during the block; a caller that has left is waited for no longer.
 
         Raises:
             Overloaded: too many wait for one, or this one did for too long, or left.
         """
-        if self._waiting >= _MAX_WAITING:
-            raise Overloaded(f"{self._waiting} queries wait already; try again later", retry_after_s=_RETRY_AFTER_S)
-        self._waiting += 1
+        name = asker if asker is not None else token_hex(8)
+        self._check_queue(name)
+        place = asyncio.get_running_loop().create_future()
+        self._waiting[place] = name
         try:
-            async with asyncio.timeout(self._wait_s):
-                await self._place(has_left)
-        except TimeoutError:
-            raise Overloaded("other queries take all the time; try again later", retry_after_s=_RETRY_AFTER_S) from None
-        finally:
-            self._waiting -= 1
-        try:
+            self._admit()
+            await self._wait(place, has_left)
             yield
         finally:
-            self._places.release()
+            self._waiting.pop(place, None)
+            if not place.cancel():  # it has a place, perhaps only just
+                self._free += 1
+                self._running[name] -= 1
+                self._running += Counter()  # without those that have none
+                self._admit()
 
-    async def _place(self, has_left: Callable[[], Awaitable[bool]] | None) -> None:
-        taking = asyncio.create_task(self._places.acquire())
+    async def _wait(self, place: "asyncio.Future[None]", has_left: Callable[[], Awaitable[bool]] | None) -> None:
         try:
-            await _done(taking, has_left)
-        except BaseException:  # raised again: the place is given back, also to who is cancelled
-            if not taking.cancel():  # it was there just then
-                self._places.release()
-            raise
+            async with asyncio.timeout(self._wait_s):
+                while not (await asyncio.wait({place}, timeout=_LOOK_S))[0]:
+                    if has_left is not None and await has_left():
+                        raise Overloaded("whoever asked has left", retry_after_s=_RETRY_AFTER_S)
+        except TimeoutError:
+            raise Overloaded("other queries take all the time; try again later", retry_after_s=_RETRY_AFTER_S) from None
+
+    def _check_queue(self, asker: str) -> None:
+        own = sum(name == asker for name in self._waiting.values())
+        if len(self._waiting) >= _MAX_WAITING:
+            waiting = f"{len(self._waiting)} queries"
+        elif own >= _MAX_WAITING // 2:
+            waiting = f"{own} queries of yours"
+        else:
+            return
+        raise Overloaded(f"{waiting} wait already; try again later", retry_after_s=_RETRY_AFTER_S)
+
+    def _admit(self) -> None:
+        """Give free places to those that have waited longest, and have not all that one asker may have."""
+        for place, asker in list(self._waiting.items()):
+            if self._free and self._running[asker] < self._most_of_one and not place.done():
+                del self._waiting[place]
+                self._free -= 1
+                self._running[asker] += 1
+                place.set_result(None)
 
     async def run(
         self, ask: Callable[_Arguments, _Result], *arguments: _Arguments.args, **named: _Arguments.kwargs
@@ -76,12 +105,6 @@ class Turns:
     def close(self) -> None:
         """Start no query any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-async def _done(taking: asyncio.Task[Literal[True]], has_left: Callable[[], Awaitable[bool]] | None) -> None:
-    while not (await asyncio.wait({taking}, timeout=_LOOK_S))[0]:
-        if has_left is not None and await has_left():
-            raise Overloaded("whoever asked has left", retry_after_s=_RETRY_AFTER_S)
 
 
 def _step_back() -> None:

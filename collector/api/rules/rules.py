@@ -30,6 +30,7 @@ from collector.evaluation.rule_check import check_evaluator
 from collector.evaluation.rule_trial import Parameters, explain_trace, try_rule
 from collector.live.rules.rules_in_force import KeptRule
 from storage.errors import Missing
+from storage.query.query_options import QueryOptions
 
 router = api_router(prefix="/api/v1")
 
@@ -130,7 +131,9 @@ def try_out(
 
     def ask(select: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
         limits = here.sql_limits
-        return here.queries.sql(select, parameters, max_rows=limits.rows, timeout_s=limits.seconds).rows
+        return here.queries.sql(
+            select, parameters, max_rows=limits.rows, timeout_s=limits.seconds, terms=QueryOptions(is_ours=True)
+        ).rows
 
     trace = asked.trace
     if trace is None:

@@ -94,7 +94,7 @@ async def answer(
     """
     asker = who.key_id or (request.client.host if request.client else "")
     terms = QueryOptions(views_only=not who.may(Permission.ADMINISTER), asker=asker)
-    async with here.turns.turn(request.is_disconnected):
+    async with here.turns.turn(request.is_disconnected, asker=asker):
         running = asyncio.create_task(here.turns.run(_ask, query, here, form_of(form_name, accept), terms))
         try:
             while not (await asyncio.wait({running}, timeout=_LOOK_S))[0]:

@@ -17,6 +17,7 @@ from rules.rule_text import RuleText, parse_rule
 from rules.rule_yaml import yaml_of
 from storage.errors import BadQuery, Conflict, Missing
 from storage.judging.backfills import Backfill
+from storage.query.query_options import QueryOptions
 
 _TRIAL_S: Final = 5.0
 """What one question of a preview may take. A guess: longer, and nobody looks at it any more."""
@@ -141,7 +142,9 @@ def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: f
     limits = here.sql_limits
 
     def ask(select: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
-        return here.queries.sql(select, parameters, max_rows=limits.rows, timeout_s=min(limits.seconds, _TRIAL_S)).rows
+        seconds = min(limits.seconds, _TRIAL_S)
+        terms = QueryOptions(is_ours=True)
+        return here.queries.sql(select, parameters, max_rows=limits.rows, timeout_s=seconds, terms=terms).rows
 
     return try_rule(rule, check_evaluator(parsed), window_s, ask, tenant=whose or None)
 

@@ -5,8 +5,6 @@ import signal
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from collector.children import starting
-from collector.children.wire import receive, send
 from collector.live.jobs.work.child import ring
 from collector.memory import collect_rarely
 from evaluators.case import parse_case
@@ -14,6 +12,8 @@ from evaluators.errors import Broken
 from evaluators.evaluator import Evaluator, run
 from evaluators.outcome import Failure
 from evaluators.registry import build
+from storage import starting
+from storage.wire import receive, send
 
 
 def main() -> None:

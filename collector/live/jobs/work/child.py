@@ -13,9 +13,7 @@ from typing import Any, BinaryIO, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
-from collector.children import starting
 from collector.children.process import MORE
-from collector.children.wire import receive, send
 from collector.conventions.columnar.stored_trace import StoredTrace, stored_spans
 from collector.conventions.member import TraceMember
 from collector.conventions.own import OwnKeys
@@ -37,9 +35,11 @@ from evaluators.evaluator import Evaluator, run
 from evaluators.model import Case, text_of
 from evaluators.outcome import Failure
 from evaluators.registry import build
+from storage import starting
 from storage.judging.job_results import JobResult, results_table
 from storage.query.rows import logs_of, spans_of
 from storage.records import LogRecord, Span
+from storage.wire import receive, send
 
 _TELL_S = 0.05
 """What is done is told so often, unless after each job. A guess: enough for neither side to notice the messages."""

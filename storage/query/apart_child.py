@@ -1,0 +1,193 @@
+"""The process that answers statements which nothing in the server could stop: it may be killed at any moment.
+
+It has no file of the server's open. The rows that a statement reads come before it, and its memory has a limit that the
+kernel keeps, so that a statement that needs more fails, whatever DuckDB counts.
+"""
+
+import os
+import resource
+import sys
+import threading
+import time
+from typing import Any, BinaryIO, Final
+
+import duckdb
+import pyarrow as pa
+
+from storage import starting
+from storage.engine.cursors import is_bug
+from storage.engine.pandas_import import hide_pandas
+from storage.errors import BadQuery
+from storage.memory import LackOfMemory
+from storage.query.nanoseconds import with_texts
+from storage.wire import Header, receive, send
+
+TOO_LARGE: Final = 77
+"""The exit code of a process that has more in memory than its share."""
+
+_SLACK_BYTES: Final = 96 << 20
+"""What is allocated and never touched counts against the limit of the kernel, too. A row of `spans` as one value takes
+100 MB of that, and 2 MB of memory."""
+_LOOK_S: Final = 0.02  # between two looks at what is in memory; a guess
+_COUNTED: Final = 5 / 8  # of the memory is what DuckDB counts: the rest are values that it does not; a guess
+_SCRATCH_SIZE: Final = "4GB"  # as that of the server
+_ROWS: Final = 2048
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    starting.run(serve)
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer one statement after the other; the first message tells the limits."""
+    first = receive(requests)
+    if first is None:
+        return
+    greeting = first[0]
+    if greeting["hidesPandas"]:
+        hide_pandas()
+    os.chdir(greeting["folder"])  # so that no setting of DuckDB has a path in it
+    _limit_memory(greeting["memoryBytes"] + _SLACK_BYTES)
+    threading.Thread(target=_watch, args=(_resident_bytes() + greeting["memoryBytes"],), daemon=True).start()
+    send(answers, {}, [])
+    while (message := receive(requests)) is not None:
+        _answer(message[0], requests, answers, int(greeting["memoryBytes"]))
+
+
+def _answer(asked: Header, requests: BinaryIO, answers: BinaryIO, memory_bytes: int) -> None:
+    try:
+        with _connect(memory_bytes) as connection:
+            _take(connection, asked, requests)
+            _run(connection, asked, answers)
+    except (duckdb.Error, pa.ArrowException, RuntimeError, ValueError, MemoryError, BadQuery) as error:
+        lacks = isinstance(error, LackOfMemory | MemoryError | pa.ArrowMemoryError)
+        is_broken = lacks or is_bug(error)
+        send(answers, {"error": _message(error), "lacksMemory": lacks, "isBroken": is_broken}, [])
+        if is_broken:
+            os._exit(0)  # whatever state it is in: the next statement has a process of its own
+
+
+def _message(error: Exception) -> str:
+    """The error without the addresses in this process that DuckDB tells of a bug."""
+    if is_bug(error):
+        return f"this statement makes DuckDB fail: {str(error).partition(chr(10))[0]}"
+    return str(error) or type(error).__name__
+
+
+def _limit_memory(nbytes: int) -> None:
+    """Bound what this process may have beyond what it has at this moment."""
+    if sys.platform != "linux":
+        return
+    with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - no file
+        (kib,) = [int(line.split()[1]) for line in status if line.startswith("VmData:")]
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    limit = (kib << 10) + nbytes
+    resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def _watch(limit_bytes: int) -> None:
+    """End this process once it has more in memory than it may."""
+    while _resident_bytes() <= limit_bytes:
+        time.sleep(_LOOK_S)
+    os._exit(TOO_LARGE)
+
+
+def _resident_bytes() -> int:
+    if sys.platform != "linux":
+        return 0
+    with open("/proc/self/statm", encoding="ascii") as pages:  # noqa: PTH123 - no file
+        return int(pages.read().split()[1]) * resource.getpagesize()
+
+
+def _connect(memory_bytes: int) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "threads": 1,
+            "memory_limit": f"{int(memory_bytes * _COUNTED) >> 10}KiB",
+            "temp_directory": f"statement-{os.getpid()}",
+            "max_temp_directory_size": _SCRATCH_SIZE,
+            "python_enable_replacements": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        },
+    )
+    # Each column of a table takes a block at least: of DuckDB's own 256 KiB, a row of `spans` took 40 MB.
+    connection.execute("ATTACH ':memory:' AS tracejury (BLOCK_SIZE 16384)")
+    connection.execute("USE tracejury")
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    return connection
+
+
+def _take(connection: duckdb.DuckDBPyConnection, asked: Header, requests: BinaryIO) -> None:
+    """Make tables of the relations, with the rows that follow. All messages are taken, whatever becomes of them."""
+    problem: duckdb.Error | None = None
+    for table in asked["tables"]:
+        columns = ", ".join(f"{_name(name)} {kind}" for name, kind in table["columns"])
+        connection.execute(f"CREATE TABLE {_name(table['name'])} ({columns})")
+    while True:
+        message = receive(requests)
+        if message is None:
+            raise EOFError("the server ended")
+        header, tables = message
+        if "into" not in header:
+            break
+        if problem is None:
+            try:
+                connection.register("incoming", tables[0])
+                connection.execute(f"INSERT INTO {_name(header['into'])} FROM incoming")
+                connection.unregister("incoming")
+            except duckdb.Error as error:
+                problem = error
+    if problem is not None:
+        raise problem
+    connection.execute(f"SET arrow_lossless_conversion = {str(asked['isLossless']).lower()}")
+    connection.execute("SET GLOBAL enable_external_access = false")
+    connection.execute("SET GLOBAL lock_configuration = true")
+
+
+def _run(connection: duckdb.DuckDBPyConnection, asked: Header, answers: BinaryIO) -> None:
+    """Answer in batches, behind the names and types of the columns."""
+    query: str = asked["query"]
+    parameters: dict[str, Any] | None = asked["parameters"] or None
+    alarm = threading.Timer(asked["seconds"], connection.interrupt)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        columns = _described(connection, query, parameters)
+        is_texts = columns is not None and asked["hasTexts"]
+        connection.execute(with_texts(query, [kind for _, kind in columns or ()]) if is_texts else query, parameters)
+        if columns is None:
+            columns = [(each[0], str(each[1])) for each in connection.description or ()]
+        reader = connection.to_arrow_reader(_ROWS)
+        send(answers, {"columns": columns, "more": True}, [reader.schema.empty_table()])
+        rows = nbytes = 0
+        for batch in reader:
+            rows, nbytes = rows + batch.num_rows, nbytes + batch.nbytes
+            if asked["maxBytes"] and nbytes > asked["maxBytes"]:
+                raise BadQuery(
+                    f"the answer is larger than {asked['maxBytes'] >> 20} MiB; ask for fewer rows or columns"
+                )
+            send(answers, {"more": True}, [pa.Table.from_batches([batch])])
+            if asked["maxRows"] is not None and rows > asked["maxRows"]:
+                break
+    finally:
+        alarm.cancel()
+    send(answers, {}, [])
+
+
+def _described(
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, Any] | None
+) -> list[tuple[str, str]] | None:
+    try:
+        return [(row[0], row[1]) for row in connection.execute(f"DESCRIBE {query}", parameters).fetchall()]
+    except (duckdb.InternalException, duckdb.FatalException):
+        raise
+    except duckdb.Error:  # EXPLAIN has no columns; if the statement is wrong, running it says so in its own words
+        return None
+
+
+def _name(text: str) -> str:
+    quoted = text.replace('"', '""')
+    return f'"{quoted}"'
