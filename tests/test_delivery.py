@@ -214,6 +214,36 @@ def test_retry_after_is_waited_for(tmp_path: Path) -> None:
             alerting.settled(webhook, "delivered")
 
 
+def test_a_clock_that_is_set_back_holds_up_no_retry(tmp_path: Path) -> None:
+    """A delivery that waits for a retry, or was queued, before the clock was set back by a day is sent at once."""
+    with a_receiver() as (url, script), an_alerting(tmp_path) as alerting:
+        script.act = answers(503)
+        webhook = alerting.webhook(url)
+        alerting.open()
+        alerting.attempted(webhook, 1)
+        script.act = answers(200)
+        alerting.forward(-DAY_S)
+        alerting.settled(webhook, "delivered")
+        assert len(script.taken) == 2
+        assert alerting.store.outbox.due(int((alerting.clock() + 2 * DAY_S) * 1e9), each=4, limit=4) == []
+
+
+def test_a_clock_that_is_set_forward_gives_up_no_delivery(tmp_path: Path) -> None:
+    """Retries come early while the clock is ahead, and go on at once when it is right again."""
+    with a_receiver() as (url, script), an_alerting(tmp_path, behind_s=2 * DAY_S) as alerting:
+        script.act = answers(503)
+        webhook = alerting.webhook(url)
+        alerting.open()
+        alerting.attempted(webhook, 1)
+        alerting.forward(DAY_S)
+        alerting.attempted(webhook, 2)
+        alerting.forward(-DAY_S)
+        alerting.attempted(webhook, 3)
+        script.act = answers(200)
+        alerting.forward(DAY_S)
+        alerting.settled(webhook, "delivered")
+
+
 def test_an_hour_of_outage_loses_nothing(tmp_path: Path) -> None:
     """Alerts that were opened while the receiver was down for an hour arrive afterwards, each once, and verify."""
     with a_receiver() as (url, script), an_alerting(tmp_path, behind_s=2 * HOUR_S) as alerting:

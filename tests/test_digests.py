@@ -70,6 +70,17 @@ def test_each_event_is_in_one_digest_after_a_restart_too(tmp_path: Path) -> None
         assert digests[0]["alerts"][0]["alertId"] != digests[1]["alerts"][0]["alertId"]
 
 
+def test_a_clock_that_is_set_back_holds_up_no_digest(tmp_path: Path) -> None:
+    """What was gathered before the clock was set back by a day comes at once."""
+    with a_receiver() as (url, script), an_alerting(tmp_path) as alerting:
+        webhook = alerting.webhook(url, digest_minutes=1_440)
+        alerting.open(1)
+        alerting.settled(webhook, "gathered")
+        alerting.forward(-24 * HOUR_S)
+        alerting.settled(webhook, "delivered", "digested")
+        assert len(script.taken) == 1
+
+
 def test_others_are_told_at_once_and_a_digest_is_tried_again(tmp_path: Path) -> None:
     """A receiver without digests does not wait for them; a digest that fails has the id that it had."""
     with a_receiver() as (url, script), an_alerting(tmp_path, behind_s=20 * HOUR_S) as alerting:

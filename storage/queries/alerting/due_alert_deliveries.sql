@@ -12,7 +12,13 @@ SELECT
 FROM alert_delivery AS d
 INNER JOIN alert_webhook AS w ON d.webhook_id = w.webhook_id
 INNER JOIN alert_event AS e ON d.event_id = e.event_id
-WHERE d."state" = 'pending' AND d.not_before <= make_timestamp($at_us::BIGINT)
+WHERE
+    d."state" = 'pending'
+    AND (
+        d.not_before <= make_timestamp($at_us::BIGINT)
+        -- The clock was set back since, and nothing says how long the delay still lasts.
+        OR coalesce(d.last_attempt_at, d.created_at) > make_timestamp($at_us::BIGINT)
+    )
 QUALIFY row_number() OVER (PARTITION BY d.webhook_id ORDER BY d.not_before, d.delivery_id) <= $each
 ORDER BY d.not_before, d.delivery_id
 LIMIT $limit;

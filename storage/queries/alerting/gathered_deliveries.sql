@@ -12,6 +12,11 @@ SELECT
 FROM alert_delivery AS d
 INNER JOIN alert_webhook AS w ON d.webhook_id = w.webhook_id
 INNER JOIN alert_event AS e ON d.event_id = e.event_id
-WHERE d."state" = 'gathered' AND d.not_before <= make_timestamp($at_us::BIGINT)
+WHERE
+    d."state" = 'gathered'
+    AND (
+        d.not_before <= make_timestamp($at_us::BIGINT)
+        OR d.created_at > make_timestamp($at_us::BIGINT) -- the clock was set back since
+    )
 ORDER BY d.webhook_id, e.created_at, e."type", d.delivery_id
 LIMIT $limit;
