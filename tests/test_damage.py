@@ -10,6 +10,7 @@ import pytest
 from collector.api.operations.backup import open_backup
 from storage.engine.database import FILE_NAME
 from storage.errors import Damaged, Overloaded, Unusable
+from storage.ingest.spool import Position, Spool
 from storage.upkeep.checking import check_database
 from storage.upkeep.deletions import DONE, DeletionCriteria
 from tests.access import a_closed_server
@@ -223,3 +224,38 @@ def test_a_deletion_waits_for_copies_in_the_directory(tmp_path: Path) -> None:
         copy.rename(tmp_path / "elsewhere.duckdb")
         assert state() == DONE
         assert store.erasure.blocked is None
+
+
+def test_check_reads_everything_and_changes_nothing(data: Path, used: dict[int, str], tmp_path: Path) -> None:
+    """`tracejury check` finds no damage in a sound directory, and exits with 1 for each damaged block or record."""
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    result = run("check", data)
+    assert (result.exit_code, "no damage" in result.output, "\nspan: " in result.output) == (0, True, True)
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
+    for number in used:
+        flip_in_block(data / FILE_NAME, number)
+        result = run("check", data)
+        assert (result.exit_code, "tracejury restore" in result.output) == (1, True), f"block {number}"
+        flip_in_block(data / FILE_NAME, number)
+    assert run("check", tmp_path).exit_code == 1
+
+
+def test_check_finds_each_damaged_record_of_the_spool(tmp_path: Path) -> None:
+    """A byte that is changed anywhere in a record of the spool is reported with its place, and the other is whole."""
+    spool = Spool(tmp_path / "spool", after=Position())
+    groups = spool.append([a_batch(an_export(2, trace=number)) for number in (1, 2)])
+    spool.close()
+    (segment,) = (tmp_path / "spool").glob("*.spool")
+    whole = segment.read_bytes()
+    assert Spool.check(tmp_path / "spool") == (len(groups), [])
+    for offset in range(0, len(whole), 97):
+        segment.write_bytes(whole[:offset] + bytes([whole[offset] ^ 8]) + whole[offset + 1 :])
+        records, problems = Spool.check(tmp_path / "spool")
+        assert (records, len(problems) >= 1) == (1, True), f"byte {offset}"
+
+
+def test_a_directory_in_use_is_not_checked(data: Path) -> None:
+    """`tracejury check` says that the server has to stop first."""
+    with a_closed_server(data):
+        result = run("check", data)
+    assert (result.exit_code, "stop its server first" in result.output) == (1, True)

@@ -29,7 +29,7 @@ from collector.cli.sessions import sessions
 from collector.cli.simulate import simulate
 from collector.cli.sql import sql
 from collector.cli.traces import traces
-from collector.cli.upkeep import backup, reread, restore, sweep
+from collector.cli.upkeep import backup, check, reread, restore, sweep
 from collector.cli.webhooks import webhooks
 
 
@@ -71,6 +71,7 @@ for command in (
     deletions,
     reread,
     backup,
+    check,
     restore,
     export,
     keys,

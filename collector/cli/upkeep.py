@@ -1,8 +1,9 @@
-"""The commands `sweep`, `reread`, `backup` and `restore`: the care of everything that is stored."""
+"""The commands `sweep`, `reread`, `backup`, `restore` and `check`: the care of everything that is stored."""
 
 import shutil
 import sys
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -13,6 +14,12 @@ from collector.units import count_text
 from collector.visible import one_line
 
 _MIB = 1 << 20
+NEXT_STEPS: Final = (
+    "Restore a backup with `tracejury restore`, or write what can be read to files with `tracejury export --data`. "
+    "If only the log beside the database (the file that ends in .wal) is damaged, a start succeeds once it is moved "
+    "away by hand: then rules, keys and results since the last checkpoint are lost, and spans that the spool does not "
+    "hold any more"
+)
 
 
 @click.command()
@@ -134,6 +141,45 @@ def restore(*, directory: Path, data: Path) -> None:
     finally:
         part.unlink(missing_ok=True)
     click.echo(f"{one_line(str(data))}: a data directory into which {count_text(stored, 'span')} were ever stored")
+
+
+@click.command()
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True))
+def check(*, directory: Path) -> None:
+    """Read a backup, or a data directory that no server uses, completely, and report damage. Changes nothing.
+
+    The exit status is 1 if anything is damaged.
+    """
+    from storage.engine.database import FILE_NAME
+    from storage.engine.lock import read_holder
+    from storage.errors import Unusable
+    from storage.ingest.spool import Spool
+    from storage.upkeep.checking import check_database
+
+    file = directory / FILE_NAME
+    if not file.exists():
+        raise click.ClickException(f"{one_line(str(directory))} holds no database: there is no {FILE_NAME}")
+    if read_holder(directory) is not None:
+        raise click.ClickException(f"{one_line(str(directory))} is in use: stop its server first, or check a backup")
+    try:
+        report = check_database(file)
+        records, problems = Spool.check(directory / "spool")
+    except OSError as error:
+        raise click.ClickException(f"{one_line(str(directory))} cannot be read: {error.strerror}") from error
+    except Unusable as error:
+        raise click.ClickException(one_line(str(error))) from error
+    for table in report.tables:
+        click.echo(f"{table.name}: {'not read' if table.rows is None else count_text(table.rows, 'row')}")
+    click.echo(f"spool: {count_text(records, 'whole record')}")
+    for problem in problems:
+        click.echo(
+            f"spool: {one_line(problem)}; what a kill tore was not acknowledged, other spans in it are lost", err=True
+        )
+    if report.damage is not None:
+        raise click.ClickException(one_line(f"{report.damage}. {NEXT_STEPS}"))
+    if problems:
+        sys.exit(1)
+    click.echo("no damage")
 
 
 def _read_back(copy: Path, advice: str) -> None:

@@ -91,6 +91,16 @@ class Spool:
             self._free_bytes, self._look_again_s = shutil.disk_usage(self._directory).free, now_s + _LOOK_S
         return self._free_bytes
 
+    @staticmethod
+    def check(directory: Path) -> tuple[int, list[str]]:
+        """Read all records on disk; return how many are whole, and where others are torn or damaged."""
+        records, problems = 0, []
+        for path in _segments(directory):
+            damaged: list[int] = []
+            records += sum(1 for _ in _records(path, damaged))
+            problems += [f"{path} is torn or damaged at byte {offset}" for offset in damaged]
+        return records, problems
+
     def recover(self, after: Position) -> Iterator[SpoolGroup]:
         """The groups on disk beyond `after`, oldest first."""
         for path in _segments(self._directory):
@@ -232,8 +242,8 @@ def _last_sequence(path: Path) -> int:
     return max((sequence for sequence, _ in _records(path)), default=0)
 
 
-def _records(path: Path) -> Iterator[tuple[int, pa.Buffer]]:
-    """The whole records of a segment; damage is skipped and said."""
+def _records(path: Path, damaged: list[int] | None = None) -> Iterator[tuple[int, pa.Buffer]]:
+    """Read the whole records of a segment; skip damage, and log where it is or append that to `damaged`."""
     if path.stat().st_size == 0:
         return
     with pa.memory_map(str(path)) as file:
@@ -247,7 +257,10 @@ def _records(path: Path) -> Iterator[tuple[int, pa.Buffer]]:
             yield sequence, body
             offset = start + size
         else:
-            log.warning("spool: %s is torn or damaged at byte %d", path, offset)
+            if damaged is None:
+                log.warning("spool: %s is torn or damaged at byte %d", path, offset)
+            else:
+                damaged.append(offset)
             offset = _find(data, _MAGIC, offset + 1)
 
 
