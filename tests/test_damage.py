@@ -259,3 +259,15 @@ def test_a_directory_in_use_is_not_checked(data: Path) -> None:
     with a_closed_server(data):
         result = run("check", data)
     assert (result.exit_code, "stop its server first" in result.output) == (1, True)
+
+
+def test_a_refused_start_names_the_command_that_helps(data: Path) -> None:
+    """A database whose headers are damaged is not opened, stays as it is, and the error names `tracejury check`."""
+    for header in (4096, 8192):
+        flip(data / FILE_NAME, header + 20)
+    before = (data / FILE_NAME).read_bytes()
+    result = run(
+        "serve", "--data", data, "--http", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"
+    )
+    assert (result.exit_code, f"tracejury check {data}" in result.output) == (1, True)
+    assert (data / FILE_NAME).read_bytes() == before

@@ -6,7 +6,13 @@ from typing import Final
 
 from storage.engine.cursors import is_bug
 
-_DAMAGE: Final = ("Corrupt database file", "Corrupt WAL file", "WAL does not match", "Failed to deserialize")
+_DAMAGE: Final = (
+    "Corrupt database file",
+    "Corrupt WAL file",
+    "Failure while replaying WAL",
+    "WAL does not match",
+    "Failed to deserialize",
+)
 _OWN_WORDS: Final = ("IO Error: Corrupt database file", "IO Error: Failure while replaying WAL")
 """An error that begins like this cannot be made by the text of a statement, such as `SELECT error('…')`."""
 _INTERNAL: Final = "INTERNAL Error"
