@@ -355,6 +355,10 @@ class Store:
         for group in self._spool.recover(position):
             self._writer.enqueue([group])
             recovered += group.batch.num_rows
+        if self._spool.lost:
+            message = f"damaged records of the spool: {self._spool.lost}; the spans in them were answered and are lost"
+            self.damage.note("spool", message)
+            log.error(message)
         if recovered:
             log.info("recovered %d spans and log records from the spool", recovered)
             self._writer.wait_committed(timeout_s=30)

@@ -271,3 +271,39 @@ def test_a_refused_start_names_the_command_that_helps(data: Path) -> None:
     )
     assert (result.exit_code, f"tracejury check {data}" in result.output) == (1, True)
     assert (data / FILE_NAME).read_bytes() == before
+
+
+@pytest.mark.parametrize("record", [0, 1, 2])
+def test_a_damaged_record_of_the_spool_is_counted_as_lost(tmp_path: Path, record: int) -> None:
+    """A start that meets a damaged record commits the others and reports the loss; a torn last one is none."""
+    data = tmp_path / "data"
+    with a_store(data):
+        pass
+    spool = Spool(data / "spool", after=Position())
+    ends = []
+    for number in range(3):
+        spool.append([a_batch(an_export(2, trace=number))])
+        ends.append(spool.nbytes)
+    spool.close()
+    (segment,) = (data / "spool").glob("*.spool")
+    flip(segment, ends[record] - 100)
+    with a_store(data) as store:
+        assert store.totals.stored == 4
+        assert store.damage.places == {
+            "spool": "damaged records of the spool: 1; the spans in them were answered and are lost"
+        }
+
+
+def test_a_record_that_a_kill_tore_is_no_damage(tmp_path: Path) -> None:
+    """The end of a segment without the rest of its record was never answered."""
+    data = tmp_path / "data"
+    with a_store(data):
+        pass
+    spool = Spool(data / "spool", after=Position())
+    spool.append([a_batch(an_export(2, trace=number)) for number in (1, 2)])
+    spool.close()
+    (segment,) = (data / "spool").glob("*.spool")
+    segment.write_bytes(segment.read_bytes()[:-50])
+    with a_store(data) as store:
+        assert store.totals.stored == 2
+        assert not store.damage.places

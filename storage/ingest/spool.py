@@ -57,6 +57,18 @@ class _Segment:
     size: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Bytes of a segment that are no record."""
+
+    path: Path
+    offset: int
+    is_whole: bool  # as long as its header says
+
+    def __str__(self) -> str:
+        return f"{self.path} is torn or damaged at byte {self.offset}"
+
+
 class Spool:
     """Append-only segments in one directory. `append` and `release` may be called from different threads."""
 
@@ -71,6 +83,7 @@ class Spool:
         self._opened = 0
         self._free_bytes, self._look_again_s = 0, 0.0
         self._file = -1
+        self.lost = 0  # groups that were answered and that `recover` could not read
 
     @property
     def sequence(self) -> int:
@@ -94,25 +107,33 @@ class Spool:
     @staticmethod
     def check(directory: Path) -> tuple[int, list[str]]:
         """Read all records on disk; return how many are whole, and where others are torn or damaged."""
-        records, problems = 0, []
+        records, problems = 0, list[str]()
         for path in _segments(directory):
-            damaged: list[int] = []
+            damaged: list[_Place] = []
             records += sum(1 for _ in _records(path, damaged))
-            problems += [f"{path} is torn or damaged at byte {offset}" for offset in damaged]
+            problems += map(str, damaged)
         return records, problems
 
     def recover(self, after: Position) -> Iterator[SpoolGroup]:
-        """The groups on disk beyond `after`, oldest first."""
+        """The groups on disk beyond `after`, oldest first; `lost` counts those that were answered and are damaged."""
+        damaged: list[_Place] = []
+        expected, missing = after.sequence + 1, 0
         for path in _segments(self._directory):
-            for sequence, body in _records(path):
+            for sequence, body in _records(path, damaged):
                 if sequence <= after.sequence:
                     continue
+                missing += max(sequence - expected, 0)
+                expected = max(expected, sequence + 1)
                 try:
                     yield SpoolGroup(sequence=sequence, batch=SpanBatch.from_buffer(body), nbytes=body.size)
                 except (pa.ArrowException, OSError, struct.error) as error:
                     kept = self._directory / f"{sequence:020d}.unreadable"
                     kept.write_bytes(body)
                     log.error("spool: record %d cannot be read and is kept in %s: %s", sequence, kept, error)  # noqa: TRY400 - the text says it
+        # What a kill tore is the last record, and shorter than its header says; it was not answered.
+        self.lost = max(missing, sum(place.is_whole for place in damaged)) if damaged else 0
+        for place in damaged:
+            log.warning("spool: %s", place)
 
     def append(self, batches: Sequence[SpanBatch]) -> list[SpoolGroup]:
         """Write the batches and sync them: all are durable on return, or none was stored.
@@ -242,8 +263,8 @@ def _last_sequence(path: Path) -> int:
     return max((sequence for sequence, _ in _records(path)), default=0)
 
 
-def _records(path: Path, damaged: list[int] | None = None) -> Iterator[tuple[int, pa.Buffer]]:
-    """Read the whole records of a segment; skip damage, and log where it is or append that to `damaged`."""
+def _records(path: Path, damaged: list[_Place] | None = None) -> Iterator[tuple[int, pa.Buffer]]:
+    """Read the records of a segment; skip what is torn or damaged, and append to `damaged` where that is."""
     if path.stat().st_size == 0:
         return
     with pa.memory_map(str(path)) as file:
@@ -257,10 +278,8 @@ def _records(path: Path, damaged: list[int] | None = None) -> Iterator[tuple[int
             yield sequence, body
             offset = start + size
         else:
-            if damaged is None:
-                log.warning("spool: %s is torn or damaged at byte %d", path, offset)
-            else:
-                damaged.append(offset)
+            if damaged is not None:
+                damaged.append(_Place(path=path, offset=offset, is_whole=whole))
             offset = _find(data, _MAGIC, offset + 1)
 
 
