@@ -220,7 +220,9 @@ def fork_children(place: str = "") -> None:
 
     def start_program(program: str) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-P", "-c", starting.ALLOCATOR + program]
-        return start(command, stdin=PIPE, stdout=PIPE, env=starting.child_environment(os.environ))
+        # What an import reads stays, though a child of the product does not get all of it: else none would be forked.
+        early = {name: value for name, value in os.environ.items() if name.startswith(_EARLY)}
+        return start(command, stdin=PIPE, stdout=PIPE, env=early | starting.child_environment(os.environ))
 
     starting.start_program = start_program
 

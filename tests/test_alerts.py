@@ -9,7 +9,6 @@ import pytest
 from storage.alerting.alerts import AlertFilter, ComparedSide, Escalation, alert_of, open_alert, recover_alert
 from storage.alerting.outbox import DeliveryAttempt, DueDelivery, SwitchOffPolicy
 from storage.alerting.webhooks import WebhookText
-from storage.engine.database import Database, DatabaseOptions
 from storage.store import Store
 from tests.alerting import a_finding
 from tests.storing import a_store, rows
@@ -140,19 +139,6 @@ def test_a_receiver_that_is_gone_gets_nothing_that_waited(tmp_path: Path) -> Non
         assert store.webhooks.all() == []
 
 
-def test_a_file_of_the_version_before_gets_the_tables(tmp_path: Path) -> None:
-    """A database that has not seen the step is brought to it, with what it holds."""
-    database = Database(tmp_path, DatabaseOptions())
-    with database.transaction() as cursor:
-        for table in ("alert", "alert_event", "alert_webhook", "alert_delivery", "alert_mute", "metric_monitor"):
-            cursor.execute(f"DROP TABLE {table}")
-        cursor.execute("DELETE FROM tracejury_schema WHERE version IN (7, 11, 26, 45)")
-    database.close()
-    with a_store(tmp_path) as store:
-        a_webhook(store)
-        assert store.alerts.open(a_finding(), AT_NS)
-
-
 def test_receivers_of_a_tenant_hear_of_its_alerts_and_those_of_nobody_of_all(tmp_path: Path) -> None:
     """Whatever becomes of an alert is queued for its tenant and for the operator, and for nobody else."""
     with a_store(tmp_path) as store:
@@ -206,25 +192,3 @@ def test_an_alert_that_is_worse_is_open_again_and_told_each_time(tmp_path: Path)
         assert store.alerts.recover(alert_id, {"how": "resolved"}, AT_NS + 180 * 10**9)
         assert not store.alerts.escalate(worse(0.1), AT_NS + 190 * 10**9), "what is resolved is not told any more"
         assert rows(store, "SELECT count(*) FROM trace_pin") == [(0,)]
-
-
-def test_who_wanted_all_events_of_alerts_is_told_of_escalations_after_the_step(tmp_path: Path) -> None:
-    """A receiver that had chosen some of them keeps its choice."""
-    database = Database(tmp_path, DatabaseOptions())
-    with database.transaction() as cursor:
-        for table, columns in (("alert", ("escalations", "escalated_at")), ("alert_webhook", ("digest_minutes",))):
-            for column in columns:
-                cursor.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        cursor.execute("DELETE FROM tracejury_schema WHERE version = 45")
-        for name, events in (("all", "opened acknowledged recovered"), ("some", "opened recovered")):
-            values = {"id": name, "events": [f"alert.{event}" for event in events.split()]}
-            cursor.execute(
-                """INSERT INTO alert_webhook BY NAME SELECT '' AS tenant, $id AS webhook_id, 'API' AS origin, '' AS url,
-                'json' AS template, $events AS events, true AS enabled, false AS has_secret, 0 AS failures,
-                1 AS "version", now()::TIMESTAMP AS created_at, now()::TIMESTAMP AS updated_at""",
-                values,
-            )
-    database.close()
-    with a_store(tmp_path) as store:
-        told = {each.webhook_id: "alert.escalated" in each.events for each in store.webhooks.all()}
-    assert told == {"all": True, "some": False}

@@ -36,7 +36,6 @@ TIMES: dict[str, Times] = {
     "never set": lambda _number, _: 0,
     "over all times": lambda number, source: START_NS + source.randrange(-50, 50) * YEAR_NS + number,
     "in bursts": lambda number, source: START_NS + source.choice([0, 1, 3600 * 10**9]) + number // 200,
-    "before 1970": lambda number, source: (source.randrange(-2, 3) * 10**18 + number) % 2**64,
 }
 
 

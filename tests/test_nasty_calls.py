@@ -72,7 +72,7 @@ def test_no_call_of_any_function_is_more_than_an_error(request: pytest.FixtureRe
     found = try_out(calls(functions(rows), seed if seconds else _SEED), seconds or _SECONDS)
     print(dict(found.ended))  # noqa: T201 - pytest shows it with a failure
     assert found.bad == []
-    assert found.ended["answered"] > 100
+    assert found.ended["answered"] > 20
 
 
 def test_the_calls_are_the_same_for_the_same_seed() -> None:

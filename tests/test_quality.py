@@ -2,18 +2,16 @@
 
 import datetime as dt
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from rules.statistics.sample import Sample
 from storage.alerting.monitors import RuleKey
 from storage.alerting.quality import Basis, Cell, Latest, OfRule, ResultsLike, ScoresOf, StreamDay
-from storage.engine.database import Database, DatabaseOptions
 from storage.store import Store
 from tests.judged import NOW, put
 from tests.matching import write
-from tests.storing import a_batch, a_store, an_export, commit, rows, trace_id
+from tests.storing import a_store, trace_id
 from tests.working import Book
 
 FROM_US = 1_795_219_200_000_000 - 30 * 86_400_000_000
@@ -313,32 +311,3 @@ def test_what_monitors_count_can_be_counted_alone(book: Book) -> None:
     assert (every.counted, counted.counted) == (2, 2)
     listed = book.store.quality.results(results.key, ResultsLike(outcome="scored", counted=True))
     assert sorted(each.score or 0.0 for each in listed) == [0.0, 1.0]
-
-
-def test_results_of_before_find_their_service_and_start_after_the_step(tmp_path: Path) -> None:
-    """What was judged by an earlier version is of the service and the time of its trace, if that is stored."""
-    with a_store(tmp_path) as store:
-        commit(store, a_batch(an_export(2)))
-        active = Book(store).rule(evaluator="length")
-        for trace in (trace_id(0), trace_id(77)):
-            put(store, "evaluation", job_id=1, seq=1, revision=active.revision, trace_id=trace)
-    database = Database(tmp_path, DatabaseOptions())
-    with database.transaction() as cursor:
-        for table, columns in _ADDED.items():
-            for column in columns:
-                cursor.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        cursor.execute("DELETE FROM tracejury_schema WHERE version = 48")
-    database.close()
-    with a_store(tmp_path) as store:
-        (found,) = rows(store, "SELECT service_name, start_time::TIMESTAMP FROM traces")
-        kept = rows(store, "SELECT service, started_at FROM evaluation ORDER BY trace_id")
-    assert kept == [found, (None, None)]
-
-
-_ADDED = {
-    "job": ("service", "started_at"),
-    "evaluation": ("service", "started_at"),
-    "counted_score": ("service", "started_at"),
-    "evaluation_day": ("service", "started_day", "counted"),
-    "monitor_state": ("service",),
-}

@@ -38,7 +38,8 @@ def test_a_commit_has_one_thread_and_a_question_all(tmp_path: Path) -> None:
         for number in range(3):
             commit(store, a_batch(an_export(2, first=2 * number)))
             assert of_own_work(store._database) == 1
-            assert rows(store, ASKED) == [(3,)]
+            with ReadDatabase(store._database).cursor() as cursor:
+                assert cursor.execute(ASKED).fetchall() == [(3,)]
             assert rows(store, "SELECT count(*) FROM spans") == [(2 * number + 2,)]
 
 

@@ -11,7 +11,6 @@ from storage.ingest.batch import SpanBatch
 from storage.store import Store
 from tests.matching import adding_up
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows
-from tests.test_database import run
 
 COLUMNS: Final = """
     tenant, trace_id, root_name, project, service_name, epoch_ns(start_time), epoch_ns(end_time),
@@ -109,30 +108,3 @@ def test_a_question_reads_the_columns_that_it_names(tmp_path: Path) -> None:
             ((_, plan),) = cursor.execute("EXPLAIN SELECT project, count(*) FROM traces GROUP BY project").fetchall()
     assert "trace_reading" in str(plan)
     assert "final_response" not in str(plan)
-
-
-def test_a_file_of_the_version_before_is_added_up(tmp_path: Path) -> None:
-    """What parts add up to is stored when the file is opened; a trace without a sum gets one."""
-    source = random.Random(7)
-    with a_store(tmp_path) as store, adding_up(store) as traces:
-        for number in range(6):
-            grow(store, source, number)
-        assert traces.wait_idle(WAIT_S)
-        expected = of_parts(store)
-    run(
-        tmp_path,
-        *(f"DROP VIEW {view}" for view in VIEWS),
-        *(f"ALTER TABLE trace_reading DROP {column}" for column in KEPT),
-        "DELETE FROM trace_reading WHERE trace_key % 2 = 0",
-        "DELETE FROM tracejury_schema WHERE version = 49",
-    )
-    with a_store(tmp_path) as store:
-        assert rows(store, "SELECT count(*) FROM changed_trace") == [(0,)]
-        assert of_view(store) == of_parts(store) == expected
-        assert rows(store, "SELECT count(*) FROM trace_reading WHERE edition IS NULL") != [(0,)]
-        with adding_up(store) as traces:
-            assert traces.wait_idle(WAIT_S)
-        assert rows(
-            store, "SELECT count(*) FROM trace_reading WHERE edition IS NULL OR stored_span_count <> span_count"
-        ) == [(0,)]
-        assert of_view(store) == expected

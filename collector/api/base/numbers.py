@@ -6,10 +6,12 @@ from pydantic import Field
 
 from storage.records import MAX_COUNT
 
-Number = Annotated[float, Field(ge=-MAX_COUNT, le=MAX_COUNT, allow_inf_nan=False)]
+_MAX_NUMBER = MAX_COUNT - 1  # 2^53 + 1 becomes 2^53 when it is made a float, so 2^53 itself is beyond the bound
+
+Number = Annotated[float, Field(ge=-_MAX_NUMBER, le=_MAX_NUMBER, allow_inf_nan=False)]
 """A score, a threshold, or an end of a range."""
 
-Amount = Annotated[float, Field(ge=0, le=MAX_COUNT, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, le=_MAX_NUMBER, allow_inf_nan=False)]
 """A cost, a duration, or a margin."""
 
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]

@@ -75,7 +75,7 @@ class Repetitions:
         self._forget()
         before = self._done.get(name)
         if before is None:
-            await self._first(name, _Done(digest=digest, since_s=self._clock_s()), scope, _again(body), send)
+            await self._first(name, _Done(digest=digest, since_s=self._clock_s()), scope, _again(body, receive), send)
         elif before.digest != digest:
             other = "this Idempotency-Key was used for another request; use a new one"
             await problem(409, other)(scope, receive, send)
@@ -140,10 +140,11 @@ async def _read(receive: Receive) -> bytes:
     return b"".join(parts)
 
 
-def _again(body: bytes) -> Receive:
+def _again(body: bytes, receive: Receive) -> Receive:
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def receive() -> Message:
-        return messages.pop() if messages else {"type": "http.disconnect"}
+    async def receive_again() -> Message:
+        # A response that is streamed ends as soon as it hears of a disconnect.
+        return messages.pop() if messages else await receive()
 
-    return receive
+    return receive_again

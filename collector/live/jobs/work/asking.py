@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -129,7 +130,8 @@ class JudgeExecutor:
     def cut_off(self) -> None:
         """Cancel what `run` began, and what it is to begin."""
         self._is_cut_off = True
-        self._loop.call_soon_threadsafe(self._cancel_others)
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            self._loop.call_soon_threadsafe(self._cancel_others)
 
     def _cancel_others(self) -> None:
         for task in self._others:
