@@ -65,7 +65,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         assert server.store.wait_committed(PATIENCE_S)
         assert server.traces.wait_idle(PATIENCE_S)
         server.store._writer.store(lambda cursor: cursor.execute(results), 1)
-        with httpx.Client(base_url=f"http://{server.http}", trust_env=False) as client:
+        with httpx.Client(timeout=PATIENCE_S, base_url=f"http://{server.http}", trust_env=False) as client:
             yield client
 
 
