@@ -49,7 +49,7 @@ AMPLIFYING = [
 ]
 ENDLESS = [
     "SELECT levenshtein(repeat('ab', 500000), repeat('cd', 500000))",
-    "SELECT jaro_winkler_similarity(repeat('ab', 2000000), repeat('cd', 2000000))",
+    "SELECT editdist3(repeat('ab', 500000), repeat('cd', 500000))",
     "SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(10000000) b(i)",
 ]
 BREAKING = [
@@ -76,6 +76,7 @@ EQUAL = [
     "SELECT $number + 1, $text",
     "SELECT name FROM spans WHERE name = $text AND duration_ms < $number",
     "SELECT unnest(['a', 'b']), count(*) FILTER (duration_ms > 0) OVER () FROM spans LIMIT 3",
+    "SELECT INTERVAL '2147483647' MONTH, INTERVAL '-2147483648' DAY",
     "EXPLAIN SELECT 1",
     "SELECT nothing FROM spans",
     "SELECT 1 / 0, error('it failed') FROM spans",
@@ -179,8 +180,24 @@ def test_only_what_is_asked_for_is_handed_over() -> None:
         ("SELECT model, count(*), avg(duration_ms) FROM spans WHERE start_time >= now()::TIMESTAMP GROUP BY 1", True),
         ("SELECT count(*) FROM spans WHERE input ILIKE '%refund%'", True),
         ("SELECT time_bucket(INTERVAL 1 MINUTE, start_time::TIMESTAMP) AS m, count(*) FROM spans GROUP BY m", True),
-        ("SELECT attributes['x']::JSON->>'y' FROM spans", True),
-        ("SELECT upper(input) || 'x' FROM spans", True),
+        ("SELECT left(input, 100), substr(input, 1, 1000), input FROM spans WHERE model = 'x'", True),
+        ("SELECT attributes['x'] AS x, length(input) FROM traces WHERE map_contains(attributes, 'x')", True),
+        ("SELECT count(*) FROM spans s JOIN logs l USING (trace_id) WHERE s.name = 'x'", True),
+        ("SELECT name::VARCHAR, '1'::JSON FROM spans", False),
+        ("SELECT input, '[1]'::JSON FROM spans", True),
+        ("SELECT attributes['x']::JSON->>'y' FROM spans", False),
+        ("SELECT upper(input) FROM spans", False),
+        ("SELECT left(input, duration_ms) FROM spans", False),
+        ("SELECT substr(input, 1) FROM spans", False),
+        ("SELECT json_valid(input) FROM spans", False),
+        ("SELECT count(*) FROM spans WHERE input ILIKE '%a text that is longer%'", False),
+        ("SELECT md5(a.input) FROM spans a, range(1000) b", False),
+        ("SELECT length((SELECT input FROM spans)) FROM spans", False),
+        ("SELECT length(first_value(input) OVER ()) FROM spans", False),
+        ("SELECT length(reason) FROM evaluations", False),
+        ("SELECT count(*) FROM spans a JOIN spans b ON a.input <> b.input", False),
+        ("SELECT count(*) FROM spans a JOIN spans b ON a.input IS DISTINCT FROM b.input", False),
+        ("SELECT count(*) FROM spans a JOIN spans b USING (trace_id) WHERE a.model <> 'x'", True),
         ("SELECT a_function_of_the_future(input) FROM spans", False),
         ("SELECT main.upper(input) FROM spans", False),
         ("SELECT input LIKE name FROM spans", False),
@@ -193,7 +210,7 @@ def test_only_what_is_asked_for_is_handed_over() -> None:
         ("SELECT list_transform([1], lambda x: x)", False),
         ("SELECT count(*) FROM spans GROUP BY CUBE (" + ", ".join("abcdefghijkl") + ")", False),
         ("WITH a AS (FROM spans), b AS (FROM a, a x, a y, a z), c AS (FROM b, b x, b y, b z, b w) FROM c", False),
-        ("SELECT " + ", ".join(f"upper(input || '{n}')" for n in range(20)) + " FROM spans", False),
+        ("SELECT " + ", ".join(f"left(input, {n})" for n in range(20)) + " FROM spans", False),
         ("FROM repeat('x', 1000000)", False),
     ],
 )
@@ -206,7 +223,7 @@ def test_every_function_that_runs_in_the_server_is_one_of_duckdb() -> None:
     """The list has no misspelled name; what it does not have runs apart, such as a function of a newer DuckDB."""
     known = {name for (name,) in duckdb.execute("SELECT function_name FROM duckdb_functions()").fetchall()}
     grammar = {"current_date", "current_timestamp", "ifnull", "grouping"}
-    listed = {*plain._FREE, *plain._MAKES_TEXT, *plain._CONSTANT, *plain._LIKE, *plain._SOURCES}
+    listed = {*plain._FREE, *plain._SCANS, *plain._CONSTANT, *plain._LIKE, *plain._SOURCES}
     assert listed - known - grammar == set()
 
 

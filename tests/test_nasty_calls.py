@@ -12,7 +12,7 @@ from storage.query import calls as refused_calls
 from tests.nasty_calls import VALUES, Asker, amplified, calls, functions, try_out
 
 _SECONDS, _SEED = 20.0, 1
-"""Some 5,000 calls on an idle machine; what they are is the same each time, as far as they come."""
+"""Most calls need a process; what they are is the same each time, as far as they come."""
 
 BREAKS = [
     "SELECT reservoir_quantile(-0.0, [])",

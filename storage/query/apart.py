@@ -29,7 +29,8 @@ _START_S: Final = 30.0  # a guess: half a second on an idle machine
 _SPARED_S: Final = 3.0
 """So much of a start does not count as time of the statement, which ends within 5 s of its time. A guess."""
 
-_ROWS_AT_ONCE: Final = 8192
+_ROWS_AT_ONCE: Final = 2048  # the fewest that DuckDB hands over, as long texts need memory here for a moment
+_MESSAGE_BYTES: Final = 4 << 20  # of rows on their way, a part of what the process may have; a guess
 _LEAST_BYTES: Final = 32 << 20  # a guess: what DuckDB needs for a window of spans
 _DEFAULT_BYTES: Final = 64 << 20
 _IDLE: Final = 2  # processes that are kept for the next statement; a guess
@@ -177,10 +178,11 @@ class ApartAnswer:
                 self._process.send(header, [])
                 for relation, columns in described:
                     for batch in _rows(cursor, relation, columns, question.parameters):
-                        self._process.send({"into": relation.name}, [pa.Table.from_batches([batch])])
+                        for piece in _pieces(batch):
+                            self._process.send({"into": relation.name}, [pa.Table.from_batches([piece])])
                 self._process.send({}, [])
         except OSError as error:
-            raise self._failed() from error
+            raise self._last_words() from error
 
     def batches(self) -> Iterator[tuple[list[Column], pa.Table]]:
         """The columns and an empty table, and then the rows.
@@ -211,6 +213,16 @@ class ApartAnswer:
         """Let go of the process."""
         self._alarm.cancel()
         self._apart.release(self._process, is_fit=self._is_complete and not self._is_late)
+
+    def _last_words(self) -> BadQuery:
+        """Why the process takes no more, which it may have told before it ended."""
+        try:
+            message = self._process.receive()
+        except (OSError, EOFError, pa.ArrowException, ValueError):
+            message = None
+        if message is None or "error" not in message[0]:
+            return self._failed()
+        return self._refused(str(message[0]["error"]), lacks_memory=bool(message[0].get("lacksMemory")))
 
     def _refused(self, told: str, *, lacks_memory: bool) -> BadQuery:
         if lacks_memory:
@@ -278,6 +290,12 @@ def _rows(
     (statement,) = cursor.extract_statements(select)
     used = {name: parameters[name] for name in statement.named_parameters if name in parameters}
     yield from cursor.execute(statement, used or None).to_arrow_reader(_ROWS_AT_ONCE)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in parts that fit into a message, if one row does."""
+    rows = max(1, batch.num_rows * _MESSAGE_BYTES // max(batch.nbytes, 1))
+    return (batch.slice(at, rows) for at in range(0, batch.num_rows, rows))
 
 
 def _quoted(text: str) -> str:

@@ -45,22 +45,22 @@ _OVER_FRAMES: Final = frozenset(("avg", "count", "count_star", "max", "min", "su
 _TYPES: Final = frozenset(
     """
     BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT FLOAT DOUBLE DECIMAL
-    DATE TIME TIMESTAMP TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS INTERVAL VARCHAR JSON UUID
+    DATE TIME TIMESTAMP TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS INTERVAL UUID
     """.split()  # noqa: SIM905 - easier to read
 ) | {"TIMESTAMP WITH TIME ZONE"}
-"""That a value may be cast to: none of them is much longer than what it is made of."""
+"""That a value may be cast to. What is written out may be cast to a text or JSON as well."""
 
 _SOURCES: Final = frozenset(
     """
     duckdb_columns duckdb_functions duckdb_keywords duckdb_schemas duckdb_tables duckdb_types duckdb_views
-    generate_series json_each pragma_show pragma_table_info pragma_version range unnest
+    generate_series pragma_show pragma_table_info pragma_version range unnest
     """.split()  # noqa: SIM905 - easier to read
 )
 """Functions that may be read FROM. The rest of the catalog tells paths."""
 
 _NUMBERS: Final = """
     + - * / // % ** ^ & | << >> @ abs acos asin atan atan2 bit_count cbrt ceil ceiling cos cot degrees even exp
-    floor fmod gamma gcd greatest greatest_common_divisor isfinite isinf isnan lcm least ln log log10 log2 mod nextafter
+    floor fmod gamma gcd greatest_common_divisor isfinite isinf isnan lcm ln log log10 log2 mod nextafter
     pi pow power radians random round sign signbit sin sqrt tan trunc xor
     add subtract multiply divide
 """
@@ -73,9 +73,8 @@ _TIMES: Final = """
     today transaction_timestamp week weekday weekofyear year yearweek
 """
 _LOOKS: Final = """
-    ascii array_contains array_extract array_has array_length cardinality current_database current_schema element_at
-    error hash ifnull json_array_length json_exists json_type json_valid len length list_contains list_extract list_has
-    map_contains map_extract map_extract_value map_keys map_values md5 strlen struct_extract typeof unnest version
+    array_extract array_length cardinality current_database current_schema element_at error ifnull list_extract
+    map_extract map_extract_value map_keys map_values strlen struct_extract typeof unnest version
 """
 _AGGREGATES: Final = """
     any_value approx_count_distinct arbitrary avg bit_and bit_or bit_xor bool_and bool_or corr count count_if count_star
@@ -93,16 +92,24 @@ _FEW_ARGUMENTS: Final = {
 }
 """With one more they make a list of so many."""
 
-_MAKES_TEXT: Final = frozenset(
+_SCANS: Final = frozenset(
     """
-    ->> || json_extract json_extract_path_text json_extract_string lcase left lower ltrim right rtrim substr
-    substring trim ucase upper
+    array_contains array_has ascii hash len length list_contains list_has map_contains md5
+    left right substr substring contains ends_with prefix starts_with suffix ~~ !~~ ~~* !~~*
     """.split()  # noqa: SIM905 - easier to read
 )
-_MAX_TEXTS: Final = 8
-"""Texts of a vector that DuckDB's limit does not count may be alive at one time: 3 MB each with texts of 1.5 kB."""
-_MAX_JOINED: Final = 3
-"""Each `||` may double what the one before made, so these make eight times as much."""
+"""These read texts from end to end. One vector of a table has no more of them than DuckDB's memory; a join repeats one
+text for each row, and with a text of 4 MB that is 8 GB."""
+_UNREPEATED: Final = frozenset(("spans", "logs", "tool_calls", "traces", "sessions", "annotations"))
+"""Views that join nothing, so that each text is one of a row of its own."""
+_REPEATING: Final = frozenset(("JOIN", "TABLE_FUNCTION", "WINDOW", "SUBQUERY_EXPRESSION", "unnest", "OTHER_TABLE"))
+_NEEDS_ALL_PAIRS: Final = frozenset(("COMPARE_NOTEQUAL", "COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM"))
+"""Between two vectors a join by one of these compares 4 million pairs: 48 s with texts of 100 kB that are the same."""
+
+_PARTS: Final = frozenset(("left", "right", "substr", "substring"))
+_MAX_PART: Final = 1_000  # characters, which are 8 MB of a vector
+_MAX_PARTS: Final = 8
+_FROM: Final = 2  # arguments that substr has without a length
 
 _CONSTANT: Final = {
     "approx_quantile": 1,
@@ -117,6 +124,8 @@ _CONSTANT: Final = {
 }
 """Which argument has to be written out: DuckDB breaks with a computed one, or needs the product of both lengths."""
 _MAX_CONSTANT: Final = 200  # characters
+_MAX_ILIKE: Final = 12
+"""ILIKE compares all of its pattern at each place: 27 s for 200 MB and 150 characters that nearly fit."""
 
 _LIKE: Final = frozenset(("~~", "!~~", "~~*", "!~~*"))
 _MAX_WILDCARDS: Final = 2
@@ -139,10 +148,10 @@ def is_plain(nodes: Sequence[_Node], parameters: _Values) -> bool:
                 return False
         elif not (_is_expression(node, parameters, made) if "class" in node else _is_form(node, made)):
             return False
-    texts = sum(made[name] for name in _MAKES_TEXT)
+    repeats = any(made[each] for each in _REPEATING) or made["BASE_TABLE"] > 1
     return (
-        texts <= _MAX_TEXTS
-        and made["||"] <= _MAX_JOINED
+        not (repeats and (any(made[name] for name in _SCANS) or made["all pairs"]))
+        and sum(made[name] for name in _PARTS) <= _MAX_PARTS
         and made["BASE_TABLE"] <= _MAX_TABLES
         and _copies(nodes) <= _MAX_COPIES
     )
@@ -161,30 +170,32 @@ def _is_form(node: _Node, made: Counter[str]) -> bool:
     if isinstance(kind, str) and kind not in _FORMS:
         return kind.endswith("_TYPE_INFO")  # of a cast or a constant
     made[str(kind)] += 1
+    made["OTHER_TABLE"] += kind == "BASE_TABLE" and node["table_name"].lower() not in _UNREPEATED
     return node.get("sample") is None and len(node.get("group_sets") or ()) <= _MAX_COPIES
 
 
 def _is_expression(node: _Node, values: _Values, made: Counter[str]) -> bool:
     match node["class"]:
+        case "SUBQUERY":
+            made["SUBQUERY_EXPRESSION"] += 1
+            return True
+        case "COMPARISON":
+            sides = (_constant(node[side], values) for side in ("left", "right"))
+            made["all pairs"] += node["type"] in _NEEDS_ALL_PAIRS and all(side is None for side in sides)
+            return True
         case "OPERATOR":
             return node["type"] in _OPERATORS
         case "CAST":
-            return _is_short(node["cast_type"])
+            return node["cast_type"]["id"] in _TYPES or node["child"].get("class") in {"CONSTANT", "PARAMETER"}
         case "FUNCTION":
             return _is_call(node, values, made)
         case "WINDOW":
+            made["WINDOW"] += 1
             return _is_window(node)
         case "STAR":
             return not node.get("expr")  # COLUMNS with a lambda or a pattern
         case name:
             return name in _CLASSES
-
-
-def _is_short(kind: _Node) -> bool:
-    """Whether values of a type are not much longer than what they are made of."""
-    info = kind["type_info"] or {}
-    is_json = kind["id"] == "UNBOUND" and info.get("name", "").upper() == "JSON" and not _is_qualified(info)
-    return kind["id"] in _TYPES or is_json
 
 
 def _is_call(node: _Node, values: _Values, made: Counter[str]) -> bool:
@@ -194,13 +205,23 @@ def _is_call(node: _Node, values: _Values, made: Counter[str]) -> bool:
         return False
     if name in _LIKE:
         pattern = _constant(arguments[1], values)
-        return isinstance(pattern, str) and "_" not in pattern and pattern.count("%") <= _MAX_WILDCARDS
+        return isinstance(pattern, str) and _is_fast(pattern, ignores_case=name.endswith("*"))
+    if name in _PARTS:
+        length = _constant(arguments[-1], values)
+        return (
+            isinstance(length, int | float) and abs(length) <= _MAX_PART and (name[0] in "lr" or len(arguments) > _FROM)
+        )
     if name in _CONSTANT:
         value = _constant(arguments[_CONSTANT[name]], values) if len(arguments) > _CONSTANT[name] else None
         return value is not None and len(str(value)) <= _MAX_CONSTANT
     if len(arguments) > _FEW_ARGUMENTS.get(name, len(arguments)):
         return False
-    return name in _FREE or name in _MAKES_TEXT
+    return name in _FREE or name in _SCANS
+
+
+def _is_fast(pattern: str, *, ignores_case: bool) -> bool:
+    most = _MAX_ILIKE if ignores_case else _MAX_CONSTANT
+    return "_" not in pattern and pattern.count("%") <= _MAX_WILDCARDS and len(pattern) <= most
 
 
 def _is_window(node: _Node) -> bool:

@@ -233,7 +233,10 @@ class Queries:
         answered = pa.concat_tables(tables)
         with self._database.cursor(may_share=False) as cursor:
             cursor.register("rows_of_answer", answered.rename_columns(list(map(str, range(answered.num_columns)))))
-            values = cursor.execute("FROM rows_of_answer").fetchall()
+            try:
+                values = cursor.execute("FROM rows_of_answer").fetchall()
+            except _FAILURES as error:  # a value that has no place in Python's types
+                raise BadQuery(str(error)) from error
         return Table(
             columns=tuple(QueryColumn(name=column.name, type=column.type) for column in columns),
             rows=tuple(values[:max_rows]),
