@@ -66,7 +66,7 @@ class DirectoryLock:
 def read_holder(directory: Path) -> dict[str, str] | None:
     """Who holds the directory (`pid`, `http`), or None when nobody does."""
     try:
-        with (directory / "lock").open("r+") as file:
+        with (directory / "lock").open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except OSError:
