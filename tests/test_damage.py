@@ -70,7 +70,10 @@ def test_a_block_that_no_check_reports_is_free(stopped: Path, used: dict[int, st
         flip_in_block(tmp_path / "data" / FILE_NAME, number)
     shutil.copytree(stopped, tmp_path / "sound")
     with a_store(tmp_path / "sound") as one, a_store(tmp_path / "data") as other:
-        whole = [store.queries.sql(WHOLE, max_rows=1, timeout_s=60).rows for store in (one, other)]
+        whole = []
+        for store in (one, other):
+            with store._database.cursor() as cursor:
+                whole.append(cursor.execute(WHOLE).fetchall())
     assert whole[0] == whole[1]
     assert len(used) > len(free)
 
