@@ -22,7 +22,7 @@ from evaluators.chat.pace import RETRYABLE, RateLimit, Share, wait_asked_for
 from evaluators.chat.pictures import Image
 from evaluators.chat.request import body_of, cost_usd, most_of_body, with_parameters
 from evaluators.chat.request_budget import UNSENT, Estimate, Free, RequestBudget, RequestUsage, Reservation
-from evaluators.chat.wire import WIRES, ChatPrompt, JsonSchema, ModelReply, NotAnAnswer
+from evaluators.chat.wire import WIRES, ChatPrompt, JsonSchema, ModelReply, NotAnAnswer, whole
 from evaluators.errors import Broken
 from evaluators.outcome import Usage
 from storage.backoff import backoff_s
@@ -285,7 +285,7 @@ class _Asking:
         for key in secrets:
             if key:
                 text = text.replace(key, "[key]").replace(quote(key, safe=""), "[key]")
-        line = " ".join(text.split())
+        line = " ".join(whole(text).split())
         return line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "…"
 
 

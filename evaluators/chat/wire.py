@@ -65,6 +65,14 @@ class ModelReply:
     output_tokens: int | None
     calls: tuple[Call, ...] = ()  # of tools that it was offered
 
+    def __post_init__(self) -> None:
+        # JSON can spell half a surrogate pair, and what stores or shows a reply is UTF-8.
+        for name in ("text", "refusal", "model"):
+            if (text := getattr(self, name)) is not None:
+                object.__setattr__(self, name, whole(text))
+        if self.calls:
+            object.__setattr__(self, "calls", tuple(json.loads(whole(json.dumps(self.calls, ensure_ascii=False)))))
+
 
 class NotAnAnswer(Exception):
     """The document is none of the protocol's; the message says what was found."""
@@ -194,6 +202,11 @@ _ANTHROPIC_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache
 
 _MOST_TOKENS: Final = 10**12
 """More than any request can take; who counts more does not count, and sums of such numbers would not fit a column."""
+
+
+def whole(text: str) -> str:
+    """Replace halves of surrogate pairs, which UTF-8 cannot carry."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _mapping(value: object, what: str) -> dict[str, Any]:
