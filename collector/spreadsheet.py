@@ -8,7 +8,7 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCI
 
 
 def is_formula(text: str) -> bool:
-    """Whether a program for spreadsheets would compute a text, in quotes or not; a number is only a number."""
+    """Tell whether a spreadsheet would compute a text, in quotes or not; numbers are left alone."""
     return text.startswith(_FORMULA) and not _NUMBER.fullmatch(text)
 
 

@@ -32,14 +32,14 @@ _QUERY: Final = re.compile(r"(?<=\?)[^#]*")
 
 
 class _WithoutBacktracking:
-    """What `jsonschema` searches with, in place of `re`: `pattern`, `patternProperties` and the keywords that go by it.
+    """Replacement of `re` for `jsonschema`: for `pattern`, `patternProperties` and the keywords that depend on it.
 
     The library has no place for another engine; a test counts what its keywords use of `re`.
     """
 
     @staticmethod
     def search(pattern: str, text: str) -> bool:
-        """Whether the pattern is anywhere in the text.
+        """Tell whether the pattern occurs in the text.
 
         Raises:
             UnusableRegex: RE2 has no such pattern.
@@ -55,7 +55,7 @@ for _module in (_keywords, _legacy_keywords, _utils):
 
 
 def is_regex(value: object) -> bool:
-    """Whether a text is a regular expression, of RE2 or of Python; what is no text is of every format."""
+    """Tell whether a text is a regular expression, of RE2 or of Python; other values are of every format."""
     if not isinstance(value, str):
         return True
     for compile_pattern in (safe_regex, re.compile):

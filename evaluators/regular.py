@@ -24,7 +24,7 @@ _INSTEAD: Final = (
 
 
 class UnusableRegex(ValueError):
-    """It is no regular expression, or RE2 has no such thing; the message says what to do."""
+    """A pattern that is not a regular expression, or that RE2 does not support; the message gives the remedy."""
 
 
 class SafeRegex:
@@ -52,13 +52,13 @@ class SafeRegex:
 
     def search(self, text: str) -> str | None:
         """Return the first match; None if there is none."""
-        found = self._regex.search(encodable(text))
-        return None if found is None else str(found[0])
+        match = self._regex.search(encodable(text))
+        return None if match is None else str(match[0])
 
 
 @functools.lru_cache(maxsize=_KEPT)
 def safe_regex(pattern: str, *, ignore_case: bool = False) -> SafeRegex:
-    """The compiled expression, unless it was met before.
+    """Compile an expression; those compiled last are kept.
 
     Raises:
         UnusableRegex: it cannot be used.
@@ -67,7 +67,7 @@ def safe_regex(pattern: str, *, ignore_case: bool = False) -> SafeRegex:
 
 
 def encodable(text: str) -> str:
-    """The text with a question mark for each half of a surrogate pair, which UTF-8 has no bytes for."""
+    """Replace each half of a surrogate pair by a question mark, because UTF-8 cannot carry it."""
     try:
         text.encode()
     except UnicodeEncodeError:

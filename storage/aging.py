@@ -173,7 +173,7 @@ class Aging:
         return since_ns is not None and self._options.steady_ns() - since_ns <= self._options.tolerance_ns
 
     def _remembered(self) -> _Anchor:
-        """What the file knows of time: when the clock was last right, or else when the last span came."""
+        """Return the last trusted time of the file, else the time at which its newest span was received."""
         wall_ns, steady_ns = self._options.wall_ns(), self._options.steady_ns()
         with self._database.cursor() as cursor:
             row = cursor.execute(sql.query("trusted_time")).fetchone()
@@ -186,7 +186,7 @@ class Aging:
         return _Anchor(trusted_us * 1000, steady_ns, may_be_pause=True)
 
     def _clients_agree(self, doubt: _Doubt) -> bool:
-        """Whether what came since the start shows that the machine was off, and that its clock is right."""
+        """Tell whether spans received since the start agree with the clock, so that the machine was off meanwhile."""
         steady_ns = self._options.steady_ns()
         is_due = steady_ns - doubt.since_steady_ns >= self._options.tolerance_ns
         is_pause = self._anchor.may_be_pause and doubt.forward_ns > 0

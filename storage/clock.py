@@ -20,7 +20,7 @@ def uptime_ns() -> int:
 
 
 class ClockShift:
-    """How far the clock of the machine was set forward or back since this was made."""
+    """Distance by which the clock of the machine was set since this object was made."""
 
     def __init__(self, wall_ns: Clock = time.time_ns, steady_ns: Clock = uptime_ns) -> None:
         self._wall_ns, self._steady_ns = wall_ns, steady_ns

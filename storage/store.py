@@ -226,7 +226,7 @@ class Store:
 
     @property
     def is_short_of_room(self) -> bool:
-        """Whether only spans are stored, and what frees room, because the disk is nearly full."""
+        """True while the disk is nearly full: only spans and what frees room are stored."""
         return self._writer.is_short_of_room
 
     def keep_room(self) -> None:

@@ -58,23 +58,17 @@ def schema_text(document: Mapping[str, Any] | None) -> str | None:
     if document is None:
         return None
     text = json.dumps(document, ensure_ascii=False)
-    if _has_half(text):
-        raise BadSchema("a text holds half a surrogate pair, which UTF-8 cannot carry: leave it out")
-    if len(text) > MAX_SCHEMA_BYTES:
+    try:
+        nbytes = len(text.encode())
+    except UnicodeEncodeError:
+        raise BadSchema("a text holds half a surrogate pair, which UTF-8 cannot carry: leave it out") from None
+    if nbytes > MAX_SCHEMA_BYTES:
         raise BadSchema(f"a schema has at most {MAX_SCHEMA_BYTES} bytes")
     refused = next((key for key in _keywords(document) if key in _REFUSED), None)
     if refused is not None:
         raise BadSchema(f"{refused} is not taken here, because nothing bounds the time that it takes")
     compile_schema(document)
     return text
-
-
-def _has_half(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 def _keywords(schema: object) -> Iterator[str]:

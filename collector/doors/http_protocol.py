@@ -44,13 +44,13 @@ class HttpProtocol(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being answered."""
+        """True while no request is being answered."""
         cycle: RequestResponseCycle | None = self.cycle  # which uvicorn declares without None
         return cycle is None or cycle.response_complete
 
     @property
     def has_served(self) -> bool:
-        """Whether a request was answered on this connection."""
+        """True once a request was answered on this connection."""
         return self.cycle is not None
 
     def abort(self) -> None:

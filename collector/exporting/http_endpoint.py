@@ -74,7 +74,7 @@ async def _answer(response: httpx.Response) -> Answer:
 
 
 async def _taken(response: httpx.Response) -> Accepted:
-    """Its success, which may be partial; one that cannot be read is whole, as is that of a server that says nothing."""
+    """Read a success, which may be partial; one without a readable body counts as complete."""
     body = b""
     async for part in response.aiter_bytes():
         body += part

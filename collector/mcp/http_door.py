@@ -57,7 +57,7 @@ class McpDoor:
             await answer(scope, request, send)
 
     async def _protocol_for(self, scope: Scope, request: "_Replay") -> ASGIApp:
-        """What answers a message: an error if it can be no request, else the protocol."""
+        """Return the application that answers a message: an error if it cannot be a request, else the protocol."""
         envelope = envelope_of(await request.peek())
         if envelope.has_wrong_id:
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": WRONG_ID}}

@@ -22,9 +22,10 @@ from evaluators.chat.pace import RETRYABLE, RateLimit, Share, wait_asked_for
 from evaluators.chat.pictures import Image
 from evaluators.chat.request import body_of, cost_usd, most_of_body, with_parameters
 from evaluators.chat.request_budget import UNSENT, Estimate, Free, RequestBudget, RequestUsage, Reservation
-from evaluators.chat.wire import WIRES, ChatPrompt, JsonSchema, ModelReply, NotAnAnswer, whole
+from evaluators.chat.wire import WIRES, ChatPrompt, JsonSchema, ModelReply, NotAnAnswer
 from evaluators.errors import Broken
 from evaluators.outcome import Usage
+from evaluators.regular import encodable
 from storage.backoff import backoff_s
 
 _SHOWN_CHARACTERS = 300
@@ -285,7 +286,7 @@ class _Asking:
         for key in secrets:
             if key:
                 text = text.replace(key, "[key]").replace(quote(key, safe=""), "[key]")
-        line = " ".join(whole(text).split())
+        line = " ".join(encodable(text).split())
         return line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "…"
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from evaluators.regular import encodable
 from storage.records import JsonValue
 
 Call = dict[str, JsonValue]
@@ -69,9 +70,9 @@ class ModelReply:
         # JSON can spell half a surrogate pair, and what stores or shows a reply is UTF-8.
         for name in ("text", "refusal", "model"):
             if (text := getattr(self, name)) is not None:
-                object.__setattr__(self, name, whole(text))
+                object.__setattr__(self, name, encodable(text))
         if self.calls:
-            object.__setattr__(self, "calls", tuple(json.loads(whole(json.dumps(self.calls, ensure_ascii=False)))))
+            object.__setattr__(self, "calls", tuple(json.loads(encodable(json.dumps(self.calls, ensure_ascii=False)))))
 
 
 class NotAnAnswer(Exception):
@@ -202,11 +203,6 @@ _ANTHROPIC_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache
 
 _MOST_TOKENS: Final = 10**12
 """More than any request can take; who counts more does not count, and sums of such numbers would not fit a column."""
-
-
-def whole(text: str) -> str:
-    """Replace halves of surrogate pairs, which UTF-8 cannot carry."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _mapping(value: object, what: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Damage:
 
     @property
     def places(self) -> Mapping[str, str]:
-        """What was met, by the file or a word for the place."""
+        """The damage met so far, by file or by a word for the place."""
         with self._lock:
             return dict(self._places)
 

@@ -32,7 +32,7 @@ class DiskRoom:
 
     @property
     def free_bytes(self) -> int:
-        """What was left a moment ago: it is asked for often, and the system takes a while to answer."""
+        """The free bytes of a moment ago, because each call of the system takes a while."""
         now_s = time.monotonic()
         with self._lock:
             if now_s >= self._look_again_s:

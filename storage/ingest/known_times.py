@@ -35,8 +35,8 @@ def with_known_times(spans: pa.Table) -> pa.Table:
     rows = np.flatnonzero(odd)
     sent = [np.concatenate([starts[[row]], ends[[row]], moments[owners == row]]).view(np.uint64) for row in rows]
     column: list[Any] = [None] * spans.num_rows
-    for row, told in zip(rows.tolist(), sent, strict=True):
-        column[row] = told
+    for row, moments_sent in zip(rows.tolist(), sent, strict=True):
+        column[row] = moments_sent
     spans = spans.append_column(SENT, pa.array(column, SENT.type))
     for name, times, wrong in (("start_time", starts, wrong_start), ("end_time", ends, wrong_end)):
         spans = _with(spans, name, pa.array(np.where(wrong, 0, times)).cast(pa.timestamp("ns")))

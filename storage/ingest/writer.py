@@ -130,7 +130,7 @@ class Writer:
 
     @property
     def is_short_of_room(self) -> bool:
-        """Whether the disk has less than what is kept for spans and their commits."""
+        """True while the disk has less room than is reserved for spans and their commits."""
         return self._database.room.free_bytes < self.kept_free_bytes
 
     @property

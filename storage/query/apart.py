@@ -45,7 +45,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApartOptions:
-    """Where the processes work, and with how much memory each."""
+    """Directory and memory of the processes."""
 
     folder: Path
     memory_bytes: int | None = None

@@ -137,7 +137,7 @@ _MAX_COPIES: Final = 16  # of a part of a plan; a guess
 
 
 def is_plain(nodes: Sequence[_Node], parameters: _Values) -> bool:
-    """Whether a SELECT, as the nodes of its tree, is bounded between any two interrupts."""
+    """Tell whether a SELECT, given as the nodes of its tree, is bounded between any two interrupts."""
     if len(nodes) > _MAX_NODES:
         return False
     sources = {id(node["function"]) for node in nodes if node.get("type") == "TABLE_FUNCTION"}
@@ -165,7 +165,7 @@ def _copies(nodes: Sequence[_Node]) -> int:
 
 
 def _is_form(node: _Node, made: Counter[str]) -> bool:
-    """Whether a part that is no expression is known. A type, and what has none, belongs to a part that is checked."""
+    """Tell whether a node that is not an expression is on the list; nodes of types belong to nodes that are checked."""
     kind = node.get("type")
     if isinstance(kind, str) and kind not in _FORMS:
         return kind.endswith("_TYPE_INFO")  # of a cast or a constant

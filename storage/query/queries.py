@@ -210,7 +210,7 @@ class Queries:
         stack: ExitStack,
     ) -> ApartAnswer:
         """The statement in a process of its own, until the stack is closed, with the rows that it reads."""
-        asked = ApartQuestion(
+        apart = ApartQuestion(
             query=question.statement.query,
             parameters=question.parameters,
             seconds=how.seconds,
@@ -219,7 +219,7 @@ class Queries:
             has_texts=how.is_lossless,
             is_lossless=how.is_lossless,
         )
-        answer = self._apart.begin(asked, terms.stop)
+        answer = self._apart.begin(apart, terms.stop)
         stack.callback(answer.close)
         answer.load(cursor, question.apart or ())
         return answer
@@ -306,7 +306,7 @@ class Queries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _How:
-    """How a statement is answered that runs in a process of its own."""
+    """Limits of a statement that runs in a process of its own."""
 
     seconds: float
     max_rows: int | None = None

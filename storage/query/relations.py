@@ -91,7 +91,7 @@ def _texts(values: Sequence[object]) -> list[str]:
 
 
 def _conditions(nodes: Sequence[_Node], is_bounded: _Test) -> dict[int, list[_Node]]:
-    """What each table's own rows are asked, by the table: parts of the WHERE of the SELECT that reads it."""
+    """Return, by table, the parts of the WHERE of its SELECT that are about its rows alone."""
     found: dict[int, list[_Node]] = {}
     for node in nodes:
         where = node.get("where_clause")
@@ -117,7 +117,7 @@ def _joined(table: _Node) -> list[_Node]:
 
 
 def _is_about(part: _Node, table: _Node, *, alone: bool) -> bool:
-    """Whether a condition names columns of this table only, and is of simple parts."""
+    """Tell whether a condition names columns of this table only and consists of parts on the list."""
     name = (table["alias"] or table["table_name"]).lower()
     for node in _inside(part):
         if "class" in node and node["class"] not in _SIMPLE:

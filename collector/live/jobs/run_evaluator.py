@@ -97,7 +97,7 @@ class _Progress:
 
     @property
     def is_asking(self) -> bool:
-        """Whether a judge has not answered yet."""
+        """True until all judges of the group have answered."""
         return not all(each.done() for each in self.futures)
 
     def cancel(self) -> None:
@@ -259,7 +259,7 @@ class RunEvaluator:
             self.wake()
 
     def _is_asked(self, progress: _Progress) -> bool:
-        """Whether another evaluation of the tenant waits for answers over the same connection."""
+        """Tell whether another evaluation of the tenant waits for responses over the same connection."""
         return any(
             each.futures
             and each.evaluation.tenant == progress.evaluation.tenant
