@@ -12,7 +12,7 @@ import pytest
 from storage.engine.database import DatabaseOptions
 from storage.errors import BadQuery
 from storage.ingest.writer import WriterOptions
-from storage.query import plain, statements
+from storage.query import apart_child, plain, statements
 from storage.query.plain import is_plain
 from storage.query.query_options import NOBODY, QueryOptions
 from storage.query.relations import relations_of
@@ -274,6 +274,20 @@ def test_harmless_settings_are_told(store: Store) -> None:
     """The time zone is no secret."""
     asked = "SELECT current_setting('TimeZone')"
     assert store.queries.sql(asked, max_rows=1, timeout_s=PATIENCE_S).rows == (("UTC",),)
+
+
+def test_rows_beyond_the_share_of_a_statement_go_to_scratch_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More rows than its memory holds are taken, and no checkpoint invalidates the database that they are in."""
+    monkeypatch.chdir(tmp_path)
+    columns, batches = range(60), range(70)
+    values = ", ".join(f"hash(range + {column}) >> 1" for column in columns)
+    with apart_child._connect(64 << 20) as connection:
+        connection.execute(f"CREATE TABLE t ({', '.join(f'c{column} BIGINT' for column in columns)})")
+        for batch in batches:
+            connection.execute(f"INSERT INTO t SELECT {values} FROM range({batch * 2048}, {(batch + 1) * 2048})")
+        assert connection.execute("SELECT count(*) FROM t").fetchall() == [(2048 * len(batches),)]
 
 
 def test_child_processes_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:

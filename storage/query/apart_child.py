@@ -116,6 +116,9 @@ def _connect(memory_bytes: int) -> duckdb.DuckDBPyConnection:
     # Each column of a table takes a block at least: of DuckDB's own 256 KiB, a row of `spans` took 40 MB.
     connection.execute("ATTACH ':memory:' AS tracejury (BLOCK_SIZE 16384)")
     connection.execute("USE tracejury")
+    # A checkpoint of a database in memory needs all of a row group at once, and without room for it invalidates the
+    # database; without checkpoints, the rows go to scratch files.
+    connection.execute("SET GLOBAL checkpoint_threshold = '1TB'")
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection
 
