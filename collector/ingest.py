@@ -31,6 +31,7 @@ from collector.otlp.pieces import PIECE_BYTES
 from collector.otlp.signals import LOGS, TRACES
 from collector.redaction.columns import Redactor
 from storage.errors import Overloaded
+from storage.ingest.shares import Shares
 from storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -79,34 +80,41 @@ class SpansFailed(Exception):
 
 
 class ByteBudget:
-    """A number of bytes that may be held at the same time; what does not fit is refused, never waited for."""
+    """Bytes that may be held at the same time, shared by senders; what does not fit is refused, never waited for."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held = 0
+        self._shares = Shares(limit)
         self._lock = threading.Lock()
 
     @property
     def held(self) -> int:
         """Bytes held now."""
-        return self._held
+        return self._shares.total
 
-    def take(self, nbytes: int, *, own: int = 0) -> None:
-        """Hold bytes for somebody who holds `own` already. Who is alone may have all that he asks for.
+    def held_by(self, sender: str) -> int:
+        """Bytes that a sender holds now."""
+        return self._shares.of(sender)
+
+    def take(self, nbytes: int, *, own: int = 0, sender: str = "") -> None:
+        """Hold bytes for a request that holds `own` already. The only one of its sender may be larger than the share.
 
         Raises:
             Overloaded: there is no room now.
         """
         with self._lock:
-            if self._held > own and self._held + nbytes > self._limit:
-                msg = f"{self._held >> 20} MiB of requests are being worked on, which is the limit"
-                raise Overloaded(msg)
-            self._held += nbytes
+            held = self._shares.of(sender)
+            is_only = held == own and self._shares.has_room_for_large(sender)
+            if not is_only and not self._shares.has_room(sender, nbytes):
+                raise Overloaded(
+                    f"{held >> 20} MiB of requests of this sender, and {self._shares.total >> 20} MiB in all, are"
+                    " being worked on, which is the limit"
+                )
+            self._shares.take(sender, nbytes)
 
-    def give_back(self, nbytes: int) -> None:
+    def give_back(self, nbytes: int, *, sender: str = "") -> None:
         """Hold bytes no longer."""
         with self._lock:
-            self._held -= nbytes
+            self._shares.take(sender, -nbytes)
 
 
 class Ingest:
@@ -160,7 +168,8 @@ class Ingest:
         Raises:
             Overloaded: we are behind already, or shutting down.
         """
-        self._store.check_room()
+        others = self.budget.held_by(request.sender) - len(request.body)  # that are not stored yet
+        self._store.check_room(request.sender, max(others, 0))
         offer = _Offer(request, self._loop.create_future(), time.monotonic())
         with self._arrived:
             if self._closed:
@@ -302,7 +311,10 @@ class Ingest:
         failed = None
         try:
             if decoded.batch.num_rows:
-                self._store.append([decoded.batch])
+                weights: Counter[str] = Counter()
+                for offer in offers:
+                    weights[offer.request.sender] += len(offer.request.body)
+                self._store.append([decoded.batch], weights)
         except Overloaded as error:
             refusal = SpansRefused(str(error), retry_after_s=error.retry_after_s)
             outcomes, failed = self._not_stored(decoded, offers, refusal), "overloaded"

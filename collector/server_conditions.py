@@ -88,7 +88,10 @@ class _Refusals:
         since_start = f"{count_text(requests, 'export request')} since the start"
         if reason != "overloaded":
             return f"{reason.replace('_', ' ')}: {since_start}"
-        why = self._watched.store.overload or "more requests came at once than fit into queue_bytes"
+        why = (
+            self._watched.store.overload
+            or "senders had more under way than their shares of queue_bytes and backlog_bytes"
+        )
         return f"{why}; refused were {since_start}, and {count_text(refused, 'decoded span')}"
 
 

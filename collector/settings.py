@@ -92,13 +92,17 @@ class Settings(BaseModel):
         64 * _MIB
     )
     queue_bytes: Annotated[
-        Bytes, Field(description="request bodies held at one time; above this, senders are told to wait")
+        Bytes,
+        Field(
+            description="request bodies held at one time; above this, clients are asked to wait. One client (an API"
+            " key, or an address where no key is needed) leaves a quarter to others"
+        ),
     ] = 32 * _MIB
     backlog_bytes: Annotated[
         Bytes,
         Field(
-            description="spans and log records that are durable but not committed yet; above this, senders are told to"
-            " wait"
+            description="spans and log records that are durable but not committed yet; above this, clients are asked"
+            " to wait. One client leaves a quarter to others, as above"
         ),
     ] = 48 * _MIB
     commit_interval_ms: Annotated[

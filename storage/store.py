@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Self
 
@@ -27,6 +27,7 @@ from storage.engine.permissions import keep_new_files_private, make_private
 from storage.engine.read_database import ReadDatabase
 from storage.errors import Busy, Damaged, Overloaded
 from storage.ingest.batch import SpanBatch
+from storage.ingest.shares import Shares, parts_of
 from storage.ingest.spool import Position, Spool
 from storage.ingest.state import Totals, read_state
 from storage.ingest.trace_meanings import Changes, TraceMeanings
@@ -116,7 +117,7 @@ class Store:
         options: StoreOptions,
     ) -> None:
         self._lock, self._database, self._spool, self._writer = lock, database, spool, writer
-        self._backlog_limit = limit = options.backlog_bytes
+        self._backlog, self._backlog_limit = writer.shares, (limit := options.backlog_bytes)
         self.aging = aging = Aging(database, writer, options.aging)
         self._appending = threading.Lock()
         self.queries = Queries(asked := ReadDatabase(database))
@@ -155,7 +156,7 @@ class Store:
         self.run_evaluations = RunEvaluations(database, writer)
         self.run_looks = RunLooks(database, writer, self.outbox)
         self.quality = Quality(asked)
-        self._rewriting = make_rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
+        self._rewriting = make_rewriting(database, writer, is_behind=lambda: writer.shares.total > limit // 4)
         self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))
         self.erasure = Erasure(
             database,
@@ -195,6 +196,7 @@ class Store:
             writer = Writer(
                 database,
                 options.writer,
+                shares=Shares(options.backlog_bytes),
                 released=spool.release,
                 committed=followed.note,
                 set_aside=directory / _SET_ASIDE,
@@ -217,7 +219,7 @@ class Store:
     @property
     def backlog_bytes(self) -> int:
         """Bytes of spans that are durable but not committed."""
-        return self._writer.backlog_bytes
+        return self._backlog.total
 
     @property
     def failing(self) -> str | None:
@@ -246,16 +248,21 @@ class Store:
 
     @property
     def overload(self) -> str | None:
-        """Why new spans are refused at the moment, or None."""
+        """Why the spans of all senders are refused at the moment, or None."""
+        return self._why_unable() or (self._behind() if self._backlog.is_full else None)
+
+    def _why_unable(self) -> str | None:
         if self.disk_is_full:
             return "the disk is full; what room is left is kept for spans that wait for their commit"
         if (self._database.closed_s or 0.0) > _CLOSED_S:
             return f"the database cannot be opened ({self._database.problem})"
-        if self._writer.backlog_bytes <= self._backlog_limit:
-            return None
+        return None
+
+    def _behind(self, sender: str | None = None) -> str:
         why = self._writer.failing
         reason = f"the database cannot be written ({why})" if why else "the database is behind"
-        return f"{reason}: {self._writer.backlog_bytes >> 20} MiB wait for their commit"
+        share = "" if sender is None else f", {self._backlog.of(sender) >> 20} MiB of them of this sender"
+        return f"{reason}: {self._backlog.total >> 20} MiB wait for their commit{share}"
 
     @property
     def disk_free_bytes(self) -> int:
@@ -272,25 +279,35 @@ class Store:
         """For how long the writer has been at one attempt to write; None while it waits. Endless once it has ended."""
         return self._writer.attempt.seconds
 
-    def check_room(self) -> None:
-        """Refuse early what `append` would refuse.
+    def check_room(self, sender: str, nbytes: int = 0) -> None:
+        """Refuse a sender that has its share of what waits for its commit; so many bytes of it are on their way.
 
         Raises:
             Overloaded: too much waits for its commit.
         """
-        overload = self.overload
-        if overload is not None:
-            raise Overloaded(overload, retry_after_s=5 if self._writer.failing or self.disk_is_full else 1)
+        has_room = self._backlog.has_room(sender, nbytes)
+        self._refuse(self._why_unable() or (None if has_room else self._behind(sender)))
 
-    def append(self, batches: list[SpanBatch]) -> None:
+    def append(self, batches: list[SpanBatch], weights: Mapping[str, int] | None = None) -> None:
         """Store batches: durable on return, visible within the commit interval.
+
+        `weights` has what each sender sent, in any unit.
 
         Raises:
             Overloaded: nothing was stored; try again later.
         """
-        self.check_room()
+        weights = weights or {"": 1}
+        if len(weights) == 1:
+            self.check_room(next(iter(weights)))
+        else:
+            self._refuse(self.overload)
         with self._appending:
-            self._writer.enqueue(self._spool.append(batches))
+            groups = self._spool.append(batches)
+            self._writer.enqueue([replace(each, parts=parts_of(each.nbytes, weights)) for each in groups])
+
+    def _refuse(self, why: str | None) -> None:
+        if why is not None:
+            raise Overloaded(why, retry_after_s=5 if self._writer.failing or self.disk_is_full else 1)
 
     def wait_committed(self, timeout_s: float) -> bool:
         """Wait until everything that was appended is committed; False when that took too long."""

@@ -3,6 +3,7 @@
 import itertools
 
 from storage.ingest.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, WriteTask
+from storage.ingest.shares import Shares
 from storage.ingest.spool import Position, SpoolGroup
 from tests.storing import a_batch, an_export
 
@@ -16,7 +17,13 @@ class Requests:
     def __init__(self) -> None:
         self.now_s = 0.0
         self._numbers = itertools.count()
-        self._backlog = Backlog(Position(-1, 0), INTERVAL_S, gathered_bytes=GATHERED_BYTES, clock=lambda: self.now_s)
+        self._backlog = Backlog(
+            Position(-1, 0),
+            INTERVAL_S,
+            gathered_bytes=GATHERED_BYTES,
+            shares=Shares(1 << 30),
+            clock=lambda: self.now_s,
+        )
 
     def come(self, spans: int = 1, *, nbytes: int = 1) -> None:
         """A request comes."""

@@ -276,7 +276,8 @@ def test_a_backlog_over_its_limit_refuses_and_stores_nothing(tmp_path: Path) -> 
         with pytest.raises(Overloaded, match="behind"):
             store.append([a_batch(an_export(1, first=200))])
         with pytest.raises(Overloaded, match="behind"):
-            store.check_room()
+            store.check_room("")
+        store.check_room("another")
         assert store.wait_committed(WAIT_S)
         assert len(stored_spans(store)) == 200
         commit(store, a_batch(an_export(1, first=200)))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from collector.access.attempts import Attempts
@@ -76,7 +77,7 @@ class Authenticator:
         except AccessRefused as error:
             error.caller = caller
             raise
-        return caller
+        return replace(caller, address=request_info.address)
 
     def sign_in(self, key: str, request_info: RequestInfo) -> Caller:
         """Who shows this key, in a form.

@@ -15,6 +15,12 @@ class Caller:
     key_name: str | None = None
     tenant: str = ""  # what he writes belongs to it
     sees_all: bool = True  # the rows of every tenant, not only of his own and the shared ones
+    address: str = ""  # of the client, where it sends spans
+
+    @property
+    def sender(self) -> str:
+        """The client that shares room with others: its key, or its address where none is needed."""
+        return self.key_id or self.address
 
     @property
     def visible_tenant(self) -> str | None:

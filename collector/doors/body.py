@@ -50,8 +50,9 @@ class BodyLimits:
 class HeldBody:
     """A body whose bytes are counted in a budget until it is let go."""
 
-    def __init__(self, budget: ByteBudget) -> None:
+    def __init__(self, budget: ByteBudget, sender: str = "") -> None:
         self._budget = budget
+        self._sender = sender
         self._held = 0
         self.arrived = 0  # bytes, as they were sent
         self.data = b""
@@ -63,20 +64,20 @@ class HeldBody:
 
     def hold(self, nbytes: int) -> None:
         """Count more bytes, or raise `Overloaded`."""
-        self._budget.take(nbytes, own=self._held)
+        self._budget.take(nbytes, own=self._held, sender=self._sender)
         self._held += nbytes
 
     def let_go(self) -> None:
         """Count them no longer."""
         self.data = b""
-        self._budget.give_back(self._held)
+        self._budget.give_back(self._held, sender=self._sender)
         self._held = 0
 
 
 @contextmanager
-def arriving(budget: ByteBudget, traffic: Traffic, protocol: str) -> Iterator[HeldBody]:
+def arriving(budget: ByteBudget, traffic: Traffic, protocol: str, sender: str = "") -> Iterator[HeldBody]:
     """The body of an export request while it is worked on. A request that fails before its spans are counted is."""
-    body = HeldBody(budget)
+    body = HeldBody(budget, sender)
     try:
         yield body
     except (SpansRefused, SpansFailed, Disconnected):

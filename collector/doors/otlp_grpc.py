@@ -171,7 +171,7 @@ class OtlpGrpc:
         async def export(_requests: object, context: _Context) -> bytes:
             try:
                 caller = self._enter(context, method)
-                with arriving(self._ingest.budget, self._authenticator.traffic, "grpc") as body:
+                with arriving(self._ingest.budget, self._authenticator.traffic, "grpc", caller.sender) as body:
                     await self._read(context, body)
                     reply = (await answer(body, caller)).SerializeToString()
                 self._authenticator.traffic.called(method, grpc.StatusCode.OK.name)
@@ -224,7 +224,8 @@ class OtlpGrpc:
         self._authenticator.sent(caller, len(body.data))
         if not body.data:
             return Receipt(accepted=0, rejected=0)
-        return await self._ingest.offer(Request(body=body.data, signal=signal, tenant=caller.tenant))
+        request = Request(body=body.data, signal=signal, tenant=caller.tenant, sender=caller.sender)
+        return await self._ingest.offer(request)
 
     async def _metrics(self, body: HeldBody, _caller: Caller) -> Message:
         return metrics_reply(_parse(metrics_service_pb2.ExportMetricsServiceRequest, body.data))

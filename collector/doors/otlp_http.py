@@ -43,8 +43,8 @@ class JsonReader:
     def __init__(self) -> None:
         self._budget = ByteBudget(_JSON_BYTES)
 
-    def read(self, data: bytes, parse: Callable[[bytes], T]) -> T:
-        """What `parse` makes of the body.
+    def read(self, data: bytes, parse: Callable[[bytes], T], sender: str = "") -> T:
+        """Return what `parse` makes of the body.
 
         Raises:
             TooLarge: the body has more parts than can be read at all.
@@ -56,7 +56,7 @@ class JsonReader:
             raise BodyTooLarge(
                 f"reading this JSON would take more memory than {limit}; send fewer spans at once, or protobuf"
             )
-        working = HeldBody(self._budget)
+        working = HeldBody(self._budget, sender)
         try:
             working.hold(needed)
             return parse(data)
@@ -121,18 +121,24 @@ class OtlpReader:
             Disconnected: nobody is left to answer.
         """
         headers = _Headers.of(scope["headers"])
-        with arriving(self._ingest.budget, self._authenticator.traffic, "http") as body:
+        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.sender) as body:
             try:
                 await self._read(headers, receive, body)
                 self._authenticator.sent(caller, len(body.data))
                 if headers.reply_type() == JSON:
                     body.hold(len(body.data))
                     parse = partial(json_request.to_protobuf, kind=signal.request)
-                    body.data = await asyncio.to_thread(self._json.read, body.data, parse)
+                    body.data = await asyncio.to_thread(self._json.read, body.data, parse, caller.sender)
                 if not body.data:
                     return Receipt(accepted=0, rejected=0)
                 answer = self._ingest.offer(
-                    Request(body=body.data, signal=signal, tenant=caller.tenant, counts_traces=counts_traces)
+                    Request(
+                        body=body.data,
+                        signal=signal,
+                        tenant=caller.tenant,
+                        sender=caller.sender,
+                        counts_traces=counts_traces,
+                    )
                 )
                 return await _unless_gone(answer, receive)
             except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
@@ -144,10 +150,10 @@ class OtlpReader:
         Raises:
             Exception: any that `collector.doors.status` has an answer for.
         """
-        with arriving(self._ingest.budget, self._authenticator.traffic, "http") as body:
+        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.sender) as body:
             body.receive(len(request))
             body.data = request
-            return await self._ingest.offer(Request(body=request, tenant=caller.tenant))
+            return await self._ingest.offer(Request(body=request, tenant=caller.tenant, sender=caller.sender))
 
     async def skip(self, scope: Scope, receive: Receive, request: Message) -> None:
         """Read a request that nothing is done with into `request`, so that broken ones are told so."""

@@ -28,6 +28,7 @@ class Request:
     body: bytes
     signal: Signal = TRACES
     tenant: str = ""
+    sender: str = ""
     counts_traces: bool = False  # whether the answer tells how many distinct traces were accepted
 
 

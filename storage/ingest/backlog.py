@@ -13,6 +13,7 @@ import duckdb
 from storage.engine.database import ROW_GROUP_ROWS
 from storage.errors import Overloaded, Unusable
 from storage.ingest.batch import SpanBatch, concatenate
+from storage.ingest.shares import Shares
 from storage.ingest.spool import Position, SpoolGroup
 
 MAX_COMMIT_ROWS = ROW_GROUP_ROWS
@@ -41,7 +42,6 @@ class Chunk:
     batch: SpanBatch
     after: Position
     groups_done: int
-    nbytes_done: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,7 @@ class Backlog:
         interval_s: float,
         *,
         gathered_bytes: int,
+        shares: Shares,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Spans wait for one interval; while they keep coming for three, unless there are more than so many bytes."""
@@ -84,7 +85,7 @@ class Backlog:
         self._clock = clock
         self._spans = 0
         self._closed = False
-        self.nbytes = 0
+        self._shares = shares
 
     def add(self, groups: list[SpoolGroup]) -> None:
         """Put groups behind all others."""
@@ -95,7 +96,7 @@ class Backlog:
                 self._groups.append(_WaitingGroup(now, is_one_of_many, group))
                 self._came_s.append(now)
                 self._spans += group.batch.spans.num_rows - self._committed_of(group)
-                self.nbytes += group.nbytes
+                self._hold(group, 1)
             self._changed.notify_all()
 
     def ask(self, run: Callable[[], None], rows: int) -> "Future[None]":
@@ -158,16 +159,19 @@ class Backlog:
         """Take out what was committed."""
         with self._changed:
             for _ in range(chunk.groups_done):
-                self._groups.popleft()
+                self._hold(self._groups.popleft().group, -1)
             self._spans -= chunk.batch.spans.num_rows
-            self.nbytes -= chunk.nbytes_done
             self._position = chunk.after
             self._changed.notify_all()
+
+    def _hold(self, group: SpoolGroup, sign: int) -> None:
+        for sender, nbytes in (group.parts or {"": group.nbytes}).items():
+            self._shares.take(sender, sign * nbytes)
 
     def _due_s(self) -> float:
         """When all there is is committed, if nothing more comes."""
         oldest = self._groups[0]
-        gathers = oldest.is_one_of_many and self.nbytes < self._gathered_bytes
+        gathers = oldest.is_one_of_many and self._shares.total < self._gathered_bytes
         return oldest.since_s + self._interval_s * (_GATHERED_INTERVALS if gathers else 1)
 
     def _committed_of(self, group: SpoolGroup) -> int:
@@ -181,7 +185,7 @@ class Backlog:
         spans_left = most - most % ROW_GROUP_ROWS or most
         logs_left, rows_left = MAX_COMMIT_ROWS, most_rows
         batches: list[SpanBatch] = []
-        done, nbytes = 0, 0
+        done = 0
         sequence, skip = self._position.sequence, self._position.rows
         for group in (each.group for each in self._groups):
             if batches and not (spans_left if group.batch.spans.num_rows else rows_left):
@@ -196,8 +200,8 @@ class Backlog:
             skip += part.num_rows
             if skip < group.batch.num_rows:
                 break
-            sequence, skip, done, nbytes = group.sequence, 0, done + 1, nbytes + group.nbytes
-        return Chunk(concatenate(batches), Position(sequence, skip), done, nbytes)
+            sequence, skip, done = group.sequence, 0, done + 1
+        return Chunk(concatenate(batches), Position(sequence, skip), done)
 
 
 def _fitting(batch: SpanBatch, skip: int, spans_left: int, logs_left: int) -> int:

@@ -11,8 +11,8 @@ import shutil
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -48,6 +48,7 @@ class SpoolGroup:
     sequence: int
     batch: SpanBatch
     nbytes: int
+    parts: Mapping[str, int] = field(default_factory=dict)  # bytes by sender, as far as they are known
 
 
 @dataclass(slots=True)

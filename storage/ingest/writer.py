@@ -28,6 +28,7 @@ from storage.ingest.known_spans import KnownSpans
 from storage.ingest.known_times import with_known_times
 from storage.ingest.logs import new_logs
 from storage.ingest.meaning import NobodyReads, Reads
+from storage.ingest.shares import Shares
 from storage.ingest.span_rows import SpanRows
 from storage.ingest.spool import Position, SpoolGroup
 from storage.ingest.state import Totals, newest_receipt_us, read_state
@@ -93,18 +94,22 @@ class Writer:
         database: Database,
         options: WriterOptions,
         *,
+        shares: Shares,
         released: Callable[[int], None],
         committed: Callable[[Mapping[TraceKey, int], int], None],
         set_aside: Path,
     ) -> None:
         self._database = database
         self._options = options
+        self.shares = shares  # of senders, in bytes that wait for their commit
         self._released = released
         self._committed = committed
         self._set_aside = set_aside
         state = read_state(database)
         self._totals = state.totals
-        self._backlog = Backlog(state.position, options.commit_interval_s, gathered_bytes=options.gathered_bytes)
+        self._backlog = Backlog(
+            state.position, options.commit_interval_s, gathered_bytes=options.gathered_bytes, shares=shares
+        )
         self._known = KnownSpans()
         self._rows = SpanRows(options.reads)
         self._retention = {
@@ -122,11 +127,6 @@ class Writer:
         self.edition = options.reads.edition  # of the conventions
         self.kept_free_bytes = 0  # with less on the disk, nothing is stored but spans and what frees room
         self.deletions = 0  # transactions that deleted spans before their time; those of its thread count
-
-    @property
-    def backlog_bytes(self) -> int:
-        """Bytes in memory that wait for their commit."""
-        return self._backlog.nbytes
 
     @property
     def is_short_of_room(self) -> bool:
