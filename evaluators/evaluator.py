@@ -1,5 +1,6 @@
 """The evaluator: one call from a test case to an outcome, and the border where breaking becomes a value."""
 
+import functools
 import hashlib
 import json
 import math
@@ -13,7 +14,7 @@ from evaluators.case import require
 from evaluators.configuration import Configuration
 from evaluators.cutting import cut_to_fit
 from evaluators.errors import BadConfiguration, Broken
-from evaluators.judging import CostMeter, Judge
+from evaluators.judging import REPLY_GRAMMAR, CostMeter, Judge
 from evaluators.model import Case
 from evaluators.outcome import Direction, Failure, Outcome, Skipped, Usage, Verdict
 from evaluators.prompting import prompt
@@ -101,7 +102,7 @@ class EvaluatorKind(Generic[Settings]):
         asked = None if need == "never" else judge
         return ConfiguredEvaluator(
             name=settings.name or self.title,
-            fingerprint=_fingerprint(self, settings, asked),
+            identity=_identity(self, settings, asked),
             direction=self.direction,
             settings=settings,
             check=self.check(settings),
@@ -114,11 +115,17 @@ class ConfiguredEvaluator:
     """An evaluator of some kind, with its configuration."""
 
     name: str
-    fingerprint: str
+    identity: str
     direction: Direction
     settings: Configuration
     check: Check
     judge: Judge | None
+
+    @property
+    def fingerprint(self) -> str:
+        """Implements `Evaluator`. It changes once the judge's model turns out not to take a parameter."""
+        parameters = self.judge.parameters if self.judge is not None else {}
+        return _fingerprint(self.identity, json.dumps(dict(parameters)))
 
     async def __call__(self, case: Case) -> Outcome:
         """Judge one test case."""
@@ -193,8 +200,8 @@ def _usage(meter: CostMeter | None) -> Usage | None:
     return None if meter is None else meter.usage
 
 
-def _fingerprint(kind: EvaluatorKind[Any], settings: Configuration, judge: Judge | None) -> str:
-    """The digest of everything that a score depends on; what is left at its default is left out."""
+def _identity(kind: EvaluatorKind[Any], settings: Configuration, judge: Judge | None) -> str:
+    """Everything that a score depends on, as JSON; what is left at its default is left out."""
     prompts = kind.prompts if kind.asks is None else kind.asks(settings)
     identity: dict[str, Any] = {
         "type": kind.name,
@@ -205,6 +212,14 @@ def _fingerprint(kind: EvaluatorKind[Any], settings: Configuration, judge: Judge
         "prompts": {} if judge is None else {name: prompt(name).digest for name in prompts},
         "judge": judge and judge.model,
     }
-    if judge is not None and judge.parameters:
-        identity["parameters"] = dict(judge.parameters)
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    if judge is not None:
+        identity["replies"] = REPLY_GRAMMAR
+    return json.dumps(identity)
+
+
+@functools.lru_cache(maxsize=1024)
+def _fingerprint(identity: str, parameters: str) -> str:
+    document = json.loads(identity)
+    if parameters != "{}":
+        document["parameters"] = json.loads(parameters)
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

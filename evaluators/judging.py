@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from evaluators.errors import BadReply, Broken
 from evaluators.outcome import Usage
@@ -19,17 +19,22 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A judge's answer: the last complete object in it that has every wanted field."""
+    """The verdict in a judge's reply."""
 
     fields: Mapping[str, JsonValue]
     usage: Usage
 
 
-class UnusableAnswer(BadReply):
-    """A judge's answer that lacks what was asked for; it cost as much as a good one."""
+REPLY_GRAMMAR: Final = 2
+"""The version of how replies are read, which is part of the fingerprint of each evaluator that asks a judge."""
 
-    def __init__(self, message: str, usage: Usage) -> None:
+
+class UnusableAnswer(BadReply):
+    """A judge's reply that is no verdict, or only a part of one; it cost as much as a good one."""
+
+    def __init__(self, message: str, usage: Usage, kind: Literal["bad_reply", "truncated"] = "bad_reply") -> None:
         super().__init__(message)
+        self.kind = kind
         self.usage = usage
 
 

@@ -64,6 +64,7 @@ def filled(template: str, values: Mapping[str, str]) -> str:
 
 
 _BOUNDARY_DIGITS = 16
+_FENCE = re.compile(rf'<data-([0-9a-f]{{{_BOUNDARY_DIGITS}}}) name="[^"]*">\n(.*?)\n</data-\1>', re.DOTALL)
 
 
 def fenced(**data: object) -> dict[str, str]:
@@ -79,6 +80,11 @@ def fenced(**data: object) -> dict[str, str]:
         boundary = digest.hexdigest()[:_BOUNDARY_DIGITS]
     fences = {name: f'<data-{boundary} name="{name}">\n{text}\n</data-{boundary}>' for name, text in texts.items()}
     return fences | {"boundary": boundary}
+
+
+def fences_of(prompt_text: str) -> list[str]:
+    """List the data that stands in the fences of a prompt."""
+    return [fence[2] for fence in _FENCE.finditer(prompt_text)]
 
 
 def pretty(value: object) -> str:

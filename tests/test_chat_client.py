@@ -14,8 +14,9 @@ import pytest
 from evaluators.chat.answering import ANSWER_BYTES
 from evaluators.chat.client import Answered, ChatModel, Unanswered
 from evaluators.chat.connection import BadConnection, ModelConnection, Price
-from evaluators.chat.pace import wait_asked_for
+from evaluators.chat.pace import RETRYABLE, wait_asked_for
 from evaluators.chat.wire import WIRES, ChatPrompt, Protocol
+from evaluators.outcome import Usage
 from tests.model_server import (
     CHAT,
     MESSAGES,
@@ -262,7 +263,6 @@ def test_the_wait_is_read_in_every_form(headers: Mapping[str, str], seconds: flo
         Sends(b'{"output": 7}'),
         Sends(b"[" * 100_000),
         Sends(b'data: {"choices": []}\n\n', "text/event-stream"),
-        Sends(b'{"status": "failed", "output": [], "error": {"message": "overloaded"}}'),
         Streams(),
     ],
 )
@@ -272,6 +272,81 @@ def test_what_is_not_the_protocol_is_a_bad_reply(protocol: Protocol, step: Step)
         ask(server.base_url, protocol)
     assert raised.value.kind == "bad_reply"
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "error,kind",
+    [
+        ({"message": "Provider returned error", "code": 429}, "rate_limited"),
+        ({"message": "slow down", "code": "rate_limit_exceeded"}, "rate_limited"),
+        ({"message": "slow down", "status": "RESOURCE_EXHAUSTED", "code": "429"}, "rate_limited"),
+        ({"message": "overloaded"}, "unavailable"),
+        ({"type": "overloaded_error"}, "unavailable"),
+        ("out of memory", "unavailable"),
+        ({"message": "bad key", "type": "authentication_error"}, "refused"),
+        ({"message": "filtered", "code": "content_filter"}, "declined"),
+    ],
+)
+def test_an_error_with_status_200_is_that_error(protocol: Protocol, error: object, kind: str) -> None:
+    """A gateway that answered before it knew is heard, whatever else its response has, and nothing is charged."""
+    document = {"status": "failed", "output": [], "content": [], "choices": [], "error": error}
+    with a_model(Sends(json.dumps(document).encode())) as server, pytest.raises(Unanswered) as raised:
+        ask(server.base_url, protocol, attempts=2)
+    assert raised.value.kind == kind
+    assert len(server.asked) == (2 if kind in RETRYABLE else 1)
+    assert isinstance(raised.value.usage, Usage)
+    assert (raised.value.usage.input_tokens, raised.value.usage.output_tokens) == (0, 0)
+
+
+def test_a_filter_with_status_400_is_no_refusal() -> None:
+    """Azure's answer to a filtered prompt is told as declined, and asked once."""
+    body = b'{"error": {"code": "content_filter", "status": 400, "message": "The response was filtered"}}'
+    with a_model(Status(400, body=body)) as server, pytest.raises(Unanswered, match="filtered") as raised:
+        ask(server.base_url)
+    assert raised.value.kind == "declined"
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("has_param", [True, False])
+def test_a_parameter_that_a_model_refuses_is_renamed_or_left_out(*, has_param: bool) -> None:
+    """The model is asked again without it, which is remembered, and what was left out moves the fingerprint."""
+
+    def script(asked: Asked) -> Step:
+        for name, message in (
+            ("max_tokens", "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."),
+            ("temperature", "Unsupported value: 'temperature' does not support 0. Only the default is supported."),
+        ):
+            if name in asked.body:
+                error = {"message": message} | ({"param": name} if has_param else {})
+                return Status(400, body=json.dumps({"error": error}).encode())
+        return Says("fine")
+
+    async def asks(base_url: str) -> list[Mapping[str, object]]:
+        connection = ModelConnection(
+            base_url=base_url, model="m", protocol="CHAT_COMPLETIONS", max_output_tokens=50, temperature=0.0
+        )
+        async with ChatModel(connection) as model:
+            parameters: list[Mapping[str, object]] = [model.parameters]
+            for _ in range(2):
+                assert (await model.ask(PROMPT, SCHEMA)).answer.text == "fine"
+                parameters.append(model.parameters)
+        return parameters
+
+    with a_model(script) as server:
+        assert asyncio.run(asks(server.base_url)) == [{"temperature": 0.0}, {}, {}]
+    assert len(server.asked) == 4
+    assert all(asked.schema is not None for asked in server.asked)
+    assert server.asked[-1].body["max_completion_tokens"] == 50
+
+
+def test_a_value_that_is_too_large_is_no_unknown_parameter() -> None:
+    """Only what a model does not take is sent otherwise."""
+    body = b'{"error": {"message": "max_tokens is too large: 50000", "param": "max_tokens"}}'
+    with a_model(Status(400, body=body)) as server, pytest.raises(Unanswered) as raised:
+        ask(server.base_url, "CHAT_COMPLETIONS", max_output_tokens=50_000)
+    assert raised.value.kind == "refused"
+    assert not any("max_completion_tokens" in asked.body for asked in server.asked)
 
 
 def test_an_answer_has_a_bound() -> None:

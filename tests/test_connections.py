@@ -392,7 +392,7 @@ def test_the_command_lists_and_tries_connections(tmp_path: Path) -> None:
             assert json.loads(run("connections", "test", made["id"], "--json", *where).stdout)["ok"] is True
             rubbish, broken = (run("connections", "test", "judge", *where) for _ in range(2))
             assert (rubbish.exit_code, broken.exit_code) == (1, 1)
-            assert "judge does not work: bad_reply: the answer has no complete JSON object" in rubbish.stdout
+            assert "judge does not work: bad_reply: the reply has no complete JSON object" in rubbish.stdout
             assert "judge does not work: unavailable: status 500: scripted" in broken.stdout
             missing = run("connections", "test", "nobody", *where)
             assert missing.exit_code == 1

@@ -66,16 +66,16 @@ def test_a_raw_threshold_is_on_the_judges_own_scale(score: float, passes: bool) 
         ({"score": "high", "reason": "r"}, "score"),
         ({"score": True, "reason": "r"}, "score"),
         ({"score": None, "reason": "r"}, "score"),
-        ({"verdict": "good"}, "no complete JSON object with reason, score"),
+        ({"verdict": "good"}, "no complete JSON object with score"),
         ("I would give it a 9 out of 10.", "no complete JSON object"),
-        ('{"score": 0.9, "reas', "no complete JSON object"),
+        ('{"score": 0.9, "reas', "ends within a JSON value"),
         ("", "no complete JSON object"),
     ],
 )
 def test_a_judge_that_does_not_score_is_a_failure(answer: object, words: str) -> None:
     """A score outside its scale, and an answer without one, are failures and never a number; they are paid for."""
     failure = failure_of("llm_judge", HELPFUL, ASKED, answer)
-    assert failure.kind == "bad_reply"
+    assert failure.kind == ("truncated" if "ends within" in words else "bad_reply")
     assert words in failure.message
     assert failure.usage is not None
     assert failure.usage.calls == 1

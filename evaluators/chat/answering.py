@@ -1,6 +1,7 @@
 """What a request to an endpoint may take and how it ends, whoever sends it."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -22,14 +23,77 @@ class ErrorStatus(Exception):
 
     def explanation(self) -> str:
         """What the body says, without its JSON."""
-        text = self.body.decode("utf-8", "replace")
-        try:
-            document = json.loads(text)
-        except (ValueError, RecursionError):
-            return text or "no explanation"
-        error = document.get("error", document) if isinstance(document, dict) else document
+        error = self._error()
+        if error is None:
+            return self.body.decode("utf-8", "replace") or "no explanation"
         message = error.get("message", error) if isinstance(error, dict) else error
         return message if isinstance(message, str) else json.dumps(message)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a content filter stopped the request, which some endpoints answer with status 400."""
+        return not _FILTERED.isdisjoint(_codes_of(self._error()))
+
+    @property
+    def unsupported(self) -> str | None:
+        """The parameter that the model does not take, of those that a request can name otherwise or do without."""
+        error = self._error()
+        text = self.explanation()
+        if self.status not in PARAMETER_REFUSED or not _UNSUPPORTED.search(" ".join((*_codes_of(error), text))):
+            return None
+        named = error.get("param") if isinstance(error, dict) else None
+        words = [named] if isinstance(named, str) and named else re.findall(r"\w+", text)
+        return next((word for word in words if word in ("max_tokens", "temperature")), None)
+
+    def _error(self) -> object:
+        try:
+            document = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
+        return document.get("error", document) if isinstance(document, dict) else document
+
+
+PARAMETER_REFUSED: Final = frozenset({400, 404, 415, 422, 501})
+"""What endpoints answer to a parameter that they do not know."""
+
+_UNSUPPORTED = re.compile(
+    r"unsupported|n[o']t support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|deprecated|extra ",
+    re.IGNORECASE,
+)
+_FILTERED: Final = {"content_filter", "content_policy_violation", "responsibleaipolicyviolation"}
+_STATUS_OF_CODE: Final = {
+    **dict.fromkeys(("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "resource_exhausted"), 429),
+    **dict.fromkeys(("insufficient_quota", "throttling_exception"), 429),
+    **dict.fromkeys(("invalid_request_error", "invalid_argument", *_FILTERED), 400),
+    **dict.fromkeys(("authentication_error", "invalid_api_key", "unauthenticated"), 401),
+    **dict.fromkeys(("permission_error", "permission_denied"), 403),
+    **dict.fromkeys(("not_found_error", "not_found", "model_not_found"), 404),
+    **dict.fromkeys(("timeout", "deadline_exceeded"), 504),
+}
+_UNKNOWN_ERROR: Final = 502
+_STATUSES: Final = range(400, 600)
+
+
+def _codes_of(error: object) -> list[str]:
+    """What an error calls itself, in lower case."""
+    if not isinstance(error, dict):
+        return []
+    inner = error.get("innererror")
+    codes = [error.get(key) for key in ("code", "type", "status")]
+    return [str(code).lower() for code in (*codes, inner.get("code") if isinstance(inner, dict) else None) if code]
+
+
+def error_in(document: object, body: bytes) -> ErrorStatus | None:
+    """Return the error that a document is, or None: gateways answer 200 before they know what becomes of a request."""
+    if isinstance(document, list) and len(document) == 1:
+        document = document[0]
+    error = document.get("error") if isinstance(document, dict) else None
+    if not error:
+        return None
+    codes = _codes_of(error)
+    numbers = [int(code) for code in codes if code.isascii() and code.isdecimal() and int(code) in _STATUSES]
+    named = [_STATUS_OF_CODE[code] for code in codes if code in _STATUS_OF_CODE]
+    return ErrorStatus((*numbers, *named, _UNKNOWN_ERROR)[0], {}, body[:ERROR_BYTES])
 
 
 class EndpointUnreachable(Exception):

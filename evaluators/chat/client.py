@@ -5,16 +5,17 @@ to come again. The key is an argument; it is not logged, not shown, and cut out 
 """
 
 import asyncio
+import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 from urllib.parse import quote
 
-from evaluators.chat.answering import EndpointUnreachable, ErrorStatus, Trip
+from evaluators.chat.answering import PARAMETER_REFUSED, EndpointUnreachable, ErrorStatus, Trip
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.dialogue import ChatDialogue, dialogue_request
 from evaluators.chat.exchange import Exchange
@@ -27,6 +28,9 @@ from evaluators.errors import Broken
 from evaluators.outcome import Usage
 from evaluators.regular import encodable
 from storage.backoff import backoff_s
+from storage.records import JsonValue
+
+log = logging.getLogger(__name__)
 
 _SHOWN_CHARACTERS = 300
 _FIRST_WAIT_S = 0.5
@@ -64,6 +68,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         self._slots = asyncio.Semaphore(connection.in_flight)
         self._pace = RateLimit(connection.requests_per_minute)
         self._takes_schemas = True  # until it refuses one and answers without
+        self._unsupported: dict[str, set[str]] = {}  # parameters that a model refused
 
     async def __aenter__(self) -> Self:
         """Nothing to open: connections are made when they are needed."""
@@ -78,6 +83,12 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
     async def close(self) -> None:
         """Close the connections."""
         await self._exchange.close()
+
+    @property
+    def parameters(self) -> Mapping[str, JsonValue]:
+        """What else of a request moves the replies, without what the model refused."""
+        unsupported = self._unsupported.get(self.connection.model, ())
+        return {name: value for name, value in self.connection.parameters.items() if name not in unsupported}
 
     async def ask(
         self, prompt: ChatPrompt, schema: JsonSchema, request_budget: RequestBudget | None = None
@@ -111,7 +122,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         async with self._slots:
             asking = self._asking(lambda _: request, connection, request_budget)
             asking.pictures = dialogue.pictures
-            return await _with_usage(asking.answer(None), asking)
+            return await _with_usage(self._answer(asking, None), asking)
 
     def _asking(
         self,
@@ -127,18 +138,31 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
             request=request,
         )
 
-    async def _answer(self, asking: "_Asking", schema: JsonSchema) -> ModelReply:
+    async def _answer(self, asking: "_Asking", schema: JsonSchema | None) -> ModelReply:
         try:
-            return await asking.answer(schema if self._takes_schemas else None)
+            return await self._adapted(asking, schema if self._takes_schemas else None)
         except Unanswered as failure:
-            if failure.kind != "refused" or asking.last_status not in _SCHEMA_REFUSED or not self._takes_schemas:
+            may_be_schema = schema is not None and self._takes_schemas and asking.last_status in PARAMETER_REFUSED
+            if failure.kind != "refused" or not may_be_schema:
                 raise
-            answer = await asking.answer(None)
+            answer = await self._adapted(asking, None)
             self._takes_schemas = False
             return answer
 
+    async def _adapted(self, asking: "_Asking", schema: JsonSchema | None) -> ModelReply:
+        """Ask, and again where the model refuses a parameter that has another name, or can be left out."""
+        model = asking.connection.model
+        while True:
+            try:
+                return await asking.answer(schema, self._unsupported.get(model, ()))
+            except Unanswered:
+                refused = asking.unsupported
+                if refused is None or refused in self._unsupported.get(model, ()):
+                    raise
+                self._unsupported.setdefault(model, set()).add(refused)
+                log.info("model %s does not take %s: it is sent under another name, or left out", model, refused)
 
-_SCHEMA_REFUSED = {400, 404, 415, 422, 501}  # what endpoints answer to a parameter that they do not know
+
 _KINDS: Mapping[int, FailureKind] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
 _MAY_HAVE_RUN = {408, 504}  # nobody waited for the model, which may go on, and be paid; other errors cost nothing
 
@@ -168,10 +192,11 @@ class _Asking:
     pictures: Sequence[Image] = ()  # in its body
     spent: Usage | None = None  # by all attempts that left
     last_status: int | None = None
+    unsupported: str | None = None  # the parameter for which the last attempt was refused
     started: float = field(default_factory=time.monotonic)
 
-    async def answer(self, schema: JsonSchema | None) -> ModelReply:
-        body = body_of(with_parameters(self.request(schema), self.connection))
+    async def answer(self, schema: JsonSchema | None, unsupported: Collection[str]) -> ModelReply:
+        body = body_of(with_parameters(self.request(schema), self.connection, unsupported))
         for attempt in range(self.connection.attempts):
             try:
                 return await self._attempt(body)
@@ -258,7 +283,7 @@ class _Asking:
             await asyncio.sleep(pause_s)
 
     async def _exchanged(self, body: bytes, trip: Trip) -> ModelReply:
-        self.last_status = None
+        self.last_status = self.unsupported = None
         try:
             async with asyncio.timeout(self.connection.timeout_s):
                 document = await self.exchange.send(body, trip)
@@ -275,6 +300,11 @@ class _Asking:
     def _failure_of(self, error: ErrorStatus) -> Unanswered:
         self.last_status = error.status
         kind = _KINDS.get(error.status, "refused" if error.status < 500 else "unavailable")  # noqa: PLR2004 - 5xx
+        if error.is_filtered:
+            return Unanswered("declined", self._shown(f"status {error.status}: {error.explanation()}"))
+        parameter, wire = error.unsupported, WIRES[self.connection.protocol]
+        if parameter == "temperature" or (parameter is not None and wire.renames(parameter)):
+            self.unsupported = parameter
         wait_s = wait_asked_for(error.headers, time.time())
         if wait_s is not None and kind in RETRYABLE:
             self.pace.pause(wait_s)

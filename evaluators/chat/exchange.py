@@ -5,7 +5,7 @@ import urllib.request
 from typing import Final
 from urllib.parse import urlsplit
 
-from evaluators.chat.answering import USER_AGENT, Courier, Trip
+from evaluators.chat.answering import USER_AGENT, Courier, Trip, error_in
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.direct import DirectCourier
 from evaluators.chat.wire import WIRES, NotAnAnswer
@@ -33,14 +33,17 @@ class Exchange:
 
         Raises:
             NotAnAnswer: it is not JSON, or too large.
-            ErrorStatus: the endpoint answered with an error.
-            Unreachable: the connection failed, maybe half-way.
+            ErrorStatus: the endpoint answered with an error, whatever the status of its response.
+            EndpointUnreachable: the connection failed, maybe half-way.
         """
         body = await self._courier.post(request, trip)
         try:
             document: object = json.loads(body)
         except (ValueError, RecursionError):
             raise NotAnAnswer("it is not JSON") from None
+        error = error_in(document, body)
+        if error is not None:
+            raise error
         return document
 
 

@@ -5,10 +5,11 @@ from functools import partial
 from typing import Any, Final
 
 from evaluators.chat.client import Answered, ChatModel, Unanswered
-from evaluators.chat.reply import Contradictory, find_reply
+from evaluators.chat.reply import NoVerdict, find_reply
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Free, RequestBudget
 from evaluators.chat.wire import ChatPrompt
 from evaluators.judging import PromptMessage, Reply, UnusableAnswer
+from evaluators.prompting import fences_of
 from storage.records import JsonValue
 
 _SHOWN_CHARACTERS = 200
@@ -39,7 +40,7 @@ class ChatJudge:
     @property
     def parameters(self) -> Mapping[str, JsonValue]:
         """What else of a request moves its answers."""
-        return self._model.connection.parameters
+        return self._model.parameters
 
     async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
         """Ask once.
@@ -47,39 +48,35 @@ class ChatJudge:
         Raises:
             Unanswered: the model could not be asked, or would not answer.
             OverBudget: the request_budget let no request pass.
-            Unusable: it answered without a complete object that has the wanted fields, with several that differ, or at
-                far greater length than was asked for.
+            UnusableAnswer: the reply is no verdict (`find_reply`), or far longer than was asked for.
         """
         answered = await self._model.ask(_as_prompt(messages), _form(wanted), self._request_budget)
-        return Reply(fields=await self._read(answered, wanted), usage=answered.usage)
+        judged = "\n".join(text for message in messages for text in fences_of(message.content))
+        return Reply(fields=await self._read(answered, wanted, judged), usage=answered.usage)
 
-    async def _read(self, answered: Answered, wanted: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    async def _read(self, answered: Answered, wanted: Mapping[str, JsonValue], judged: str) -> dict[str, JsonValue]:
         text = answered.answer.text
         most = _CHARACTERS_PER_TOKEN * (self._model.connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
         if len(text) > most:
             why = f"has {len(text)} characters, of which at most {most} are read"
-            raise UnusableAnswer(f"the answer {why}: {_shown(text[:most])}", answered.usage)
-        read = partial(_fields, answered, wanted)
-        return read() if len(text) <= _READ_AT_ONCE else await self._model.reading.spend(read)
+            raise UnusableAnswer(f"the reply {why}: {_shown(text[:most])}", answered.usage)
+        read = partial(_fields, answered, wanted, judged)
+        is_short = len(text) <= _READ_AT_ONCE and ("\\" not in judged or len(judged) <= _READ_AT_ONCE)
+        return read() if is_short else await self._model.reading.spend(read)
 
 
-def _fields(answered: Answered, wanted: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _fields(answered: Answered, wanted: Mapping[str, JsonValue], judged: str) -> dict[str, JsonValue]:
     answer = answered.answer
-    required = [name for name, schema in wanted.items() if not _may_be_missing(schema)]
-    try:
-        fields = find_reply(answer.text, required)
-    except Contradictory:
-        why = f"has several JSON objects with {', '.join(required)}, and they differ"
-        raise UnusableAnswer(f"the answer {why}: {_shown(answer.text)}", answered.usage) from None
-    if fields is not None:
-        return fields
     if answer.refusal is not None:
         raise Unanswered("declined", f"the model declined: {_shown(answer.refusal)}")
-    if answer.is_cut_off:
-        why = "was cut off before it was complete"
-    else:
-        why = f"has no complete JSON object with {', '.join(wanted)}"
-    raise UnusableAnswer(f"the answer {why}: {_shown(answer.text)}", answered.usage)
+    if answer.is_cut_off or answer.wants_tools:
+        why = f"is not finished ({answer.finish or 'it has a tool call'})"
+        raise UnusableAnswer(f"the reply {why}: {_shown(answer.text)}", answered.usage, "truncated")
+    required = [name for name, schema in wanted.items() if not _may_be_missing(schema)]
+    try:
+        return find_reply(answer.text, required, judged)
+    except NoVerdict as error:
+        raise UnusableAnswer(f"the reply {error}: {_shown(answer.text)}", answered.usage, error.kind) from None
 
 
 def _as_prompt(messages: Sequence[PromptMessage]) -> ChatPrompt:

@@ -1,7 +1,7 @@
 """The body of a request to a model: what it is asked for beside its prompt, and what that may take."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from evaluators.chat.connection import ModelConnection, Price
@@ -10,14 +10,16 @@ from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate
 from evaluators.chat.wire import WIRES
 
 
-def with_parameters(request: dict[str, Any], connection: ModelConnection) -> dict[str, Any]:
-    """The request with how long its answer may be, and how it is to be found."""
+def with_parameters(
+    request: dict[str, Any], connection: ModelConnection, unsupported: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the request with how long its reply may be and how it is to be found, but for what the model refused."""
     wire, most = WIRES[connection.protocol], connection.max_output_tokens
     if most is None and wire.needs_most_tokens:
         most = ASSUMED_OUTPUT_TOKENS
     if most is not None:
-        request[wire.most_tokens] = most
-    if connection.temperature is not None:
+        request[wire.most_tokens_else if wire.most_tokens in unsupported else wire.most_tokens] = most
+    if connection.temperature is not None and "temperature" not in unsupported:
         request["temperature"] = connection.temperature
     if connection.reasoning_effort is not None:
         for name, value in wire.effort(connection.reasoning_effort).items():

@@ -60,19 +60,45 @@ class ModelReply:
 
     text: str  # empty where it wrote nothing
     refusal: str | None  # why it would not answer
-    is_cut_off: bool  # it ran out of tokens
+    finish: str | None  # why it ended, in the endpoint's words; None where it does not say
     model: str | None  # as the endpoint names it
     input_tokens: int | None
     output_tokens: int | None
     calls: tuple[Call, ...] = ()  # of tools that it was offered
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it ended for another reason than that it was complete."""
+        return self.refusal is None and (self.finish or "stop").lower() not in _COMPLETE | _CALLING
+
+    @property
+    def wants_tools(self) -> bool:
+        """Whether it goes on only after a tool was called."""
+        return bool(self.calls) or (self.finish or "").lower() in _CALLING
+
     def __post_init__(self) -> None:
         # JSON can spell half a surrogate pair, and what stores or shows a reply is UTF-8.
-        for name in ("text", "refusal", "model"):
+        for name in ("text", "refusal", "finish", "model"):
             if (text := getattr(self, name)) is not None:
                 object.__setattr__(self, name, encodable(text))
         if self.calls:
             object.__setattr__(self, "calls", tuple(json.loads(encodable(json.dumps(self.calls, ensure_ascii=False)))))
+
+
+_COMPLETE: Final = {"stop", "end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed", "finished"}
+_CALLING: Final = {"tool_calls", "tool_use", "function_call", "tool_call"}
+_DECLINED: Final = {
+    *("content_filter", "content_filtered", "content_policy_violation", "refusal", "safety", "image_safety"),
+    *("recitation", "blocklist", "prohibited_content", "spii", "guardrail_intervened", "error_toxic", "sensitive"),
+}
+"""Why replies end, in the words of the protocols and of the gateways that speak them, in lower case."""
+
+
+def _refusal(told: object, finish: str | None) -> str | None:
+    """Why a model declined, from what it says and from why its reply ended."""
+    if told:
+        return str(told)
+    return f"its content filter stopped it ({finish})" if (finish or "").lower() in _DECLINED else None
 
 
 class NotAnAnswer(Exception):
@@ -83,7 +109,8 @@ class NotAnAnswer(Exception):
 class ChatProtocol:
     """One protocol. `request` takes a schema for structured output, or None where the endpoint refuses one.
 
-    `most_tokens` is the key that limits how long an answer may be, `effort` where it is said how much to think first.
+    `most_tokens` is the key that limits how long a reply may be, `most_tokens_else` the one where a model refuses that,
+    `effort` where it is said how much to think first.
     """
 
     path: str  # below the address of the API
@@ -95,6 +122,11 @@ class ChatProtocol:
     key_value: str = "Bearer {key}"
     headers: Mapping[str, str] = field(default_factory=dict)  # that every request has
     needs_most_tokens: bool = False
+    most_tokens_else: str = ""  # none, unless it is given
+
+    def renames(self, parameter: str) -> bool:
+        """Whether a parameter that a model refuses has another name."""
+        return parameter == self.most_tokens and bool(self.most_tokens_else)
 
 
 def _chat_request(model: str, prompt: ChatPrompt, schema: JsonSchema | None) -> dict[str, Any]:
@@ -137,14 +169,11 @@ def _chat_answer(document: object) -> ModelReply:
         raise NotAnAnswer("it has no choices")
     choice = _mapping(choices[0], "its first choice")
     message = _mapping(choice.get("message"), "the message of its first choice")
-    finish = choice.get("finish_reason")
-    refusal = message.get("refusal")
-    if not refusal and finish == "content_filter":
-        refusal = "its content filter stopped it"
+    finish = _word(choice.get("finish_reason"))
     return ModelReply(
         text=_text(message.get("content")),
-        refusal=str(refusal) if refusal else None,
-        is_cut_off=finish == "length",
+        refusal=_refusal(message.get("refusal"), finish),
+        finish=finish,
         model=_name(body),
         input_tokens=_count(body, "prompt_tokens"),
         output_tokens=_count(body, "completion_tokens"),
@@ -159,18 +188,14 @@ def _responses_answer(document: object) -> ModelReply:
         raise NotAnAnswer("it has no output")
     items = [item for item in output if isinstance(item, dict) and item.get("type", "message") == "message"]
     parts = [part for item in items for part in _parts(item.get("content"))]
-    refusals = [str(part.get("refusal", "")) for part in parts if part.get("type") == "refusal"]
+    refusals = "; ".join(str(part.get("refusal") or "it refused") for part in parts if part.get("type") == "refusal")
     incomplete = body.get("incomplete_details")
-    why = incomplete.get("reason") if isinstance(incomplete, dict) else None
-    if not refusals and why == "content_filter":
-        refusals = ["its content filter stopped it"]
-    if body.get("status") == "failed":
-        error = body.get("error")
-        raise NotAnAnswer(f"it failed: {error.get('message') if isinstance(error, dict) else error}")
+    why = _word(incomplete.get("reason")) if isinstance(incomplete, dict) else None
+    finish = why or _word(body.get("status"))
     return ModelReply(
         text="".join(_text([part]) for part in parts),
-        refusal="; ".join(refusals) or None,
-        is_cut_off=body.get("status") == "incomplete" and why != "content_filter",
+        refusal=_refusal(refusals, finish),
+        finish=finish,
         model=_name(body),
         input_tokens=_count(body, "input_tokens"),
         output_tokens=_count(body, "output_tokens"),
@@ -183,13 +208,13 @@ def _anthropic_answer(document: object) -> ModelReply:
     content = body.get("content")
     if not isinstance(content, list):
         raise NotAnAnswer("it has no content")
-    stopped = body.get("stop_reason")
+    finish = _word(body.get("stop_reason"))
     text = _text(content)
     counts = [_count(body, key) for key in _ANTHROPIC_INPUT]
     return ModelReply(
         text=text,
-        refusal=text or "it refused" if stopped == "refusal" else None,
-        is_cut_off=stopped in {"max_tokens", "model_context_window_exceeded"},
+        refusal=_refusal(text if finish == "refusal" else None, finish),
+        finish=finish,
         model=_name(body),
         input_tokens=None if counts[0] is None else sum(count or 0 for count in counts),
         output_tokens=_count(body, "output_tokens"),
@@ -209,6 +234,10 @@ def _mapping(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise NotAnAnswer(f"{what} is not an object")
     return value
+
+
+def _word(value: object) -> str | None:
+    return None if value is None or value == "" else str(value)[:100]
 
 
 def _parts(content: object) -> list[dict[str, Any]]:
@@ -244,7 +273,8 @@ WIRES: Final[Mapping[Protocol, ChatProtocol]] = {
     "CHAT_COMPLETIONS": ChatProtocol(
         path="/chat/completions",
         request=_chat_request,
-        most_tokens="max_tokens",  # not max_completion_tokens, which servers that still need this protocol may not know
+        most_tokens="max_tokens",  # known to all servers, but for models that reason
+        most_tokens_else="max_completion_tokens",
         effort=lambda effort: {"reasoning_effort": effort},
         answer=_chat_answer,
     ),

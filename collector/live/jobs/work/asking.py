@@ -65,7 +65,7 @@ class JudgeExecutor:
                 executor=self,
                 in_flight=lambda: self._judges.in_flight(connection_id),
                 breaker=Breaker(wait_s=self._job_context.retry_policy.wait_s),
-                passing=frozenset({"bad_reply"}),
+                passing=frozenset({"bad_reply", "truncated"}),
                 fallback=lambda: self._judges.fallback(connection_id),
                 rest_s=REST_S,
             )
