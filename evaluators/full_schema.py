@@ -6,8 +6,9 @@ IRIs are checked by our own mapping to URIs: the library's own check compiles a 
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from referencing.exceptions import Unresolvable
 from rfc3986_validator import validate_rfc3986
 
 from evaluators.regular import UnusableRegex, safe_regex
+from evaluators.schema_steps import Steps, TooManySteps, count_step
 
 _PLANES: Final = "".join(f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 14))
 _IN_IRIS: Final = re.compile(f"[\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef{_PLANES}\U000e1000-\U000efffd]+")
@@ -52,6 +54,15 @@ class _WithoutBacktracking:
 
 for _module in (_keywords, _legacy_keywords, _utils):
     _module.re = _WithoutBacktracking  # type: ignore[attr-defined] # a module of it
+
+
+def _equal(one: object, two: object, compare: Callable[[object, object], bool] = _utils.equal) -> bool:
+    count_step()  # `uniqueItems` compares each with each
+    return compare(one, two)
+
+
+for _module in (_keywords, _utils):
+    _module.equal = _equal  # type: ignore[attr-defined] # a function of it
 
 
 def is_regex(value: object) -> bool:
@@ -96,6 +107,11 @@ def _encoded(characters: re.Match[str]) -> str:
 _MESSAGE_CHARACTERS = 200
 """Of a message, which quotes what it is about, this much. A guess."""
 
+_MOST_ERRORS: Final = 1000
+"""Errors of a value that are reported. A guess."""
+
+_Keyword = Callable[[Validator, Any, Any, Any], Iterable[ValidationError] | None]
+
 _NOTHING_REMOTE: Final[Registry[Any]] = Registry()
 """References lead within the schema; a schema is never fetched."""
 
@@ -116,26 +132,77 @@ class FullValidator:
         if isinstance(document, Mapping) and not isinstance(document.get("$schema", ""), str):
             raise UnusableSchema("$schema is not text")
         kind = validator_for(document, default=Draft202012Validator)
-        for error in kind(kind.META_SCHEMA, format_checker=formats_of(kind)).iter_errors(document):
-            if not _is_about_a_type(error):
-                raise UnusableSchema(_error_text(error))
-        tolerant = extend(kind, {"type": _type})  # type: ignore[no-untyped-call] # its stub has no types
-        self._validator: Validator = tolerant(document, registry=_NOTHING_REMOTE, format_checker=formats_of(kind))
+        bounded = _bounded(kind)
+        try:
+            with Steps():
+                for error in bounded(kind.META_SCHEMA, format_checker=formats_of(kind)).iter_errors(document):
+                    if not _is_about_a_type(error):
+                        raise UnusableSchema(_error_text(error))
+        except TooManySteps as error:
+            raise UnusableSchema(str(error)) from None
+        self._validator: Validator = bounded(document, registry=_NOTHING_REMOTE, format_checker=formats_of(kind))
 
-    def errors(self, value: Any) -> list[str]:  # noqa: ANN401 - JSON
+    def errors(self, value: Any, steps: Steps | None = None) -> list[str]:  # noqa: ANN401 - JSON
         """What is wrong with the value, each with its place; nothing if it is valid.
 
         Raises:
-            UnusableSchema: a reference of the schema leads nowhere, the schema never ends, or RE2 has no such pattern.
+            UnusableSchema: a reference of the schema leads nowhere, the schema never ends, or takes more steps than
+                there are, or RE2 has no such pattern.
         """
         try:
-            return [_error_text(error) for error in self._validator.iter_errors(value)]
+            with steps or Steps():
+                return [_error_text(error) for error in islice(self._validator.iter_errors(value), _MOST_ERRORS)]
         except Unresolvable as error:
             raise UnusableSchema(f"a reference leads nowhere: {error}") from None
-        except UnusableRegex as error:
+        except (UnusableRegex, TooManySteps) as error:
             raise UnusableSchema(str(error)) from None
         except RecursionError:
             raise UnusableSchema("it refers to itself without end") from None
+
+
+@functools.cache
+def _bounded(kind: type[Validator]) -> type[Validator]:
+    """The validator of a draft, of which every keyword is a step, and that keeps no errors of alternatives."""
+    own: dict[str, _Keyword] = {"type": _type, "anyOf": _any_of, "oneOf": _one_of}
+    keywords: Mapping[str, _Keyword] = kind.VALIDATORS
+    counted = {name: _counted(own.get(name, keyword)) for name, keyword in keywords.items()}
+    bounded: type[Validator] = extend(kind, counted)  # type: ignore[no-untyped-call] # its stub has no types
+    evolve = bounded.evolve
+
+    def evolve_bounded(validator: Validator, **changes: Any) -> Validator:
+        # The library takes the class that a `$schema` within the schema names, which counts nothing.
+        evolved = evolve(validator, **changes)
+        if isinstance(evolved, bounded) or isinstance(evolved.schema, bool):
+            return evolved
+        return evolve(validator, **changes | {"schema": _without_dialect(evolved.schema)})
+
+    bounded.evolve = evolve_bounded  # type: ignore[method-assign, assignment] # a subclass is not to be
+    return bounded
+
+
+def _without_dialect(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in schema.items() if name != "$schema"}
+
+
+def _counted(keyword: _Keyword) -> _Keyword:
+    def counted(validator: Validator, value: object, instance: object, schema: object) -> Any:  # noqa: ANN401 - as the library's
+        count_step()
+        return keyword(validator, value, instance, schema)
+
+    return counted
+
+
+def _any_of(validator: Validator, schemas: Iterable[Any], value: Any, _schema: object) -> Iterator[ValidationError]:  # noqa: ANN401 - JSON
+    if not any(validator.evolve(schema=each).is_valid(value) for each in schemas):
+        yield ValidationError(f"{value!r} is not valid under any of the given schemas")
+
+
+def _one_of(validator: Validator, schemas: Iterable[Any], value: Any, _schema: object) -> Iterator[ValidationError]:  # noqa: ANN401 - JSON
+    valid = [each for each in schemas if validator.evolve(schema=each).is_valid(value)]
+    if not valid:
+        yield ValidationError(f"{value!r} is not valid under any of the given schemas")
+    elif len(valid) > 1:
+        yield ValidationError(f"{value!r} is valid under each of {', '.join(map(repr, [*valid[1:], valid[0]]))}")
 
 
 def _type(validator: Validator, types: object, value: Any, _schema: object) -> Iterator[ValidationError]:  # noqa: ANN401 - JSON

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evaluators.quick_schema import Test, quick_test
+from evaluators.schema_steps import Steps
 
 _KEPT_SCHEMAS = 2048
 """Compiled schemas that are kept, some 20 kB each. A guess: more tools than one installation has."""
@@ -28,16 +29,16 @@ class Schema:
             raise BadSchema(str(error)) from None
         self._surely: Test = quick_test(document)
 
-    def errors(self, value: Any) -> list[str]:  # noqa: ANN401 - JSON
-        """What is wrong with the value, each with its place; nothing if it is valid.
+    def errors(self, value: Any, steps: Steps | None = None) -> list[str]:  # noqa: ANN401 - JSON
+        """What is wrong with the value, each with its place; nothing if it is valid. `steps` bounds many values.
 
         Raises:
-            BadSchema: a reference of the schema leads nowhere, or the schema never ends.
+            BadSchema: a reference of the schema leads nowhere, or the schema takes too many steps.
         """
         if self._surely(value):
             return []
         try:
-            return self._full.errors(value)
+            return self._full.errors(value, steps)
         except self._unusable as error:
             raise BadSchema(str(error)) from None
 

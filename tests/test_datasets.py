@@ -267,6 +267,17 @@ def test_a_schema_that_cannot_be_used_is_refused(api: Offline, schema: dict[str,
     api.ask("PUT", "datasets/qa", json={"inputSchema": {"properties": {"pattern": {"type": "string"}}}})
 
 
+def test_a_schema_whose_references_double_is_answered_with_its_bound(api: Offline) -> None:
+    """An item whose check takes more steps than there are is refused with 400, and nothing of its version is there."""
+    levels = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
+    schema = {"$ref": "#/$defs/a0", "$defs": levels | {"a40": {"const": "x"}}}
+    api.ask("PUT", "datasets/qa", json={"inputSchema": schema})
+    error = api.version({"inputs": {"a": 1}}, status=400)["error"]
+    assert "items[0]: inputs: the schema cannot be used: this schema takes too many steps: more than " in error
+    api.ask("PUT", "datasets/qa", json={"inputSchema": {"type": "object"}})
+    assert api.version(PARIS)["version"] == 1
+
+
 def test_names_are_unique_and_deleting_frees_them(api: Offline) -> None:
     """A second dataset of a name is refused; a deleted one is gone with its versions, and its name is free again."""
     api.version(PARIS)

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from evaluators.schema_steps import MAX_SECONDS, MAX_STEPS, Steps
 from evaluators.tool_schema import BadSchema, Schema, compile_schema
 
 MAX_SCHEMA_BYTES: Final = 64 << 10  # a guess
+
+_REQUEST: Final = 4  # the items of a request may take so much longer than one value; a guess
 
 _NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})  # members are names of theirs
 _VALUES: Final = frozenset({"enum", "const", "default", "examples"})
@@ -21,10 +24,11 @@ class AgainstSchema(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemSchemas:
-    """The schemas of a dataset, compiled. Without any, every item passes."""
+    """The schemas of a dataset, compiled, for the items of one request. Without any, every item passes."""
 
     inputs: Schema | None = None
     expected: Schema | None = None
+    _steps: Steps = field(default_factory=lambda: Steps(_REQUEST * MAX_STEPS, _REQUEST * MAX_SECONDS))
 
     def check(self, inputs: object, expected: object) -> None:
         """Let an item pass.
@@ -36,7 +40,7 @@ class ItemSchemas:
             if schema is None:
                 continue
             try:
-                wrong = schema.errors(value)
+                wrong = schema.errors(value, self._steps)
             except BadSchema as error:
                 raise AgainstSchema(f"{name}: the schema cannot be used: {error}") from None
             if wrong:
