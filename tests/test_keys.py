@@ -309,6 +309,15 @@ def test_a_key_that_sends_too_much_is_told_so_in_the_protocols_way(tmp_path: Pat
         assert server.ask("POST", path, key=server.keys["editor"], headers=PROTOBUF).status_code == 200
 
 
+def test_bytes_of_metrics_count_for_a_key(tmp_path: Path) -> None:
+    """A key that sends more metrics than its bytes allow waits, although nothing is kept of them."""
+    with a_closed_server(tmp_path / "data", key_bytes_per_second=1 << 10) as server:
+        url, key = f"http://{server.running.otlp_http}/v1/metrics", server.keys["ingest"]
+        metrics = b"\x0a\x00" * (1 << 20)
+        assert request(url, "POST", key=key, headers=PROTOBUF, content=metrics).status_code == 200
+        assert request(url, "POST", key=key, headers=PROTOBUF).status_code == 429
+
+
 def test_open_reads_show_what_is_shared(tmp_path: Path) -> None:
     """With `reads: open` nobody needs a key to read shared traces; tenants, SQL and writing stay closed."""
     with a_closed_server(tmp_path / "data", reads="open") as server:

@@ -5,13 +5,12 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError, Message
-from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+from google.protobuf.message import Message
 
 from collector.access.authenticator import Authenticator
 from collector.access.caller import Caller, RequestInfo
@@ -24,7 +23,6 @@ from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
 from collector.doors.status import BodyTooLarge, FailureAnswer, TooSlow, failure_of
 from collector.ingest import Ingest
 from collector.otlp.decode import Receipt, Request
-from collector.otlp.faults import Malformed
 from collector.otlp.signals import LOGS, TRACES, Signal
 from storage.errors import Overloaded
 
@@ -47,7 +45,6 @@ _TURN_SECONDS = 5.0
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 _Answer = Callable[[HeldBody, Caller], Awaitable[Message]]
-_M = TypeVar("_M", bound=Message)
 
 
 class _Turns:
@@ -227,8 +224,9 @@ class OtlpGrpc:
         request = Request(body=body.data, signal=signal, tenant=caller.tenant, sender=caller.sender)
         return await self._ingest.offer(request)
 
-    async def _metrics(self, body: HeldBody, _caller: Caller) -> Message:
-        return metrics_reply(_parse(metrics_service_pb2.ExportMetricsServiceRequest, body.data))
+    async def _metrics(self, body: HeldBody, caller: Caller) -> Message:
+        self._authenticator.sent(caller, len(body.data))
+        return metrics_reply(body.data)
 
 
 def _credentials(tls: Certificate) -> grpc.ServerCredentials:
@@ -253,14 +251,6 @@ def _address_of(peer: str) -> str:
     """The address in what gRPC calls a peer, such as ipv4:127.0.0.1:4317 or ipv6:%5B::1%5D:4317."""
     family, _, place = peer.partition(":")
     return unquote(place).rpartition(":")[0].strip("[]") if family in {"ipv4", "ipv6"} else peer
-
-
-def _parse(kind: type[_M], message: bytes) -> _M:
-    try:
-        return kind.FromString(message)
-    except DecodeError as error:
-        msg = f"not a {kind.__name__}: {error}"
-        raise Malformed(msg) from error
 
 
 def _failure_of(error: Exception) -> FailureAnswer:

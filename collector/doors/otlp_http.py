@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from google.protobuf import json_format
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
@@ -155,15 +156,18 @@ class OtlpReader:
             body.data = request
             return await self._ingest.offer(Request(body=request, tenant=caller.tenant, sender=caller.sender))
 
-    async def skip(self, scope: Scope, receive: Receive, request: Message) -> None:
-        """Read a request that nothing is done with into `request`, so that broken ones are told so."""
+    async def skip(self, scope: Scope, receive: Receive, caller: Caller) -> Message:
+        """Read metrics, with which nothing is done, and return the answer to them.
+
+        Raises:
+            Exception: any that `collector.doors.status` has an answer for.
+            Disconnected: the client left.
+        """
         headers = _Headers.of(scope["headers"])
-        with arriving(self._ingest.budget, self._authenticator.traffic, "http") as body:
+        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.sender) as body:
             await self._read(headers, receive, body)
-            if headers.reply_type() == JSON:
-                await asyncio.to_thread(self._json.read, body.data, partial(_parse, request, is_json=True))
-            else:
-                _parse(request, body.data)
+            self._authenticator.sent(caller, len(body.data))
+            return metrics_reply(body.data, is_json=headers.reply_type() == JSON)
 
     async def _read(self, headers: _Headers, receive: Receive, body: HeldBody) -> None:
         if headers.content_type not in _TYPES:
@@ -192,17 +196,6 @@ async def _unless_gone(answer: "asyncio.Future[Receipt]", receive: Receive) -> R
 async def _client_left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _parse(request: Message, data: bytes, *, is_json: bool = False) -> None:
-    try:
-        if is_json:
-            json_format.Parse(data, request, ignore_unknown_fields=True)
-        else:
-            request.ParseFromString(data)
-    except (DecodeError, json_format.ParseError, ValueError, RecursionError) as error:
-        msg = f"not a {type(request).__name__}: {error}"
-        raise Malformed(msg) from error
 
 
 class OtlpHttp:
@@ -258,10 +251,8 @@ class OtlpHttp:
     async def _traces(self, scope: Scope, receive: Receive, caller: Caller) -> Message:
         return trace_reply(await self._reader.read(scope, receive, caller, TRACES))
 
-    async def _metrics(self, scope: Scope, receive: Receive, _caller: Caller) -> Message:
-        request = metrics_service_pb2.ExportMetricsServiceRequest()
-        await self._reader.skip(scope, receive, request)
-        return metrics_reply(request)
+    async def _metrics(self, scope: Scope, receive: Receive, caller: Caller) -> Message:
+        return await self._reader.skip(scope, receive, caller)
 
     async def _logs(self, scope: Scope, receive: Receive, caller: Caller) -> Message:
         return logs_reply(await self._reader.read(scope, receive, caller, LOGS))
@@ -293,20 +284,25 @@ def trace_reply(receipt: Receipt) -> trace_service_pb2.ExportTraceServiceRespons
     return reply
 
 
-def metrics_reply(
-    request: metrics_service_pb2.ExportMetricsServiceRequest,
-) -> metrics_service_pb2.ExportMetricsServiceResponse:
-    """OTLP's answer to metrics, which nothing here reads: all rejected, for good, with the reason."""
+def metrics_reply(data: bytes, *, is_json: bool = False) -> metrics_service_pb2.ExportMetricsServiceResponse:
+    """OTLP's answer to metrics, which nothing here reads: the reason, without a count, which would cost reading them.
+
+    Raises:
+        Malformed: it is no message at all.
+    """
     reply = metrics_service_pb2.ExportMetricsServiceResponse()
-    points = sum(
-        len(getattr(metric, data).data_points)
-        for resource in request.resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
-        if (data := metric.WhichOneof("data"))
-    )
-    if points:
-        reply.partial_success.rejected_data_points = points
+    if is_json:
+        text = data.strip()
+        if not (text.startswith(b"{") and text.endswith(b"}")):
+            raise Malformed("not an ExportMetricsServiceRequest: no JSON object")
+        is_empty = not text[1:-1].strip()
+    else:
+        try:
+            Empty.FromString(data)  # looks at the outermost fields only, 25 ms for 8 million of them
+        except DecodeError as error:
+            raise Malformed(f"not an ExportMetricsServiceRequest: {error}") from error
+        is_empty = not data
+    if not is_empty:
         reply.partial_success.error_message = _NOT_READ
     return reply
 
