@@ -357,6 +357,7 @@ def _answer(offers: list[_Offer], outcomes: list[Receipt | Exception]) -> None:
         if offer.answer.done():  # the sender hung up
             continue
         if isinstance(outcome, Exception):
-            offer.answer.set_exception(outcome)
+            outcome.__cause__ = outcome.__context__ = None  # their frames hold requests
+            offer.answer.set_exception(outcome.with_traceback(None))
         else:
             offer.answer.set_result(outcome)

@@ -342,6 +342,24 @@ def test_a_refused_message_is_let_go_with_its_answer(tmp_path: Path, reason: str
         assert held[-1] - held[2] < 4 * LARGE
 
 
+@pytest.mark.parametrize("reason", ["malformed", "no room", "too large", "JSON"])
+def test_a_refused_compressed_body_is_let_go_with_its_answer(tmp_path: Path, reason: str) -> None:
+    """A few bytes that become many are freed when they are refused, before Python looks for cycles."""
+    limits = {"no room": {"queue_bytes": 8 * LARGE}, "too large": {"max_decompressed_bytes": 15 * LARGE}}
+    body = zstandard.compress(b"[" * (16 * LARGE) if reason == "JSON" else bytes(16 * LARGE))
+    kind = JSON if reason == "JSON" else PROTOBUF
+    with a_server(tmp_path / "data", **limits.get(reason, {})) as server, a_client() as client, ExitStack() as stack:
+        stalled = stack.enter_context(Connection(server.otlp_http))
+        stalled.send_part(bytes(100), 1)  # so that no other of this sender may be larger than its share
+        stack.enter_context(no_cycles_are_looked_for())
+        url, headers = f"http://{server.otlp_http}/v1/traces", {"content-type": kind, "content-encoding": "zstd"}
+        held = []
+        for _ in range(8):
+            assert client.post(url, content=body, headers=headers).status_code in {400, 413, 503}
+            held.append(tracemalloc.get_traced_memory()[0])
+        assert held[-1] - held[1] < 16 * LARGE
+
+
 @contextmanager
 def no_cycles_are_looked_for() -> Iterator[None]:
     """Memory that Python holds is traced, and freed only by counting references."""

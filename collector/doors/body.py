@@ -1,8 +1,9 @@
 """Request bodies over HTTP: read and decompressed within limits, every byte counted while it is held."""
 
 import asyncio
+import io
 import zlib
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +18,9 @@ from collector.otlp.faults import Malformed
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 _STEP = 1 << 20
-_OFF_LOOP_BYTES = 32 << 10
-"""Larger bodies are decompressed in a thread. A guess: 32 KiB take about as long as handing over does under load."""
+_ON_LOOP_BYTES = 32 << 10
+"""A body is decompressed in a thread if it is larger, or as soon as it has become sixteen times as large. A guess:
+32 KiB take about as long as handing over does under load."""
 
 _FEED = 4 << 10
 """Compressed bytes handed over at a time. At the end of each gzip member what is left of them is copied, so that very
@@ -99,56 +101,81 @@ async def read_body(receive: Receive, encoding: str, limits: BodyLimits, body: H
     decompress = _decoder(encoding)
     try:
         async with asyncio.timeout(limits.seconds):
-            raw = await _receive_all(receive, limits, body)
+            body.data = await _receive_all(receive, limits, body)
     except TimeoutError:
         raise TooSlow(f"the body took longer than {limits.seconds:g} s to arrive") from None
     if decompress is None:
-        if len(raw) > limits.decompressed:
+        if len(body.data) > limits.decompressed:
             raise _too_large(limits.decompressed, "uncompressed")
-        body.data = raw
-    elif len(raw) > _OFF_LOOP_BYTES:
-        body.data = await asyncio.to_thread(_decompress, decompress, raw, limits, body)
-    else:
-        body.data = _decompress(decompress, raw, limits, body)
+        return
+    work = _Decompression(decompress(body.data), limits.decompressed, body)
+    try:
+        if len(body.data) > _ON_LOOP_BYTES or not work.go_on(16 * _ON_LOOP_BYTES):
+            await asyncio.to_thread(work.go_on, limits.decompressed)
+        body.data = work.result()
+    finally:
+        work.let_go()
 
 
 async def _receive_all(receive: Receive, limits: BodyLimits, body: HeldBody) -> bytes:
     parts: list[bytes] = []
     more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        part = message.get("body", b"")
-        body.receive(len(part))
-        if body.arrived > limits.received:
-            raise _too_large(limits.received, "as it was sent")
-        parts.append(part)
-        more = message.get("more_body", False)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    try:
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            parts.append(message.get("body", b""))
+            more = message.get("more_body", False)
+            del message
+            body.receive(len(parts[-1]))
+            if body.arrived > limits.received:
+                raise _too_large(limits.received, "as it was sent")
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+    finally:
+        parts.clear()  # a failure keeps this frame until cycles are looked for
 
 
 def _too_large(limit: int, how: str) -> BodyTooLarge:
     return BodyTooLarge(f"the body is larger than {limit} bytes {how}, which is the limit")
 
 
-_Decompress = Callable[[bytes], Iterator[bytes]]
+_Decompress = Callable[[bytes], Generator[bytes, None, None]]
 
 
-def _decompress(decompress: _Decompress, raw: bytes, limits: BodyLimits, body: HeldBody) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    try:
-        for part in decompress(raw):
-            size += len(part)
-            if size > limits.decompressed:
-                raise _too_large(limits.decompressed, "decompressed")
-            body.hold(len(part))
-            parts.append(part)
-    except (zlib.error, zstandard.ZstdError, EOFError) as error:
-        msg = f"the compressed body is damaged: {error}"
-        raise Malformed(msg) from error
-    return b"".join(parts)
+class _Decompression:
+    """A body while it is decompressed. Once let go, frames of a failure, which live on, keep nothing of it."""
+
+    def __init__(self, parts: Generator[bytes, None, None], limit: int, body: HeldBody) -> None:
+        self._parts, self._limit, self._body = parts, limit, body
+        self._whole = io.BytesIO()
+
+    def go_on(self, until: int) -> bool:
+        """Decompress until there are so many bytes, and return whether that was all.
+
+        Raises:
+            BodyTooLarge, Malformed, Overloaded: as `read_body`.
+        """
+        try:
+            while self._whole.tell() <= until:
+                size = self._whole.write(next(self._parts))
+                if self._whole.tell() > self._limit:
+                    raise _too_large(self._limit, "decompressed")
+                self._body.hold(size)
+        except StopIteration:
+            return True
+        except (zlib.error, zstandard.ZstdError, EOFError) as error:
+            raise Malformed(f"the compressed body is damaged: {error}") from error
+        return False
+
+    def result(self) -> bytes:
+        """Return all of it."""
+        return self._whole.getvalue()  # its own memory, not a copy
+
+    def let_go(self) -> None:
+        """Free what is decompressed."""
+        self._parts.close()
+        self._whole.close()
 
 
 def _decoder(encoding: str) -> _Decompress | None:
@@ -161,17 +188,17 @@ def _decoder(encoding: str) -> _Decompress | None:
     return _DECODERS[name]
 
 
-def _gzip(raw: bytes) -> Iterator[bytes]:
+def _gzip(raw: bytes) -> Generator[bytes, None, None]:
     return _inflate(raw, zlib.MAX_WBITS | 16)
 
 
-def _deflate(raw: bytes) -> Iterator[bytes]:
+def _deflate(raw: bytes) -> Generator[bytes, None, None]:
     """What HTTP calls deflate is the zlib format; some senders mean the bare one, which is told by its first byte."""
     is_zlib = len(raw) > 1 and raw[0] & 0x0F == zlib.DEFLATED and (raw[0] << 8 | raw[1]) % 31 == 0
     return _inflate(raw, zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
 
 
-def _inflate(raw: bytes, window_bits: int) -> Iterator[bytes]:
+def _inflate(raw: bytes, window_bits: int) -> Generator[bytes, None, None]:
     inflater = zlib.decompressobj(window_bits)
     for start in range(0, len(raw), _FEED):
         rest = raw[start : start + _FEED]
@@ -190,7 +217,7 @@ def _inflate(raw: bytes, window_bits: int) -> Iterator[bytes]:
         yield part
 
 
-def _zstd(raw: bytes) -> Iterator[bytes]:
+def _zstd(raw: bytes) -> Generator[bytes, None, None]:
     decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
     frame = decompressor.decompressobj()
     for start in range(0, len(raw), _ZSTD_FEED):

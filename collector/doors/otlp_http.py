@@ -61,7 +61,10 @@ class JsonReader:
         try:
             working.hold(needed)
             return parse(data)
+        except Malformed as error:
+            raise error.with_traceback(None) from None  # its frames hold the body, in a cycle
         finally:
+            del data
             working.let_go()
 
 
@@ -132,16 +135,14 @@ class OtlpReader:
                     body.data = await asyncio.to_thread(self._json.read, body.data, parse, caller.sender)
                 if not body.data:
                     return Receipt(accepted=0, rejected=0)
-                answer = self._ingest.offer(
-                    Request(
-                        body=body.data,
-                        signal=signal,
-                        tenant=caller.tenant,
-                        sender=caller.sender,
-                        counts_traces=counts_traces,
-                    )
+                request = Request(
+                    body=body.data,
+                    signal=signal,
+                    tenant=caller.tenant,
+                    sender=caller.sender,
+                    counts_traces=counts_traces,
                 )
-                return await _unless_gone(answer, receive)
+                return await _unless_gone(self._ingest.offer(request), receive)
             except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
                 raise Overloaded("the server stopped before it had the whole request") from None
 
@@ -191,6 +192,7 @@ async def _unless_gone(answer: "asyncio.Future[Receipt]", receive: Receive) -> R
     finally:
         answer.cancel()
         left.cancel()
+        del answer, left  # a failure holds this frame, and they hold the failure
 
 
 async def _client_left(receive: Receive) -> None:
