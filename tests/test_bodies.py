@@ -1,5 +1,6 @@
 """Request bodies: compressed, damaged, too large, in chunks, and slow, against the running server."""
 
+import asyncio
 import gc
 import gzip
 import random
@@ -16,6 +17,9 @@ import pytest
 import zstandard
 from google.rpc.status_pb2 import Status
 
+from collector.doors.otlp_grpc import _Turns
+from collector.doors.status import TooSlow
+from tests.access import a_closed_server
 from tests.live import PATIENCE_S, Live, a_client, a_live_server, until
 from tests.serving import PROTOBUF, a_server
 from tests.storing import files_no_larger_than
@@ -25,8 +29,8 @@ from tests.wire import JSON, Connection, as_json, post
 RECEIVED, DECOMPRESSED = 64 << 10, 256 << 10
 """The limits of the `tight` server, far below the defaults."""
 
-TURNS = 32
-"""Messages that a server reads over gRPC at the same time."""
+TURNS = 24
+"""Messages of one sender that a server reads over gRPC at the same time, of 32."""
 
 LARGE = 1 << 20
 """Bytes of a message that would be missed."""
@@ -294,6 +298,46 @@ def test_stalled_grpc_senders_keep_nobody_waiting(tmp_path: Path) -> None:
         assert send(batch.body).kind == "taken"
         assert stored(server, batch.trace_id) == 3
         assert "Traceback" not in server.log
+
+
+def test_stalled_grpc_calls_of_a_key_hold_up_no_other(tmp_path: Path) -> None:
+    """A key that ends calls without a message, and then sends none, leaves turns to another key."""
+    batch = a_batch(random.Random(), 3)
+    go_on = threading.Event()
+    with a_closed_server(tmp_path / "data") as server, grpc.insecure_channel(server.running.grpc) as channel:
+        export: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(EXPORT_TRACES)
+        stalling, other = ((("authorization", f"Bearer {server.keys[name]}"),) for name in ("ingest", "editor"))
+        try:
+            with pytest.raises(grpc.RpcError):
+                export(iter(()), metadata=stalling, timeout=PATIENCE_S)
+            for _ in range(2 * TURNS):
+                export.future(late(batch.body, go_on), metadata=stalling, timeout=PATIENCE_S)
+            for _ in range(5):
+                export(iter([batch.body]), metadata=other, timeout=4)
+        finally:
+            go_on.set()
+
+
+def test_a_stalled_grpc_call_gives_its_turn_to_a_sender_without_any() -> None:
+    """With as many senders as turns, all stalled, one more gets a turn, and the oldest of those with most is ended."""
+
+    async def stall(turns: _Turns, sender: str) -> None:
+        async with turns.take(sender):
+            await asyncio.Event().wait()
+
+    async def trial() -> None:
+        turns = _Turns()
+        turns.saw(1 << 30)  # so that there are four turns
+        stalled = [asyncio.create_task(stall(turns, sender)) for sender in ("a", "a", "b", "c")]
+        await asyncio.sleep(0)
+        async with turns.take("d"):
+            assert [each.done() for each in stalled] == [True, False, False, False]
+        assert isinstance(stalled[0].exception(), TooSlow)
+        for each in stalled[1:]:
+            each.cancel()
+        await asyncio.gather(*stalled, return_exceptions=True)
+
+    asyncio.run(trial())
 
 
 def late(body: bytes, go_on: threading.Event) -> Iterator[bytes]:

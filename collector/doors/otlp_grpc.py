@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn
@@ -43,52 +44,76 @@ _READ_SECONDS = 60.0
 _TURN_SECONDS = 5.0
 """A sender that waits for a turn is told to come back after this long. A guess: exporters give up after 10 s."""
 
+_STALLED_SECONDS = 3.0
+"""A message may take this long while another sender has no turn. A guess: it leaves that one time within its wait."""
+
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 _Answer = Callable[[HeldBody, Caller], Awaitable[Message]]
 
 
 class _Turns:
-    """Turns at reading a message.
+    """Turns at reading a message, shared by senders.
 
     gRPC tells a message's size only once it is here, so the number of turns follows the largest message of
-    the last minute: many while messages are small, few when they are large.
+    the last minute: many while messages are small, few when they are large. A sender holds at most three times what
+    is free, as in `storage.ingest.shares`, and one without any ends a stalled turn of the one with the most.
     """
 
     def __init__(self) -> None:
         self._changed = asyncio.Condition()
-        self._reading = self._waiting = 0
+        self._reading: dict[asyncio.Timeout, str] = {}  # in the order in which they began
         self._largest = 0
         self._largest_at_s = 0.0
 
     @asynccontextmanager
-    async def take(self) -> AsyncIterator[None]:
+    async def take(self, sender: str) -> AsyncIterator[None]:
         """Wait for a turn and hold it during the block.
 
         Raises:
             Overloaded: none became free in time.
+            TooSlow: the block took too long, or others wait and it has stalled.
         """
-        if self._reading >= self._allowed():
-            await self._wait()
-        self._reading += 1
+        if not self._has_room(sender):
+            await self._wait(sender)
+        began_s = time.monotonic()
+        turn = asyncio.timeout(_READ_SECONDS)
+        self._reading[turn] = sender
         try:
-            yield
+            async with turn:
+                yield
+        except TimeoutError:
+            raise TooSlow(f"the message did not arrive within {time.monotonic() - began_s:.0f} s") from None
         finally:
-            self._reading -= 1
-            if self._waiting:
-                async with self._changed:
-                    self._changed.notify()
+            del self._reading[turn]
+            async with self._changed:
+                self._changed.notify_all()
 
-    async def _wait(self) -> None:
-        self._waiting += 1
+    def _has_room(self, sender: str) -> bool:
+        free = self._allowed() - len(self._reading)
+        own = sum(each == sender for each in self._reading.values())
+        return free > 0 and own < max(3 * free, 1)
+
+    async def _wait(self, sender: str) -> None:
+        self._end_stalled(sender)
         try:
             async with asyncio.timeout(_TURN_SECONDS), self._changed:
-                await self._changed.wait_for(lambda: self._reading < self._allowed())
+                await self._changed.wait_for(lambda: self._has_room(sender))
         except TimeoutError:
-            if self._reading >= self._allowed():  # else a turn became free just now, and nobody else was told
-                msg = f"{self._reading} other messages are still arriving, and more are not read at the same time"
+            if not self._has_room(sender):  # else a turn became free just now, and no other was notified
+                msg = f"{len(self._reading)} other messages are still arriving, and more are not read at the same time"
                 raise Overloaded(msg) from None
-        finally:
-            self._waiting -= 1
+
+    def _end_stalled(self, sender: str) -> None:
+        """End the oldest turn of the sender with the most soon, for one that has none."""
+        held = Counter(self._reading.values())
+        if not held or sender in held:
+            return
+        most = held.most_common(1)[0][0]
+        soon_s = asyncio.get_running_loop().time() + _STALLED_SECONDS
+        for turn, owner in self._reading.items():
+            if owner == most and not turn.expired() and (turn.when() or 0.0) > soon_s:
+                turn.reschedule(max(soon_s - _STALLED_SECONDS, (turn.when() or 0.0) - _READ_SECONDS + _STALLED_SECONDS))
+                return
 
     def saw(self, nbytes: int) -> None:
         """Learn from the size of a message."""
@@ -169,7 +194,7 @@ class OtlpGrpc:
             try:
                 caller = self._enter(context, method)
                 with arriving(self._ingest.budget, self._authenticator.traffic, "grpc", caller.sender) as body:
-                    await self._read(context, body)
+                    await self._read(context, body, caller.sender)
                     reply = (await answer(body, caller)).SerializeToString()
                 self._authenticator.traffic.called(method, grpc.StatusCode.OK.name)
                 return reply
@@ -198,14 +223,11 @@ class OtlpGrpc:
             self._authenticator.traffic.not_decoded("grpc", failure.reason, 0)
             raise
 
-    async def _read(self, context: _Context, body: HeldBody) -> None:
-        async with self._turns.take():
-            try:
-                async with asyncio.timeout(_READ_SECONDS):
-                    message: object = await context.read()
-            except TimeoutError:
-                raise TooSlow(f"the message did not arrive within {_READ_SECONDS:g} s") from None
-            self._turns.saw(len(message) if isinstance(message, bytes) else self._max_message_bytes)
+    async def _read(self, context: _Context, body: HeldBody, sender: str) -> None:
+        async with self._turns.take(sender):
+            message: object = await context.read()
+        if isinstance(message, bytes):  # of one that is missing or too large, gRPC keeps nothing
+            self._turns.saw(len(message))
         if not isinstance(message, bytes):
             raise BodyTooLarge(f"no message, or one larger than {self._max_message_bytes} bytes")
         body.data = message
