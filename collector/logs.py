@@ -16,6 +16,8 @@ def start_logging(*, level: str, form: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     logging.basicConfig(handlers=[handler], level=level.upper())
+    if level.upper() == "INFO":  # it has a line for each request
+        logging.getLogger("mcp.server.streamable_http").setLevel(logging.WARNING)
 
 
 class TextLines(logging.Formatter):

@@ -62,15 +62,17 @@ class Need:
     permission: Permission
     by_tenant: bool = False
     takes_files: bool = False  # its body is a file, which may be larger than a request else may be
+    takes_spans: bool = False  # its body is read, bounded and counted as that of an export request
 
 
 def needs(
-    permission: Permission, *, by_tenant: bool = False, takes_files: bool = False
+    permission: Permission, *, by_tenant: bool = False, takes_files: bool = False, takes_spans: bool = False
 ) -> Callable[[_Endpoint], _Endpoint]:
     """Declare what a route asks for; below the line that makes it a route."""
 
     def declare(endpoint: _Endpoint) -> _Endpoint:
-        setattr(endpoint, _MARK, Need(permission=permission, by_tenant=by_tenant, takes_files=takes_files))
+        need = Need(permission=permission, by_tenant=by_tenant, takes_files=takes_files, takes_spans=takes_spans)
+        setattr(endpoint, _MARK, need)
         return endpoint
 
     return declare

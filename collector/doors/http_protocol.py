@@ -18,6 +18,15 @@ _PROGRESS_BYTES: Final = 16 << 10
 """Less of a body in the time that a connection may idle is no progress: by default, 218 bytes a second. A guess."""
 
 
+_SMALL_PARTS: Final = 1_000
+_PART_BYTES: Final = 64
+"""A body in more parts than this may not have smaller ones on average: each costs a turn of the event loop. Guesses."""
+
+
+class TooManyParts(Exception):
+    """A body comes in very many very small parts."""
+
+
 class HeaderTooLarge(Exception):
     """A request's header, or its trailer, exceeds the limit."""
 
@@ -34,7 +43,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._limits = limits
         self._lost = lost
         self._is_in_message = False
-        self._header_bytes = 0
+        self._header_bytes = self._parts = self._parts_bytes = 0
         self._unparsed_bytes = 0  # since the parser reported anything: of a name, a value or an extension without end
         self._body_bytes = 0  # since the deadline was set
         self._deadline_s = math.inf
@@ -92,7 +101,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._is_in_message = True
-        self._header_bytes = 0
+        self._header_bytes = self._parts = self._parts_bytes = 0
         self._deadline_s = time.monotonic() + self._limits.header_s
         super().on_message_begin()
 
@@ -112,6 +121,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
+        self._parts += 1
+        self._parts_bytes += len(body)
+        if self._parts > _SMALL_PARTS and self._parts_bytes < _PART_BYTES * self._parts:
+            raise TooManyParts
         self._body_bytes += len(body)
         if self._body_bytes >= _PROGRESS_BYTES and not self.is_idle:
             self._extend()

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from collector.access.errors import AccessRefused
@@ -115,6 +116,7 @@ def answer_problems(application: FastAPI) -> None:
     """Answer whatever a route raises, and whatever is asked that is no route, with a problem."""
     application.add_exception_handler(RequestValidationError, _invalid)
     application.add_exception_handler(HTTPException, _http_error)
+    application.add_exception_handler(ClientDisconnect, _gone)
     application.add_exception_handler(Exception, _internal)
     application.add_exception_handler(AccessRefused, _failure)
     application.add_exception_handler(Overloaded, _failure)
@@ -140,16 +142,33 @@ def answer(
     return problem(status, message, headers=headers, **more)
 
 
+_MOST_ERRORS: Final = 50
+"""Errors that one answer lists: bodies can have a million. A guess."""
+
+_MOST_CHARACTERS: Final = 1_000
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+
+
 async def _invalid(request: Request, error: Exception) -> Response:
     found: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else []
     errors = [
         {
-            "field": ".".join(map(str, each["loc"][1:])) or str(each["loc"][0]),
-            "message": each["msg"].removeprefix("Value error, "),
+            "field": _short(".".join(map(str, each["loc"][1:])) or str(each["loc"][0])),
+            "message": _short(each["msg"].removeprefix("Value error, ")),
         }
-        for each in found
+        for each in found[:_MOST_ERRORS]
     ]
-    return answer(request, 400, "; ".join(f"{each['field']}: {each['message']}" for each in errors), errors=errors)
+    told = "; ".join(f"{each['field']}: {each['message']}" for each in errors)
+    more = f"; and {len(found) - len(errors):,} more" if len(found) > len(errors) else ""
+    return answer(request, 400, told + more, errors=errors)
+
+
+async def _gone(_request: Request, _error: Exception) -> Response:
+    """Answer a client that left before its body was complete, so that it is no unexpected failure."""
+    return Response(status_code=400)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -23,10 +23,13 @@ from collector.access.errors import AccessRefused, Unauthenticated
 from collector.access.origin import Names
 from collector.access.permission import Need, Permission, changes, need_of
 from collector.api.base.problems import answer
+from collector.doors.body import HeldBody
 from collector.doors.otlp_http import address_of
 from collector.doors.status import failure_of
+from collector.ingest import ByteBudget
 from collector.logs import request_id
 from collector.observing import INTERNAL_HEADER, FinishedWork, Watch, now_ns
+from storage.errors import Overloaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,12 @@ MAX_JSON_BYTES: Final = 8 << 20
 MAX_FILE_BYTES: Final = 1 << 30
 """A request with a file may be this large; it is not held in memory. A guess: a million items of a kilobyte."""
 
+_MAX_OPEN_BYTES: Final = 64 << 10
+"""A request that needs no key may be this large. A guess: a form with a key and a token."""
+
+_BODIES_BYTES: Final = 64 << 20
+"""Bodies of requests that are not of spans, held at one time and shared by clients. A guess: eight of the largest."""
+
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})  # which rules are sent as
@@ -74,6 +83,7 @@ class Gate:
     ) -> None:
         """`watch` hears of each request that was answered, but for those that send spans."""
         self._watch = watch
+        self._bodies = ByteBudget(_BODIES_BYTES)
         self._application = application
         self._authenticator = authenticator
         self._names = names
@@ -117,14 +127,15 @@ class Gate:
             await refusal(scope, receive, passage.send)
             return
         state.update(caller=caller)
-        if need.permission is not Permission.SEND:
-            most_bytes = MAX_FILE_BYTES if need.takes_files else MAX_JSON_BYTES
+        body = HeldBody(self._bodies, caller.key_id or request_info.address)
+        if not need.takes_spans:
+            most_bytes = _most_bytes(need)
             unfit = _unfit(Request(scope), most_bytes, is_page=is_page)
             if unfit is not None:
                 await unfit(scope, receive, passage.send)
                 self._note(request_info, caller, passage.status, need)
                 return
-            receive = _bounded(receive, most_bytes)
+            receive = _bounded(receive, most_bytes, None if need.takes_files else body)
         began_ns = now_ns()
         try:
             await self._application(scope, receive, passage.send)
@@ -133,6 +144,7 @@ class Gate:
                 raise
             await answer(Request(scope), 503, _STOPPED, headers={"retry-after": "5"})(scope, receive, passage.send)
         finally:
+            body.let_go()
             passage.close()
             log.debug("%s %s: %d", request_info.method, request_info.path, passage.status)
             self._note(request_info, caller, passage.status, need, only_looked=bool(state.get("only_looked")))
@@ -230,6 +242,12 @@ class _Passage:
         await self._send(message)
 
 
+def _most_bytes(need: Need) -> int:
+    if need.takes_files:
+        return MAX_FILE_BYTES
+    return _MAX_OPEN_BYTES if need.permission is Permission.OPEN else MAX_JSON_BYTES
+
+
 def _parameters(route: BaseRoute) -> int:
     return str(getattr(route, "path", "")).count("{")
 
@@ -266,8 +284,11 @@ def _too_large(most_bytes: int) -> str:
     return f"the body is larger than {most_bytes} bytes, which is the limit"
 
 
-def _bounded(receive: Receive, most_bytes: int) -> Receive:
-    """A `receive` that raises an HTTPException (413) where a body has more bytes than it may."""
+def _bounded(receive: Receive, most_bytes: int, body: HeldBody | None) -> Receive:
+    """Return a `receive` that raises an HTTPException where a body has more bytes than it may (413), or than fit (503).
+
+    Files are not held in memory, so they have no `body`.
+    """
     received = 0
 
     async def receive_some() -> Message:
@@ -276,6 +297,11 @@ def _bounded(receive: Receive, most_bytes: int) -> Receive:
         received += len(message.get("body", b""))
         if received > most_bytes:
             raise HTTPException(413, _too_large(most_bytes))
+        if body is not None:
+            try:
+                body.hold(len(message.get("body", b"")))
+            except Overloaded as error:
+                raise HTTPException(503, str(error), {"retry-after": str(error.retry_after_s)}) from None
         return message
 
     return receive_some

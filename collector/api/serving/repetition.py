@@ -21,7 +21,7 @@ KEY_PATTERN: Final = "^[!-~]{1,200}$"
 
 _KEY: Final = re.compile(KEY_PATTERN)
 _REMEMBERED_S: Final = 3600.0
-_REMEMBERED: Final = 1_000
+_REMEMBERED: Final = 1_000  # of each caller
 _ANSWER_BYTES: Final = 64 << 10
 """Guesses: an hour is longer than clients repeat themselves, and a thousand answers of this size are 64 MB at most."""
 
@@ -38,7 +38,7 @@ class _Done:
     is_complete: bool = False
 
 
-_Name = tuple[str | None, str, str]
+_Name = tuple[str, str]
 
 
 class Repetitions:
@@ -50,7 +50,7 @@ class Repetitions:
     def __init__(self, application: ASGIApp, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._application = application
         self._clock_s = clock_s
-        self._done: OrderedDict[_Name, _Done] = OrderedDict()
+        self._callers: dict[str | None, OrderedDict[_Name, _Done]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or tell its answer again."""
@@ -70,12 +70,16 @@ class Repetitions:
         except ClientDisconnect:
             return
         caller: Caller = scope["state"]["caller"]
-        name = (caller.key_id, scope["path"], key)
+        name = (scope["path"], key)
         digest = hashlib.sha256(scope.get("query_string", b"") + b"\n" + body).digest()
         self._forget()
-        before = self._done.get(name)
+        known = self._callers.setdefault(caller.key_id, OrderedDict())
+        before = known.get(name)
         if before is None:
-            await self._first(name, _Done(digest=digest, since_s=self._clock_s()), scope, _again(body, receive), send)
+            if len(known) >= _REMEMBERED:
+                known.popitem(last=False)
+            known[name] = done = _Done(digest=digest, since_s=self._clock_s())
+            await self._first(lambda: known.pop(name, None), done, scope, _again(body, receive), send)
         elif before.digest != digest:
             other = "this Idempotency-Key was used for another request; use a new one"
             await problem(409, other)(scope, receive, send)
@@ -86,8 +90,9 @@ class Repetitions:
             for message in before.messages:
                 await send(dict(message))
 
-    async def _first(self, name: _Name, done: _Done, scope: Scope, receive: Receive, send: Send) -> None:
-        self._done[name] = done
+    async def _first(
+        self, forget: Callable[[], object], done: _Done, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         status, nbytes = _FIRST_FAILURE, 0
 
         async def send_and_keep(message: Message) -> None:
@@ -107,14 +112,15 @@ class Repetitions:
             if status < _FIRST_FAILURE and nbytes <= _ANSWER_BYTES:
                 done.is_complete = True
             else:
-                self._done.pop(name, None)
+                forget()
 
     def _forget(self) -> None:
-        while self._done:
-            oldest = next(iter(self._done.values()))
-            if len(self._done) < _REMEMBERED and self._clock_s() - oldest.since_s < _REMEMBERED_S:
-                return
-            self._done.popitem(last=False)
+        until_s = self._clock_s() - _REMEMBERED_S
+        for caller, known in list(self._callers.items()):
+            while known and next(iter(known.values())).since_s <= until_s:
+                known.popitem(last=False)
+            if not known:
+                del self._callers[caller]
 
 
 def _may_be_repeated(scope: Scope) -> bool:

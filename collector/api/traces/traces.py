@@ -66,7 +66,7 @@ class TracesReceipt(BaseModel):
 @router.post(
     "", openapi_extra=_BODY, responses={200: {"model": TracesReceipt}, 408: {"description": "It took too long."}}
 )
-@needs(Permission.SEND, by_tenant=True)
+@needs(Permission.SEND, by_tenant=True, takes_spans=True)
 async def ingest(request: Request, here: Here, who: Who) -> Response:
     """Take an OTLP `ExportTraceServiceRequest`, protobuf or JSON; the counts are those of this request."""
     try:
