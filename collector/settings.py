@@ -343,7 +343,8 @@ class Settings(BaseModel):
             ge=1,
             le=64,
             description="SQL queries that run at one time; another waits for as long as `sql_seconds`, and is told to"
-            " come again. One key leaves one place to others",
+            " come again. One key leaves one place to others, and of more keys than places the one with the fewest"
+            " statements goes first",
         ),
     ] = 2
     shutdown_seconds: Annotated[

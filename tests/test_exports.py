@@ -172,7 +172,7 @@ def test_only_so_many_leave_at_once(tmp_path: Path) -> None:
     with a_server(tmp_path / "data") as server:
         commit(server.store, a_batch(an_export(3)))
         exports = server.store.exports
-        running = [exports.spans(0, LAST_NS, tenant=None) for _ in range(3)]
+        running = [exports.spans(0, LAST_NS, tenant=None) for _ in range(5)]
         all(next(each) for each in running)
         rows = exports.rows(0, LAST_NS, tenant=None)
         next(rows)
@@ -188,6 +188,24 @@ def test_only_so_many_leave_at_once(tmp_path: Path) -> None:
         assert all_of(exports.spans(0, LAST_NS, tenant=None))
         assert len(list(rows)) == 1
         assert httpx.get(url, trust_env=False).status_code == 200
+
+
+def test_exports_that_are_hardly_read_leave_places_to_others(tmp_path: Path) -> None:
+    """A caller that holds as many exports as it may is refused one more, and two others get theirs."""
+    with a_server(tmp_path / "data") as server:
+        commit(server.store, a_batch(an_export(3)))
+
+        def begun(asker: str) -> Iterator[list[Span]]:
+            export = server.store.exports.spans(0, LAST_NS, tenant=None, asker=asker)
+            next(export)
+            return export
+
+        held = [begun("a") for _ in range(3)]
+        with pytest.raises(Overloaded, match="3 exports run already, 3 of yours"):
+            begun("a")
+        held += [begun("b"), begun("b"), begun("c")]
+        held.clear()
+        begun("a")
 
 
 def test_a_line_is_no_longer_than_what_reads_lines_takes(tmp_path: Path) -> None:

@@ -161,12 +161,12 @@ def test_who_waits_for_too_long_or_in_too_long_a_queue_is_told_to_come_again() -
 
     async def crowd() -> list[str]:
         async with turns(at_once=1, wait_s=0.05) as places, places.turn():
-            waiting = [asyncio.create_task(_wait(places)) for _ in range(65)]
+            waiting = [asyncio.create_task(_wait(places)) for _ in range(257)]
             return [told for told in await asyncio.gather(*waiting) if told]
 
     refusals = asyncio.run(crowd())
-    assert refusals.count("other queries take all the time; try again later") == 64
-    assert refusals.count("64 queries wait already; try again later") == 1
+    assert refusals.count("other queries take all the time; try again later") == 256
+    assert refusals.count("256 queries wait already; try again later") == 1
 
 
 def test_who_leaves_waits_no_longer_and_takes_no_place() -> None:
@@ -199,6 +199,27 @@ def test_one_asker_leaves_a_place_and_half_of_the_queue_to_others() -> None:
                 assert refused.result() == "32 queries of yours wait already; try again later"
             assert [await task for task in waiting].count("") == 32
             assert (places._free, places._running) == (2, {})
+
+    asyncio.run(crowd())
+
+
+def test_of_more_askers_than_places_each_gets_its_turn() -> None:
+    """While two keys have a statement at each place and 32 more waiting, a third key gets the next place."""
+
+    async def crowd() -> None:
+        order: list[str] = []
+
+        async def ask(places: Turns, asker: str) -> None:
+            async with places.turn(asker=asker):
+                order.append(asker)
+                await asyncio.sleep(0.01)
+
+        async with turns(at_once=2, wait_s=PATIENCE_S) as places:
+            waiting = [asyncio.create_task(ask(places, name)) for _ in range(33) for name in ("a", "b")]
+            await asyncio.sleep(0)
+            await asyncio.gather(ask(places, "c"), *waiting)
+        assert sorted(order[:3]) == ["a", "b", "c"]
+        assert order.count("a") == order.count("b") == 33
 
     asyncio.run(crowd())
 

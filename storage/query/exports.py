@@ -4,9 +4,7 @@ A window is read whole before its first span is handed out, so nothing of DuckDB
 Spans that are stored or leave meanwhile may or may not be among those that are handed out; no span is twice.
 """
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -16,7 +14,7 @@ import pyarrow.compute as pc
 
 from storage import sql
 from storage.engine.read_database import ReadDatabase
-from storage.errors import Overloaded
+from storage.query.places import Places
 from storage.query.queries import summaries_of
 from storage.query.rows import spans_of
 from storage.records import Span
@@ -35,7 +33,7 @@ BATCH_ROWS: Final = 512
 1,024 and 48 with all of them; and 512 are some 900 kB of OTLP/JSON, little enough for one request."""
 
 _FILLED: Final = 0.75  # of it, by spans as large as the last ones, so that few windows are read in vain; a guess
-_AT_ONCE: Final = 4  # exports that may run; a guess: each holds a window or two
+_AT_ONCE: Final = 6  # exports that may run, three of one caller; a guess: each holds a window or two
 _RETRY_AFTER_S: Final = 30  # a guess
 _STRETCHES: Final = 1024  # that are counted at once, 84 s of a day each; a guess
 _MAX_INT64: Final = (1 << 63) - 1
@@ -86,34 +84,36 @@ class Exports:
 
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database
-        self._places = threading.BoundedSemaphore(_AT_ONCE)
+        self._places = Places(_AT_ONCE, "exports", retry_after_s=_RETRY_AFTER_S)
 
-    def rows(self, from_ns: int, to_ns: int, *, tenant: str | None) -> Iterator[pa.RecordBatch]:
+    def rows(
+        self, from_ns: int, to_ns: int, *, tenant: str | None, asker: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of the view `spans` that start between two instants, after an empty batch with the schema.
 
         They are those of a tenant and the shared ones, or with None those of all.
 
         Raises:
-            Overloaded: at the first batch: as many are exported at once as may be.
+            Overloaded: at the first batch: as many are exported at once as may be, by this caller (`asker`) or by all.
         """
         select = sql.query("export_spans").replace("FROM span", "FROM spans")
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
         export = _Export(select, selection, _rows, _WindowSize())
-        with self._place():
+        with self._places.take(asker):
             with self._database.cursor() as cursor:
                 schema = _open(cursor, export, _ExportWindow(first_ns=1, last_ns=0)).schema
             yield pa.RecordBatch.from_pylist([], schema=schema)
             yield from self._read(export, _ExportWindow(first_ns=from_ns, last_ns=to_ns - 1))
 
-    def spans(self, from_ns: int, to_ns: int, *, tenant: str | None) -> Iterator[list[Span]]:
+    def spans(self, from_ns: int, to_ns: int, *, tenant: str | None, asker: str | None = None) -> Iterator[list[Span]]:
         """The spans that start between two instants, some hundreds at a time: of a tenant; None for all.
 
         Raises:
-            Overloaded: at the first batch: as many are exported at once as may be.
+            Overloaded: at the first batch: as many are exported at once as may be, by this caller (`asker`) or by all.
         """
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
         export = _Export(sql.query("export_spans"), selection, _spans, _WindowSize())
-        with self._place():
+        with self._places.take(asker):
             yield from self._read(export, _ExportWindow(first_ns=from_ns, last_ns=to_ns - 1))
 
     def trace(self, trace_id: str, *, tenant: str | None) -> Iterator[list[Span]] | None:
@@ -129,15 +129,6 @@ class Exports:
         selection = _Selection(tenant=summary.tenant, or_tenant=summary.tenant, trace_id=trace_id)
         window = _ExportWindow(first_ns=bounds["from_ns"], last_ns=bounds["to_ns"], rows=summary.span_count)
         return self._read(_Export(sql.query("export_spans"), selection, _spans, _WindowSize()), window)
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        if not self._places.acquire(blocking=False):
-            raise Overloaded(f"{_AT_ONCE} exports run already; try again later", retry_after_s=_RETRY_AFTER_S)
-        try:
-            yield
-        finally:
-            self._places.release()
 
     def _read(self, export: _Export[_Item], window: _ExportWindow) -> Iterator[_Item]:
         """What becomes of the rows of a window, of its parts where it holds more than fits."""

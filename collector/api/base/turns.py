@@ -18,7 +18,8 @@ from storage.errors import Overloaded
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
-_MAX_WAITING: Final = 64  # a guess: some dashboards that are opened at the same time
+_MAX_WAITING: Final = 256  # a guess: some dashboards that are opened at the same time, of some people
+_OF_ONE_WAITING: Final = 32
 _RETRY_AFTER_S: Final = 5  # a guess
 
 _LOOK_S: Final = 0.2  # between two looks at whether who waits is still there; a guess
@@ -30,7 +31,8 @@ _NICENESS: Final = 10
 class Turns:
     """Runs queries in threads of their own. Used on the event loop; `close` lets what runs come to its end.
 
-    Each asker, a key or an address, leaves one place and half of the queue to others.
+    Each asker, a key or an address, leaves one place and most of the queue to others. Of more askers than places the
+    one with the fewest goes first, so that each gets its turn.
     """
 
     def __init__(self, *, at_once: int, wait_s: float) -> None:
@@ -38,6 +40,8 @@ class Turns:
         self._free = at_once
         self._most_of_one = max(at_once - 1, 1)
         self._running: Counter[str] = Counter()
+        self._served: dict[str, int] = {}  # when each asker, of those that run or wait, got its last place
+        self._places = 0  # that were given
         self._waiting: dict[asyncio.Future[None], str] = {}  # in the order in which they came
         self._threads = ThreadPoolExecutor(at_once, "sql", initializer=_step_back)
 
@@ -77,22 +81,33 @@ class Turns:
 
     def _check_queue(self, asker: str) -> None:
         own = sum(name == asker for name in self._waiting.values())
-        if len(self._waiting) >= _MAX_WAITING:
-            waiting = f"{len(self._waiting)} queries"
-        elif own >= _MAX_WAITING // 2:
+        if own >= _OF_ONE_WAITING:
             waiting = f"{own} queries of yours"
+        elif len(self._waiting) >= _MAX_WAITING:
+            waiting = f"{len(self._waiting)} queries"
         else:
             return
         raise Overloaded(f"{waiting} wait already; try again later", retry_after_s=_RETRY_AFTER_S)
 
     def _admit(self) -> None:
-        """Give free places to those that have waited longest, and have not all that one asker may have."""
-        for place, asker in list(self._waiting.items()):
-            if self._free and self._running[asker] < self._most_of_one and not place.done():
-                del self._waiting[place]
-                self._free -= 1
-                self._running[asker] += 1
-                place.set_result(None)
+        """Give free places to the askers with fewest, of these to the one that waits longest since its last."""
+        present = {*self._running, *self._waiting.values()}
+        self._served = {name: at for name, at in self._served.items() if name in present}
+        while self._free:
+            ready = [
+                (self._running[name], self._served.get(name, 0), number, place)
+                for number, (place, name) in enumerate(self._waiting.items())
+                if self._running[name] < self._most_of_one and not place.done()
+            ]
+            if not ready:
+                return
+            place = min(ready)[3]
+            asker = self._waiting.pop(place)
+            self._free -= 1
+            self._places += 1
+            self._running[asker] += 1
+            self._served[asker] = self._places
+            place.set_result(None)
 
     async def run(
         self, ask: Callable[_Arguments, _Result], *arguments: _Arguments.args, **named: _Arguments.kwargs

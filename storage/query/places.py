@@ -1,0 +1,44 @@
+"""Places for what takes long, of which one caller leaves some to others."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from secrets import token_hex
+
+from storage.errors import Overloaded
+
+
+class Places:
+    """Places that callers, keys or addresses, hold for a while. A caller holds at most as many as are free then.
+
+    So one holds half of them, two hold a half and a third, and a caller that holds none finds one for longer.
+    """
+
+    def __init__(self, at_once: int, work: str, *, retry_after_s: int) -> None:
+        self._at_once, self._work, self._retry_after_s = at_once, work, retry_after_s
+        self._held: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def take(self, asker: str | None) -> Iterator[None]:
+        """Hold a place during the block; None is a caller of its own.
+
+        Raises:
+            Overloaded: none is free for this caller.
+        """
+        name = asker if asker is not None else token_hex(8)
+        with self._lock:
+            own, total = self._held[name], self._held.total()
+            if own >= self._at_once - total:
+                raise Overloaded(
+                    f"{total} {self._work} run already, {own} of yours; try again later",
+                    retry_after_s=self._retry_after_s,
+                )
+            self._held[name] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held[name] -= 1
+                self._held += Counter()  # without those that hold none
