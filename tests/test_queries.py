@@ -195,7 +195,7 @@ def test_a_trace_that_leaves_meanwhile_is_shown_whole(tmp_path: Path, monkeypatc
         for table in ("span", "trace_part", "log_record"):
             cursor.execute(f"DELETE FROM {table}")
 
-    fetch = queries._arrow
+    fetch = queries._first_rows
 
     def swept_meanwhile(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:
         own._writer.store(leave, 1)
@@ -203,7 +203,7 @@ def test_a_trace_that_leaves_meanwhile_is_shown_whole(tmp_path: Path, monkeypatc
 
     with a_store(tmp_path / "data") as own:
         commit(own, a_batch(an_export(3)))
-        monkeypatch.setattr(queries, "_arrow", swept_meanwhile)
+        monkeypatch.setattr(queries, "_first_rows", swept_meanwhile)
         trace = own.queries.trace(trace_id(0))
         assert trace is not None
         assert [span.resource.attributes["service.name"] for span in trace.spans] == ["shop"] * 3
@@ -489,3 +489,18 @@ def test_traces_are_found_by_what_their_spans_say(store: Store) -> None:
     assert ids(tier="gold") == [trace_id(501), trace_id(502)]
     assert ids(tier="gold", **{"try": "2"}) == ids(service_name="bank") == [trace_id(502)]
     assert ids(tier="silver") == []
+
+
+def test_a_trace_is_shown_as_far_as_its_bytes_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of long texts fewer spans are shown, and one at least; the summary counts all of them."""
+    export = an_export(50)
+    for span in export.resource_spans[0].scope_spans[0].spans:
+        span.attributes.add(key="text").value.string_value = "x" * 10_000
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(export))
+        for limit, least, most in ((1, 1, 1), (100_000, 5, 10), (10_000_000, 50, 50)):
+            monkeypatch.setattr(queries, "MAX_TRACE_BYTES", limit)
+            trace = store.queries.trace(trace_id(0))
+            assert trace is not None
+            assert least <= len(trace.spans) <= most
+            assert trace.summary.span_count == 50

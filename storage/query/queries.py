@@ -1,7 +1,9 @@
 """Questions to the store; each runs on a cursor of its own and never waits for the writer."""
 
+import itertools
 import json
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -32,6 +34,9 @@ MAX_SPANS = 10_000
 """Spans of one trace that are read at once, some 50 MB of records. A guess: more than a person looks at."""
 
 MAX_LOGS = 10_000
+MAX_TRACE_BYTES: Final = 32 << 20
+"""Of the spans of a trace that are shown, and of its log records. As JSON they take up to twelve times as much."""
+
 """Log records of one trace that are read at once. A guess, as many as spans: each tells one message or one call."""
 
 _MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
@@ -101,7 +106,9 @@ class Queries:
         return sorted(judged, key=lambda summary: order[summary.tenant, summary.trace_id])
 
     def trace(self, trace_id: str, *, tenant: str | None = "", max_spans: int = MAX_SPANS) -> Trace | None:
-        """A trace with its first `max_spans` spans and its first log records; None when no span of it is stored.
+        """A trace with its first spans and log records; None when no span of it is stored.
+
+        At most `max_spans`, and of `MAX_TRACE_BYTES` as many as fit, but one at least.
 
         Of traces with the same id, a tenant is shown its own before the shared one, and None the shared one first.
         """
@@ -111,9 +118,9 @@ class Queries:
                 return None
             summary, bounds = min(found, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
             key = {"tenant": summary.tenant, "trace_id": trace_id, "spans": max_spans}
-            rows = _arrow(cursor, sql.query("spans_of_trace"), key | bounds)
+            rows = _first_rows(cursor, sql.query("spans_of_trace"), key | bounds)
             wanted = {"tenant": summary.tenant, "trace_id": trace_id, "logs": MAX_LOGS}
-            logs = logs_of(_arrow(cursor, sql.query("logs_of_trace"), wanted))
+            logs = logs_of(_first_rows(cursor, sql.query("logs_of_trace"), wanted))
         spans = spans_of(rows)
         return Trace(summary=summary, spans=tuple(spans), logs=tuple(logs))
 
@@ -335,8 +342,21 @@ def _twice(ask: Callable[[], _Result]) -> _Result:
         return ask()
 
 
-def _arrow(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:
-    return cursor.execute(select, parameters).to_arrow_table()
+def _first_rows(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:
+    """Answer with as many rows as fit into `MAX_TRACE_BYTES`, but one at least."""
+    reader = cursor.execute(select, parameters).to_arrow_reader(_ROWS_OF_ARROW)
+    batches: list[pa.RecordBatch] = []
+    left = MAX_TRACE_BYTES
+    for batch in reader:
+        rows = batch.num_rows
+        if batch.nbytes > left:
+            sizes = itertools.accumulate(batch.slice(row, 1).nbytes for row in range(rows))
+            rows = max(bisect_right(list(sizes), left), not batches)
+        batches.append(batch.slice(0, rows))
+        if rows < batch.num_rows:
+            break
+        left -= batch.nbytes
+    return pa.Table.from_batches(batches, schema=reader.schema)
 
 
 Bounds: TypeAlias = dict[str, int]

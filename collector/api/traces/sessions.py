@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import Depends, Query
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, visible_tenant_of
@@ -12,6 +12,7 @@ from collector.api.answers.sessions import SessionDocument, SessionList
 from collector.api.base.context import Here, Who, api_router
 from collector.api.base.problems import problem
 from collector.api.base.times import time_text
+from collector.api.base.written import written_in_pieces
 from collector.api.documents.session_documents import session_document, session_summary_document
 from collector.api.traces.session_filters import (
     SessionFilters,
@@ -61,7 +62,7 @@ def show_session(
     before: TurnPlace = None,
     size: Annotated[int, Query(ge=1, le=200, description="Turns at most.")] = 50,
     tenant: Tenant = None,
-) -> JSONResponse:
+) -> Response:
     """One session as a conversation: its latest turns in order of time, each message once."""
     place = None if before is None else turn_place(before)
     found = here.sessions.traces(session_id, before=place, limit=size, tenant=visible_tenant_of(who, tenant))
@@ -74,4 +75,4 @@ def show_session(
     document = session_document(
         found, turns, judged, now_ns=here.now_ns(), idle_ns=here.session_idle_ns, earlier=earlier
     )
-    return JSONResponse(document)
+    return written_in_pieces(document)

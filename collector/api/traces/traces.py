@@ -17,6 +17,7 @@ from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.pages import page_document
 from collector.api.base.problems import problem
 from collector.api.base.times import time_text
+from collector.api.base.written import written_in_pieces
 from collector.api.documents.documents import summary_document, trace_document
 from collector.api.traces.export import streamed
 from collector.api.traces.trace_filters import Filters, like_of, place_of, place_text
@@ -159,14 +160,14 @@ def _listed(
 @router.get("/{trace_id}")
 @needs(Permission.READ, by_tenant=True)
 @answers(TraceDocument)
-def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
+def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
     """One trace with all its spans, by start time, and what they mean, and what the rules made of them."""
     trace = here.queries.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
     if trace is None:
         return _not_found(trace_id)
     reading = read_trace(trace.spans, trace.logs, here.own_keys)
     judged = here.judgements.of_trace(trace.summary.trace_id, tenant=trace.summary.tenant)
-    return JSONResponse(trace_document(trace, reading, judged))
+    return written_in_pieces(trace_document(trace, reading, judged))
 
 
 @router.get("/{trace_id}/otlp", response_class=JSONResponse)

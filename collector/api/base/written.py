@@ -1,0 +1,29 @@
+"""Large documents as JSON, written in pieces, so that other threads have their turns in between."""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from fastapi.responses import Response
+
+_write = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def written_in_pieces(document: Mapping[str, Any]) -> Response:
+    """Answer with a document whose lists are long: each item is written by itself.
+
+    Python writes a value in one step during which no other thread runs: 2 GB took 18 s.
+    """
+    pieces: list[str] = []
+    for key, value in document.items():
+        pieces += (",", _write(key), ":")
+        if isinstance(value, list):
+            pieces.append("[")
+            for number, item in enumerate(value):
+                pieces += (",", _write(item)) if number else (_write(item),)
+            pieces.append("]")
+        else:
+            pieces.append(_write(value))
+    body = "".join(("{", *pieces[1:], "}"))
+    return Response(body.encode(), media_type="application/json")
