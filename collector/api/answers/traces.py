@@ -235,7 +235,10 @@ class TraceDocument(TraceSummaryDocument):
     decisions: list[DecisionDocument]
     external_scores: list[ExternalScoreDocument]
     spans: list[SpanDocument]
-    truncated: bool = Field(default=False, description="It has more spans than are shown.")
+    truncated: bool = Field(
+        default=False,
+        description="It has more spans than are shown, which end at 10,000 and at 64 MiB; `/otlp` has all.",
+    )
     judgements_truncated: bool = Field(default=False, description="The rules made more of it than is shown.")
 
 

@@ -7,9 +7,11 @@ strings that OTLP/JSON uses, times are RFC 3339 in UTC with nine digits, and wha
 import base64
 import datetime as dt
 import decimal
+import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from collector.api.base.times import time_text
 from collector.api.documents.judgement_documents import judged_documents
@@ -21,10 +23,15 @@ _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
 
 
+MAX_TRACE_BYTES: Final = 64 << 20
+"""Characters of a trace's spans as JSON. A guess; one text may become six times as long as it was sent."""
+
+
 def trace_document(trace: Trace, reading: TraceReading, judged: Judged) -> Document:
     """A trace: its summary, what it means, what the rules made of it, and its spans by start time with the same.
 
-    `truncated` where it has more spans than are shown, `judgementsTruncated` where the rules made more of it.
+    `truncated` if it has more spans than are shown, which are those that fit into `MAX_TRACE_BYTES`;
+    `judgementsTruncated` if the rules made more of it.
     """
     judgements = judged_documents(judged)
     spans = sorted(trace.spans, key=lambda span: span.start_ns)
@@ -35,12 +42,17 @@ def trace_document(trace: Trace, reading: TraceReading, judged: Judged) -> Docum
         **summary_document(trace.summary),
         **json_fields(trace_reading_document(reading)),
         **json_fields(judgements[None]),
-        "spans": [
-            span_document(span, reading.spans[span.span_id], logs[span.span_id]) | json_fields(judgements[span.span_id])
-            for span in spans
-        ],
     }
-    cut = {"truncated": len(spans) < trace.summary.span_count, "judgementsTruncated": not judged.whole}
+    document["spans"] = shown = []
+    room = MAX_TRACE_BYTES
+    for span in spans:
+        one = span_document(span, reading.spans[span.span_id], logs[span.span_id])
+        one |= json_fields(judgements[span.span_id])
+        room -= len(json.dumps(one, ensure_ascii=False))
+        if room < 0:
+            break
+        shown.append(one)
+    cut = {"truncated": len(shown) < trace.summary.span_count, "judgementsTruncated": not judged.whole}
     return document | {name: True for name, is_cut in cut.items() if is_cut}
 
 
