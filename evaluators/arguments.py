@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
+from evaluators.captured import ARGUMENTS, require_captured
 from evaluators.configuration import Flag, Upper
 from evaluators.model import ToolCall
 from evaluators.pairing import Matches
@@ -69,7 +70,10 @@ class CallMatcher:
 
     def _members(self, call: ToolCall) -> Members:
         matcher = self._of(call.name)
-        return {} if matcher.mode == "IGNORE" else members_of(call.arguments, matcher.fold)
+        if matcher.mode == "IGNORE":
+            return {}
+        require_captured([call], ARGUMENTS)
+        return members_of(call.arguments, matcher.fold)
 
 
 def members_of(arguments: object, fold: Callable[[str], str] | None = None) -> Members:

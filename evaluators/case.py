@@ -1,10 +1,11 @@
 """What evaluators read in a test case. Whatever is missing or malformed is named by its key."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from evaluators.captured import NOT_CAPTURED, CallContent, missing, require_captured, require_part
 from evaluators.configuration import Parameter
 from evaluators.errors import BadCase
 from evaluators.model import Case, Conversation, ToolCall, ToolDefinition, text_of
@@ -48,6 +49,7 @@ def require(case: Case, parameters: Sequence[Parameter]) -> None:
     """Refuse a case that lacks one of these.
 
     Raises:
+        NotCaptured: the trace did not record one.
         BadCase: one is missing or null.
     """
     for parameter in parameters:
@@ -55,13 +57,14 @@ def require(case: Case, parameters: Sequence[Parameter]) -> None:
             places = [f"{_WIRE_NAMES.get(part, part)}.{key}" for part, key in _PARAMETERS[parameter][:1]] or [
                 "metadata"
             ]
-            raise BadCase(f"{places[0]} is missing; {parameter} is required")
+            key = places[0].rpartition(".")[2]
+            raise missing(case, key, f"{places[0]} is missing; {parameter} is required")
 
 
 def find_part(case: Case, parameter: Parameter) -> Any:  # noqa: ANN401 - the user's value
     """A part of a test case; None where it has none."""
     if parameter == "METADATA":
-        others = {key for places in _PARAMETERS.values() for part, key in places if part == "metadata"}
+        others = {NOT_CAPTURED} | {key for places in _PARAMETERS.values() for part, key in places if part == "metadata"}
         return {key: value for key, value in case.metadata.items() if key not in others} or None
     values = (find(case, part, key) for part, key in _PARAMETERS[parameter])
     return next((value for value in values if value is not None), None)
@@ -79,11 +82,12 @@ def get(case: Case, part: str, key: str) -> Any:  # noqa: ANN401 - the user's va
     """A value that must be there, even if it is null.
 
     Raises:
+        NotCaptured: the trace did not record it.
         BadCase: it is not.
     """
     value = find(case, part, key, _MISSING)
     if value is _MISSING:
-        raise BadCase(f"{_WIRE_NAMES.get(part, part)}.{key} is missing")
+        raise missing(case, key, f"{_WIRE_NAMES.get(part, part)}.{key} is missing")
     return value
 
 
@@ -91,9 +95,12 @@ def actual_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN40
     """The actual output under the key, at the path; null where there is no such output.
 
     Raises:
+        NotCaptured: the trace did not record the output.
         BadCase: there is an output and nothing at the path in it.
     """
     value = find(case, "actual_outputs", key)
+    if value is None:
+        require_part(case, key)
     return value if path is None else enter(value, path, f"actualOutputs.{key}")
 
 
@@ -125,14 +132,19 @@ def enter(value: object, path: Path | None, place: str) -> Any:  # noqa: ANN401 
         raise BadCase(f"{place}: nothing at {path}: {nowhere}") from None
 
 
-def actual_calls(case: Case, path: Path | None = None, key: str = "toolCalls") -> tuple[ToolCall, ...]:
-    """The calls that the agent made, in order.
+def actual_calls(
+    case: Case, path: Path | None = None, key: str = "toolCalls", *, reads: Collection[CallContent]
+) -> tuple[ToolCall, ...]:
+    """The calls that the agent made, in order; `reads` is the content of calls without which nothing can be judged.
 
     Raises:
+        NotCaptured: the trace did not record that content of every call, or no calls at all.
         BadCase: they are missing or no list of tool calls.
     """
     place = f"actualOutputs.{key}"
-    return _read(ToolCall, enter(get(case, "actual_outputs", key), path, place), place)
+    calls = _read(ToolCall, enter(get(case, "actual_outputs", key), path, place), place)
+    require_captured(calls, reads)
+    return calls
 
 
 def expected_calls(case: Case, path: Path | None = None, key: str = "toolCalls") -> tuple[ToolCall, ...]:

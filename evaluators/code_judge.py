@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, Strict, field_validator, model_validator
 
-from evaluators.case import actual_calls, actual_value, conversation_at, expected_value, find, primary_text
+from evaluators.captured import NAMES_ONLY
+from evaluators.case import actual_calls, conversation_at, enter, expected_value, find, primary_text
 from evaluators.configuration import Configuration, Flag, Share
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
@@ -87,7 +88,8 @@ def code_judge(settings: CodeJudge) -> Check:
 def payload_of(case: Case, settings: CodeJudge) -> dict[str, Any]:
     """What the program reads. Keys of ours are in snake_case; whatever is the user's is as it was."""
     question = primary_text(case, "INPUT")
-    answer = actual_value(case, "output", settings.path)
+    answer = find(case, "actual_outputs", "output")  # None if it was not captured: a program may judge by other things
+    answer = None if answer is None else enter(answer, settings.path, "actualOutputs.output")
     expected = expected_value(case, "output", settings.path)
     told_criteria = find(case, "metadata", "criteria")
     return {
@@ -159,7 +161,7 @@ def _output_messages(case: Case, answer: object) -> list[dict[str, Any]] | None:
             | ({"tool_calls": [_call(call) for call in message.tool_calls]} if message.tool_calls else {})
             for message in conversation_at(case, "trajectory").messages
         ]
-    calls = () if find(case, "actual_outputs", "toolCalls") is None else actual_calls(case)
+    calls = () if find(case, "actual_outputs", "toolCalls") is None else actual_calls(case, reads=NAMES_ONLY)
     if answer is None and not calls:
         return None
     message: dict[str, Any] = {"role": "assistant", "content": "" if answer is None else text_of(answer)}
@@ -188,7 +190,7 @@ def _summary(case: Case) -> dict[str, Any] | None:
     if "tool_names" not in summary and "tool_calls_by_name" in summary:
         summary["tool_names"] = sorted(summary["tool_calls_by_name"])
     if find(case, "actual_outputs", "toolCalls") is not None:
-        failed = [call for call in actual_calls(case) if call.metadata.get("isError") is True]
+        failed = [call for call in actual_calls(case, reads=NAMES_ONLY) if call.metadata.get("isError") is True]
         summary.setdefault("error_count", len(failed))
     return summary
 

@@ -3,6 +3,7 @@
 Broken
 ├── BadConfiguration   the evaluator cannot be built like this
 ├── BadCase            the test case lacks, or malforms, what the evaluator reads
+├── NotCaptured        the trace did not record what the evaluator reads; the outcome is skipped
 ├── BadReply           the judge answered, and the answer cannot be used
 ├── Unanswered         the judge did not answer (chat/client.py, which raises it)
 ├── NotRun             the code judge gave no output that counts (process.py)
@@ -40,6 +41,15 @@ class BadCase(Broken):
     """The test case cannot be judged by this evaluator; the message names the key."""
 
     kind = "bad_case"
+
+
+class NotCaptured(Broken):
+    """The trace did not record what the evaluator reads. The evaluation is skipped, and no failure."""
+
+    kind = "not_captured"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"not captured: {what}")
 
 
 class TooMuchToCompare(Broken):

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from evaluators.case import require
 from evaluators.configuration import Configuration
 from evaluators.cutting import cut_to_fit
-from evaluators.errors import BadConfiguration, Broken
+from evaluators.errors import BadConfiguration, Broken, NotCaptured
 from evaluators.judging import REPLY_GRAMMAR, CostMeter, Judge
 from evaluators.model import Case
 from evaluators.outcome import Direction, Failure, Outcome, Skipped, Usage, Verdict
@@ -31,6 +31,7 @@ class Assessment:
     reason: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     vacuous: bool = False  # nothing was there to check, and the score says so little
+    by_less: bool = False  # some content that it goes by was not captured: comparable with such assessments alone
 
 
 LEFT_OUT: Final = "charactersLeftOut"
@@ -136,6 +137,8 @@ class ConfiguredEvaluator:
         try:
             require(case, self.settings.evaluation_params)
             assessment = await self.check(case, meter)
+        except NotCaptured as lacking:
+            return Skipped(name=self.name, fingerprint=self.fingerprint, reason=str(lacking), usage=_usage(meter))
         except Broken as broken:
             return Failure(
                 name=self.name,
@@ -163,7 +166,7 @@ class ConfiguredEvaluator:
             raise ValueError(f"the score {score} is not between 0 and 1")
         return Verdict(
             name=self.name,
-            fingerprint=self.fingerprint,
+            fingerprint=_by_less(self.fingerprint) if assessment.by_less else self.fingerprint,
             score=score,
             threshold=self.settings.threshold,
             direction=self.direction,
@@ -194,6 +197,15 @@ def pure(check: Callable[[Case], Assessment]) -> Check:
         return check(case)
 
     return asked
+
+
+def _by_less(fingerprint: str) -> str:
+    """Return the fingerprint of an evaluator that was shown less.
+
+    With capture off, calls that succeeded are skipped and those that failed are not, so that rates with and without
+    content say different things; monitors compare equal fingerprints alone.
+    """
+    return hashlib.sha256(f"{fingerprint} without content".encode()).hexdigest()
 
 
 def _usage(meter: CostMeter | None) -> Usage | None:

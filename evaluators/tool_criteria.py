@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from evaluators.arguments import MODES, members_of
+from evaluators.captured import ARGUMENTS, NAMES_ONLY, RESULT
 from evaluators.case import actual_calls, find
 from evaluators.configuration import Flag, ReadsCalls, Upper
 from evaluators.errors import BadCase
@@ -113,7 +114,7 @@ def tool_call_count(settings: ToolCallCount) -> Check:
 
     def check(case: Case) -> Assessment:
         wanted = _criteria(case, "toolCallsCount", settings.tool_calls_count, _COUNTS)
-        calls = actual_calls(case, settings.path, settings.tool_calls_key)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
         if not wanted:
             return _nothing_wanted(calls)
         counts = {
@@ -143,7 +144,7 @@ def tool_call_order(settings: ToolCallOrder) -> Check:
 
     def check(case: Case) -> Assessment:
         wanted = _criteria(case, "toolCallsOrder", settings.tool_calls_order, _ORDER)
-        calls = actual_calls(case, settings.path, settings.tool_calls_key)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
         names = [call.name for call in calls]
         if not wanted:
             return _nothing_wanted(calls)
@@ -169,7 +170,7 @@ def tool_call_args(settings: ToolCallArgs) -> Check:
 
     def check(case: Case) -> Assessment:
         wanted = _criteria(case, "toolCalls", settings.tool_calls, _ARGUMENTS)
-        calls = actual_calls(case, settings.path, settings.tool_calls_key)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=ARGUMENTS)
         if not wanted:
             return _nothing_wanted(calls)
         arguments = [members_of(call.arguments) for call in calls]
@@ -198,7 +199,7 @@ def tool_call_output(settings: ToolCallOutput) -> Check:
 
     def check(case: Case) -> Assessment:
         wanted = _criteria(case, "toolOutputs", settings.tool_outputs, _OUTPUTS)
-        calls = actual_calls(case, settings.path, settings.tool_calls_key)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=RESULT)
         if not wanted:
             return _nothing_wanted(calls)
 
@@ -329,7 +330,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_call_count",
         title="Tool Call Count",
-        version=2,
+        version=3,
         checks="Tools were called as often as they should be.",
         reads=("actualOutputs.toolCalls", "expectedOutputs.toolCallsCount"),
         configuration=ToolCallCount,
@@ -338,7 +339,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_call_order",
         title="Tool Call Order",
-        version=2,
+        version=3,
         checks="Tools were called in the order in which they should be.",
         reads=("actualOutputs.toolCalls", "expectedOutputs.toolCallsOrder"),
         configuration=ToolCallOrder,
@@ -347,7 +348,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_call_args",
         title="Tool Call Arguments",
-        version=2,
+        version=3,
         checks="Tools were called with the arguments that they should be.",
         reads=("actualOutputs.toolCalls", "expectedOutputs.toolCalls"),
         configuration=ToolCallArgs,
@@ -356,7 +357,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_call_output",
         title="Tool Call Output",
-        version=2,
+        version=3,
         checks="Tools gave the outputs that they should give.",
         reads=("actualOutputs.toolCalls", "expectedOutputs.toolOutputs"),
         configuration=ToolCallOutput,

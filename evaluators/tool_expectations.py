@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from evaluators.arguments import AnyMatcher, ArgumentMatcher, CallMatcher
+from evaluators.captured import NAMES_ONLY
 from evaluators.case import actual_calls, expected_calls
 from evaluators.configuration import Key, ReadsCalls, Upper
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
@@ -137,7 +138,7 @@ def tool_trajectory(settings: ToolTrajectory) -> Check:
 def _both(case: Case, settings: _Matching) -> tuple[Calls, Calls]:
     """The expected calls and those that were made."""
     expected = expected_calls(case, settings.path, settings.expected_tool_calls_key)
-    return expected, actual_calls(case, settings.path, settings.tool_calls_key)
+    return expected, actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
 
 
 def _expected(compared: _Compared) -> int:
@@ -217,7 +218,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_correctness",
         title="Tool Correctness",
-        version=1,
+        version=2,
         checks="The agent called the tools that it should have called.",
         reads=("actualOutputs.toolCalls", "expectedOutputs.toolCalls"),
         configuration=ToolCorrectness,
@@ -226,7 +227,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_trajectory",
         title="Trajectory",
-        version=1,
+        version=2,
         checks="The agent's calls follow the expected trajectory.",
         reads=("actualOutputs.toolCalls", "expectedOutputs.toolCalls"),
         configuration=ToolTrajectory,

@@ -8,8 +8,10 @@ from typing import Any, Final
 from pydantic import Field
 
 from evaluators.arguments import MODES, AnyMatcher, ArgumentMatcher, members_of
+from evaluators.captured import ARGUMENTS, NAMES_ONLY, is_blank, is_captured, is_whole
 from evaluators.case import actual_calls
 from evaluators.configuration import Flag, ReadsCalls
+from evaluators.errors import NotCaptured
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, ToolCall
 from evaluators.wire import WireModel, parse_json
@@ -29,7 +31,10 @@ class ErrorDetector(WireModel):
 class ToolError(ReadsCalls):
     """When a call counts as failed."""
 
-    treat_blank_as_error: Flag = Field(default=True, description="No result, and a blank one, is a failure.")
+    treat_blank_as_error: Flag = Field(
+        default=True,
+        description="A recorded result that is blank is a failure, and in a test case none is, too.",
+    )
     detect_json_error_field: Flag = Field(
         default=True, description='A result that is a JSON object with an "error" that is not null is a failure.'
     )
@@ -49,9 +54,9 @@ def tool_error(settings: ToolError) -> Check:
     texts = settings.error_detector.texts if settings.error_detector else ()
 
     def why(call: ToolCall) -> str | None:
-        if call.metadata.get("isError") is True:
+        if _has_failed(call):
             return "its span says so"
-        if call.result is None or (isinstance(call.result, str) and not call.result.strip()):
+        if is_blank(call):
             return "no result" if settings.treat_blank_as_error else None
         if settings.detect_json_error_field and _has_error(call.result):
             return 'the result has an "error"'
@@ -59,18 +64,26 @@ def tool_error(settings: ToolError) -> Check:
         return next((f"the result contains {wanted!r}" for wanted in texts if wanted in text), None)
 
     def check(case: Case) -> Assessment:
-        calls = actual_calls(case, settings.path, settings.tool_calls_key)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
         if not calls:
             return Assessment(score=1.0, reason="There are no tool calls that could have failed.", vacuous=True)
+        known = [(index, call) for index, call in enumerate(calls) if is_captured(call, "result") or _has_failed(call)]
+        if not known:
+            raise NotCaptured("the results of the tool calls")
         failed = [
             {"index": index, "toolName": call.name, "reason": reason}
-            for index, call in enumerate(calls)
+            for index, call in known
             if (reason := why(call)) is not None
         ]
         told = "; ".join(f"{failure['toolName']}: {failure['reason']}" for failure in failed)
-        reason = f"{len(calls) - len(failed)} of {len(calls)} tool calls succeeded{': ' * bool(told)}{told}."
-        metadata = {"totalCalls": len(calls), "failedCalls": failed}
-        return Assessment(score=(len(calls) - len(failed)) / len(calls), reason=reason, metadata=metadata)
+        reason = f"{len(known) - len(failed)} of {len(known)} tool calls succeeded{': ' * bool(told)}{told}."
+        unknown = len(calls) - len(known)
+        return Assessment(
+            score=(len(known) - len(failed)) / len(known),
+            reason=f"{reason} Of {unknown} more the result was not captured." if unknown else reason,
+            metadata={"totalCalls": len(calls), "failedCalls": failed} | ({"notCaptured": unknown} if unknown else {}),
+            by_less=not all(map(is_whole, calls)),
+        )
 
     return pure(check)
 
@@ -79,9 +92,10 @@ def tool_efficiency(settings: ToolEfficiency) -> Check:
     """The share of calls that no earlier call had made needless."""
     fold = settings.argument_matcher.fold
     matches = MODES[settings.argument_matcher.mode]
+    reads = NAMES_ONLY if settings.argument_matcher.mode == "IGNORE" else ARGUMENTS
 
     def check(case: Case) -> Assessment:
-        calls = actual_calls(case, settings.path, settings.tool_calls_key)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=reads)
         if not calls:
             return Assessment(score=1.0, reason="There are no tool calls that could be needless.", vacuous=True)
         members = functools.cache(lambda index: members_of(calls[index].arguments, fold))
@@ -112,6 +126,10 @@ def tool_efficiency(settings: ToolEfficiency) -> Check:
     return pure(check)
 
 
+def _has_failed(call: ToolCall) -> bool:
+    return call.metadata.get("isError") is True
+
+
 def _has_error(result: object) -> bool:
     """Whether the result is an object with an error, or the JSON text of one."""
     if isinstance(result, str):
@@ -128,7 +146,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_error",
         title="Tool Error",
-        version=1,
+        version=2,
         checks="The agent's tool calls succeeded.",
         reads=("actualOutputs.toolCalls",),
         configuration=ToolError,
@@ -137,7 +155,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_efficiency",
         title="Tool Efficiency",
-        version=1,
+        version=2,
         checks="No tool call repeats an earlier one.",
         reads=("actualOutputs.toolCalls",),
         configuration=ToolEfficiency,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from evaluators.arguments import MODES, Members, members_of
+from evaluators.captured import ARGUMENTS, NAMES_ONLY, require_part
 from evaluators.case import actual_calls
 from evaluators.configuration import Amount, Count, Lower, ReadsCalls, Share, Upper
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
@@ -99,6 +100,7 @@ def _any_order(settings: ToolSteps) -> Callable[[Case], Assessment]:
     minimums = settings.minimums or {}
 
     def check(case: Case) -> Assessment:
+        require_part(case, "toolCalls")
         counts = summary_of(case, settings.path).tool_calls_by_name or {}
         tally = _Tally()
         for tool, least in minimums.items():
@@ -111,10 +113,11 @@ def _any_order(settings: ToolSteps) -> Callable[[Case], Assessment]:
 
 def _steps(settings: ToolSteps) -> Callable[[Case], Assessment]:
     steps = settings.expected or ()
+    reads = ARGUMENTS if any(isinstance(step.args, Mapping) for step in steps) else NAMES_ONLY
     find = _FINDERS[settings.mode if settings.mode == "exact" else settings.alignment]
 
     def check(case: Case) -> Assessment:
-        calls = actual_calls(case, settings.path, settings.tool_calls_key)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=reads)
         tally = _Tally()
         for step, found in zip(steps, find(_Sequences.of(steps, calls, settings.args_match)), strict=True):
             tally.note(found is not None, f"{step.tool}{'' if found is not None else _missing(step, calls)}")
@@ -215,7 +218,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_steps",
         title="Tool Steps",
-        version=1,
+        version=2,
         checks="The run called the tools that it has to call, in order, with their arguments, in time.",
         reads=("actualOutputs.toolCalls", "metadata.traceSummary"),
         configuration=ToolSteps,

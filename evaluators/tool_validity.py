@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from evaluators.captured import NAMES_ONLY, is_captured, is_whole
 from evaluators.case import actual_calls, find, offered_tools
 from evaluators.configuration import Flag, ReadsCalls, ReadsTools
-from evaluators.errors import BadCase
+from evaluators.errors import BadCase, NotCaptured
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, ToolCall, ToolDefinition
 from evaluators.tool_schema import BadSchema, compile_schema
@@ -31,22 +32,32 @@ def tool_call_validity(settings: ToolCallValidity) -> Check:
 
     def check(case: Case) -> Assessment:
         nonlocal told_before, errors_of
-        calls = actual_calls(case, settings.path, settings.tool_calls_key)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
         told = find(case, "metadata", settings.tools_key)
         if errors_of is None or told is not told_before:
             tools = {tool.name: tool for tool in offered_tools(case, key=settings.tools_key)}
             told_before, errors_of = told, _Checker(tools, strict=settings.strict_mode)
+        every, unknown = calls, [call for call in calls if not is_captured(call, "arguments") and errors_of.knows(call)]
+        calls = tuple(call for call in calls if call not in unknown) if unknown else calls
+        if every and not calls:
+            raise NotCaptured("the arguments of the tool calls")
         errors = [errors_of(call) for call in calls]
         valid = errors.count([])
         results = [
             {"toolName": call.name, "valid": not found, "errors": found}
             for call, found in zip(calls, errors, strict=True)
         ]
-        metadata = {"validationResults": results}
+        metadata: dict[str, Any] = {"validationResults": results} | ({"notCaptured": len(unknown)} if unknown else {})
         if not calls:
             return Assessment(score=1.0, reason="There are no tool calls to check.", metadata=metadata, vacuous=True)
         told = [f"{call.name}: {error}" for call, found in zip(calls, errors, strict=True) for error in found]
-        return Assessment(score=valid / len(calls), reason=_reason(valid, len(calls), told), metadata=metadata)
+        reason = _reason(valid, len(calls), told)
+        return Assessment(
+            score=valid / len(calls),
+            reason=f"{reason} Of {len(unknown)} more the arguments were not captured." if unknown else reason,
+            metadata=metadata,
+            by_less=not all(map(is_whole, every)),
+        )
 
     return pure(check)
 
@@ -58,6 +69,10 @@ class _Checker:
         self._tools = tools
         self._strict = strict
         self._compiled: dict[str, Callable[[object], list[str]]] = {}
+
+    def knows(self, call: ToolCall) -> bool:
+        """Return whether a tool of this name is defined."""
+        return call.name in self._tools
 
     def __call__(self, call: ToolCall) -> list[str]:
         tool = self._tools.get(call.name)
@@ -96,7 +111,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_call_validity",
         title="Tool Call Validity",
-        version=1,
+        version=2,
         checks="Every call names a tool that the agent has, with arguments that its JSON Schema allows.",
         reads=("actualOutputs.toolCalls", "metadata.tools"),
         configuration=ToolCallValidity,

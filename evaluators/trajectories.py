@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from evaluators.captured import NAMES_ONLY
 from evaluators.case import actual_calls, conversation_at, find
 from evaluators.configuration import Amount, Configuration, ReadsCalls, Share, Upper
 from evaluators.errors import BadCase
@@ -48,7 +49,7 @@ def tool_policy(settings: ToolPolicy) -> Check:
 
     def check(case: Case) -> Assessment:
         if settings.scope == "RUN":
-            calls = actual_calls(case, settings.path, settings.tool_calls_key)
+            calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
             parts = [("", [call.name for call in calls])]
         else:
             conversation = conversation_at(case, settings.trajectory_key, settings.path)

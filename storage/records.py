@@ -208,6 +208,8 @@ class TraceToolCall:
     name: str
     arguments: JsonValue
     result: JsonValue
+    has_arguments: bool  # recorded, even as none; False: no span and no message tells them
+    has_result: bool  # recorded, even as null
     is_error: bool
     error: str | None
     start_ns: int

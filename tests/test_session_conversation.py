@@ -38,7 +38,7 @@ def a_trace(number: int, conversation: Sequence[Message], *calls: str, cost_usd:
         tool_calls=[
             TraceToolCall(
                 ordinal=place, span_id="a" * 16, call_id=call_id, name="find", arguments=None, result=None,
-                is_error=False, error=None, start_ns=number, end_ns=None,
+                has_arguments=True, has_result=False, is_error=False, error=None, start_ns=number, end_ns=None,
             )
             for place, call_id in enumerate(calls)
         ],

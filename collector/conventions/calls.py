@@ -3,7 +3,7 @@
 from collector.conventions import unwrap
 from collector.conventions.asked import MessageCall, canonical, requests_of
 from collector.conventions.call_ids import is_made_up
-from collector.conventions.pairing import ReportedRun, pair, pair_across_ids
+from collector.conventions.pairing import ReportedRun, is_unsaid, pair, pair_across_ids
 from collector.conventions.runs_beside import Beside
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
@@ -146,12 +146,13 @@ def _of_run(ordinal: int, run: ReportedRun, failure: str | None) -> TraceToolCal
     if asked is not None and not isinstance(arguments, dict | list) and asked.arguments is not None:
         arguments = asked.arguments
     is_error, error = span.error is not None or span.error_type is not None, span.error or span.error_type
+    has_result = span.has_result
     if asked is not None and asked.response is not None:
         is_marked = asked.response.get("is_error") is True
-        if not is_error and (result is None or is_marked):
+        if not is_error and (is_unsaid(result) or is_marked):
             is_error, error = _failure(asked)
-        result = asked.response.get("response") if result is None else result
-    if result is None and not is_error and failure is not None:
+        result, has_result = asked.response.get("response") if is_unsaid(result) else result, True
+    if is_unsaid(result) and not is_error and failure is not None:
         is_error, error = True, failure
     return TraceToolCall(
         ordinal=ordinal,
@@ -160,6 +161,8 @@ def _of_run(ordinal: int, run: ReportedRun, failure: str | None) -> TraceToolCal
         name=span.tool_name or (asked.name if asked else ""),
         arguments=arguments,
         result=result,
+        has_arguments=arguments is not None or asked is not None,
+        has_result=has_result,
         is_error=is_error,
         error=error,
         start_ns=span.start_ns,
@@ -176,6 +179,8 @@ def _of_asked(ordinal: int, asked: MessageCall) -> TraceToolCall:
         name=asked.name,
         arguments=asked.arguments,
         result=asked.response.get("response") if asked.response else None,
+        has_arguments=True,
+        has_result=asked.response is not None,
         is_error=is_error,
         error=error,
         start_ns=asked.known_ns,

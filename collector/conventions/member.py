@@ -32,6 +32,7 @@ class TraceMember:
     arguments: JsonValue
     has_stored_arguments: bool
     tool_result: JsonValue
+    has_result: bool  # a tool's result is recorded, even if it is null
     response_id: str | None
     model: str | None
     scope: str | None  # the library that tells of it
@@ -103,6 +104,7 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
         arguments=reading.tool_arguments,
         has_stored_arguments=False,
         tool_result=reading.tool_result,
+        has_result=reading.tool_result is not None or "tool_result" in reading.sources,
         response_id=response_id if isinstance(response_id, str) else None,
         model=reading.model,
         scope=span.scope.name,

@@ -20,6 +20,11 @@ _ANY = "*"
 _Bucket = tuple[str, str, str]  # an ancestor of the model's span, the tool's name, what is known of the arguments
 
 
+def is_unsaid(result: JsonValue) -> bool:
+    """Return whether another source may know more than this result: it is missing, null or blank."""
+    return result is None or (isinstance(result, str) and not result.strip())
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class ReportedRun:
     """One run of a tool, by its own span."""
@@ -42,7 +47,8 @@ class ReportedRun:
             mine,
             arguments=theirs.tool_arguments if is_fuller else mine.tool_arguments,
             has_stored_arguments=False,
-            tool_result=theirs.tool_result if mine.tool_result is None else mine.tool_result,
+            tool_result=theirs.tool_result if is_unsaid(mine.tool_result) else mine.tool_result,
+            has_result=mine.has_result or theirs.has_result,
             error=theirs.error if mine.error is None else mine.error,
             error_type=theirs.error_type if mine.error_type is None else mine.error_type,
         )

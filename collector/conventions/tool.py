@@ -1,6 +1,7 @@
 """What the span of a tool says about its call."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from collector.conventions import unwrap
 from collector.conventions.collected import BLANKS, Collected
@@ -13,6 +14,10 @@ from collector.conventions.values import encodable
 from storage.records import JsonValue
 
 _ADK = "adk"
+_NULL = "null"
+_EMPTY_IS_HIDDEN = frozenset({_ADK, "langsmith"})
+"""Dialects that write an empty object in the place of content that is not to be recorded."""
+
 METHOD = ".__call__"  # DSPy names a tool's span by what is called
 _NAMED_SPANS = ("execute_tool ", "tool_call ", "running tool: ", "running tool ")
 
@@ -27,21 +32,27 @@ class ToolUse:
     result: ToolResult
 
 
+class _Empty(NamedTuple):
+    """A place that is there and holds nothing."""
+
+    source: str
+    is_null: bool  # the JSON `null`, and not a blank text
+
+
 def tool_use(collected: Collected) -> ToolUse:
     """The call that a tool's span is about: its arguments and result parsed, out of what was wrapped around them."""
-    arguments = _first_value(collected, ("tool_arguments", "input"))
-    if arguments is None:
-        arguments = _in_messages(collected, "input_messages", "tool_call", "tool_arguments").get("arguments")
-    result = unwrap.result(_first_value(collected, ("tool_result", "output")))
-    if result.value is None:
-        told = _in_messages(collected, "output_messages", "tool_call_response", "tool_result")
-        result = ToolResult(told.get("response"), None, told.get("is_error") is True)
+    arguments = _arguments(collected)
+    result = _result(collected)
     value = result.value
-    if collected.dialect and collected.dialect.name == _ADK:
+    dialect = collected.dialect.name if collected.dialect else ""
+    if dialect == _ADK:
         value = unwrap.without_adk_wrapping(value)
-    if value == {}:  # what LangSmith and ADK write where there is none
+    if value == {} and dialect in _EMPTY_IS_HIDDEN:
         value = None
         collected.sources.pop("tool_result", None)
+        if arguments == {}:
+            arguments = None
+            collected.sources.pop("tool_arguments", None)
     call_id = collected.text("tool_call_id")
     if call_id is None and result.call_id is not None:
         call_id = result.call_id
@@ -49,9 +60,33 @@ def tool_use(collected: Collected) -> ToolUse:
     return ToolUse(
         name=_name(collected),
         call_id=call_id,
-        arguments=unwrap.arguments(arguments),
+        arguments=arguments,
         result=ToolResult(value, result.call_id, result.is_error),
     )
+
+
+def _arguments(collected: Collected) -> JsonValue:
+    """The arguments: an empty object if blank or null ones are recorded, None if none are."""
+    told, empty = _first_value(collected, ("tool_arguments", "input"))
+    if told is None:
+        told = _in_messages(collected, "input_messages", "tool_call", "tool_arguments").get("arguments")
+    if told is None and empty is not None:
+        collected.sources["tool_arguments"] = empty.source
+        return {}
+    return unwrap.arguments(told)
+
+
+def _result(collected: Collected) -> ToolResult:
+    """The result. If a blank or null one is recorded, `sources` has its place; if none is, `sources` has none."""
+    told, empty = _first_value(collected, ("tool_result", "output"))
+    result = unwrap.result(told)
+    if result.value is None:
+        part = _in_messages(collected, "output_messages", "tool_call_response", "tool_result")
+        result = ToolResult(part.get("response"), None, part.get("is_error") is True)
+    if told is None and result.value is None and empty is not None:
+        collected.sources["tool_result"] = empty.source
+        return ToolResult(None if empty.is_null else "")
+    return result
 
 
 def _in_messages(collected: Collected, slot: Slot, kind: str, field: Slot) -> Part:
@@ -67,13 +102,19 @@ def _in_messages(collected: Collected, slot: Slot, kind: str, field: Slot) -> Pa
     return {}
 
 
-def _first_value(collected: Collected, slots: tuple[Slot, Slot]) -> object:
-    """The first place that holds something: of the field itself, else of the span's input or output."""
-    field = slots[0]
+def _first_value(collected: Collected, slots: tuple[Slot, Slot]) -> tuple[object, _Empty | None]:
+    """The first place that holds something, of the field itself, else of the span's input or output.
+
+    Beside it the first place before that which holds a blank text or the JSON `null`.
+    """
+    field, empty = slots[0], None
     for slot in slots:
         for _, place, value, source in collected.candidates(slot):
             told: object = collected.member(place, value, source) if place.path or place.is_group else value
-            if told is None or told == "" or (isinstance(told, str) and told.isspace()):
+            if told is None:
+                continue
+            if isinstance(told, str) and told.strip() in ("", _NULL):
+                empty = empty or _Empty(source, told.strip() == _NULL)
                 continue
             if isinstance(told, str) and told in BLANKS:
                 collected.note(field, f"{source} holds only the placeholder {told}")
@@ -83,8 +124,8 @@ def _first_value(collected: Collected, slots: tuple[Slot, Slot]) -> object:
                 if told.lstrip()[:1] in ("{", "["):
                     collected.opened(told, source)  # for its note where it is broken
             collected.sources[field] = source
-            return told
-    return None
+            return told, empty
+    return None, empty
 
 
 def _name(collected: Collected) -> str:

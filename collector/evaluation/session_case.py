@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 from collector.conventions.own import OwnKeys
 from collector.conventions.trace import read_trace
 from collector.conversation import SessionTurn, session_conversation, session_trace
-from collector.evaluation.trace_case import case_of_trace, conversation_of, tool_call_of
+from collector.evaluation.trace_case import case_of_trace, conversation_of, tool_calls_of
+from evaluators.captured import NOT_CAPTURED
 from evaluators.model import Case, Conversation, Message
 from evaluators.summary import RunSummary, TokenUsage
 from storage.records import LogRecord, Span, TraceSummary
@@ -26,8 +27,7 @@ class _CaseTurn:
     @property
     def document(self) -> dict[str, Any]:
         """The turn as evaluators of single turns read it; what was said in it stands in the conversation."""
-        calls = [tool_call_of(call) for call in self.turn.tool_calls]
-        return {"traceId": self.turn.trace.summary.trace_id, "toolCalls": calls}
+        return {"traceId": self.turn.trace.summary.trace_id, "toolCalls": tool_calls_of(self.turn.tool_calls)}
 
 
 def case_of_session(
@@ -51,6 +51,7 @@ def case_of_session(
     metadata: dict[str, Any] = {
         "tools": list(tools.values()) or None,
         "traceSummary": _summary(turns).model_dump(by_alias=True, exclude_none=True),
+        NOT_CAPTURED: _lacking(turns) or None,
         "sessionId": session_id,
         "userId": next((user for each in turns if (user := each.case.metadata.get("userId"))), None),
         "turnCount": len(turns),
@@ -77,7 +78,7 @@ def _conversation(turn: SessionTurn) -> Conversation:
     if not places or not turn.tool_calls or any(message.tool_calls for message in said.messages):
         return said
     last = said.messages[places[-1]]
-    calls = tuple(tool_call_of(call) for call in turn.tool_calls)
+    calls = tuple(tool_calls_of(turn.tool_calls))
     spoken: Message = last.model_copy(update={"tool_calls": calls})
     return Conversation(messages=(*said.messages[: places[-1]], spoken, *said.messages[places[-1] + 1 :]))
 
@@ -126,6 +127,12 @@ def _summary(turns: Sequence[_CaseTurn]) -> RunSummary:
 def _sum(amounts: Iterable[_Amount | None]) -> _Amount | None:
     told = [amount for amount in amounts if amount is not None]
     return sum(told[1:], told[0]) if told else None
+
+
+def _lacking(turns: Sequence[_CaseTurn]) -> list[str]:
+    """The parts that no turn recorded."""
+    each = [set(turn.case.metadata.get(NOT_CAPTURED, ())) for turn in turns]
+    return sorted(set.intersection(*each)) if each else []
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 from collector.conventions.columnar.stored_trace import StoredTrace
 from collector.conventions.member import TraceMember
 from collector.evaluation.deferred import DeferredParts
+from evaluators.captured import NOT_CAPTURED, NULL_RESULT
 from evaluators.model import Case, Conversation, Message, ToolCall, ToolDefinition, text_of, unchecked_case
 from evaluators.summary import RunSummary, TokenUsage
 from evaluators.wire import parse_json
@@ -39,8 +40,8 @@ class _TraceParts:
         return self._told.output if self._told.final_response is None else self._told.final_response
 
     @property
-    def tool_calls(self) -> list[ToolCall]:
-        return [tool_call_of(call) for call in self._told.tool_calls]
+    def tool_calls(self) -> list[ToolCall] | None:
+        return None if "toolCalls" in self._unrecorded else tool_calls_of(self._told.tool_calls)
 
     @cached_property
     def context(self) -> list[str] | None:
@@ -68,6 +69,14 @@ class _TraceParts:
         return self._told.session_id
 
     @property
+    def not_captured(self) -> list[str] | None:
+        return list(self._unrecorded) or None
+
+    @cached_property
+    def _unrecorded(self) -> tuple[str, ...]:
+        return unrecorded_parts(self._told)
+
+    @property
     def user_id(self) -> str | None:
         return self._told.user_id
 
@@ -87,6 +96,7 @@ _METADATA: Final = {
     "traceId": "trace_id",
     "sessionId": "session_id",
     "userId": "user_id",
+    NOT_CAPTURED: "not_captured",
 }
 """The keys that evaluators read, and the parts that are under them."""
 
@@ -233,8 +243,46 @@ def _passage(item: object) -> str:
     return text_of(fields)
 
 
-def tool_call_of(call: records.TraceToolCall) -> ToolCall:
+_CONTENT: Final = ("input", "output", "trajectory", "context", "retrievalContext", "reasoningSteps", "tools")
+"""The parts of a case that spans tell if content is recorded."""
+
+
+def unrecorded_parts(told: ToldTrace) -> tuple[str, ...]:
+    """The parts of a case that no span recorded, as if content capture was off; none if any span tells some content.
+
+    Calls are told by spans of tools, too; without any, and if no answer of a model was recorded, they are unknown.
+    """
+    spans = told.spans.values()
+    models = [span for span in spans if span.span_type == "llm"]
+    silent = [span for span in models if span.output is None and span.output_messages is None and span.error is None]
+    calls = () if told.tool_calls or not silent or len(silent) < len(models) else ("toolCalls",)
+    if told.input is not None or told.output is not None or any(map(_tells, spans)):
+        return calls
+    return (*_CONTENT, *calls)
+
+
+def _tells(span: SpanReading | TraceMember) -> bool:
+    return any(part is not None for part in (span.input, span.output, span.input_messages, span.output_messages))
+
+
+def tool_calls_of(calls: Sequence[records.TraceToolCall]) -> list[ToolCall]:
+    """The calls of a trace or of a session, as evaluators read them, each with what was not recorded of it.
+
+    A call that failed needs no result. Arguments that are recorded of one call are recorded of all: one that has none
+    was called without.
+    """
+    are_recorded = any(call.has_arguments for call in calls)
+    return [tool_call_of(call, are_arguments_recorded=are_recorded) for call in calls]
+
+
+def tool_call_of(call: records.TraceToolCall, *, are_arguments_recorded: bool) -> ToolCall:
     """A call of a tool as evaluators read it."""
+    lacking = [] if call.has_result or call.is_error else ["result"]
+    if not are_arguments_recorded:
+        lacking.append("arguments")
+    marks: dict[str, Any] = {NOT_CAPTURED: lacking} if lacking else {}
+    if call.has_result and call.result is None:
+        marks[NULL_RESULT] = True
     duration = None if call.end_ns is None or not call.start_ns else max((call.end_ns - call.start_ns) / _NS_PER_MS, 0)
     error = {"isError": True, "error": call.error} if call.is_error else {}
     return ToolCall(
@@ -243,7 +291,7 @@ def tool_call_of(call: records.TraceToolCall) -> ToolCall:
         result=call.result,
         id=call.call_id,
         duration_ms=duration,
-        metadata={"spanId": call.span_id, **error},
+        metadata={"spanId": call.span_id, **error, **marks},
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field, model_validator
 
+from evaluators.captured import ARGUMENTS, EVERYTHING, require_part
 from evaluators.case import actual_calls, actual_value, enter, find, get, primary_text
 from evaluators.configuration import Configuration, Flag, Key, Parts, ReadsCalls, Share, required
 from evaluators.errors import BadCase
@@ -131,7 +132,7 @@ def tool_argument_hallucination(settings: ToolArgumentHallucination) -> Check:
     """The share of calls whose arguments come from the input or from results of earlier calls; 1 without calls."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
-        calls = actual_calls(case, key=settings.tool_calls_key)
+        calls = actual_calls(case, key=settings.tool_calls_key, reads=EVERYTHING)
         question = enter(primary_text(case, "INPUT"), settings.path, "inputs.input")
         if not calls:
             return Assessment(score=1.0, reason="No tool was called.", vacuous=True)
@@ -167,8 +168,10 @@ def plan_adherence(settings: PlanSource) -> Check:
     """Is there a plan, and did the calls carry it out; 1 where nothing was called."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
-        calls = actual_calls(case, key=settings.tool_calls_key)
+        calls = actual_calls(case, key=settings.tool_calls_key, reads=ARGUMENTS)
         told = find(case, "actual_outputs", settings.reasoning_steps_key)
+        if told is None:
+            require_part(case, settings.reasoning_steps_key)
         plan = [] if told is None else _plan(told, settings)
         if not calls:
             return Assessment(score=1.0, reason="No tool was called.", vacuous=True)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeGuard
 
 from pydantic import Field, Strict, model_validator
 
+from evaluators.captured import EVERYTHING
 from evaluators.case import actual_calls, actual_value, conversation_at, expected_value, find_part, offered_tools
 from evaluators.configuration import Amount, Configuration, Parameter, Share, Upper
 from evaluators.errors import BadReply
@@ -317,7 +318,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _tool_calls(case: Case, _settings: LlmJudge) -> object:
-    return numbered([_call(call) for call in actual_calls(case)])
+    return numbered([_call(call) for call in actual_calls(case, reads=EVERYTHING)])
 
 
 def _tools(case: Case, _settings: LlmJudge) -> object:

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
+from evaluators.captured import missing
 from evaluators.case import actual_value, find, primary_text
 from evaluators.configuration import Configuration, Flag, Parts, Share, required
-from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.judges.asking import TEXT, JudgeAnswer, JudgeQuestion, Numbered, answer_each, choice, rows
 from evaluators.judging import Judge
@@ -108,7 +108,7 @@ def passages_of(case: Case, key: str) -> list[str]:
         if context is not None:
             items = context if isinstance(context, Sequence) and not isinstance(context, str) else [context]
             return [item if isinstance(item, str) else pretty(item) for item in items]
-    raise BadCase(f"the context {key!r} is missing in actualOutputs, metadata and inputs")
+    raise missing(case, key, f"the context {key!r} is missing in actualOutputs, metadata and inputs")
 
 
 async def _judged_claims(

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
+from evaluators.captured import EVERYTHING
 from evaluators.case import actual_calls, actual_value, expected_calls, expected_value, primary_text
 from evaluators.configuration import Configuration, Parts, Share, Upper, required
 from evaluators.errors import BadCase
@@ -104,7 +105,7 @@ def _sides(case: Case, settings: Pairwise) -> tuple[str, str]:
         "expectedOutputs": expected_value(case, "output", settings.path),
     }
     if settings.compare == "TRAJECTORIES":
-        candidate = _trajectory(actual_calls(case), answers["actualOutputs"])
+        candidate = _trajectory(actual_calls(case, reads=EVERYTHING), answers["actualOutputs"])
         return candidate, _trajectory(expected_calls(case), answers["expectedOutputs"])
     for part, answer in answers.items():
         if answer is None:

@@ -84,7 +84,8 @@ def as_read(reading: SpanReading) -> dict[str, Any]:
         messages = getattr(reading, name)
         told[name] = None if messages is None else storable(list(messages))
     told["tool_arguments"] = storable(reading.tool_arguments)
-    told["tool_result"] = reading.tool_result
+    is_null = reading.tool_result is None and "tool_result" in reading.sources
+    told["tool_result"] = "null" if is_null else reading.tool_result
     told["tool_definitions"] = storable(
         [
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters}

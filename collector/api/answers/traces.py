@@ -111,6 +111,8 @@ class ToolCallDocument(ApiAnswer):
     name: str
     arguments: Any
     result: Any
+    has_arguments: bool = Field(description="Whether arguments were recorded, even as none.")
+    has_result: bool = Field(description="Whether a result was recorded, even as null.")
     is_error: bool
     error: str | None
     start_time: str | None

@@ -97,7 +97,8 @@ def _messages_of(told: list[Message] | None) -> tuple[Message, ...] | None:
 
 def _call_of(document: Mapping[str, Any]) -> TraceToolCall:
     end = document["endTime"]
-    as_is = ("ordinal", "spanId", "callId", "name", "arguments", "result", "isError", "error")
+    content = ("arguments", "result", "hasArguments", "hasResult", "isError", "error")
+    as_is = ("ordinal", "spanId", "callId", "name", *content)
     return TraceToolCall(
         start_ns=instant_ns(document["startTime"]) if document["startTime"] else 0,
         end_ns=instant_ns(end) if end else None,
@@ -119,6 +120,8 @@ def call_document(call: TraceToolCall) -> Document:
         "name": call.name,
         "arguments": call.arguments,
         "result": call.result,
+        "hasArguments": call.has_arguments,
+        "hasResult": call.has_result,
         "isError": call.is_error,
         "error": call.error,
         "startTime": time_text(call.start_ns),

@@ -114,6 +114,8 @@ def _call(reading: SpanReading, span_id: str, times: Mapping[str, Any]) -> Trace
         name=str(reading.tool_name),
         arguments=reading.tool_arguments,
         result=reading.tool_result,
+        has_arguments=reading.tool_arguments is not None,
+        has_result=reading.tool_result is not None or "tool_result" in reading.sources,
         is_error=reading.error is not None,
         error=reading.error,
         **times,

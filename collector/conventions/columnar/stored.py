@@ -45,7 +45,7 @@ def row_of(content: Content, collected: Collected, attribute_of: Callable[[str],
         is_there = len(result) >= LONG_ENOUGH and attribute_of(key) == result
         row["tool_result_key" if is_there else "tool_result"] = key if is_there else result
         row["tool_result_is_text"] = True
-    elif result is not None:
+    elif result is not None or "tool_result" in sources:
         _keep(row, "tool_result", result, key, attribute_of, memo)
     return row
 

@@ -110,8 +110,9 @@ def _call(places: Sequence[int], messages: Sequence[int], start: int, texts: Tex
     """The place of arguments or of a result; -1: they are nowhere, not in messages either. None: look closer."""
     for at in places:
         text = texts[start + at]
-        if text and not text.isspace():
-            return None if text in BLANKS or _may_be_redacted(text) else at
+        if not text or text.isspace():
+            return None  # a blank that is recorded counts, if no other place holds something
+        return None if text.strip() in BLANKS or _may_be_redacted(text) else at
     for at in messages:
         told = normal_messages(texts[start + at])
         if told is None or told.has_calls:

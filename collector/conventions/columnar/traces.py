@@ -25,6 +25,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 """What of a span its trace depends on, besides its times."""
 
+_NULL: Final = "null"  # how a recorded null is stored
 _SUMS: Final = (
     "input", "output", "final_response", "session_id", "user_id", "input_tokens", "output_tokens", "cost_usd"
 )  # fmt: skip
@@ -106,7 +107,8 @@ def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
         tool_call_id=call_id,
         arguments=arguments,
         has_stored_arguments=True,
-        tool_result=result,
+        tool_result=None if result == _NULL else result,
+        has_result=result is not None,
         response_id=response_id,
         model=model,
         scope=scope,
@@ -131,7 +133,7 @@ def _call_row(call: TraceToolCall, trace: int) -> dict[str, Any]:
         "call_id": call.call_id,
         "name": call.name,
         "arguments": None if call.arguments is None else json_text(call.arguments),
-        "result": _plain(call.result),
+        "result": _plain(call.result) if call.has_result else None,
         "is_error": call.is_error,
         "error": call.error,
         "start_time": call.start_ns,
@@ -139,8 +141,8 @@ def _call_row(call: TraceToolCall, trace: int) -> dict[str, Any]:
     }
 
 
-def _plain(value: JsonValue) -> str | None:
-    return value if value is None or isinstance(value, str) else json_text(value)
+def _plain(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json_text(value)
 
 
 def _calls(rows: Sequence[Mapping[str, Any]], traces: Mapping[str, pa.Array]) -> pa.Table:

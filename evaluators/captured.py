@@ -1,0 +1,76 @@
+"""Content that a trace did not record. Not captured is neither absent nor blank: nothing can be said about it.
+
+Most instrumentations record no content by default. The case of a trace therefore lists, under `notCaptured` of its
+metadata, the keys whose content no span recorded; a tool call lists there which of its `arguments` and `result` were
+not. A test case lists nothing: what it lacks is absent.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, Literal
+
+from evaluators.errors import BadCase, Broken, NotCaptured
+from evaluators.model import Case, ToolCall
+
+NOT_CAPTURED: Final = "notCaptured"
+"""The key of the metadata of cases and of tool calls that lists what was not recorded."""
+
+CallContent = Literal["arguments", "result"]
+"""Content of a tool call that may not be captured; its name always is."""
+
+NULL_RESULT: Final = "nullResult"
+"""The flag in the metadata of a tool call whose result was recorded and is null. A test case has none instead."""
+
+ARGUMENTS: Final[tuple[CallContent, ...]] = ("arguments",)
+RESULT: Final[tuple[CallContent, ...]] = ("result",)
+EVERYTHING: Final[tuple[CallContent, ...]] = ("arguments", "result")
+NAMES_ONLY: Final[tuple[CallContent, ...]] = ()
+"""The content that an evaluator reads which goes by the names of calls alone."""
+
+
+def is_captured(call: ToolCall, content: CallContent) -> bool:
+    """Return whether this content of a call was recorded, be it blank, null or absent."""
+    return content not in _listed(call.metadata)
+
+
+def is_whole(call: ToolCall) -> bool:
+    """Return whether all content of a call was recorded."""
+    return not _listed(call.metadata)
+
+
+def is_blank(call: ToolCall) -> bool:
+    """Return whether the result of a call is blank, or absent from a test case; a null that was recorded is neither."""
+    if call.result is None:
+        return call.metadata.get(NULL_RESULT) is not True
+    return isinstance(call.result, str) and not call.result.strip()
+
+
+def require_captured(calls: Iterable[ToolCall], content: Collection[CallContent]) -> None:
+    """Refuse calls of which some content was not recorded.
+
+    Raises:
+        NotCaptured: there is such a call.
+    """
+    for call in calls if content else ():
+        for one in content:
+            if not is_captured(call, one):
+                raise NotCaptured(f"the {'result' if one == 'result' else 'arguments'} of {call.name}")
+
+
+def require_part(case: Case, key: str) -> None:
+    """Refuse a case of a trace that did not record this part of the inputs, the outputs or the metadata.
+
+    Raises:
+        NotCaptured: the trace did not.
+    """
+    if key in _listed(case.metadata):
+        raise NotCaptured(key)
+
+
+def missing(case: Case, key: str, message: str) -> Broken:
+    """Return the error for a part that a case lacks: the trace did not record it, or it is absent."""
+    return NotCaptured(key) if key in _listed(case.metadata) else BadCase(message)
+
+
+def _listed(metadata: Mapping[str, Any]) -> Collection[str]:
+    told = metadata.get(NOT_CAPTURED)
+    return told if isinstance(told, list | tuple) else ()
