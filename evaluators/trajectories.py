@@ -171,7 +171,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_policy",
         title="Tool Policy",
-        version=1,
+        version=2,
         checks="The agent called what it has to, nothing that it must not, and in order, in the run or in each turn.",
         reads=("actualOutputs.toolCalls", "actualOutputs.trajectory"),
         configuration=ToolPolicy,
