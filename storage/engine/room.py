@@ -13,8 +13,8 @@ log = logging.getLogger(__name__)
 _LOOK_S: Final = 0.05
 """So long what the disk has left counts as known. A guess: in that time little comes beside what is kept free."""
 _CHECKPOINT_BYTES: Final = 12 << 20
-"""What a checkpoint writes beside the log: the last row group of each table that changed, and metadata. Measured on a
-full disk under mixed load: 3 to 9 MiB."""
+"""What a checkpoint writes beside the log: the last row group of each table that changed, and metadata. A
+guess, which trials on full disks did not refute."""
 RESERVE_NAME: Final = "reserve"
 _RESERVE_SHARE: Final = 8  # the reserve is made while the disk has so many times its size
 
