@@ -1,11 +1,13 @@
 """Bodies whose JSON is kept as it came, and the ids in them: no number is rounded, no name occurs twice, no NaN."""
 
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Annotated, Any, Final, TypeVar, cast
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, ValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from starlette.routing import BaseRoute
 
 from evaluators.wire import parse_json
 from storage.errors import BadQuery
@@ -25,10 +27,47 @@ def exactly(shape: type[_Shape]) -> Callable[[Request], Coroutine[Any, Any, _Sha
         try:
             return shape.model_validate(document)
         except ValidationError as error:
+            _check_count(error)
             told = [{**each, "loc": ("body", *each["loc"])} for each in error.errors(include_url=False)]
             raise RequestValidationError(told) from None
 
     return read
+
+
+_MOST_ERRORS: Final = 10_000
+"""Errors of a body that are looked at: Python makes an object of each, 12 us. A guess."""
+
+
+def bound_errors(routes: Sequence[BaseRoute]) -> None:
+    """Let bodies with very many errors be refused before FastAPI makes objects of all of them."""
+    for route in routes:
+        for field in route.dependant.body_params if isinstance(route, APIRoute) else ():
+            adapter: object = field._type_adapter  # noqa: SLF001 - it has no public place for this
+            if not isinstance(adapter, _Counting):
+                field._type_adapter = cast("TypeAdapter[Any]", _Counting(field._type_adapter))  # noqa: SLF001 - as above
+
+
+class _Counting:
+    """A type adapter that refuses what has too many errors."""
+
+    def __init__(self, adapter: TypeAdapter[Any]) -> None:
+        self._adapter = adapter
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it is
+        return getattr(self._adapter, name)
+
+    def validate_python(self, value: object, **options: Any) -> Any:  # noqa: ANN401 - whatever its type is
+        try:
+            return self._adapter.validate_python(value, **options)
+        except ValidationError as error:
+            _check_count(error)
+            raise
+
+
+def _check_count(error: ValidationError) -> None:
+    count = error.error_count()
+    if count > _MOST_ERRORS:
+        raise BadQuery(f"the body has {count:,} errors; /docs shows what is asked for here") from None
 
 
 def body_of(shape: type[BaseModel]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collector.api.access import audit, keys
 from collector.api.alerting import alert_mutes, alerts, metric_monitors, monitors, quality, webhooks
 from collector.api.base import caller
 from collector.api.base.context import Context
+from collector.api.base.exact_json import bound_errors
 from collector.api.base.problems import AskingAgain, answer_problems
 from collector.api.gating import run_diff, run_gate
 from collector.api.offline import dataset_files, datasets, run_evaluations, run_export, runs
@@ -91,6 +92,7 @@ def make_application(context: Context, names: Names, site: Site) -> FastAPI:
     site.attach(application)
     answer_problems(application)
     contract.describe(application, routes())
+    bound_errors(application.routes)
     application.add_middleware(AskingAgain)
     application.add_middleware(Repetitions)
     application.add_middleware(
