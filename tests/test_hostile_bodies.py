@@ -1,6 +1,7 @@
 """Bodies that cost more than they should, whatever key is shown: refused, and nobody else waits."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 import time
@@ -108,6 +109,65 @@ def test_a_body_of_single_bytes_ends_its_connection(api: httpx.Client) -> None:
         except (ConnectionResetError, BrokenPipeError):
             return
     assert not answer or answer.startswith(b"HTTP/1.1 400")
+
+
+def test_a_client_that_leaves_the_protocol_is_no_failure(api: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
+    """Half a message is no line of the log, though the protocol has an application of its own."""
+    headers = {"accept": "application/json, text/event-stream"}
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    assert api.post("/mcp", json=ping, headers=headers).status_code == 200
+    head = "POST /mcp HTTP/1.1\naccept: application/json, text/event-stream\ncontent-type: application/json"
+    with caplog.at_level(logging.WARNING):
+        for _ in range(20):
+            with raw(api, f"{head}\ncontent-length: 100") as connection:
+                connection.sendall(b'{"a')
+        for _ in range(5):
+            api.post("/mcp", json=ping, headers=headers)
+    assert not caplog.records
+
+
+REFUSED = {
+    "a page": "POST /sign-in HTTP/1.1\ncontent-type: application/json",
+    "the API": "POST /api/v1/sql HTTP/1.1\ncontent-type: text/plain",
+    "no route": "POST /api/v1/nothing HTTP/1.1\ncontent-type: text/plain",
+    "the protocol": "PUT /mcp HTTP/1.1",
+}
+
+
+@pytest.mark.parametrize("head", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("size", [65, 1 << 20])
+def test_a_body_without_end_is_not_read_after_its_answer(api: httpx.Client, head: str, size: int) -> None:
+    """A connection ends if its body goes on after the answer, which is the only one that it gets."""
+    part = (b"%x\r\n" % size + b" " * size + b"\r\n") * ((1 << 20) // size)
+    with raw(api, f"{head}\ntransfer-encoding: chunked") as connection:
+        answer = connection.recv(1 << 16)
+        assert answer.startswith(b"HTTP/1.1 4")
+        with pytest.raises(OSError):  # noqa: PT011 - a reset or a broken pipe
+            connection.sendall(part * 200)
+        with contextlib.suppress(ConnectionResetError):
+            while more := connection.recv(1 << 16):
+                answer += more
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_the_answer_to_a_large_body_reaches_a_client_that_sends_first(api: httpx.Client) -> None:
+    """The rest of a body of 40 MiB is received, so that the client learns its limit, and its connection serves on."""
+    for _ in range(2):
+        refused = api.post("/api/v1/sql", content=MIB * 40, headers={"content-type": "application/json"})
+        assert refused.status_code == 413
+
+
+def test_the_rest_of_a_body_costs_no_connection(api: httpx.Client) -> None:
+    """The connection of a body that was refused early serves the next request."""
+    with raw(api, "POST /api/v1/sql HTTP/1.1\ncontent-type: text/plain\ncontent-length: 500000") as connection:
+        answer = connection.recv(1 << 16)
+        connection.sendall(b" " * 500_000 + b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        while answer.count(b"HTTP/1.1") < 2:
+            more = connection.recv(1 << 16)
+            assert more
+            answer += more
+    assert answer.startswith(b"HTTP/1.1 415")
+    assert b"HTTP/1.1 200" in answer
 
 
 def test_keys_of_one_caller_push_out_none_of_another() -> None:

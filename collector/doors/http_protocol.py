@@ -23,8 +23,18 @@ _PART_BYTES: Final = 64
 """A body in more parts than this may not have smaller ones on average: each costs a turn of the event loop. Guesses."""
 
 
+_UNREAD_BYTES: Final = 64 << 20
+_UNREAD_PART_BYTES: Final = 4 << 10
+"""After its answer, so much more of a body is received, where each part counts for as much more as its turn costs: a
+client that sends first sees its answer, and the connection serves its next request. Guesses."""
+
+
 class TooManyParts(Exception):
     """A body comes in very many very small parts."""
+
+
+class Unread(Exception):
+    """A body goes on for long after its answer."""
 
 
 class HeaderTooLarge(Exception):
@@ -46,6 +56,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._header_bytes = self._parts = self._parts_bytes = 0
         self._unparsed_bytes = 0  # since the parser reported anything: of a name, a value or an extension without end
         self._body_bytes = 0  # since the deadline was set
+        self._unread_bytes = 0  # of a body, after its answer
         self._deadline_s = math.inf
         self._stalled_s = math.inf  # since when the client reads nothing
         self._closing_s = math.inf
@@ -96,12 +107,15 @@ class HttpProtocol(HttpToolsProtocol):
             self._answer_and_close(431)
 
     def send_400_response(self, msg: str) -> None:
+        if self._unread_bytes:  # of a request that has its answer
+            self.transport.close()
+            return
         is_too_large = self._header_bytes > self._limits.header_bytes
         self._answer_and_close(431) if is_too_large else super().send_400_response(msg)
 
     def on_message_begin(self) -> None:
         self._is_in_message = True
-        self._header_bytes = self._parts = self._parts_bytes = 0
+        self._header_bytes = self._parts = self._parts_bytes = self._unread_bytes = 0
         self._deadline_s = time.monotonic() + self._limits.header_s
         super().on_message_begin()
 
@@ -121,6 +135,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
+        if self.is_idle:
+            self._unread_bytes += len(body) + _UNREAD_PART_BYTES
+            if self._unread_bytes > _UNREAD_BYTES:
+                raise Unread
         self._parts += 1
         self._parts_bytes += len(body)
         if self._parts > _SMALL_PARTS and self._parts_bytes < _PART_BYTES * self._parts:
@@ -132,7 +150,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._is_in_message = False
-        self._unparsed_bytes = 0
+        self._unparsed_bytes = self._unread_bytes = 0
         self._deadline_s = math.inf
         super().on_message_complete()
 

@@ -53,12 +53,16 @@ class McpDoor:
             await _error_response(405, "only POST is answered here", {"allow": "POST"})(scope, receive, send)
         else:
             request = _Replay(receive)
-            answer = await self._refusal(scope) or await self._protocol_for(scope, request)
-            await answer(scope, request, send)
+            refusal = await self._refusal(scope)
+            if refusal is not None:
+                await refusal(scope, request, send)
+            elif (message := await request.peek()) is not None:
+                answer = await self._protocol_for(scope, message)
+                await answer(scope, request, send)
 
-    async def _protocol_for(self, scope: Scope, request: "_Replay") -> ASGIApp:
+    async def _protocol_for(self, scope: Scope, message: bytes) -> ASGIApp:
         """Return the application that answers a message: an error if it cannot be a request, else the protocol."""
-        envelope = envelope_of(await request.peek())
+        envelope = envelope_of(message)
         if envelope.has_wrong_id:
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": WRONG_ID}}
             return Response(json.dumps(error), status_code=400, media_type="application/json")
@@ -130,11 +134,13 @@ class _Replay:
         self._receive = receive
         self._messages: list[Message] = []
 
-    async def peek(self) -> bytes:
-        """Return the body; of one that is too large, its beginning."""
+    async def peek(self) -> bytes | None:
+        """Return the body; of one that is too large, its beginning. Returns None if the client left before its end."""
         size, more = 0, True
         while more and size <= _MOST_BYTES:
             message = await self._receive()
+            if message["type"] == "http.disconnect":
+                return None
             self._messages.append(message)
             size += len(message.get("body", b""))
             more = message.get("more_body", False)
