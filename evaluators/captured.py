@@ -72,5 +72,5 @@ def missing(case: Case, key: str, message: str) -> Broken:
 
 
 def _listed(metadata: Mapping[str, Any]) -> Collection[str]:
-    told = metadata.get(NOT_CAPTURED)
-    return told if isinstance(told, list | tuple) else ()
+    listed = metadata.get(NOT_CAPTURED)
+    return listed if isinstance(listed, list | tuple) else ()

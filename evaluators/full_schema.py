@@ -143,11 +143,11 @@ class FullValidator:
         self._validator: Validator = bounded(document, registry=_NOTHING_REMOTE, format_checker=formats_of(kind))
 
     def errors(self, value: Any, steps: Steps | None = None) -> list[str]:  # noqa: ANN401 - JSON
-        """What is wrong with the value, each with its place; nothing if it is valid.
+        """List the errors of a value, each with its place.
 
         Raises:
-            UnusableSchema: a reference of the schema leads nowhere, the schema never ends, or takes more steps than
-                there are, or RE2 has no such pattern.
+            UnusableSchema: a reference leads nowhere, the schema never ends or takes too many steps, or RE2 has no
+                such pattern.
         """
         try:
             with steps or Steps():

@@ -30,7 +30,7 @@ class Schema:
         self._surely: Test = quick_test(document)
 
     def errors(self, value: Any, steps: Steps | None = None) -> list[str]:  # noqa: ANN401 - JSON
-        """What is wrong with the value, each with its place; nothing if it is valid. `steps` bounds many values.
+        """List the errors of a value, each with its place. `steps` are shared by the values of one request.
 
         Raises:
             BadSchema: a reference of the schema leads nowhere, or the schema takes too many steps.

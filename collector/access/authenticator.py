@@ -61,7 +61,7 @@ class Authenticator:
         except AccessRefused as error:
             error.caller = caller
             raise
-        return caller
+        return replace(caller, address=request_info.address)
 
     def enter_to_send(
         self, authorization: str | None, request_info: RequestInfo, without_key: Callable[[], None] | None = None
@@ -77,7 +77,7 @@ class Authenticator:
         except AccessRefused as error:
             error.caller = caller
             raise
-        return replace(caller, address=request_info.address)
+        return caller
 
     def sign_in(self, key: str, request_info: RequestInfo) -> Caller:
         """Who shows this key, in a form.

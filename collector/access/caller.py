@@ -15,11 +15,11 @@ class Caller:
     key_name: str | None = None
     tenant: str = ""  # what he writes belongs to it
     sees_all: bool = True  # the rows of every tenant, not only of his own and the shared ones
-    address: str = ""  # of the client, where it sends spans
+    address: str = ""  # where the request comes from
 
     @property
-    def sender(self) -> str:
-        """The client that shares room with others: its key, or its address where none is needed."""
+    def client(self) -> str:
+        """The client that shares room and places with others: its key, or its address if it shows none."""
         return self.key_id or self.address
 
     @property

@@ -193,7 +193,7 @@ def _gzip(raw: bytes) -> Generator[bytes, None, None]:
 
 
 def _deflate(raw: bytes) -> Generator[bytes, None, None]:
-    """What HTTP calls deflate is the zlib format; some senders mean the bare one, which is told by its first byte."""
+    """Decompress deflate, which HTTP defines as the zlib format; some clients send the raw one without its header."""
     is_zlib = len(raw) > 1 and raw[0] & 0x0F == zlib.DEFLATED and (raw[0] << 8 | raw[1]) % 31 == 0
     return _inflate(raw, zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
 

@@ -193,8 +193,8 @@ class OtlpGrpc:
         async def export(_requests: object, context: _Context) -> bytes:
             try:
                 caller = self._enter(context, method)
-                with arriving(self._ingest.budget, self._authenticator.traffic, "grpc", caller.sender) as body:
-                    await self._read(context, body, caller.sender)
+                with arriving(self._ingest.budget, self._authenticator.traffic, "grpc", caller.client) as body:
+                    await self._read(context, body, caller.client)
                     reply = (await answer(body, caller)).SerializeToString()
                 self._authenticator.traffic.called(method, grpc.StatusCode.OK.name)
                 return reply
@@ -243,7 +243,7 @@ class OtlpGrpc:
         self._authenticator.sent(caller, len(body.data))
         if not body.data:
             return Receipt(accepted=0, rejected=0)
-        request = Request(body=body.data, signal=signal, tenant=caller.tenant, sender=caller.sender)
+        request = Request(body=body.data, signal=signal, tenant=caller.tenant, sender=caller.client)
         return await self._ingest.offer(request)
 
     async def _metrics(self, body: HeldBody, caller: Caller) -> Message:

@@ -125,21 +125,21 @@ class OtlpReader:
             Disconnected: nobody is left to answer.
         """
         headers = _Headers.of(scope["headers"])
-        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.sender) as body:
+        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.client) as body:
             try:
                 await self._read(headers, receive, body)
                 self._authenticator.sent(caller, len(body.data))
                 if headers.reply_type() == JSON:
                     body.hold(len(body.data))
                     parse = partial(json_request.to_protobuf, kind=signal.request)
-                    body.data = await asyncio.to_thread(self._json.read, body.data, parse, caller.sender)
+                    body.data = await asyncio.to_thread(self._json.read, body.data, parse, caller.client)
                 if not body.data:
                     return Receipt(accepted=0, rejected=0)
                 request = Request(
                     body=body.data,
                     signal=signal,
                     tenant=caller.tenant,
-                    sender=caller.sender,
+                    sender=caller.client,
                     counts_traces=counts_traces,
                 )
                 return await _unless_gone(self._ingest.offer(request), receive)
@@ -152,10 +152,10 @@ class OtlpReader:
         Raises:
             Exception: any that `collector.doors.status` has an answer for.
         """
-        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.sender) as body:
+        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.client) as body:
             body.receive(len(request))
             body.data = request
-            return await self._ingest.offer(Request(body=request, tenant=caller.tenant, sender=caller.sender))
+            return await self._ingest.offer(Request(body=request, tenant=caller.tenant, sender=caller.client))
 
     async def skip(self, scope: Scope, receive: Receive, caller: Caller) -> Message:
         """Read metrics, with which nothing is done, and return the answer to them.
@@ -165,7 +165,7 @@ class OtlpReader:
             Disconnected: the client left.
         """
         headers = _Headers.of(scope["headers"])
-        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.sender) as body:
+        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.client) as body:
             await self._read(headers, receive, body)
             self._authenticator.sent(caller, len(body.data))
             return metrics_reply(body.data, is_json=headers.reply_type() == JSON)

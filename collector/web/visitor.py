@@ -1,7 +1,9 @@
 """The browser that asks: its cookie, the forms that it sends, and what is wrong with one."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
@@ -19,6 +21,9 @@ from collector.web.sign_in_sessions import LIFE_S, Sessions, new_id
 
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MAX_FIELDS: Final = 200
+_PARSED_AT_ONCE: Final = 64 << 10
+"""Characters of a form that are parsed on the event loop; a longer one is parsed beside it. A guess."""
+
 _COOKIE: Final = "tracejury"
 _SECURE_COOKIE: Final = "__Host-tracejury"  # browsers take a cookie of this name over TLS only
 _ID_CHARACTERS: Final = range(20, 100)
@@ -107,7 +112,9 @@ async def check_form(request: Request) -> None:
     if not changes(request.method):
         return
     try:
-        pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+        text = (await request.body()).decode()
+        parse = partial(parse_qsl, text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+        pairs = await asyncio.to_thread(parse) if len(text) > _PARSED_AT_ONCE else parse()
     except ValueError as error:
         raise HTTPException(400, "this is no form that a page here sends") from error
     fields: dict[str, list[str]] = {}

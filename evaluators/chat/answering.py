@@ -31,7 +31,7 @@ class ErrorStatus(Exception):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a content filter stopped the request, which some endpoints answer with status 400."""
+        """True if a content filter stopped the request, for which some endpoints return status 400."""
         return not _FILTERED.isdisjoint(_codes_of(self._error()))
 
     @property
@@ -75,7 +75,7 @@ _STATUSES: Final = range(400, 600)
 
 
 def _codes_of(error: object) -> list[str]:
-    """What an error calls itself, in lower case."""
+    """List the names of an error, in lower case."""
     if not isinstance(error, dict):
         return []
     inner = error.get("innererror")
@@ -84,7 +84,10 @@ def _codes_of(error: object) -> list[str]:
 
 
 def error_in(document: object, body: bytes) -> ErrorStatus | None:
-    """Return the error that a document is, or None: gateways answer 200 before they know what becomes of a request."""
+    """Return the error in a response with status 200, or None.
+
+    Gateways send the status before the model has replied.
+    """
     if isinstance(document, list) and len(document) == 1:
         document = document[0]
     error = document.get("error") if isinstance(document, dict) else None

@@ -86,7 +86,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
     @property
     def parameters(self) -> Mapping[str, JsonValue]:
-        """What else of a request moves the replies, without what the model refused."""
+        """The parameters of requests that influence replies, without those that the model refused."""
         unsupported = self._unsupported.get(self.connection.model, ())
         return {name: value for name, value in self.connection.parameters.items() if name not in unsupported}
 

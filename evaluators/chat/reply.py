@@ -100,7 +100,7 @@ def find_reply(text: str, wanted: Collection[str], judged: str = "") -> dict[str
         if doubled and not doubled.isdisjoint(map(id, _objects(reply))):
             raise NoVerdict("bad_reply", f"has a key twice in its JSON object with {names}")
         if is_quoted(reply, judged):
-            raise NoVerdict("bad_reply", "quotes a JSON object of what is judged, and has no other one")
+            raise NoVerdict("bad_reply", "only repeats a JSON object of the judged text")
         return reply
     lists = [value for value in values if isinstance(value, list)]
     if len(wanted) == 1 and len(lists) == 1:
@@ -109,7 +109,7 @@ def find_reply(text: str, wanted: Collection[str], judged: str = "") -> dict[str
 
 
 def is_quoted(reply: Mapping[str, JsonValue], judged: str) -> bool:
-    """Whether what is judged has an object with these members, however it is spaced, quoted or escaped."""
+    """Return whether the judged text contains an object with these members, however it is spaced, quoted or escaped."""
     if not judged or ("\\" not in judged and not all(name in judged for name in reply)):
         return False
     plain = _plain(judged)
@@ -125,7 +125,7 @@ def _has_member(plain: str, name: str, value: JsonValue) -> bool:
 
 
 def _plain(text: str) -> str:
-    """The text without spaces, quotes and escapes, which a quotation may lose or gain."""
+    """Remove spaces, quotes and escapes, which a quotation may lose or gain."""
     if "\\" in text:
         text = _CODE.sub(lambda code: chr(int(code[1], 16)), text)
     return _DROPPED.sub("", text)
@@ -375,7 +375,10 @@ class _Scan:
         return self._marks[self._next] if self._next < len(self._marks) else None
 
     def _behind(self, mark: _Mark) -> int:
-        """Where reading goes on after a tag: all before a closing one was reasoning."""
+        """Return the place after a tag, or after the reasoning that it opens.
+
+        A closing tag discards all values before it.
+        """
         if mark.closes:
             self._values.clear()
             self._is_unfinished = False

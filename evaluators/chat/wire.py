@@ -68,12 +68,12 @@ class ModelReply:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether it ended for another reason than that it was complete."""
+        """True if the reply ended before it was complete."""
         return self.refusal is None and (self.finish or "stop").lower() not in _COMPLETE | _CALLING
 
     @property
     def wants_tools(self) -> bool:
-        """Whether it goes on only after a tool was called."""
+        """True if the model waits for the result of a tool."""
         return bool(self.calls) or (self.finish or "").lower() in _CALLING
 
     def __post_init__(self) -> None:
@@ -94,10 +94,10 @@ _DECLINED: Final = {
 """Why replies end, in the words of the protocols and of the gateways that speak them, in lower case."""
 
 
-def _refusal(told: object, finish: str | None) -> str | None:
-    """Why a model declined, from what it says and from why its reply ended."""
-    if told:
-        return str(told)
+def _refusal(refusal: object, finish: str | None) -> str | None:
+    """Return the reason for which a model declined, or None."""
+    if refusal:
+        return str(refusal)
     return f"its content filter stopped it ({finish})" if (finish or "").lower() in _DECLINED else None
 
 
@@ -125,7 +125,7 @@ class ChatProtocol:
     most_tokens_else: str = ""  # none, unless it is given
 
     def renames(self, parameter: str) -> bool:
-        """Whether a parameter that a model refuses has another name."""
+        """Return whether a refused parameter can be sent under another name."""
         return parameter == self.most_tokens and bool(self.most_tokens_else)
 
 

@@ -1,17 +1,17 @@
-"""Room that senders share, of which none takes what the others need."""
+"""Room that senders share. Each leaves a part of it to the others."""
 
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-_OTHERS: Final = 4
-"""A sender takes at most this many parts less one of the room, and the others the rest. A guess."""
+_PARTS: Final = 4
+"""One sender leaves one of so many parts of the room to the others. A guess."""
 
 
 class Shares:
     """Bytes that senders hold of a room. Its owner keeps threads apart.
 
-    A sender may hold three times what nobody holds, so alone it gets three quarters of the room, two get three
+    A sender may hold three times what is free, so alone it gets three quarters of the room, two get three
     sevenths each, and there is always room for one that holds nothing: the dynamic thresholds of Choudhury and Hahne,
     "Dynamic queue length thresholds for shared-memory packet switches", 1998. A sender with one request larger than its
     share counts as if that had the size of the share, because it must not take the rest from the others.
@@ -19,18 +19,18 @@ class Shares:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._most = limit - limit // _OTHERS
+        self._most = limit - limit // _PARTS
         self._held: Counter[str] = Counter()
         self._larger: set[str] = set()  # senders that hold more than one may
         self._counted = 0  # of each sender at most what one may hold
         self.total = 0
 
     def of(self, sender: str) -> int:
-        """Bytes that a sender holds."""
+        """Return the bytes that a sender holds."""
         return self._held[sender]
 
     def take(self, sender: str, nbytes: int) -> None:
-        """Hold bytes for a sender; less than nothing gives some back."""
+        """Hold bytes for a sender; a negative number releases them."""
         held = self._held[sender]
         self._counted += min(held + nbytes, self._most) - min(held, self._most)
         self.total += nbytes
@@ -42,18 +42,18 @@ class Shares:
             del self._held[sender]
 
     def has_room(self, sender: str, nbytes: int = 0) -> bool:
-        """Whether a sender may hold so many bytes more."""
+        """Return whether a sender may hold `nbytes` more."""
         held = self._held[sender] + nbytes
         counted = self._counted - min(self._held[sender], self._most) + min(held, self._most)
-        return held <= (_OTHERS - 1) * (self._limit - counted)
+        return held <= (_PARTS - 1) * (self._limit - counted)
 
     def has_room_for_large(self, sender: str) -> bool:
-        """Whether a sender may hold one request of any size: no other holds more than its share."""
+        """Return whether a sender may hold one request of any size: no other sender exceeds its share."""
         return self._larger <= {sender}
 
     @property
     def is_full(self) -> bool:
-        """Whether no sender may hold more."""
+        """True if no sender may hold more."""
         return self._counted > self._limit
 
 

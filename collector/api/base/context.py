@@ -190,8 +190,3 @@ def api_router(prefix: str = "", *, tags: Sequence[str] = (), include_in_schema:
 
 Who = Annotated[Caller, Depends(check_caller)]
 """Who asks. What a route stores gets `tenant`; what it shows is that of `visible_tenant`, and the shared rows."""
-
-
-def asker_of(request: Request, who: Caller) -> str:
-    """Return what counts as one caller where places are shared: the key, or the address of a client without one."""
-    return who.key_id or (request.client.host if request.client else "")

@@ -28,14 +28,14 @@ def exactly(shape: type[_Shape]) -> Callable[[Request], Coroutine[Any, Any, _Sha
             return shape.model_validate(document)
         except ValidationError as error:
             _check_count(error)
-            told = [{**each, "loc": ("body", *each["loc"])} for each in error.errors(include_url=False)]
-            raise RequestValidationError(told) from None
+            errors = [{**each, "loc": ("body", *each["loc"])} for each in error.errors(include_url=False)]
+            raise RequestValidationError(errors) from None
 
     return read
 
 
 _MOST_ERRORS: Final = 10_000
-"""Errors of a body that are looked at: Python makes an object of each, 12 us. A guess."""
+"""Errors of a body that are looked at, since Python makes an object of each. A guess."""
 
 
 def bound_errors(routes: Sequence[BaseRoute]) -> None:

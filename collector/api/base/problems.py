@@ -153,17 +153,17 @@ def _short(text: str) -> str:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    found: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else []
+    reported: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else []
     errors = [
         {
             "field": _short(".".join(map(str, each["loc"][1:])) or str(each["loc"][0])),
             "message": _short(each["msg"].removeprefix("Value error, ")),
         }
-        for each in found[:_MOST_ERRORS]
+        for each in reported[:_MOST_ERRORS]
     ]
-    told = "; ".join(f"{each['field']}: {each['message']}" for each in errors)
-    more = f"; and {len(found) - len(errors):,} more" if len(found) > len(errors) else ""
-    return answer(request, 400, told + more, errors=errors)
+    message = "; ".join(f"{each['field']}: {each['message']}" for each in errors)
+    more = f"; and {len(reported) - len(errors):,} more" if len(reported) > len(errors) else ""
+    return answer(request, 400, message + more, errors=errors)
 
 
 async def _gone(_request: Request, _error: Exception) -> Response:

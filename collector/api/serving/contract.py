@@ -54,7 +54,7 @@ def docs(request: Request) -> HTMLResponse:
 
 
 def _written_once(application: FastAPI, name: str, write: Callable[[_Document], str]) -> bytes:
-    """Return the document as it is sent, which never changes and takes a tenth of a second to write."""
+    """Return the document as it is sent, which never changes."""
     written: bytes | None = getattr(application.state, f"written_{name}", None)
     if written is None:
         written = write(application.openapi()).encode()

@@ -127,7 +127,7 @@ class Gate:
             await refusal(scope, receive, passage.send)
             return
         state.update(caller=caller)
-        body = HeldBody(self._bodies, caller.key_id or request_info.address)
+        body = HeldBody(self._bodies, caller.client)
         if not need.takes_spans:
             most_bytes = _most_bytes(need)
             unfit = _unfit(Request(scope), most_bytes, is_page=is_page)

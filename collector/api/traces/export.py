@@ -5,11 +5,11 @@ from itertools import chain
 from typing import Annotated, Literal
 
 import pyarrow as pa
-from fastapi import Query, Request
+from fastapi import Query
 from fastapi.responses import Response, StreamingResponse
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who, api_router, asker_of
+from collector.api.base.context import Here, Who, api_router
 from collector.api.base.problems import problem
 from collector.api.base.times import DATE_TIME, stored_ns
 from collector.api.traces.sql_formats import FORMS
@@ -61,7 +61,6 @@ _ARROW_TYPE = FORMS["arrow"].media_type
 )
 @needs(Permission.READ, by_tenant=True)
 def spans(
-    request: Request,
     here: Here,
     who: Who,
     start: Annotated[str, Query(alias="from", json_schema_extra=DATE_TIME)],
@@ -77,7 +76,7 @@ def spans(
         from_ns, to_ns = stored_ns(start), stored_ns(end)
     except ValueError:
         return problem(400, "from and to are times such as 2026-11-21T00:00:00Z")
-    asker = asker_of(request, who)
+    asker = who.client
     if form == "arrow":
         pieces = _arrow(here.exports.rows(from_ns, to_ns, tenant=who.visible_tenant, asker=asker))
         return streamed(pieces, media_type=_ARROW_TYPE)

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who, api_router, asker_of
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.problems import problem
 from collector.api.traces.sql_formats import FORMS, ArrowForm, TableForm, form_of, truncation
 from storage.query.query_options import QueryOptions
@@ -92,7 +92,7 @@ async def answer(
     Administrators may ask about every table, others about the documented views. Keys with a tenant may not: a view that
     shows one tenant only would hide the rows of the others, but not whether a condition on them fails.
     """
-    asker = asker_of(request, who)
+    asker = who.client
     terms = QueryOptions(views_only=not who.may(Permission.ADMINISTER), asker=asker)
     async with here.turns.turn(request.is_disconnected, asker=asker):
         running = asyncio.create_task(here.turns.run(_ask, query, here, form_of(form_name, accept), terms))
