@@ -239,7 +239,8 @@ class TraceDocument(TraceSummaryDocument):
     spans: list[SpanDocument]
     truncated: bool = Field(
         default=False,
-        description="It has more spans than are shown: at most 10,000, 32 MiB as stored and 64 MiB as JSON. `/otlp` has all.",
+        description="It has more spans than are shown: at most 10,000, 32 MiB as stored and 64 MiB as JSON."
+        " `/otlp` has all.",
     )
     judgements_truncated: bool = Field(default=False, description="The rules made more of it than is shown.")
 
