@@ -125,7 +125,15 @@ def test_an_answer_that_is_an_error_spends_nothing(tmp_path: Path, code: int) ->
         assert replies(outcomes) == 12
         assert len(server.asked) == 12 + TWICE
         (rule,) = [each for each in hub.budgets.today() if each.kind == "rule"]
-        assert (rule.calls, rule.tokens, rule.held_calls) == (12, 12 * 120, 0)
+        assert (rule.calls, rule.failed_calls, rule.tokens, rule.held_calls) == (12, TWICE, 12 * 120, 0)
+        assert store.spending.flush(20)
+        noon_ns = int(NOON.timestamp()) * 10**9
+        activity = store.status.rule_activity(noon_ns)["rule-1"]
+        assert (activity["calls"], activity["failed_calls"]) == (12, TWICE)  # as rules are listed
+        status = store.status.status(noon_ns).spent_today
+        assert (status.calls, status.failed_calls) == (12, TWICE)
+        again = Hub(store)  # after a restart
+        assert {(each.calls, each.failed_calls) for each in again.budgets.today()} == {(12, TWICE)}
         select = "SELECT count(*), sum(tokens) FROM judge_call WHERE outcome NOT IN ('answered', 'unsent')"
         assert hub.rows(select) == [(TWICE, 0)]
 

@@ -64,7 +64,7 @@ def test_a_connection_is_made_shown_changed_and_taken_away(tmp_path: Path) -> No
         assert made["version"] == 1
         assert (made["origin"], made["credential"], made["protocol"]) == ("API", "apiKey", "CHAT_COMPLETIONS")
         assert made["limits"] == {"inFlight": 64, "timeoutSeconds": 10.0, "attempts": 1, "requestsPerMinute": None}
-        assert made["spentToday"] == {"calls": 0, "tokens": 0, "usd": 0.0}
+        assert made["spentToday"] == {"calls": 0, "failedCalls": 0, "tokens": 0, "usd": 0.0}
         assert client.get(f"{PATH}/{made['id']}").json() == made
         assert client.get(PATH).json() == [made]
         changed = client.put(f"{PATH}/{made['id']}", json={**made, "model": "judge-2"}).json()

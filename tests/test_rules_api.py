@@ -299,14 +299,16 @@ def test_all_rules_are_listed_with_what_they_did_and_what_is_wrong(api: httpx.Cl
         more: dict[str, Any] = {"revision": number, "seq": 1, "trace_id": TRACE, "outcome": came, "passed": passed}
         put(server.store, "evaluation", job_id=job, **more, created_at=now)
     call = {"day": now.date(), "rule_id": document["id"], "reserved_tokens": 100, "reserved_usd": 0.5}
-    put(server.store, "judge_call", call_id=1, tokens=40, usd=0.25, **call)
-    put(server.store, "judge_call", call_id=2, **call)
+    put(server.store, "judge_call", call_id=1, tokens=40, usd=0.25, outcome="answered", **call)
+    put(server.store, "judge_call", call_id=2, tokens=0, usd=0.0, outcome="unavailable", **call)
+    put(server.store, "judge_call", call_id=3, tokens=100, usd=0.5, outcome="timeout", **call)
+    put(server.store, "judge_call", call_id=4, **call)  # under way
     listed = api.get("/trace-eval-rules").json()
     (rule,) = [rule for rule in listed["content"] if rule["id"] == document["id"]]
     assert rule["activity"] == {
         "decisions": {"filtered": 2, "sampled_out": 1, "matched": 1, "undecided": 0},
         "evaluations": {"passed": 1, "not_passed": 1, "failed": 1, "skipped": 0},
-        "spentToday": {"calls": 2, "tokens": 140, "usd": 0.75},
+        "spentToday": {"calls": 2, "failedCalls": 1, "tokens": 140, "usd": 0.75},
     }
     assert [(problem["file"], problem["line"], problem["key"]) for problem in listed["problems"]] == [
         ("wrong.yaml", 1, "evaluator"),
@@ -314,7 +316,8 @@ def test_all_rules_are_listed_with_what_they_did_and_what_is_wrong(api: httpx.Cl
     ]
     shown = run("rules", "list", "--server", server.http).stdout
     assert "1 of 4" in shown
-    assert "0.7500 USD" in shown
+    assert "SKIPPED" in shown
+    assert "0.7500 USD, 1 failed call" in " ".join(shown.split())
     assert "wrong.yaml:3: evaluatr: unknown key; did you mean evaluator?" in shown
     assert json.loads(run("rules", "list", "--server", server.http, "--json").stdout) == listed
     only = json.loads(run("rules", "list", "--project", "bank", "--server", server.http, "--json").stdout)

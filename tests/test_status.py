@@ -30,7 +30,7 @@ def test_an_empty_server_is_up_to_date(tmp_path: Path) -> None:
         "oldestSeconds": None,
     }
     assert document["last24h"] == {"scored": 0, "failed": 0, "skipped": 0}
-    assert document["spentToday"] == {"calls": 0, "tokens": 0, "usd": 0.0}
+    assert document["spentToday"] == {"calls": 0, "failedCalls": 0, "tokens": 0, "usd": 0.0}
     assert shown.exit_code == 0
     assert "0 rules in force, 0 disabled" in shown.stdout
 
@@ -55,16 +55,19 @@ def test_what_is_to_be_done_what_failed_and_what_was_spent_is_counted(tmp_path: 
             put(store, "evaluation", job_id=job, **target, outcome=outcome, created_at=ago[at])
         for _ in range(2):  # its spans came in several commits
             put(store, "trace_open", trace_id=TRACE)
-        put(store, "judge_call", call_id=1, day=now.date(), reserved_tokens=9, reserved_usd=0.5)
-        put(store, "judge_call", call_id=2, day=now.date(), tokens=5, usd=0.25)
+        put(store, "judge_call", call_id=1, day=now.date(), reserved_tokens=9, reserved_usd=0.5)  # under way
+        put(store, "judge_call", call_id=2, day=now.date(), tokens=5, usd=0.25, outcome="answered")
         put(store, "judge_call", call_id=3, day=now.date() - dt.timedelta(days=1), tokens=5, usd=0.25)
+        for call, outcome in enumerate(("unavailable", "rate_limited", "lost", "unsent"), start=4):
+            put(store, "judge_call", call_id=call, day=now.date(), tokens=0, usd=0.0, outcome=outcome)
+        put(store, "judge_call", call_id=8, day=now.date(), tokens=9, usd=0.5, outcome="timeout")
         document = json.loads(run("status", "--json", "--server", server.http).stdout)
         shown = run("status", "--server", server.http).stdout
     jobs = document["jobs"]
     assert (jobs["ready"], jobs["waiting"], jobs["claimed"], document["openTraces"]) == (1, 1, 1, 1)
     assert 600 <= jobs["oldestSeconds"] < 700
     assert document["last24h"] == {"scored": 1, "failed": 1, "skipped": 0}
-    assert document["spentToday"] == {"calls": 2, "tokens": 14, "usd": 0.75}
+    assert document["spentToday"] == {"calls": 2, "failedCalls": 3, "tokens": 14, "usd": 0.75}
     assert (document["rules"]["inForce"], document["rules"]["disabled"]) == (0, 1)
     (problem,) = document["rules"]["problems"]
     assert (problem["file"], problem["line"], problem["key"]) == ("b.yaml", 2, "evaluator")

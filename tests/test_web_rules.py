@@ -79,7 +79,7 @@ def test_the_list_shows_what_each_rule_did(shown: Shown, visit: Visit) -> None:
     page = visit.get("/rules").text
     row = page.partition("tool errors")[2].partition("</tr>")[0]
     counts = [int(found) for found in re.findall(r'class="number" title="[\d,]+">(\d+)<', row)]
-    assert counts == [3, 2, 2, 1, 0, 0]  # decided, matched, scored, passed, failed, waiting
+    assert counts == [3, 2, 2, 1, 0, 0, 0]  # decided, matched, scored, passed, failed, skipped, waiting
     assert "file <bdi>tool-errors.yaml" in row
     assert 'role="switch"' not in row
     assert visit.send("/rules/new", f"/rules/{rules(shown)['tool errors']['id']}/disable").status_code == 409

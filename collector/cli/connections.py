@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FAILED = 1
-_COLUMNS = ("NAME", "MODEL", "BASE URL", "PROTOCOL", "KEY", "FROM", "CALLS TODAY", "TOKENS", "USD")
+_COLUMNS = ("NAME", "MODEL", "BASE URL", "PROTOCOL", "KEY", "FROM", "CALLS TODAY", "FAILED", "TOKENS", "USD")
 
 
 @click.group()
@@ -84,8 +84,8 @@ def _row(document: Document) -> tuple[object, ...]:
     key = view.credential_ref if view.credential == "credentialRef" else "encrypted" if view.credential else "none"
     spent = view.spent_today
     usd = "-" if view.price is None else f"{spent.usd:.4f}"
-    origin = view.origin.lower()
-    return (view.name, view.model, view.base_url, view.protocol, key, origin, spent.calls, spent.tokens, usd)
+    taken = (spent.calls, spent.failed_calls, spent.tokens, usd)
+    return (view.name, view.model, view.base_url, view.protocol, key, view.origin.lower(), *taken)
 
 
 def _trial_text(name: str, trial: TrialView) -> str:

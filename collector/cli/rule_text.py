@@ -8,7 +8,7 @@ from rich.text import Text
 
 from collector.cli.render import output_console
 from collector.cli.text import crop
-from collector.cli.views import BackfillView, FileProblemView, LagView, RulesView, RuleView, StatusView
+from collector.cli.views import BackfillView, FileProblemView, LagView, RulesView, RuleView, SpentView, StatusView
 from collector.units import count_text, duration_text
 from collector.visible import one_line
 
@@ -22,8 +22,8 @@ def print_rules(rules: RulesView) -> None:
     """A line a rule with what it did of late, and what is wrong with files."""
     console = output_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("RULE", "PROJECT", "TARGET", "EVALUATOR", _ID, "FROM", "MATCHED", "PASSED", "FAILED", "SPENT"):
-        table.add_column(title, overflow="fold", no_wrap=title == _ID, justify="right" if title in _RIGHT else "left")
+    for title in _TITLES:
+        table.add_column(title, overflow="fold", no_wrap=title == _ID, justify="right" if title in _NUMBERS else "left")
     for rule in rules.content:
         table.add_row(*_cells(rule))
     if rules.content:
@@ -35,7 +35,8 @@ def print_rules(rules: RulesView) -> None:
     _print_problems(rules.problems)
 
 
-_RIGHT: Final = frozenset({"MATCHED", "PASSED", "FAILED", "SPENT"})
+_NUMBERS: Final = ("MATCHED", "PASSED", "FAILED", "SKIPPED", "SPENT")
+_TITLES: Final = ("RULE", "PROJECT", "TARGET", "EVALUATOR", _ID, "FROM", *_NUMBERS)
 
 
 def _cells(rule: RuleView) -> list[Text | str]:
@@ -52,8 +53,16 @@ def _cells(rule: RuleView) -> list[Text | str]:
         f"{decisions.matched:,} of {looked_at:,}",
         f"{evaluations.passed:,} of {scored:,}",
         Text(f"{evaluations.failed:,}", style="bold red" if evaluations.failed else ""),
-        "-" if not rule.activity.spent_today.calls else f"{rule.activity.spent_today.usd:.4f} USD",
+        f"{evaluations.skipped:,}",
+        _spent_text(rule.activity.spent_today),
     ]
+
+
+def _spent_text(spent: SpentView) -> str:
+    parts = [f"{spent.usd:.4f} USD"] if spent.calls else []
+    if spent.failed_calls:
+        parts.append(count_text(spent.failed_calls, "failed call"))
+    return ", ".join(parts) or "-"
 
 
 def print_status(status: StatusView) -> None:
@@ -81,6 +90,9 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
     if status.rules.unable:
         told += f", {len(status.rules.unable):,} cannot judge"
     retried, claimed = f"{jobs.waiting:,} to be tried again", f"{jobs.claimed:,} under way"
+    calls = count_text(spent.calls, "judge call")
+    if spent.failed_calls:
+        calls += f" and {spent.failed_calls:,} failed"
     older = f"; {count_text(status.older_spans, 'span')} of an older reading" if status.older_spans else ""
     return [
         (
@@ -96,7 +108,7 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
         ("deletions", _deletions(status), False),
         ("last 24 h", f"{status.last24h.scored:,} scored, {status.last24h.skipped:,} skipped", False),
         ("", f"{status.last24h.failed:,} failed", status.last24h.failed > 0),
-        ("today", f"{count_text(spent.calls, 'judge call')}, {spent.tokens:,} tokens, {spent.usd:.4f} USD", False),
+        ("today", f"{calls}, {spent.tokens:,} tokens, {spent.usd:.4f} USD", False),
     ]
 
 

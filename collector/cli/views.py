@@ -173,6 +173,7 @@ class SpentView(AnswerView):
     """What was spent today."""
 
     calls: int = 0
+    failed_calls: int = 0
     tokens: int = 0
     usd: float = 0.0
 
@@ -231,6 +232,7 @@ class EvaluationsView(AnswerView):
     passed: int
     not_passed: int = Field(alias="not_passed")
     failed: int
+    skipped: int = 0
 
 
 class ActivityView(AnswerView):

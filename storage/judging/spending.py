@@ -44,6 +44,7 @@ class SpentRow:
     project: str | None
     connection_id: str
     calls: int
+    failed_calls: int  # that were not answered, and cost nothing
     tokens: int
     nano_usd: int
     held_calls: int  # besides, of requests that are under way, or were when a process died
@@ -125,7 +126,7 @@ class JudgeCallStore:
     def on_day(self, day: date) -> list[SpentRow]:
         """What was spent on a day, as far as the database has it."""
         with self._database.cursor() as cursor:
-            rows = cursor.execute(sql.query("spent_on_day"), {"day": day}).fetchall()
+            rows = cursor.execute(sql.query("spent_on_day"), {"day": day, "tenant": None}).fetchall()
         names = tuple(SpentRow.__dataclass_fields__)
         return [SpentRow(**dict(zip(names, row, strict=True))) for row in rows]
 

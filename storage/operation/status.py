@@ -1,6 +1,7 @@
 """How the store stands: what is stored, what is behind, what is to be done, what failed, and what was spent."""
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
@@ -11,6 +12,8 @@ from storage.engine.database import Database
 from storage.ingest.state import Totals, read_state
 
 _DAY_US = 86_400_000_000
+_NANO = 1_000_000_000
+_SPENT = ("calls", "failed_calls", "tokens", "nano_usd")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -24,9 +27,10 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSpending:
-    """What judges took."""
+    """What judges took, as budgets count it."""
 
     calls: int
+    failed_calls: int  # that were not answered, and cost nothing: no budget counts them
     tokens: int
     usd: float
 
@@ -75,7 +79,7 @@ class StatusReader:
             queue = cursor.execute(sql.query("queue"), {"now_us": now_us}).fetchall()
             outcomes = cursor.execute(sql.query("outcomes_since"), {"since_us": now_us - _DAY_US}).fetchall()
             deletions = dict(cursor.execute(sql.query("deletions_by_state")).fetchall())
-            ((calls, tokens, usd),) = cursor.execute(sql.query("spent_on"), {"day": _day(now_us)}).fetchall()
+            spent = _spent_by_rule(cursor, now_us, None).values()
             matching, adding_up = (_lag(cursor, seq) for seq in (matched, added_up))
         jobs = {state: count for state, count, _ in queue if state != "open"}
         return Status(
@@ -88,7 +92,12 @@ class StatusReader:
             open_traces=sum(count for state, count, _ in queue if state == "open"),
             deletions=dict.fromkeys(("deleting", "erasing"), 0) | deletions,
             outcomes=dict.fromkeys(("scored", "failed", "skipped"), 0) | dict(outcomes),
-            spent_today=JudgeSpending(calls=calls, tokens=tokens, usd=usd),
+            spent_today=JudgeSpending(
+                calls=sum(each["calls"] for each in spent),
+                failed_calls=sum(each["failed_calls"] for each in spent),
+                tokens=sum(each["tokens"] for each in spent),
+                usd=sum(each["nano_usd"] for each in spent) / _NANO,
+            ),
         )
 
     def arrivals(self, now_ns: int, *, stretches: int, step_s: int) -> list[int]:
@@ -113,20 +122,37 @@ class StatusReader:
         With a tenant, what was done about its spans.
 
         Counted are decisions (filtered, sampled_out, matched, undecided), evaluations (passed, not_passed, failed,
-        skipped), and what judges took (calls, tokens, usd).
+        skipped), and what judges took as budgets count it (calls, failed_calls, tokens, nano_usd).
         """
         now_us = now_ns // 1_000
         activity: dict[str, dict[str, float]] = {}
-        asked = {"since_us": now_us - _DAY_US, "day": _day(now_us), "tenant": tenant}
+        params = {"since_us": now_us - _DAY_US, "tenant": tenant}
         with self._database.cursor() as cursor:
-            for rule_id, counted, amount in cursor.execute(sql.query("rule_activity"), asked).fetchall():
+            for rule_id, counted, amount in cursor.execute(sql.query("rule_activity"), params).fetchall():
                 activity.setdefault(rule_id, {})[counted] = amount
+            for spent_for, amounts in _spent_by_rule(cursor, now_us, tenant).items():
+                if spent_for is not None:
+                    activity.setdefault(spent_for, {}).update(amounts)
         return activity
 
 
 def _lag(cursor: duckdb.DuckDBPyConnection, seq: int) -> Lag:
     ((spans, since_ns),) = cursor.execute(sql.query("spans_behind"), {"seq": seq}).fetchall()
     return Lag(spans=spans, since_ns=since_ns)
+
+
+def _spent_by_rule(
+    cursor: duckdb.DuckDBPyConnection, now_us: int, tenant: str | None
+) -> dict[str | None, dict[str, int]]:
+    """Return what was spent today, by the id of the rule, from the statement that budgets begin with."""
+    rows = cursor.execute(sql.query("spent_on_day"), {"day": _day(now_us), "tenant": tenant})
+    names = [name for name, *_ in rows.description or ()]
+    spent: dict[str | None, dict[str, int]] = defaultdict(lambda: dict.fromkeys(_SPENT, 0))
+    for row in rows.fetchall():
+        fields_of_row = dict(zip(names, row, strict=True))
+        for name in _SPENT:
+            spent[fields_of_row["rule_id"]][name] += fields_of_row[name]
+    return spent
 
 
 def _day(now_us: int) -> dt.date:

@@ -94,9 +94,10 @@ class EvaluationCounts(ApiAnswer):
 
 
 class SpendingDocument(ApiAnswer):
-    """What judges took today, by UTC."""
+    """What judges took today, by UTC, as budgets count it."""
 
-    calls: int
+    calls: int = Field(description="That count: they were answered, or took tokens.")
+    failed_calls: int = Field(description="That do not count: they were not answered, and cost nothing.")
     tokens: int
     usd: float
 

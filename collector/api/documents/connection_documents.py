@@ -28,8 +28,13 @@ def _spent(found: LlmConnection, spent: Iterable[SpentToday]) -> dict[str, Any]:
     key = ("connection", "", found.connection_id)
     for each in spent:
         if (each.kind, each.tenant, each.identity) == key:
-            return {"calls": each.calls, "tokens": each.tokens, "usd": each.usd}
-    return {"calls": 0, "tokens": 0, "usd": 0.0}
+            return {
+                "calls": each.calls,
+                "failedCalls": each.failed_calls,
+                "tokens": each.tokens,
+                "usd": each.usd,
+            }
+    return {"calls": 0, "failedCalls": 0, "tokens": 0, "usd": 0.0}
 
 
 def _time(moment: dt.datetime) -> str:

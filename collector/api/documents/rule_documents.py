@@ -15,6 +15,7 @@ from rules.conditions import label
 from rules.rule_text import written_keys
 from storage.judging.backfills import Backfill
 from storage.judging.rulebook import Project
+from storage.judging.spending import NANO
 
 DIGEST_DIGITS: Final = 12
 """Of the digest of a revision, as many as are shown."""
@@ -156,15 +157,18 @@ def backfill_document(backfill: Backfill) -> Document:
 _COUNTED: Final = {
     "decisions": ("filtered", "sampled_out", "matched", "undecided"),
     "evaluations": ("passed", "not_passed", "failed", "skipped"),
-    "spentToday": ("calls", "tokens", "usd"),
 }
 
 
 def _activity(counts: Mapping[str, float]) -> Document:
-    return {
-        group: {name: counts.get(name, 0.0) if name == "usd" else int(counts.get(name, 0)) for name in names}
-        for group, names in _COUNTED.items()
+    counted = {group: {name: int(counts.get(name, 0)) for name in names} for group, names in _COUNTED.items()}
+    spent = {
+        "calls": int(counts.get("calls", 0)),
+        "failedCalls": int(counts.get("failed_calls", 0)),
+        "tokens": int(counts.get("tokens", 0)),
+        "usd": counts.get("nano_usd", 0.0) / NANO,
     }
+    return {**counted, "spentToday": spent}
 
 
 def trial_document(trial: RuleTrial) -> Document:

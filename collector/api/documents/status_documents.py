@@ -1,7 +1,6 @@
 """How a server stands, as a JSON document."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 
 from collector.api.base.times import time_text
 from collector.api.documents.reading_documents import Document
@@ -38,7 +37,12 @@ def status_document(
         "openTraces": status.open_traces,
         "deletions": dict(status.deletions),
         "last24h": dict(status.outcomes),
-        "spentToday": asdict(status.spent_today),
+        "spentToday": {
+            "calls": status.spent_today.calls,
+            "failedCalls": status.spent_today.failed_calls,
+            "tokens": status.spent_today.tokens,
+            "usd": status.spent_today.usd,
+        },
     }
 
 

@@ -49,6 +49,7 @@ class SpentToday:
     tenant: str
     identity: str | None
     calls: int
+    failed_calls: int  # that were not answered, and cost nothing: no budget counts them
     tokens: int
     usd: float
     held_calls: int
@@ -120,7 +121,7 @@ class Budgets:
         for row in self._spending.on_day(self._clock().date()):
             if row.tenant == tenant:
                 balance = balances["connection", "", row.connection_id]
-                balance.spent.add(CostSum(row.calls, row.tokens, row.nano_usd))
+                balance.spent.add(CostSum(row.calls, row.tokens, row.nano_usd, row.failed_calls))
                 balance.held.add(CostSum(row.held_calls, row.held_tokens, row.held_nano_usd))
         return [_spent_today(key, balance) for key, balance in balances.items()]
 
@@ -233,7 +234,7 @@ class Budgets:
     def _read(self, day: date) -> dict[Key, AccountBalance]:
         balances: dict[Key, AccountBalance] = defaultdict(AccountBalance)
         for row in self._spending.on_day(day):
-            spent = CostSum(row.calls, row.tokens, row.nano_usd)
+            spent = CostSum(row.calls, row.tokens, row.nano_usd, row.failed_calls)
             for key in _keys(row):
                 balances[key].spent.add(spent)
         for orphan in self._orphans:
@@ -247,7 +248,9 @@ class Budgets:
         while self._orphans and self._orphans[0].until <= now:
             orphan = self._orphans.popleft()
             for key in _keys(orphan.call) if orphan.call.day in self._days else ():
-                self._days[orphan.call.day][key].held.add(orphan.asked, -1)
+                balance = self._days[orphan.call.day][key]
+                balance.held.add(orphan.asked, -1)
+                balance.spent.add(CostSum(failed_calls=1))
             self._spending.settle(
                 SettledCall(
                     call_id=orphan.call.call_id,
@@ -377,7 +380,8 @@ def _took(held: HeldBudget, spent: RequestUsage) -> CostSum:
         return held.asked
     tokens = spent.input_tokens + spent.output_tokens
     calls = int(spent.outcome == "answered" or tokens > 0)
-    return CostSum(calls, tokens, nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens))
+    nano_usd = nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens)
+    return CostSum(calls, tokens, nano_usd, failed_calls=1 - calls)
 
 
 def _spent_today(key: Key, balance: AccountBalance) -> SpentToday:
@@ -387,6 +391,7 @@ def _spent_today(key: Key, balance: AccountBalance) -> SpentToday:
         tenant=tenant,
         identity=identity,
         calls=balance.spent.calls,
+        failed_calls=balance.spent.failed_calls,
         tokens=balance.spent.tokens,
         usd=balance.spent.nano_usd / NANO,
         held_calls=balance.held.calls,

@@ -62,17 +62,19 @@ class Account:
 
 @dataclass(slots=True)
 class CostSum:
-    """Requests, their tokens, and billionths of a USD."""
+    """Requests, their tokens, billionths of a USD, and requests that failed and cost nothing, which no limit counts."""
 
     calls: int = 0
     tokens: int = 0
     nano_usd: int = 0
+    failed_calls: int = 0
 
     def add(self, other: "CostSum", sign: int = 1) -> None:
         """Add another sum, or with -1 take it away."""
         self.calls += sign * other.calls
         self.tokens += sign * other.tokens
         self.nano_usd += sign * other.nano_usd
+        self.failed_calls += sign * other.failed_calls
 
 
 @dataclass(slots=True)

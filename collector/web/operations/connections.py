@@ -145,8 +145,9 @@ def delete_connection(request: Request, connection_id: str, here: Here, who: Who
 
 def _measures(found: LlmConnection, spent: Sequence[SpentToday]) -> list[SpendingMeasure]:
     """What was spent over it today, against its budget."""
-    today, budget = connection_document(found, spent)["spentToday"], found.text.budget
-    return measures(today["calls"], today["tokens"], today["usd"], None if budget is None else budget.budget())
+    key = ("connection", "", found.connection_id)
+    today = next((each for each in spent if (each.kind, each.tenant, each.identity) == key), None)
+    return measures(today, None if found.text.budget is None else found.text.budget.budget())
 
 
 def _ns(moment: dt.datetime) -> int:

@@ -114,7 +114,6 @@ def _rows(here: Context) -> list[_Row]:
     rows = []
     for name, tenant in sorted(keys, key=lambda key: (key[0] is None, key[0] or "", key[1])):
         size, paid = sizes.get((name, tenant)), spent.get((name, tenant))
-        taken = (paid.calls, paid.tokens, paid.usd) if paid else (0, 0, 0.0)
         rows.append(
             _Row(
                 name=name,
@@ -127,7 +126,7 @@ def _rows(here: Context) -> list[_Row]:
                 ),
                 retention_days=configured.project_retention_days.get(name or "", configured.retention_days),
                 is_own_retention=name in configured.project_retention_days,
-                measures=[each for each in measures(*taken, budget_of_project(here, name)) if each.limit is not None],
+                measures=[each for each in measures(paid, budget_of_project(here, name)) if each.limit is not None],
             )
         )
     return rows

@@ -1,7 +1,7 @@
 """What judges took today beside what they may take."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from markupsafe import Markup
@@ -26,6 +26,7 @@ class SpendingMeasure:
     spent: Markup
     limit: Markup | None
     bar: Markup
+    failed: int = 0  # besides, calls that were not answered, and cost nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +39,15 @@ class PayerSpending:
     measures: list[SpendingMeasure]
 
 
-def measures(calls: int, tokens: int, spent_usd: float, budget: Budget | None) -> list[SpendingMeasure]:
-    """Calls, tokens and USD against a budget."""
+def measures(spent: SpentToday | None, budget: Budget | None) -> list[SpendingMeasure]:
+    """List calls, tokens and USD against a budget; `spent` None: nothing."""
     limits = budget or Budget()
+    calls, failed, tokens, spent_usd = (
+        (spent.calls, spent.failed_calls, spent.tokens, spent.usd) if spent else (0, 0, 0, 0.0)
+    )
+    of_calls = _measure("calls", number(calls), calls, limits.calls_per_day, number(limits.calls_per_day))
     return [
-        _measure("calls", number(calls), calls, limits.calls_per_day, number(limits.calls_per_day)),
+        replace(of_calls, failed=failed),
         _measure("tokens", number(tokens), tokens, limits.tokens_per_day, number(limits.tokens_per_day)),
         _measure("USD", usd(spent_usd), spent_usd, limits.usd_per_day, usd(limits.usd_per_day)),
     ]
@@ -88,7 +93,7 @@ def _payers(kind: str, spent: Iterable[SpentToday], named: _Named) -> list[Payer
     found = []
     for each in spent:
         name, budget = named(each.identity or "")
-        told = measures(each.calls, each.tokens, each.usd, budget)
+        told = measures(each, budget)
         found.append(PayerSpending(kind=kind, name=name, tenant=each.tenant, measures=told))
     return found
 

@@ -26,6 +26,7 @@ from rules.rule import Budget
 from rules.rule_yaml import yaml_of
 from storage.judging.backfills import Backfill
 from storage.judging.rule_record import PastRevision
+from storage.judging.spending import NANO
 
 _AROUND: Final = 2
 _SIGNS: Final = {"+": "added", "-": "removed", " ": "same"}
@@ -90,6 +91,7 @@ class Counts:
     skipped: int
     waiting: int
     calls: int
+    failed_calls: int
     tokens: int
     usd: float
     budget: Budget | None
@@ -237,7 +239,8 @@ def _counts(kept: KeptRule, activity: Mapping[str, Mapping[str, float]], waiting
         skipped=of("skipped"),
         waiting=waiting.get(kept.stored.rule_id, 0),
         calls=of("calls"),
+        failed_calls=of("failed_calls"),
         tokens=of("tokens"),
-        usd=did.get("usd", 0.0),
+        usd=did.get("nano_usd", 0.0) / NANO,
         budget=kept.active.rule.budget,
     )

@@ -1,17 +1,18 @@
 -- What was spent on a day, by rule, project and connection, and what is set aside for requests that are not settled? What
--- cost nothing is no call, such as one that was answered with an error.
+-- cost nothing is no call but a failed one, such as a request that was answered with an error; one that was not sent is neither.
 SELECT
     tenant,
     rule_id,
     project,
     connection_id,
     count(*) FILTER (WHERE outcome = 'answered' OR (outcome IS NOT NULL AND tokens > 0)) AS calls,
+    count(*) FILTER (WHERE outcome NOT IN ('answered', 'unsent') AND tokens = 0) AS failed_calls,
     coalesce(sum(tokens) FILTER (WHERE outcome IS NOT NULL), 0)::BIGINT AS tokens,
     coalesce(sum(round(coalesce(usd, reserved_usd) * 1e9)::BIGINT) FILTER (WHERE outcome IS NOT NULL), 0)::BIGINT AS nano_usd,
     count(*) FILTER (WHERE outcome IS NULL) AS held_calls,
     coalesce(sum(reserved_tokens) FILTER (WHERE outcome IS NULL), 0)::BIGINT AS held_tokens,
     coalesce(sum(round(reserved_usd * 1e9)::BIGINT) FILTER (WHERE outcome IS NULL), 0)::BIGINT AS held_nano_usd
 FROM judge_call
-WHERE "day" = $day::DATE
+WHERE "day" = $day::DATE AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
 GROUP BY ALL
 ORDER BY ALL

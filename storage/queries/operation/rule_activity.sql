@@ -1,5 +1,5 @@
--- What each rule did since an instant, and what its judges took on a day, as counts by rule and what is counted; with a
--- tenant, of what is about its spans. Where that is NULL, DuckDB does not look at spans at all.
+-- What each rule did since an instant, as counts by rule and what is counted; with a tenant, of what is about its spans.
+-- Where that is NULL, DuckDB does not look at spans at all.
 SELECT rule_id, counted, sum(amount)::DOUBLE
 FROM (
     SELECT r.rule_id, ['filtered', 'sampled_out', 'matched', 'undecided'][d.outcome + 1] AS counted, d.amount
@@ -23,12 +23,5 @@ FROM (
         GROUP BY ALL
     ) AS e
     JOIN rule_revision AS r USING (revision)
-    UNION ALL
-    SELECT rule_id, unnest(['calls', 'tokens', 'usd']), unnest([
-        count(*)::DOUBLE, sum(coalesce(tokens, reserved_tokens))::DOUBLE, sum(coalesce(usd, reserved_usd))::DOUBLE
-    ])
-    FROM judge_call
-    WHERE "day" = $day AND rule_id IS NOT NULL AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
-    GROUP BY rule_id
 )
 GROUP BY rule_id, counted;
