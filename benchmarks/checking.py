@@ -22,6 +22,7 @@ from collector.evaluation.trace_case import case_of_stored, whole_case
 from collector.live.active import ActiveRule
 from collector.live.jobs.work.target import case_for_rule
 from collector.live.jobs.workers import WorkerOptions, Workers
+from collector.live.judges.judge_health import JudgeHealth
 from collector.otlp.decode import Request, decode
 from collector.reading.spans import ConventionsReader
 from evaluators.errors import BadConfiguration
@@ -152,6 +153,9 @@ async def _evaluator_us(store: Store, target: Target) -> float:
 
 class _NoJudges:
     """No rule here asks a judge."""
+
+    def __init__(self) -> None:
+        self.health = JudgeHealth()
 
     def connection_of(self, active: ActiveRule) -> NoReturn:
         raise BadConfiguration(active.rule.name)

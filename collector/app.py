@@ -265,6 +265,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         run_items=parts.store.run_items,
         run_evaluations=parts.store.run_evaluations,
         run_evaluator=parts.pipeline.run_evaluator,
+        failing_judges=parts.pipeline.failing_judges.find,
         redact=ValueRedactor(settings.redaction.plan).redact if settings.redaction.plan else None,
         data=settings.data,
         backup=partial(open_backup, parts.store, settings.data),
@@ -347,6 +348,7 @@ def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -
         sweeper=parts.sweeper,
         exporter=parts.exporter,
         conditions=conditions,
+        failing_judges=parts.pipeline.failing_judges.find,
         reading=parts.reading,
     )
 
@@ -361,6 +363,7 @@ def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
                 traffic=parts.authenticator.traffic,
                 rules=parts.pipeline.rules.active,
                 judge_problem=parts.pipeline.judging.judges.problem_of,
+                failing_judges=parts.pipeline.failing_judges.find,
                 certificate=parts.certificate,
             )
         )

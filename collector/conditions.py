@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from collector.units import duration_text
 
@@ -19,7 +19,15 @@ DAMAGED: Final = "data_damaged"
 
 _LOOK_S: Final = 1.0
 
-Found: TypeAlias = Mapping[str, str]
+
+class Sighting(NamedTuple):
+    """What is to be told of a condition that began before it was looked at."""
+
+    told: str
+    since_ns: int
+
+
+Found: TypeAlias = Mapping[str, str | Sighting]
 """What holds at this moment: what to tell of it, by what it is about; "" where there can be only one."""
 
 
@@ -97,10 +105,11 @@ class ServerConditions:
         self._lasting = tuple(self._held())
 
     def _follow(self, condition: ServerCondition, found: Found, now_s: float) -> None:
-        for about, told in found.items():
+        for about, seen in found.items():
             key = condition.name, about
+            told, since_ns = seen if isinstance(seen, Sighting) else (seen, time.time_ns())
             if key not in self._episodes:
-                self._episodes[key] = _Episode(first_s=now_s, last_s=now_s, told=told, since_ns=time.time_ns())
+                self._episodes[key] = _Episode(first_s=now_s, last_s=now_s, told=told, since_ns=since_ns)
             episode = self._episodes[key]
             episode.last_s, episode.told = now_s, told
             if not episode.has_begun and now_s - episode.first_s >= condition.begins_after_s:

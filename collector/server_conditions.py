@@ -1,14 +1,16 @@
 """What is watched of a running server, and told when it begins and when it is over."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collector.conditions import CANNOT_COMMIT, DAMAGED, Found, ServerCondition
+from collector.conditions import CANNOT_COMMIT, DAMAGED, Found, ServerCondition, Sighting
 from collector.doors.certificate import Certificate
 from collector.ingest import Ingest
 from collector.live.active import ActiveRule
+from collector.live.judges.failing_judges import FailingJudge
 from collector.meters import Traffic
 from collector.otlp.signals import TRACES
 from collector.units import count_text, duration_text
@@ -43,6 +45,7 @@ class ServerState:
     traffic: Traffic
     rules: Callable[[], Sequence[ActiveRule]]
     judge_problem: Callable[[ActiveRule], str | None]
+    failing_judges: Callable[[int], Sequence[FailingJudge]] = lambda _: ()  # at an instant
     certificate: Certificate | None = None
     stuck_s: float = _STUCK_S
 
@@ -62,6 +65,7 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
         ServerCondition(name="matching_behind", look=lambda: _behind(store), every_s=10.0, ends_after_s=_QUIET_S),
         ServerCondition(name="deletion_held", look=lambda: _held(store), every_s=5.0),
         ServerCondition(name="judge_unable", look=lambda: _unable(watched), every_s=5.0),
+        ServerCondition(name="judge_failing", look=lambda: _failing(watched), ends_after_s=_QUIET_S),
         ServerCondition(name="certificate", look=lambda: _certificate(watched.certificate), every_s=_CERTIFICATE_S),
     )
 
@@ -144,6 +148,10 @@ def _certificate(certificate: Certificate | None) -> Found:
 def _held(store: Store) -> Found:
     held = store.aging.held
     return {} if held is None else {"": held}
+
+
+def _failing(watched: ServerState) -> Found:
+    return {each.about: Sighting(each.text, each.since_ns) for each in watched.failing_judges(time.time_ns())}
 
 
 def _unable(watched: ServerState) -> Found:

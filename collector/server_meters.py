@@ -1,6 +1,8 @@
 """What is measured of a running server."""
 
 import shutil
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from collector.conditions import ServerConditions
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.live.budgets.budgets import Budgets
+from collector.live.judges.failing_judges import FailingJudge
 from collector.live.upkeep.sweeper import Sweeper
 from collector.machine import versions
 from collector.meters import Labels, Meter, Traffic
@@ -32,6 +35,7 @@ class MeasuredServer:
     sweeper: Sweeper
     exporter: ResultsExporter | None
     conditions: ServerConditions
+    failing_judges: Callable[[int], Sequence[FailingJudge]]  # at an instant
     reading: ReadingCounts
 
 
@@ -47,6 +51,7 @@ def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
         *_behind("unmatched", "matching", "committed and not matched against rules yet", lambda: look().unmatched),
         *_work_meters(look),
         *_judge_meters(measured.budgets),
+        *_failing_meters(measured.failing_judges),
         *_sweep_meters(measured.sweeper),
         *_deletion_meters(measured.store, look),
         *_disk_meters(measured.store, measured.data),
@@ -220,6 +225,35 @@ def _judge_meters(budgets: Budgets) -> Sequence[Meter]:
             name="tracejury_judge_usd_total",
             told="What they cost, where the model has a price.",
             read=lambda: budgets.taken.usd,
+        ),
+    )
+
+
+def _failing_meters(find: Callable[[int], Sequence[FailingJudge]]) -> Sequence[Meter]:
+    def labels(each: FailingJudge) -> Labels:
+        return (("cause", each.cause), ("kind", each.kind))
+
+    def waiting() -> Mapping[Labels, float]:
+        counts: Counter[Labels] = Counter()
+        for each in find(time.time_ns()):
+            counts[labels(each)] += each.waiting
+        return counts
+
+    def seconds() -> Mapping[Labels, float]:
+        now_ns = time.time_ns()
+        newest_first = sorted(find(now_ns), key=lambda each: -each.since_ns)
+        return {labels(each): (now_ns - each.since_ns) / 1e9 for each in newest_first}
+
+    return (
+        Meter(
+            name="tracejury_failing_judge_waiting",
+            told="Evaluations that wait for a judge that gives no verdicts, by what fails and its cause.",
+            read=waiting,
+        ),
+        Meter(
+            name="tracejury_failing_judge_seconds",
+            told="Time since the first failure after its last verdict, of the one that has failed for longest.",
+            read=seconds,
         ),
     )
 

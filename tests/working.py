@@ -14,6 +14,7 @@ from collector.live.active import ActiveRule, ExecutorKind
 from collector.live.jobs.work.examiner import PROGRAM
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers
+from collector.live.judges.judge_health import JudgeHealth
 from collector.live.judges.judging import Fallback, JudgeSource, Juror
 from evaluators.chat.client import ChatModel
 from evaluators.chat.connection import ModelConnection
@@ -144,6 +145,7 @@ class LocalJudges:
 
     connections: Mapping[str, ModelConnection] = field(default_factory=dict)
     fallbacks: Mapping[str, str] = field(default_factory=dict)
+    health: JudgeHealth = field(default_factory=JudgeHealth)
     _models: dict[str, ChatModel] = field(default_factory=dict)
 
     def connection_of(self, active: ActiveRule) -> str:

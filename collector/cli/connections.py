@@ -15,7 +15,7 @@ from collector.units import duration_text
 from collector.visible import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _FAILED = 1
 _COLUMNS = ("NAME", "MODEL", "BASE URL", "PROTOCOL", "KEY", "FROM", "CALLS TODAY", "FAILED", "TOKENS", "USD")
@@ -38,6 +38,7 @@ def list_connections(*, as_json: bool, server: str | None, data: Path | None) ->
         print_json(documents)
     elif documents:
         print_table(_table(documents))
+        print_problems(read_view(ConnectionView, document) for document in documents)
     else:
         click.echo(
             "no connections here; POST /api/v1/llm-connections makes one, and so does the setting llm_connections"
@@ -77,6 +78,13 @@ def _id_of(source: Source, name: str) -> str:
 def _table(documents: "Sequence[Document]") -> TableView:
     columns = tuple(ColumnView(name=title, type="VARCHAR") for title in _COLUMNS)
     return TableView(columns=columns, rows=tuple(map(_row, documents)), truncated=False)
+
+
+def print_problems(connections: "Iterable[ConnectionView]") -> None:
+    """Print why connections give no verdicts."""
+    for each in connections:
+        if each.problem is not None:
+            click.secho(one_line(f"{each.name} gives no verdicts: {each.problem}"), fg="red")
 
 
 def _row(document: Document) -> tuple[object, ...]:

@@ -191,6 +191,7 @@ class ConnectionView(AnswerView):
     credential_ref: str | None = None
     price: dict[str, object] | None = None
     spent_today: SpentView = SpentView()
+    problem: str | None = None
 
 
 class UsageView(AnswerView):

@@ -11,6 +11,7 @@ from collector.live.jobs.trials import JudgesAtHand, Trials
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers
 from collector.live.judges.budget_shares import BudgetShares
+from collector.live.judges.failing_judges import FailingJudges, Waiting
 from collector.live.judges.judging_hub import JudgeServices, OwnDoor
 from collector.live.judges.playground import Playground
 from collector.live.matching.matcher import Matcher, Surroundings
@@ -38,6 +39,7 @@ class Pipeline:
     trials: Trials
     playground: Playground
     run_evaluator: RunEvaluator
+    failing_judges: FailingJudges
     _undo: ExitStack
 
     @classmethod
@@ -70,8 +72,7 @@ class Pipeline:
             judging.connections.follow(workers.wake)
             workers.start()
             undo.callback(workers.close)
-            at_hand = JudgesAtHand(of=judging.judges, run=workers.run)
-            trials = Trials(store.windows, settings.own_keys, at_hand)
+            trials = Trials(store.windows, settings.own_keys, JudgesAtHand(of=judging.judges, run=workers.run))
             undo.callback(trials.close)
             of_runs = RunStore(runs=store.runs, items=store.run_items, evaluations=store.run_evaluations)
             run_evaluator = RunEvaluator(
@@ -99,6 +100,7 @@ class Pipeline:
                 trials=trials,
                 playground=Playground(judging.connections, judging.judges, settings.own_keys.prices, workers.run),
                 run_evaluator=run_evaluator,
+                failing_judges=_failing_judges(store, judging, rules, run_evaluator),
                 _undo=undo.pop_all(),
             )
 
@@ -139,6 +141,13 @@ def _metric_monitors(
     monitors = MetricMonitorThread(store.metric_monitors, shares.share, ingest_is_behind=ingest_is_behind)
     monitors.start()
     return monitors
+
+
+def _failing_judges(
+    store: Store, judging: JudgeServices, rules: RulesInForce, run_evaluator: RunEvaluator
+) -> FailingJudges:
+    waiting = Waiting(of_rules=store.rule_record.waiting, of_runs=run_evaluator.waiting)
+    return FailingJudges(judging.judges, judging.budgets, judging.connections, rules.kept, waiting)
 
 
 def _review_feeder(store: Store, ingest_is_behind: Callable[[], bool]) -> ReviewFeeder:

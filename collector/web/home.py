@@ -13,8 +13,10 @@ from pydantic import BaseModel, ConfigDict
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
+from collector.api.access.tenants import connections_seen
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.times import time_text
+from collector.api.documents.rule_documents import judge_problems, unable_of
 from collector.units import count_text, duration_text
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import at_one_moment, page
@@ -98,6 +100,7 @@ def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery
         pictures=_pictures(glance, at, period),
         rules=_rules(glance.rules, period),
         alerts=_alerts(here, who, project),
+        silent=_silent(here, who),
         traces=_traces_href(at, at.from_ns, at.until_ns),
         errors=_traces_href(at, at.from_ns, at.until_ns, status="error"),
         dearest=_traces_href(at, at.from_ns, at.until_ns, sort="cost"),
@@ -132,6 +135,20 @@ def _alerts(here: Context, who: Caller, project: str | None) -> Sequence[Alert]:
             AlertFilter(state=state, project=project), tenant=who.visible_tenant, offset=0, limit=_MOST_ALERTS
         )
     ]
+
+
+def _silent(here: Context, who: Caller) -> list[tuple[str, str, str]]:
+    """Return what the caller sees of the rules in force and connections that give no verdicts: address, name, why."""
+    unable, failing = unable_of(here), judge_problems(here, who)
+    rules = [each for each in here.rules.kept() if each.stored.enabled and who.sees(each.stored.tenant)]
+    named = [
+        (f"/rules/{each.stored.rule_id}", each.stored.name, unable(each.active) or failing.of_rule(each.active))
+        for each in rules
+    ] + [
+        (f"/connections/{each.connection_id}", each.row.name, failing.of_connection(each.connection_id))
+        for each in connections_seen(here, who)
+    ]
+    return [(href, name, problem) for href, name, problem in named if problem is not None]
 
 
 def _traces_href(at: GlanceAt, from_ns: int, to_ns: int, **more: str) -> str:

@@ -125,6 +125,13 @@ class RunEvaluations:
             cursor.execute(sql.query("unscored_run_items"), asked)
             return [Unscored(**row) for row in named(cursor)]
 
+    def count_unscored(self, evaluation: Evaluation) -> int:
+        """Count the items of which it has said nothing."""
+        params = {"run_id": evaluation.run_id, "evaluation_id": evaluation.evaluation_id}
+        with self._database.cursor() as cursor:
+            ((count,),) = cursor.execute(sql.query("count_unscored_run_items"), params).fetchall()
+        return int(count)
+
     def _found(self, *, run_id: str | None = None, only_open: bool = False) -> list[Evaluation]:
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("run_evaluations"), {"run_id": run_id, "only_open": only_open})

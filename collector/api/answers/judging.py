@@ -65,7 +65,9 @@ class RuleDocument(ApiAnswer):
     monitor: JsonObject | None
     jury: list[str] | None = Field(description="Further connections whose judges vote too.")
     clauses: list[str] = Field(description="What must hold, in words, in the order in which it is asked.")
-    problem: str | None = Field(description="Why the rule cannot judge, and what to do.")
+    problem: str | None = Field(
+        description="Why the rule cannot judge, or why its judge gives no verdicts, and what to do."
+    )
     origin: Origin
     file: str | None
     revision: int
@@ -239,6 +241,7 @@ class ConnectionDocument(ApiAnswer):
     shared: bool
     credential: str | None = Field(description="Where the key comes from; null: there is none.")
     spent_today: SpendingDocument
+    problem: str | None = Field(description="Why it gives no verdicts; null: it does, or was not asked.")
     version: int
     created_at: str
     updated_at: str

@@ -8,8 +8,10 @@ from collector.live.budgets.budgets import SpentToday
 from collector.live.judges.llm_connection import LlmConnection
 
 
-def connection_document(found: LlmConnection, spent: Iterable[SpentToday]) -> dict[str, Any]:
-    """One connection, with what was spent over it today."""
+def connection_document(
+    found: LlmConnection, spent: Iterable[SpentToday], problem: str | None = None
+) -> dict[str, Any]:
+    """One connection, with what was spent over it today, and why it gives no verdicts."""
     row, text = found.row, found.text
     return {
         "id": row.connection_id,
@@ -18,6 +20,7 @@ def connection_document(found: LlmConnection, spent: Iterable[SpentToday]) -> di
         **text.model_dump(mode="json", by_alias=True, exclude={"api_key"}),
         "credential": found.credential,
         "spentToday": _spent(found, spent),
+        "problem": problem,
         "version": row.version,
         "createdAt": _time(row.created_at),
         "updatedAt": _time(row.updated_at),

@@ -4,11 +4,13 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
+from collector.access.caller import Caller
 from collector.api.base.context import Context
 from collector.api.base.times import time_text
 from collector.api.documents.reading_documents import Document
 from collector.evaluation.rule_trial import RuleTrial, TargetExample
 from collector.live.active import ActiveRule
+from collector.live.judges.failing_judges import ProblemsOfJudges
 from collector.live.rules.rule_folder import FileProblem
 from collector.live.rules.rules_in_force import KeptRule
 from rules.conditions import label
@@ -204,10 +206,21 @@ def _example_document(example: TargetExample) -> Document:
     }
 
 
-def problems_of(here: Context) -> ProblemOf:
-    """What tells of a rule why it judges nothing, and what to do; None where it can."""
+def unable_of(here: Context) -> ProblemOf:
+    """Return what tells of a rule why it cannot judge as it is configured."""
 
     def problem_of(active: ActiveRule) -> str | None:
         return here.judging.judges.problem_of(active) or here.rules.problem_of(active)
 
     return problem_of
+
+
+def judge_problems(here: Context, who: Caller) -> ProblemsOfJudges:
+    """Return the judges that give no verdicts at this moment, as the caller may see them."""
+    return ProblemsOfJudges(here.failing_judges(here.now_ns()), here.judging.judges, who.visible_tenant)
+
+
+def problems_of(here: Context, who: Caller) -> ProblemOf:
+    """Return what tells of a rule why it judges nothing: it cannot, or its judge gives no verdicts."""
+    unable, failing = unable_of(here), judge_problems(here, who)
+    return lambda active: unable(active) or failing.of_rule(active)

@@ -16,6 +16,7 @@ from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.api.documents.connection_documents import connection_document
+from collector.api.documents.rule_documents import judge_problems
 from collector.api.rules.body_schemas import CHANGED_CONNECTION, CONNECTION
 from collector.connection_text import BadText, ConnectionProblem
 from collector.live.judges.connection_trial import try_connection
@@ -37,8 +38,11 @@ def _body(schema: dict[str, Any]) -> dict[str, Any]:
 @answers(list[ConnectionDocument])
 def list_connections(here: Here, who: Who, part: Part) -> list[dict[str, Any]]:
     """All of them, by name; a key with a tenant sees its own and those that its rules may use."""
-    spent = spent_over_connections(here, who)
-    return [connection_document(each, spent) for each in part.of(connections_seen(here, who))]
+    spent, problems = spent_over_connections(here, who), judge_problems(here, who)
+    return [
+        connection_document(each, spent, problems.of_connection(each.connection_id))
+        for each in part.of(connections_seen(here, who))
+    ]
 
 
 @router.post("", status_code=201, openapi_extra=_body(CONNECTION), responses=TAGGED_NEW)
@@ -64,7 +68,8 @@ def show(connection_id: str, here: Here, who: Who) -> Response:
         found = connection_seen(here, who, connection_id)
     except Missing as error:
         return _failed(error)
-    return shown(connection_document(found, spent_over_connections(here, who)), found.row.version)
+    problem_of_it = judge_problems(here, who).of_connection(connection_id)
+    return shown(connection_document(found, spent_over_connections(here, who), problem_of_it), found.row.version)
 
 
 @router.put("/{connection_id}", openapi_extra=_body(CHANGED_CONNECTION), responses=TAGGED | GUARDED)

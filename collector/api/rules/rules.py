@@ -76,7 +76,7 @@ def list_all(here: Here, who: Who, part: Part) -> dict[str, object]:
     activity = here.status.rule_activity(here.now_ns(), who.visible_tenant)
     ids = here.rulebook.project_ids(who.visible_tenant)
     problems = here.rules.problems if who.sees_all else ()
-    problem_of = problems_of(here)
+    problem_of = problems_of(here, who)
     return dict(rules_document(part.of(_kept(here, who)), ids, activity, problems, problem_of))
 
 
@@ -88,7 +88,7 @@ def list_rules(project: str, here: Here, who: Who, part: Part) -> list[dict[str,
     about = {about_of(here, who, project), None}
     ids = here.rulebook.project_ids(who.visible_tenant)
     found = [kept for kept in _kept(here, who) if kept.stored.project in about]
-    problem_of = problems_of(here)
+    problem_of = problems_of(here, who)
     return [dict(rule_document(kept, ids, problem_of)) for kept in part.of(found)]
 
 
@@ -99,7 +99,7 @@ def create(project: str, body: Body, here: Here, who: Who) -> JSONResponse:
     """Put a rule in force, and make the project if this is its first."""
     kept = here.rules.create(about_of(here, who, project, make=True), body.parsed, body.text, tenant=who.tenant)
     place = f"/api/v1/projects/{quote(project, safe='*')}/trace-eval-rules/{kept.stored.rule_id}"
-    return created(_document(here, kept), kept.stored.version, at=place)
+    return created(_document(here, who, kept), kept.stored.version, at=place)
 
 
 class TrialQuery(BaseModel):
@@ -162,18 +162,18 @@ def _window_s(here: Here, who: Caller, window_s: float, newest: int) -> float:
 def show(project: str, rule_id: str, here: Here, who: Who) -> JSONResponse:
     """One rule."""
     kept = find(here, who, project, rule_id)
-    return shown(_document(here, kept), kept.stored.version)
+    return shown(_document(here, who, kept), kept.stored.version)
 
 
 @router.put(f"{RULES}/{{rule_id}}", openapi_extra=BODY, responses=TAGGED | GUARDED)
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RuleDocument)
 def replace(
-    one: Annotated[RuleReference, Depends(_named)], body: Body, here: Here, if_match: IfMatch = ""
+    one: Annotated[RuleReference, Depends(_named)], body: Body, here: Here, who: Who, if_match: IfMatch = ""
 ) -> JSONResponse:
     """Let a rule say something else."""
     kept = here.rules.replace(one.project, one.rule_id, body.parsed, body.text, seen=seen(if_match))
-    return shown(_document(here, kept), kept.stored.version)
+    return shown(_document(here, who, kept), kept.stored.version)
 
 
 @router.delete(f"{RULES}/{{rule_id}}", status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
@@ -229,5 +229,5 @@ def _kept(here: Here, who: Caller) -> list[KeptRule]:
     return [kept for kept in here.rules.kept() if who.sees(kept.stored.tenant)]
 
 
-def _document(here: Here, kept: KeptRule) -> Mapping[str, object]:
-    return rule_document(kept, here.rulebook.project_ids(), problems_of(here))
+def _document(here: Here, who: Caller, kept: KeptRule) -> Mapping[str, object]:
+    return rule_document(kept, here.rulebook.project_ids(), problems_of(here, who))

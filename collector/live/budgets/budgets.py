@@ -13,7 +13,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
@@ -23,6 +23,7 @@ from collector.live.budgets.payers import (
     CostSum,
     Key,
     Kind,
+    Payer,
     Shortage,
     nano_usd_of,
     shortage_of,
@@ -37,6 +38,9 @@ from storage.timing import SLOW_S, Stopwatch, Times
 _NS: Final = 10**9
 _LEASE_S: Final = 600.0
 """After which a request whose process has ended counts as one that nobody answered. A guess: ten usual time limits."""
+
+_REFUSALS: Final = 3
+"""Requests in a row that are larger than a budget, before that is reported: one may be unusually large. A guess."""
 
 _DAYS_KEPT: Final = 4  # in memory; a clock that jumps back further reads the table again
 
@@ -55,6 +59,19 @@ class SpentToday:
     held_calls: int
     held_tokens: int
     held_usd: float
+
+
+@dataclass(slots=True, kw_only=True)
+class TooSmallBudget:
+    """A budget that did not suffice for single requests, since it last paid for one."""
+
+    payer: Payer
+    tenant: str  # of the account that was refused
+    message: str  # of the latest refusal
+    since_ns: int
+    last_ns: int
+    refusals: int = 0
+    rules: set[str] = field(default_factory=set)  # whose requests were refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +97,7 @@ class Budgets:
         self._under_way = 0
         self._days: dict[date, dict[Key, AccountBalance]] = {}
         self._waiting: list[Future[None]] = []
+        self._too_small: dict[Key, TooSmallBudget] = {}
         self._total = CostSum()
         self._outcomes: Counter[str] = Counter(answered=0, failed=0)
         self._answers = Stopwatch(SLOW_S)
@@ -139,6 +157,7 @@ class Budgets:
             self._give_back(now)
             balances = self._balances(now.date())
             shortages = [shortage_of(payer, balances[payer.key], asked) for payer in account.payers]
+            self._note_too_small(account, shortages)
             for shortage in shortages:
                 if shortage is not None and shortage.is_final:
                     raise OverBudget(shortage.told)
@@ -154,6 +173,28 @@ class Budgets:
             self._last_call += 1
             number = self._last_call
         return HeldBudget(number=number, started=now, asked=asked, account=account)
+
+    @property
+    def too_small(self) -> list[TooSmallBudget]:
+        """Budgets that refused several requests because each was larger than the whole budget, and paid none since."""
+        with self._lock:
+            return [each for each in self._too_small.values() if each.refusals >= _REFUSALS]
+
+    def _note_too_small(self, account: Account, shortages: Sequence[Shortage | None]) -> None:
+        for payer, shortage in zip(account.payers, shortages, strict=True):
+            if shortage is None:
+                self._too_small.pop(payer.key, None)
+            elif shortage.is_too_small:
+                now_ns = time.time_ns()
+                known = self._too_small.get(payer.key)
+                if known is None or known.payer != payer:
+                    known = self._too_small[payer.key] = TooSmallBudget(
+                        payer=payer, tenant=account.tenant, message="", since_ns=now_ns, last_ns=now_ns
+                    )
+                known.message, known.last_ns = shortage.told, now_ns
+                known.refusals += 1
+                if account.rule_id is not None:
+                    known.rules.add(account.rule_id)
 
     def still_holds(self, held: "HeldBudget", account: Account) -> bool:
         """Whether what is set aside is within the budgets as they are now.

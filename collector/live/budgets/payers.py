@@ -87,10 +87,11 @@ class AccountBalance:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Why a payer cannot pay at this moment, and whether that stays so for the day."""
+    """Why a payer cannot pay at this moment, if that stays so for the day, and if its budget never suffices."""
 
     told: str
     is_final: bool
+    is_too_small: bool = False
 
 
 def shortage_of(payer: Payer, balance: AccountBalance, asked: CostSum) -> Shortage | None:
@@ -102,6 +103,8 @@ def shortage_of(payer: Payer, balance: AccountBalance, asked: CostSum) -> Shorta
         is_final = spent + more > limit
         if found is None or is_final:
             found = Shortage(_explained(payer, limit, spent, more, unit), is_final)
+        if more > limit:
+            return Shortage(_explained_limit(payer, limit, more, unit), is_final=True, is_too_small=True)
     return found
 
 
@@ -120,14 +123,26 @@ def _measures(budget: Budget | None, balance: AccountBalance, asked: CostSum) ->
 
 
 def _explained(payer: Payer, limit: int, spent: int, more: int, unit: str) -> str:
-    def amount_text(number: int) -> str:
-        return f"{number / NANO:.6g}" if unit == "USD" else str(number)
-
-    may_take = "" if unit == "calls" else f", and this request may take {amount_text(more)}"
+    may_take = "" if unit == "calls" else f", and this request may take {_amount_text(more, unit)}"
     return (
         f"the budget of {payer.kind} {payer.name!r} for today is spent: "
-        f"{amount_text(spent)} of {amount_text(limit)} {unit}{may_take}; a day ends at 00:00 UTC"
+        f"{_amount_text(spent, unit)} of {_amount_text(limit, unit)} {unit}{may_take}; a day ends at 00:00 UTC"
     )
+
+
+def _explained_limit(payer: Payer, limit: int, more: int, unit: str) -> str:
+    remedy = "" if unit == "calls" else ", or lower maxOutputTokens of the connection"
+    return (
+        f"the budget of {payer.kind} {payer.name!r} is too small for this request, which may take "
+        f"{_amount_text(more, unit)} of {_amount_text(limit, unit)} {unit} a day: raise {_LIMIT_NAMES[unit]}{remedy}"
+    )
+
+
+_LIMIT_NAMES: Final = {"calls": "callsPerDay", "tokens": "tokensPerDay", "USD": "usdPerDay"}
+
+
+def _amount_text(number: int, unit: str) -> str:
+    return f"{number / NANO:.6g}" if unit == "USD" else str(number)
 
 
 def nano_usd_of(price: Price | None, input_tokens: int, output_tokens: int) -> int:

@@ -22,6 +22,8 @@ from collector.live.active import ActiveRule
 from collector.live.jobs.work.outcomes import outcome_of, outcome_of_judges
 from collector.live.jobs.work.retry_policy import MICROSECONDS, RetryPolicy, microseconds, steady_clock
 from collector.live.jobs.work.storable import REASON_CHARACTERS
+from collector.live.judges.failing_judges import WaitingOfRun
+from collector.live.judges.judge_health import JudgeSubject
 from collector.live.judges.judges import ConnectedJudges
 from collector.live.rules.executor_kinds import executor_kind_of
 from evaluators.chat.pace import RETRYABLE
@@ -197,6 +199,7 @@ class RunEvaluator:
         is_open = {each.evaluation_id: each for each in self._store.evaluations.open()}
         for evaluation_id in self._progress.keys() - is_open.keys():
             self._progress.pop(evaluation_id).cancel()
+            self._judges.health.forget(JudgeSubject("evaluation", evaluation_id))
         for evaluation in is_open.values():
             if evaluation.evaluation_id not in self._progress:
                 self._take_up(evaluation)
@@ -244,7 +247,7 @@ class RunEvaluator:
             if active.executor_kind == "check":
                 self._check(progress, judged)
                 return
-            progress.futures = [self._ask(self._score(evaluation, active, item)) for item in judged]
+            progress.futures = [self._ask(self._score(progress, item)) for item in judged]
         except BadConfiguration as error:
             self._end(evaluation, str(error))
             return
@@ -322,7 +325,21 @@ class RunEvaluator:
             reason=f"its judge does not answer, and is asked again in {pause_s:.0f} s: {reason}",
         )
 
+    def waiting(self) -> list[WaitingOfRun]:
+        """The open evaluations that ask a judge, and how many items each has still to score."""
+        return [
+            WaitingOfRun(
+                evaluation_id=each.evaluation.evaluation_id,
+                name=each.evaluation.name,
+                connection_id=each.connection_id,
+                items=self._store.evaluations.count_unscored(each.evaluation),
+            )
+            for each in list(self._progress.values())
+            if each.connection_id is not None
+        ]
+
     def _end(self, evaluation: Evaluation, error: str | None) -> None:
+        self._judges.health.forget(JudgeSubject("evaluation", evaluation.evaluation_id))
         self._set(evaluation, "done" if error is None else "failed", error)
         self._progress.pop(evaluation.evaluation_id, None)
 
@@ -350,16 +367,21 @@ class RunEvaluator:
         each_ms = (time.perf_counter() - began_s) * 1000 / len(items)
         return [score_of(evaluation.name, document, latency_ms=each_ms) for document in documents]
 
-    async def _score(self, evaluation: Evaluation, active: ActiveRule, item: Unscored) -> _ItemScore:
+    async def _score(self, progress: _Progress, item: Unscored) -> _ItemScore:
         """Ask the judge about an item, or each judge of a jury; an attempt that fails is made again by the caller."""
         began_s = time.perf_counter()
+        evaluation, active, health = progress.evaluation, progress.active, self._judges.health
         of_run = _OfRun(evaluation.tenant, evaluation.project)
+        target, asked = (evaluation.run_id, item.item_number), progress.connection_id
 
         async def ask(over: str | None) -> tuple[Outcome, str | None]:
             judge_of = partial(self._judges.judge, active, of_run, over=over)
-            return await outcome_of(active.rule, case_document(item), judge_of, limit_s=self._retry_policy.job_s)
+            said = await outcome_of(active.rule, case_document(item), judge_of, limit_s=self._retry_policy.job_s)
+            health.note(JudgeSubject("connection", over or asked or ""), said[0], target)
+            return said
 
         outcome, model = await outcome_of_judges(active.rule, partial(self._judges.jurors, active), ask)
+        health.note(JudgeSubject("evaluation", evaluation.evaluation_id), outcome, target)
         latency_ms = (time.perf_counter() - began_s) * 1000
         score = score_of(evaluation.name, outcome.to_document(), latency_ms=latency_ms, judge_model=model)
         if isinstance(outcome, Failure) and outcome.kind in RETRYABLE:

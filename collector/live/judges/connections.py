@@ -24,7 +24,7 @@ from storage.operation.connections import ConnectionRow, Connections
 log = logging.getLogger(__name__)
 
 READ_ONLY: Final = frozenset(
-    {"id", "tenant", "origin", "credential", "spentToday", "version", "createdAt", "updatedAt"}
+    {"id", "tenant", "origin", "credential", "spentToday", "problem", "version", "createdAt", "updatedAt"}
 )
 """What our answers say of a connection and nobody sets, so that an answer can be changed and sent back."""
 

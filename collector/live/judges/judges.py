@@ -10,6 +10,7 @@ from collector.live.active import ActiveRule
 from collector.live.budgets.budgets import Budgets
 from collector.live.budgets.payers import Account, Payer
 from collector.live.judges.connections import LlmConnections
+from collector.live.judges.judge_health import JudgeHealth
 from collector.live.judges.judging import Fallback, Juror
 from collector.live.judges.llm_connection import LlmConnection
 from evaluators.chat.client import ChatModel, ChatSpeaker
@@ -91,6 +92,7 @@ class ConnectedJudges:
         self._budgets = budgets
         self._project_budgets = project_budgets
         self._made = made
+        self.health = JudgeHealth()
         self._open: dict[str, _Open] = {}
         self._retired: list[_Open] = []
         self._closing: set[asyncio.Task[None]] = set()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from collector.live.active import ActiveRule
+from collector.live.judges.judge_health import JudgeHealth
 from evaluators.judging import Judge
 from storage.judging.jobs import Job
 
@@ -27,6 +28,10 @@ class Juror:
 
 class JudgeSource(Protocol):
     """The connections to judges. Its methods do not wait; `judge` and `close` are called in one event loop."""
+
+    @property
+    def health(self) -> JudgeHealth:
+        """What the outcomes of judging are noted in."""
 
     def connection_of(self, active: ActiveRule) -> str:
         """The id of the connection that the rule's judge asks.

@@ -15,6 +15,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import connection_seen, connections_seen, own_connection, spent_over_connections
 from collector.api.base.context import Context, Here, Who
 from collector.api.documents.connection_documents import connection_document
+from collector.api.documents.rule_documents import judge_problems
 from collector.connection_text import BadText
 from collector.live.budgets.budgets import SpentToday
 from collector.live.judges.connection_trial import try_connection
@@ -57,7 +58,11 @@ class _ConnectionFormState:
 def list_connections(request: Request, here: Here, who: Who) -> Response:
     """All of them, by name; a key with a tenant sees its own and those that its rules may use."""
     spent = spent_over_connections(here, who)
-    rows = [(each, _measures(each, spent)) for each in connections_seen(here, who)]
+    problems = judge_problems(here, who)
+    rows = [
+        (each, _measures(each, spent), problems.of_connection(each.connection_id))
+        for each in connections_seen(here, who)
+    ]
     return page(
         request, "connections.html", rows=rows, changed_ns=_ns, may_edit=may_use(who, create_connection, "POST")
     )
@@ -163,6 +168,7 @@ def _shown(
         request,
         "connection.html",
         found=found,
+        problem=judge_problems(here, who).of_connection(found.connection_id),
         spent_today=_measures(found, spent_over_connections(here, who)),
         changed_ns=_ns,
         trial=trial,

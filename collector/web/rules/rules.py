@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
-from collector.api.documents.rule_documents import problems_of
+from collector.api.documents.rule_documents import judge_problems, problems_of
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.navigation import may_use
 from collector.web.pictures.small import sparkline
@@ -128,7 +128,7 @@ def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Res
     return page(
         request,
         "rules.html",
-        problem_of=problems_of(here),
+        problem_of=problems_of(here, who),
         groups=sorted(by_project.items(), key=lambda group: (group[0] is not None, group[0] or "")),
         project=project,
         projects=sorted({kept.stored.project for kept in every if kept.stored.project is not None}),
@@ -155,6 +155,7 @@ def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
         kept=kept,
         connection=_connection_name(here, who, kept.active.rule.connection),
         problem=here.judging.judges.problem_of(kept.active),
+        failing=judge_problems(here, who).of_rule(kept.active),
         order_problem=here.rules.problem_of(kept.active),
         counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.visible_tenant)),
         clauses=[label(clause) for clause in kept.active.rule.conditions],

@@ -19,6 +19,7 @@ from collector.live.jobs.work.job_context import JobContext, Task, skipped
 from collector.live.jobs.work.ledger import REST_S
 from collector.live.jobs.work.outcomes import failure_of, outcome_of, voted
 from collector.live.jobs.work.storable import result_of
+from collector.live.judges.judge_health import JudgeSubject
 from collector.live.judges.judging import JudgeSource
 from evaluators.chat.pace import RETRYABLE
 from evaluators.errors import BadConfiguration, Stopped
@@ -66,6 +67,7 @@ class JudgeExecutor:
                 in_flight=lambda: self._judges.in_flight(connection_id),
                 breaker=Breaker(wait_s=self._job_context.retry_policy.wait_s),
                 passing=frozenset({"bad_reply", "truncated"}),
+                connection_id=connection_id,
                 fallback=lambda: self._judges.fallback(connection_id),
                 rest_s=REST_S,
             )
@@ -172,6 +174,7 @@ class JudgeExecutor:
         try:
             answer = await self._answers(line, task, json.loads(examined.case_text or "{}"))
             outcome, model = answer.outcome, answer.model
+            self._judges.health.note(JudgeSubject("rule", task.active.rule_id), outcome, task.job.job_id)
             document = outcome.to_document()
             told = document if examined.part is None else examined.part.noted_in(document)
             latency_ms = (time.perf_counter() - began_s) * 1000
@@ -231,14 +234,19 @@ class JudgeExecutor:
         missed: Failure | None = None
         if other is None or not line.breaker.is_down(self.now_s()):
             first = JobAnswer(*await outcome_of(rule, case, judge_of, limit_s=limit_s))
+            self._note(line.connection_id, task, first.outcome)
             if other is None or not isinstance(first.outcome, Failure) or first.outcome.kind not in RETRYABLE:
                 return first
             missed = first.outcome
         instead = partial(judge_of, over=other.connection_id)
         outcome, model = await outcome_of(rule, case, instead, limit_s=limit_s)
+        self._note(other.connection_id, task, outcome)
         if isinstance(outcome, Failure) and outcome.kind == "bad_configuration":
             return JobAnswer(_without_fallback(outcome, other.name, missed))
         return JobAnswer(_with_fallback(outcome, other.name, missed), model, other, missed)
+
+    def _note(self, connection_id: str | None, task: Task, outcome: Outcome) -> None:
+        self._judges.health.note(JudgeSubject("connection", connection_id or ""), outcome, task.job.job_id)
 
     def _settle(self, line: ConnectionQueue, task: Task, answer: JobAnswer, result: JobResult) -> None:
         """Hand in the job: done, or for another attempt."""

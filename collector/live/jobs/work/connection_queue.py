@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 from collector.live.jobs.work.ahead import ClaimedAhead
 from collector.live.jobs.work.job_context import HeldJobs, Task
+from collector.live.judges.judge_health import SAYS_NOTHING
 from collector.live.judges.judging import Fallback
 from evaluators.chat.pace import RETRYABLE
 from evaluators.outcome import Failure, Outcome
@@ -71,7 +72,7 @@ class Breaker:
 LEFT_OUT: Final = frozenset({"over_budget", "rule_disabled", "rule_deleted"})
 """Failures that are none of the evaluation: it was not made."""
 
-NOT_THE_JUDGES: Final = LEFT_OUT | {"budget_held", "bad_case", "bad_configuration", "evaluator_error"}
+NOT_THE_JUDGES: Final = SAYS_NOTHING | {"evaluator_error"}
 """Failures that say nothing of whether a connection works."""
 
 
@@ -105,6 +106,7 @@ class ConnectionQueue:
     in_flight: Callable[[], int]
     breaker: Breaker | None  # None for programs
     passing: frozenset[str]  # kinds of failure that a few more attempts may not meet, whoever is to blame
+    connection_id: str | None = None  # None for programs
     fallback: Callable[[], Fallback | None] = lambda: None  # who is asked where nobody answers here
     rest_s: float = 0.0  # of the ledger between two turns, at most
     held: HeldJobs = field(default_factory=HeldJobs)  # that were begun

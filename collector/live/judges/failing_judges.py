@@ -1,0 +1,281 @@
+"""The judges that give no verdicts: why, since when, and how many evaluations wait for them."""
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from collector.live.active import ActiveRule
+from collector.live.budgets.budgets import Budgets
+from collector.live.judges.connections import LlmConnections
+from collector.live.judges.judge_health import JudgeSubject, Streak
+from collector.live.judges.judges import ConnectedJudges
+from collector.live.rules.rules_in_force import KeptRule
+from collector.units import count_text, instant_text
+from evaluators.errors import BadConfiguration
+from storage.errors import Missing
+
+_SHOWN_CHARACTERS: Final = 300
+
+FailingKind: TypeAlias = Literal["connection", "rule", "evaluation", "budget"]
+
+
+class WaitingOfRun(NamedTuple):
+    """An open evaluation of a run, the connection that it asks, and how many items wait."""
+
+    evaluation_id: str
+    name: str
+    connection_id: str | None
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What waits: the jobs of each rule, and the open evaluations of runs."""
+
+    of_rules: Callable[[], Mapping[str, int]]
+    of_runs: Callable[[], Sequence[WaitingOfRun]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingJudge:
+    """A connection, rule, evaluation of a run or budget because of which evaluations get no verdicts."""
+
+    kind: FailingKind
+    identity: str  # its id; of a budget whose it is
+    subject: str  # the same in words, with its name
+    name: str
+    tenant: str
+    cause: str  # the kind of failure
+    message: str
+    since_ns: int
+    last_ns: int
+    failures: int
+    waiting: int
+    rules: frozenset[str] = frozenset()  # of a budget: the rules that it stops
+    fallback: str | None = None  # of a connection: the name of the one that is asked instead, if that works
+
+    @property
+    def about(self) -> str:
+        """The key of its condition."""
+        return f"{self.kind} {self.identity}"
+
+    @property
+    def reason(self) -> str:
+        """Why there are no verdicts, without numbers."""
+        instead = "" if self.fallback is None else f"; its fallback {self.fallback!r} is asked instead"
+        return f"{self.subject} gives no verdicts: {self.cause}: {self.message[:_SHOWN_CHARACTERS]}{instead}"
+
+    @property
+    def text(self) -> str:
+        """The reason, and how many evaluations are concerned."""
+        failures, waiting = count_text(self.failures, "failure"), count_text(self.waiting, "evaluation")
+        waits = "waits" if self.waiting == 1 else "wait"
+        return (
+            f"{self.reason}; {failures} since the last verdict, the latest at {_time(self.last_ns)}; {waiting} {waits}"
+        )
+
+    def text_for(self, tenant: str | None) -> str:
+        """Return what a caller may see: a tenant sees numbers of its own alone. `tenant` None: it sees all."""
+        text = self.text if tenant in {None, self.tenant} else self.reason
+        return f"{text}; since {instant_text(self.since_ns)} UTC"
+
+
+class FailingJudges:
+    """Finds the judges that fail at this moment. Thread-safe."""
+
+    def __init__(
+        self,
+        judges: ConnectedJudges,
+        budgets: Budgets,
+        connections: LlmConnections,
+        rules: Callable[[], Sequence[KeptRule]],
+        waiting: Waiting,
+    ) -> None:
+        self._judges = judges
+        self._budgets = budgets
+        self._connections = connections
+        self._rules = rules
+        self._waiting = waiting
+
+    def find(self, now_ns: int) -> list[FailingJudge]:
+        """Return those that fail: connections first, then what fails over connections that work."""
+        streaks, refusals = self._judges.health.streaks, self._budgets.too_small
+        if not streaks and not refusals:
+            return []
+        rules = {each.stored.rule_id: each for each in self._rules() if each.stored.enabled}
+        failing = {subject: each for subject, each in streaks.items() if self._still_counts(subject, each, rules)}
+        failing = {subject: each for subject, each in failing.items() if each.is_failing(now_ns)}
+        if not failing and not refusals:
+            return []
+        view = _View(self._judges, rules, self._waiting.of_rules(), self._waiting.of_runs())
+        found = [self._connection(each, streak, view) for each, streak in failing.items() if each.kind == "connection"]
+        silent = {each.identity for each in found if each.fallback is None}
+        found += view.others(failing, silent)
+        found += self._too_small(rules)
+        return found
+
+    def _still_counts(self, subject: JudgeSubject, streak: Streak, rules: Mapping[str, KeptRule]) -> bool:
+        """Tell whether a subject is as it was when it failed; else forget what it did before its change."""
+        changed_ns = self._changed_ns(subject, rules)
+        if changed_ns is None or changed_ns > streak.since_ns:
+            self._judges.health.forget(subject)
+            return False
+        return True
+
+    def _changed_ns(self, subject: JudgeSubject, rules: Mapping[str, KeptRule]) -> int | None:
+        """Return when a subject was changed last; None: there is none any more."""
+        if subject.kind == "connection":
+            try:
+                return _ns(self._connections.get(subject.identity).row.updated_at)
+            except Missing:
+                return None
+        if subject.kind == "rule":
+            kept = rules.get(subject.identity)
+            return None if kept is None else kept.stored.updated_at_us * 1000
+        return 0  # an evaluation of a run never changes
+
+    def _connection(self, subject: JudgeSubject, streak: Streak, view: "_View") -> FailingJudge:
+        row = self._connections.get(subject.identity).row
+        other = self._judges.fallback(subject.identity)
+        works = other is not None and JudgeSubject("connection", other.connection_id) not in self._judges.health.streaks
+        return FailingJudge(
+            kind="connection",
+            identity=subject.identity,
+            subject=f"the connection {row.name!r}",
+            name=row.name,
+            tenant=row.tenant,
+            cause=streak.kind,
+            message=streak.message,
+            since_ns=streak.since_ns,
+            last_ns=streak.last_ns,
+            failures=streak.failures,
+            waiting=view.waiting_over(subject.identity),
+            fallback=other.name if other is not None and works else None,
+        )
+
+    def _too_small(self, rules: Mapping[str, KeptRule]) -> Iterator[FailingJudge]:
+        """Budgets that do not suffice for a single request, as far as they are still those that refused it."""
+        for each in self._budgets.too_small:
+            payer = each.payer
+            if payer.kind == "rule":
+                kept = rules.get(payer.identity or "")
+                budget = None if kept is None else kept.active.rule.budget
+            elif payer.kind == "connection":
+                known = {one.connection_id: one.text.budget for one in self._connections.all()}
+                text = known.get(payer.identity or "")
+                budget = None if text is None else text.budget()
+            else:
+                budget = payer.budget
+            if budget == payer.budget:
+                yield FailingJudge(
+                    kind="budget",
+                    identity=f"{payer.kind} {payer.identity or ''}".strip(),
+                    subject=f"the budget of {payer.kind} {payer.name!r}",
+                    name=payer.name,
+                    tenant=each.tenant,
+                    cause="over_budget",
+                    message=each.message,
+                    since_ns=each.since_ns,
+                    last_ns=each.last_ns,
+                    failures=each.refusals,
+                    waiting=0,
+                    rules=frozenset(each.rules),
+                )
+
+
+class ProblemsOfJudges:
+    """The judges that fail at one moment, for the pages and answers about rules and connections."""
+
+    def __init__(self, failing: Sequence[FailingJudge], judges: ConnectedJudges, tenant: str | None) -> None:
+        self._failing = failing
+        self._judges = judges
+        self._tenant = tenant
+
+    def of_rule(self, active: ActiveRule) -> str | None:
+        """Return why a rule gets no verdicts; None if it does."""
+        if not self._failing:
+            return None
+        asks = _connections_of(self._judges, active)
+        for each in self._failing:
+            is_its = each.kind == "rule" and each.identity == active.rule_id
+            is_asked = each.kind == "connection" and each.fallback is None and each.identity in asks
+            if is_its or is_asked or active.rule_id in each.rules:
+                return each.text_for(self._tenant)
+        return None
+
+    def of_connection(self, connection_id: str) -> str | None:
+        """Return why a connection gives no verdicts; None if it does."""
+        for each in self._failing:
+            is_its_budget = each.kind == "budget" and each.identity == f"connection {connection_id}"
+            if is_its_budget or (each.kind == "connection" and each.identity == connection_id):
+                return each.text_for(self._tenant)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What is known of rules and of what waits, at one moment."""
+
+    judges: ConnectedJudges
+    rules: Mapping[str, KeptRule]
+    waiting: Mapping[str, int]
+    runs: Sequence[WaitingOfRun]
+
+    def waiting_over(self, connection_id: str) -> int:
+        """Count the evaluations that wait for a connection."""
+        of_rules = sum(
+            self.waiting.get(rule_id, 0)
+            for rule_id, kept in self.rules.items()
+            if self.waiting.get(rule_id) and connection_id in _connections_of(self.judges, kept.active)
+        )
+        return of_rules + sum(each.items for each in self.runs if each.connection_id == connection_id)
+
+    def others(self, failing: Mapping[JudgeSubject, Streak], silent: set[str]) -> Iterator[FailingJudge]:
+        """Rules and evaluations of runs that fail, but not because of a connection that is listed already."""
+        runs = {each.evaluation_id: each for each in self.runs}
+        for subject, streak in failing.items():
+            if subject.kind == "rule":
+                kept = self.rules[subject.identity]
+                if not silent & _connections_of(self.judges, kept.active):
+                    name, waiting = kept.stored.name, self.waiting.get(subject.identity, 0)
+                    yield _other(subject, streak, f"the rule {name!r}", name, kept.stored.tenant, waiting)
+            elif subject.kind == "evaluation":
+                run = runs.get(subject.identity)
+                if run is not None and run.connection_id not in silent:
+                    words = f"the evaluation of a run by {run.name!r}"
+                    yield _other(subject, streak, words, run.name, "", run.items)
+
+
+def _other(subject: JudgeSubject, streak: Streak, words: str, name: str, tenant: str, waiting: int) -> FailingJudge:
+    return FailingJudge(
+        kind=subject.kind,
+        identity=subject.identity,
+        subject=words,
+        name=name,
+        tenant=tenant,
+        cause=streak.kind,
+        message=streak.message,
+        since_ns=streak.since_ns,
+        last_ns=streak.last_ns,
+        failures=streak.failures,
+        waiting=waiting,
+    )
+
+
+def _connections_of(judges: ConnectedJudges, active: ActiveRule) -> set[str]:
+    """Return the connections that a rule asks; none if it asks none that can be used."""
+    if active.executor_kind != "judge":
+        return set()
+    try:
+        return {judges.connection_of(active), *(each.connection_id for each in judges.jurors(active))}
+    except BadConfiguration:
+        return set()
+
+
+def _ns(moment: dt.datetime) -> int:
+    return int(moment.replace(tzinfo=dt.UTC).timestamp() * 1_000_000) * 1_000
+
+
+def _time(at_ns: int) -> str:
+    return f"{dt.datetime.fromtimestamp(at_ns / 1e9, dt.UTC):%H:%M:%S} UTC"

@@ -1,0 +1,88 @@
+"""What judges gave of late: for each connection, rule and evaluation of a run, the failures since its last verdict."""
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from evaluators.chat.pace import RETRYABLE
+from evaluators.outcome import Failure, Outcome
+
+SubjectKind: TypeAlias = Literal["connection", "rule", "evaluation"]
+
+SAYS_NOTHING: Final = frozenset(
+    {"over_budget", "rule_disabled", "rule_deleted", "budget_held", "bad_case", "bad_configuration"}
+)
+"""Failures that say nothing of whether a judge works: nothing was asked, or the test case is to blame."""
+
+_TARGETS: Final = 3
+"""Different targets in a row without a verdict: one alone may be what a judge cannot judge. A guess."""
+
+_SILENT_S: Final = 60.0
+"""How long a connection may answer nothing, if fewer targets than that met it. A guess."""
+
+
+class JudgeSubject(NamedTuple):
+    """A connection, a rule, or an evaluation of a run."""
+
+    kind: SubjectKind
+    identity: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Streak:
+    """The failures of a subject since its last verdict."""
+
+    since_ns: int
+    last_ns: int
+    kind: str  # of the latest failure
+    message: str
+    failures: int = 0
+    targets: set[Hashable] = field(default_factory=set)  # the first of them
+
+    def is_failing(self, now_ns: int) -> bool:
+        """Tell whether there are enough failures to conclude that no verdicts come."""
+        is_silent = self.kind in RETRYABLE and now_ns - self.since_ns >= _SILENT_S * 1e9
+        return is_silent or len(self.targets) >= _TARGETS
+
+
+class JudgeHealth:
+    """Streaks by subject. Thread-safe."""
+
+    def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        self._clock_ns = clock_ns
+        self._lock = threading.Lock()
+        self._streaks: dict[JudgeSubject, Streak] = {}
+
+    @property
+    def streaks(self) -> dict[JudgeSubject, Streak]:
+        """The subjects that failed since their last verdict."""
+        with self._lock:
+            return dict(self._streaks)
+
+    def note(self, subject: JudgeSubject, outcome: Outcome, target: Hashable) -> None:
+        """Count an outcome: a failure continues the streak of the subject, a verdict ends it."""
+        if not isinstance(outcome, Failure):
+            if outcome.usage is not None or subject.kind != "connection":  # else no judge was asked
+                self.forget(subject)
+            return
+        is_ours = subject.kind == "connection" and outcome.kind == "evaluator_error"
+        if outcome.kind in SAYS_NOTHING or is_ours:
+            return
+        now_ns = self._clock_ns()
+        with self._lock:
+            streak = self._streaks.get(subject)
+            if streak is None:
+                streak = Streak(since_ns=now_ns, last_ns=now_ns, kind=outcome.kind, message=outcome.message)
+                self._streaks[subject] = streak
+            streak.last_ns, streak.kind, streak.message = now_ns, outcome.kind, outcome.message
+            streak.failures += 1
+            if len(streak.targets) < _TARGETS:
+                streak.targets.add(target)
+
+    def forget(self, subject: JudgeSubject) -> None:
+        """End the streak of a subject: it gave a verdict, was changed, or is no more."""
+        if subject in self._streaks:
+            with self._lock:
+                self._streaks.pop(subject, None)

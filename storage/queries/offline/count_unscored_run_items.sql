@@ -1,0 +1,7 @@
+-- Of how many items of a run has an evaluation said nothing?
+SELECT count(*)
+FROM run_item AS i
+ANTI JOIN (
+    SELECT item_number FROM run_score WHERE run_id = $run_id AND evaluation_id = $evaluation_id
+) AS said USING (item_number)
+WHERE i.run_id = $run_id;

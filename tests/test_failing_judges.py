@@ -1,0 +1,284 @@
+"""Judges that give no verdicts: cause, number that waits and since when are reported wherever operators look."""
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from collector.live.judges.failing_judges import FailingJudge
+from collector.live.judges.judge_health import JudgeHealth, JudgeSubject
+from evaluators.outcome import Failure, Usage, Verdict
+from tests.live import until
+from tests.model_server import Asked, Hangs, Says, Sends, Status, Step, a_model
+from tests.offline import Offline, an_offline_server
+from tests.serving import an_export, post, run, unused_port
+from tests.test_run_evaluations import answers, ask, ended
+from tests.working import LONG_S
+
+GOOD = Says({"score": 0.9, "reason": "good"})
+RULE = {"name": "helpful", "evaluator": "llm_judge", "criteria": "Is it helpful?", "connectionId": "main"}
+CAUSES: dict[str, tuple[Step | None, str]] = {
+    "down": (None, "unreachable"),
+    "slow": (Hangs(), "timeout"),
+    "unavailable": (Status(503), "unavailable"),
+    "refusing": (Status(429, headers={"Retry-After": "3000"}), "rate_limited"),
+    "without a key": (Status(401), "refused"),
+    "garbage": (Sends(b"<html>it works!</html>", "text/html"), "bad_reply"),
+    "prose": (Says("I would rather not give a number."), "bad_reply"),
+}
+
+
+class Mood:
+    """A script that answers as it is set to."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def __call__(self, _: Asked) -> Step:
+        """Answer."""
+        return self.step
+
+
+@contextmanager
+def judged_over(folder: Path, url: str, *rules: dict[str, Any], **settings: Any) -> Iterator[Offline]:
+    """A server with a connection `main` and rules in files."""
+    (folder / "rules").mkdir()
+    for number, rule in enumerate(rules):
+        (folder / "rules" / f"{number}.yaml").write_text(yaml.safe_dump(rule))
+    limits = {"attempts": 1, "timeoutSeconds": 0.5, "inFlight": 4}
+    connection = {"baseUrl": url, "model": "m", "protocol": "CHAT_COMPLETIONS", "limits": limits}
+    with an_offline_server(
+        folder / "data", rules=folder / "rules", llm_connections={"main": connection}, **settings
+    ) as server:
+        yield server
+
+
+def send(server: Offline, traces: Sequence[int]) -> None:
+    """Send traces of a span with an answer each."""
+    for trace in traces:
+        request = an_export(f"{trace:032x}", "answer")
+        request.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="output.value").value.string_value = "42"
+        post(f"{server.url}/api/v1/traces", request.SerializeToString())
+
+
+def holding(server: Offline, name: str = "judge_failing") -> list[str]:
+    """The messages of the condition, as of now."""
+    conditions = server.ask("GET", "status")["server"]["conditions"]
+    return [each["message"] for each in conditions if each["name"] == name]
+
+
+def reported(server: Offline) -> str:
+    """The message of the one condition, once it holds."""
+    (message,) = until(lambda: holding(server), bool, within_s=LONG_S)
+    return message
+
+
+def page(server: Offline, path: str) -> str:
+    """A page."""
+    return server.answer("GET", f"../..{path}").text
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The lines of the log about the condition."""
+    messages = [record.getMessage() for record in caplog.records if record.name == "collector.conditions"]
+    return [message for message in messages if message.startswith("judge_failing")]
+
+
+@pytest.mark.parametrize("how", CAUSES)
+def test_a_connection_that_gives_no_verdicts_is_reported_everywhere(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In status, metrics, log, beside the rule and the connection and on Home; the server stays ready."""
+    step, kind = CAUSES[how]
+    with a_model(step or GOOD) as model, caplog.at_level(logging.WARNING):
+        url = model.base_url if step is not None else f"http://127.0.0.1:{unused_port()}/v1"
+        with judged_over(tmp_path, url, RULE) as server:
+            send(server, range(1, 9))
+            message = reported(server)
+            assert message.startswith(f"the connection 'main' gives no verdicts: {kind}: ")
+            place = server.url.removeprefix("http://")
+            (rule,) = server.ask("GET", "trace-eval-rules")["content"]
+            (connection,) = server.ask("GET", "llm-connections")
+            for problem in (rule["problem"], connection["problem"]):
+                assert "'main' gives no verdicts" in problem
+                assert kind in problem
+                assert "; since 20" in problem
+            assert "judge_failing since 20" in run("status", "--server", place).stdout
+            assert "helpful judges nothing: the connection 'main'" in run("rules", "list", "--server", place).stdout
+            assert "main gives no verdicts" in run("connections", "list", "--server", place).stdout
+            assert "gives no verdicts" in page(server, "/connections")
+            for path in ("/", "/status", f"/rules/{rule['id']}", f"/connections/{connection['id']}"):
+                assert kind in page(server, path), path
+            numbers = page(server, "/metrics")
+            assert 'tracejury_conditions{name="judge_failing"} 1.0' in numbers
+            assert f'tracejury_failing_judge_waiting{{cause="{kind}",kind="connection"}}' in numbers
+            assert server.answer("GET", "../../ready").status_code == 200
+            assert len(lines(caplog)) == 1
+
+
+def test_what_waits_is_counted_and_a_change_of_the_connection_begins_anew(tmp_path: Path) -> None:
+    """The message has the number of evaluations that wait; one that leads elsewhere has given no failures yet."""
+    with a_model(Status(503)) as down, a_model(GOOD) as up, an_offline_server(tmp_path / "data") as server:
+        limits = {"attempts": 1, "inFlight": 4}
+        document = {"name": "main", "baseUrl": down.base_url, "model": "m", "protocol": "CHAT_COMPLETIONS"}
+        made = server.ask("POST", "llm-connections", 201, json=document | {"limits": limits})
+        server.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE)
+        send(server, range(1, 31))
+        until(lambda: holding(server), lambda found: "30 evaluations wait" in str(found), within_s=LONG_S)
+        assert (
+            server.ask("PUT", f"llm-connections/{made['id']}", json=made | {"baseUrl": up.base_url})["problem"] is None
+        )
+        until(lambda: server.ask("GET", "status")["last24h"]["scored"], lambda scored: scored == 30, within_s=LONG_S)
+        until(lambda: holding(server), lambda found: not found, within_s=LONG_S)
+
+
+def test_a_judge_that_dies_recovers_and_dies_is_reported_once_for_each_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has one line when it fails, one when it gives verdicts again, and one when it fails once more."""
+    mood = Mood(Status(503))
+    scored = "SELECT count(*) FROM evaluation WHERE outcome = 'scored'"
+    with a_model(mood) as model, caplog.at_level(logging.WARNING):
+        with judged_over(tmp_path, model.base_url, RULE) as server:
+            send(server, range(1, 9))
+            until(lambda: lines(caplog), lambda found: len(found) == 1, within_s=LONG_S)
+            mood.step = GOOD
+            until(lambda: server.sql(scored), lambda rows: rows == [[8]], within_s=LONG_S)
+            until(lambda: lines(caplog), lambda found: len(found) == 2, within_s=LONG_S)
+            mood.step = Status(401)
+            send(server, range(9, 17))
+            until(lambda: lines(caplog), lambda found: len(found) == 3, within_s=LONG_S)
+            assert "refused" in reported(server)
+        first, over, second = lines(caplog)
+    assert first.startswith("judge_failing: the connection 'main' gives no verdicts: unavailable")
+    assert over.startswith("judge_failing is over after ")
+    assert second.startswith("judge_failing: the connection 'main' gives no verdicts: refused")
+
+
+def test_a_rule_whose_fallback_answers_has_no_problem(tmp_path: Path) -> None:
+    """The connection that is down is reported, with who is asked instead."""
+    with a_model(Status(503)) as down, a_model(GOOD) as up, an_offline_server(tmp_path / "data") as server:
+        document = {"model": "m", "protocol": "CHAT_COMPLETIONS", "limits": {"attempts": 1, "inFlight": 4}}
+        server.ask("POST", "llm-connections", 201, json={"name": "other", "baseUrl": up.base_url} | document)
+        main = {"name": "main", "baseUrl": down.base_url, "fallback": "other"}
+        server.ask("POST", "llm-connections", 201, json=main | document)
+        server.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE)
+        send(server, range(1, 9))
+        until(lambda: server.ask("GET", "status")["last24h"]["scored"], lambda scored: scored == 8, within_s=LONG_S)
+        assert "; its fallback 'other' is asked instead; " in reported(server)
+        (rule,) = server.ask("GET", "trace-eval-rules")["content"]
+        assert rule["problem"] is None
+
+
+def test_a_code_judge_that_always_crashes_is_reported(tmp_path: Path) -> None:
+    """With the rule, what its program said last, and nothing about connections."""
+    rule = {"name": "own", "evaluator": "code_judge", "config": {"script": ["/bin/sh", "-c", "echo boom >&2; exit 3"]}}
+    with judged_over(tmp_path, "http://127.0.0.1:9/v1", rule) as server:
+        send(server, range(1, 6))
+        message = reported(server)
+        assert message.startswith("the rule 'own' gives no verdicts: judge_error: ")
+        assert "boom" in message
+        (listed,) = server.ask("GET", "trace-eval-rules")["content"]
+        assert "judge_error" in listed["problem"]
+        (connection,) = server.ask("GET", "llm-connections")
+        assert connection["problem"] is None
+
+
+@pytest.mark.parametrize("budget", [{"tokensPerDay": 5}, {"callsPerDay": 0}])
+def test_a_budget_that_is_too_small_for_one_request_is_reported(tmp_path: Path, budget: dict[str, int]) -> None:
+    """With its remedy; a budget that is merely spent is not reported so."""
+    (name,) = budget
+    with a_model(GOOD) as model, judged_over(tmp_path, model.base_url, RULE | {"budget": budget}) as server:
+        send(server, range(1, 6))
+        message = reported(server)
+        assert "the budget of rule 'helpful' is too small for this request" in message
+        assert f"raise {name}" in message
+        (rule,) = server.ask("GET", "trace-eval-rules")["content"]
+        assert "too small" in rule["problem"]
+        assert model.asked == []
+
+
+def test_a_budget_that_is_spent_is_no_failure_and_shows_the_number_that_it_counts(tmp_path: Path) -> None:
+    """Rules, status and page agree with the budget: five calls that count, and beside them those that failed."""
+    mood, rule = Mood(Status(503)), RULE | {"budget": {"callsPerDay": 5}}
+    with a_model(mood) as model, judged_over(tmp_path, model.base_url, rule) as server:
+        send(server, range(1, 13))
+        reported(server)
+        mood.step = GOOD
+        until(lambda: server.ask("GET", "status")["last24h"]["skipped"], lambda count: count == 7, within_s=LONG_S)
+        (listed,) = until(
+            lambda: server.ask("GET", "trace-eval-rules")["content"],
+            lambda found: found[0]["activity"]["spentToday"]["calls"] == 5,
+        )
+        failed = listed["activity"]["spentToday"]["failedCalls"]
+        assert failed == len(model.asked) - 5 > 0
+        assert "5 of 5 calls" in re.sub("<[^>]*>", "", page(server, "/rules"))
+        assert f"{failed} failed call" in page(server, f"/rules/{listed['id']}")
+        assert server.ask("GET", "status")["spentToday"]["calls"] == 5
+        until(lambda: holding(server), lambda found: not found, within_s=LONG_S)
+        assert listed["problem"] is None
+
+
+def test_an_evaluation_of_a_run_reports_by_the_same_mechanism(tmp_path: Path) -> None:
+    """Items that wait for a connection that is down are counted with its condition."""
+    with a_model(Status(503)) as model, judged_over(tmp_path, model.base_url) as server:
+        run_id = ended(server, *answers(9))
+        ask(server, run_id, connectionId="main", evaluatorName="Quality", criteria="Is it right?")
+        message = reported(server)
+        assert message.startswith("the connection 'main' gives no verdicts: unavailable")
+        assert "9 evaluations wait" in message
+
+
+def a_failure(kind: str = "unavailable") -> Failure:
+    """A failed evaluation."""
+    return Failure(name="n", fingerprint=None, kind=kind, message="why", usage=None)
+
+
+def test_one_target_alone_says_little_and_a_verdict_ends_the_streak() -> None:
+    """Three targets, or a minute without an answer, make a judge fail; failures that are not its own do not count."""
+    now = [0]
+    health, subject = JudgeHealth(lambda: now[0]), JudgeSubject("connection", "c")
+    for kind in ("over_budget", "bad_case", "rule_disabled", "bad_configuration", "budget_held", "evaluator_error"):
+        health.note(subject, a_failure(kind), kind)
+    assert health.streaks == {}
+    for _ in range(9):
+        health.note(subject, a_failure("bad_reply"), 1)
+    assert not health.streaks[subject].is_failing(10**12)
+    health.note(subject, a_failure(), 1)
+    assert not health.streaks[subject].is_failing(59 * 10**9)
+    assert health.streaks[subject].is_failing(60 * 10**9)
+    for target in (2, 3):
+        health.note(subject, a_failure("bad_reply"), target)
+    assert health.streaks[subject].is_failing(0)
+    usage = Usage(calls=1, model="m", input_tokens=1, output_tokens=1, cost_usd=None, latency_ms=1.0)
+    verdict: dict[str, Any] = {"score": 1.0, "threshold": 0.5, "direction": "higher", "reason": "", "metadata": {}}
+    health.note(subject, Verdict(name="n", fingerprint="f", usage=None, **verdict), 4)
+    assert subject in health.streaks  # no judge was asked
+    health.note(subject, Verdict(name="n", fingerprint="f", usage=usage, **verdict), 5)
+    assert health.streaks == {}
+
+
+def test_a_tenant_sees_no_numbers_of_a_shared_connection() -> None:
+    """How many evaluations of others wait is for the operator, and for the tenant whose connection it is."""
+    failing = FailingJudge(
+        kind="connection",
+        identity="c",
+        subject="the connection 'main'",
+        name="main",
+        tenant="",
+        cause="timeout",
+        message="no answer",
+        since_ns=0,
+        last_ns=0,
+        failures=7,
+        waiting=1,
+    )
+    assert "7 failures since the last verdict, the latest at 00:00:00 UTC; 1 evaluation waits" in failing.text_for(None)
+    assert failing.text_for("acme") == (
+        "the connection 'main' gives no verdicts: timeout: no answer; since 1970-01-01 00:00:00 UTC"
+    )
