@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -60,7 +61,8 @@ async def looking(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     """
     _check(settings.data)
     async with AsyncExitStack() as stack:
-        store = await asyncio.to_thread(Store.open, settings.data, store_options(settings, None, ReadingCounts()))
+        options = replace(store_options(settings, None, ReadingCounts()), may_only_read=True)
+        store = await asyncio.to_thread(Store.open, settings.data, options)
         stack.push_async_callback(asyncio.to_thread, store.close, settings.shutdown_seconds)
         context = _context(settings, store, stack)
         application = make_application(context, host_names(settings, "localhost:80"), make_site())

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any, Final
 
 _MOVING: Final = (
@@ -36,6 +37,11 @@ def nothing_hidden(text: str) -> str:
 def some_lines(text: str) -> str:
     """The text with its line ends, and everything else that is not plainly visible spelled out."""
     return "\n".join(one_line(line) for line in text.splitlines())
+
+
+def file_problem(error: OSError, path: Path) -> str:
+    """Say in one line which file an error is about, else `path`, and what is wrong with it."""
+    return one_line(f"{error.filename or path}: {error.strerror or error}")
 
 
 def as_json(value: Any) -> str:  # noqa: ANN401 - any JSON

@@ -8,6 +8,7 @@ StorageError
 |-- Moved             somebody else was faster: look again before anything is stored
 |-- Unusable          this data directory cannot be opened as it is
 |   |-- InUse         another process holds it
+|   |-- ReadOnly      it cannot be written, and has to be
 |   |-- ForeignFile   the database was not made by Tracejury
 |   |-- NewerFile     the database was made by a newer Tracejury
 |   `-- OlderFile     the database was made before the first release
@@ -18,7 +19,9 @@ StorageError
 `-- Missing           what is named is not there
 """
 
+import shlex
 from collections.abc import Collection
+from pathlib import Path
 
 
 class StorageError(Exception):
@@ -68,6 +71,16 @@ class Damaged(StorageError):
 
 class InUse(Unusable):
     """Another process holds the data directory."""
+
+
+class ReadOnly(Unusable):
+    """The data directory cannot be written by this process."""
+
+    def __init__(self, directory: Path, why: str) -> None:
+        super().__init__(
+            f"the data directory {directory} is read-only, and {why}: make it writable (see its mount, owner and mode),"
+            f" or copy it (`cp -r {shlex.quote(str(directory))} COPY`) and use the copy"
+        )
 
 
 class ForeignFile(Unusable):

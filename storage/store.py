@@ -25,7 +25,7 @@ from storage.engine.database import Database, DatabaseOptions
 from storage.engine.lock import DirectoryLock
 from storage.engine.permissions import keep_new_files_private, make_private
 from storage.engine.read_database import ReadDatabase
-from storage.errors import Busy, Damaged, Overloaded
+from storage.errors import Busy, Damaged, Overloaded, ReadOnly
 from storage.ingest.batch import SpanBatch
 from storage.ingest.shares import Shares, parts_of
 from storage.ingest.spool import Position, Spool
@@ -100,6 +100,7 @@ class StoreOptions:
     database: DatabaseOptions = field(default_factory=DatabaseOptions)
     writer: WriterOptions = field(default_factory=WriterOptions)
     aging: AgingOptions = field(default_factory=AgingOptions)
+    may_only_read: bool = False  # opens a directory that cannot be written, too; then all that writes is refused
     http: str = ""  # the URL that answers during the opening, for who looks at the lock
     report: Report = no_report  # receives the steps of the opening, in its thread
 
@@ -176,21 +177,22 @@ class Store:
 
         Raises:
             Unusable: the directory is in use, or its database is foreign or newer.
+            ReadOnly: the directory cannot be written, and has to be.
         """
         options = options or StoreOptions()
         keep_new_files_private()
-        directory.mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
-            lock = DirectoryLock(directory)
+            lock = DirectoryLock(directory, may_only_read=options.may_only_read)
             undo.callback(lock.close)
             lock.describe(http=options.http)
-            remove_leftovers(directory)
-            make_private(directory)
-            database = Database(directory, options.database, report=options.report)
+            if not (is_read_only := lock.is_read_only):
+                remove_leftovers(directory)
+                make_private(directory)
+            database = Database(directory, options.database, report=options.report, is_read_only=is_read_only)
             undo.callback(database.close)
             position = read_state(database).position
             options.report(StartStep(name="reading the spool"))
-            spool = Spool(directory / "spool", after=position)
+            spool = Spool(directory / "spool", after=position, is_read_only=is_read_only)
             undo.callback(spool.close)
             followed = _Followed()
             writer = Writer(
@@ -202,6 +204,10 @@ class Store:
                 set_aside=directory / _SET_ASIDE,
             )
             store = cls(lock, database, spool, writer, followed, options)
+            if is_read_only:
+                store._require_all_committed(position)
+                undo.pop_all()
+                return store
             options.report(StartStep(name="reading the keys of the latest spans"))
             writer.start()
             undo.callback(writer.close, _STOP_S)
@@ -215,6 +221,14 @@ class Store:
     def totals(self) -> Totals:
         """What became of the spans and log records that were committed."""
         return self._writer.totals
+
+    def require_writable(self) -> None:
+        """Refuse work that writes to a read-only directory.
+
+        Raises:
+            ReadOnly: it is one.
+        """
+        self._database.require_writable()
 
     @property
     def backlog_bytes(self) -> int:
@@ -252,6 +266,8 @@ class Store:
         return self._why_unable() or (self._behind() if self._backlog.is_full else None)
 
     def _why_unable(self) -> str | None:
+        if self._database.is_read_only:
+            return "the data directory is read-only"
         if self.disk_is_full:
             return "the disk is full; what room is left is kept for spans that wait for their commit"
         if (self._database.closed_s or 0.0) > _CLOSED_S:
@@ -321,8 +337,9 @@ class Store:
             Damaged: the copy, and so most likely the database, cannot be read completely.
             OSError: the copy cannot be written.
         """
-        self._wait_until_committed(self._spool.sequence)
-        self.spending.flush(_FLUSH_S)
+        if not self._database.is_read_only:
+            self._wait_until_committed(self._spool.sequence)
+            self.spending.flush(_FLUSH_S)
         with self._rewriting.steady, logged(log, "a backup"):
             copy_database(self._database, self._writer, target)
             damage = check_database(descriptor_path(target)).damage
@@ -332,8 +349,15 @@ class Store:
 
     def close(self, timeout_s: float = 30) -> None:
         """Commit what is durable, checkpoint, let go of the directory; what the deadline cuts off stays spooled."""
-        self.aging.note()
         self.queries.close()
+        if not self._database.is_read_only:
+            self._stop_writing(timeout_s)
+        self._spool.close()
+        self._database.close()
+        self._lock.close()
+
+    def _stop_writing(self, timeout_s: float) -> None:
+        self.aging.note()
         self.spending.close(_FLUSH_S)
         if self._writer.close(timeout_s):
             try:
@@ -342,9 +366,6 @@ class Store:
                 log.warning("the checkpoint at the end failed; the next start repeats it: %s", error)
         else:
             log.warning("stopped before all spans were committed; the next start commits the rest from the spool")
-        self._spool.close()
-        self._database.close()
-        self._lock.close()
 
     def _wait_until_committed(self, sequence: int) -> None:
         """Wait for the commit of what is durable, also while more comes all the time.
@@ -365,6 +386,15 @@ class Store:
             last = self._spool.sequence
         self._wait_until_committed(last)
         self._writer.between(lambda: self._spool.release(last))
+
+    def _require_all_committed(self, position: Position) -> None:
+        """Refuse a read-only directory of a server that did not come to its end: its database is not all of it.
+
+        Raises:
+            ReadOnly: it is one.
+        """
+        if any(self._spool.recover(position)) or self._spool.lost or not self.spending.is_all_written():
+            raise ReadOnly(self._database.path.parent, "its last server had no time to commit all that it received")
 
     def _recover(self, position: Position, report: Report) -> None:
         total, recovered = self._spool.nbytes, 0

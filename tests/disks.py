@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-_MOUNT_AND_WAIT = (
-    'while [ $# -gt 0 ]; do mkdir -p "$1" && mount -t tmpfs -o "size=$2" tmpfs "$1" || exit; shift 2; done'
-)
+_MOUNT_TMPFS = 'while [ $# -gt 0 ]; do mkdir -p "$1" && mount -t tmpfs -o "size=$2" tmpfs "$1" || exit; shift 2; done'
+_MOUNT_READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit'
 
 
 @dataclass(slots=True)
@@ -87,13 +86,25 @@ def _grow(file: int, nbytes: int) -> bool:
 @contextmanager
 def small_disks(sizes: Mapping[Path, int]) -> Iterator[Disks]:
     """A tmpfs of so many bytes at each path; the test is skipped where mounting is not allowed."""
+    with _mounted(_MOUNT_TMPFS, [text for path, size in sizes.items() for text in (str(path), str(size))]) as disks:
+        yield disks
+
+
+@contextmanager
+def read_only(directory: Path) -> Iterator[Disks]:
+    """A directory on a read-only mount, also for root; the test is skipped where mounting is not allowed."""
+    with _mounted(_MOUNT_READ_ONLY, [str(directory)]) as disks:
+        yield disks
+
+
+@contextmanager
+def _mounted(script: str, arguments: Sequence[str]) -> Iterator[Disks]:
     if not (shutil.which("unshare") and shutil.which("nsenter")):
-        pytest.skip("unshare and nsenter are needed to mount a small disk")
+        pytest.skip("unshare and nsenter are needed to mount a disk")
     is_root = os.geteuid() == 0
     own = ["--mount"] if is_root else ["--mount", "--user", "--map-root-user"]
-    arguments = [text for path, size in sizes.items() for text in (str(path), str(size))]
     holder = subprocess.Popen(
-        ["unshare", *own, "sh", "-c", f"{_MOUNT_AND_WAIT}; echo ready; exec cat", "sh", *arguments],
+        ["unshare", *own, "sh", "-c", f"{script}; echo ready; exec cat", "sh", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -102,7 +113,7 @@ def small_disks(sizes: Mapping[Path, int]) -> Iterator[Disks]:
         assert holder.stdout is not None
         if holder.stdout.readline() != b"ready\n":
             assert holder.stderr is not None
-            pytest.skip(f"mounting a small disk is not allowed here: {holder.stderr.read().decode().strip()}")
+            pytest.skip(f"mounting a disk is not allowed here: {holder.stderr.read().decode().strip()}")
         inside = ["nsenter", f"--target={holder.pid}", "--mount"]
         yield Disks(
             [*inside, *([] if is_root else ["--user", "--preserve-credentials"])], Path(f"/proc/{holder.pid}/root")

@@ -275,6 +275,7 @@ def test_what_cannot_be_put_on_record_is_not_asked(tmp_path: Path) -> None:
     with a_model(GOOD) as server, a_store(tmp_path) as store:
         hub = Hub(store)
         hub.connections.create(a_connection(server.base_url))
+        (tmp_path / "calls").mkdir()
         full = [tmp_path / "calls" / f"{number:012d}.calls" for number in range(1, 100)]
         for path in full:
             path.symlink_to("/dev/full")

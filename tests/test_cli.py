@@ -142,7 +142,7 @@ def test_a_statement_may_open_with_a_comment(directory: Path, comment: str) -> N
 
 def test_a_directory_in_use_is_asked_through_its_server(server: Running) -> None:
     """`--data` finds the server that holds the directory."""
-    holder = server.store._lock._path.parent
+    holder = server.store._database.path.parent
     assert run("traces", "list", "--data", holder).stdout == run("traces", "list", "--server", server.http).stdout
 
 

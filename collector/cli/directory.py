@@ -137,6 +137,7 @@ class Directory:
         from collector.live.judges.connection_trial import try_connection
         from collector.live.judges.judging_hub import JudgeServices
 
+        self._store.require_writable()  # what the request takes is put on record first
         hub = JudgeServices.look(self._store, self._settings)
         found = hub.connections.get(connection_id)
         return asyncio.run(try_connection(found, hub.connections, hub.budgets)).document()
@@ -161,6 +162,7 @@ class Directory:
         from collector.reading.spans import ConventionsReader
         from collector.reading.updater import TraceUpdater
 
+        self._store.require_writable()
         reads = ConventionsReader(self._settings.own_keys)
         traces = TraceUpdater(self._store.trace_meanings, reads, ingest_is_behind=lambda: False)
         traces.start()

@@ -14,7 +14,7 @@ import click
 from collector.cli.options import one_source, source_options
 from collector.cli.source import Source, open_source
 from collector.units import count_text
-from collector.visible import one_line
+from collector.visible import file_problem, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ def export(
                 if count:
                     click.echo(f"{one_line(str(folder))}: {count_text(count, 'span')}")
     except OSError as error:
-        raise click.ClickException(f"the export cannot be written: {error.strerror or error}") from error
+        raise click.ClickException(f"the export cannot be written: {file_problem(error, directory)}") from error
 
 
 def _days(start: dt.datetime, end: dt.datetime | None, now: dt.datetime) -> list[dt.datetime]:

@@ -19,11 +19,14 @@ from collector.cli.connecting import (
 )
 from collector.cli.directory import Directory, read_settings
 from collector.cli.server import Server
-from collector.visible import one_line
+from collector.visible import file_problem, one_line, some_lines
 from storage.records import ANY_JUDGING, Judging
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from collector.settings import Settings
+    from storage.store import Store
 
 
 class Source(Protocol):
@@ -105,13 +108,8 @@ def open_source(server: str | None, data: Path | None) -> Iterator[Source]:
 @contextmanager
 def _open_directory(chosen: Path | None) -> Iterator[Source]:
     """The server that holds the directory, or the directory itself; it is never created."""
-    from collector.parts import aging_options
-    from collector.reading.spans import ConventionsReader
-    from storage.engine.database import FILE_NAME
     from storage.engine.lock import read_holder
-    from storage.errors import Damaged, Unusable
-    from storage.ingest.writer import WriterOptions
-    from storage.store import Store, StoreOptions
+    from storage.errors import Damaged, StorageError
 
     settings = read_settings(None, {} if chosen is None else {"data": chosen})
     data = settings.data
@@ -120,18 +118,41 @@ def _open_directory(chosen: Path | None) -> Iterator[Source]:
         with connect(reachable(holder["http"])) as client:
             yield Server(client)
         return
-    if not (data / FILE_NAME).exists():
-        nowhere = "" if chosen else f"no server answers at {DEFAULT_SERVER} and "
-        raise ServerUnreachable(
-            f"{nowhere}there is no data in {one_line(str(data))}; start a server with `tracejury serve`"
-        )
     try:
-        reads = ConventionsReader(settings.own_keys)
-        store = Store.open(data, StoreOptions(writer=WriterOptions(reads=reads), aging=aging_options(settings)))
-    except Unusable as error:
-        raise ServerUnreachable(str(error)) from error
-    try:
-        with store:
+        with _open_store(settings, nowhere="" if chosen else f"no server answers at {DEFAULT_SERVER} and ") as store:
             yield Directory(store, settings)
     except Damaged as error:
         raise NoAnswer(f"{one_line(str(error))}; run `tracejury check {one_line(str(data))}`") from error
+    except StorageError as error:  # as a change of a read-only directory, or a full disk
+        raise NoAnswer(some_lines(str(error))) from error
+
+
+def _open_store(settings: "Settings", *, nowhere: str) -> "Store":
+    """Open the data directory of the settings, which is never made.
+
+    Raises:
+        ServerUnreachable: it cannot be opened; `nowhere` begins the sentence if there is none.
+    """
+    from collector.parts import aging_options
+    from collector.reading.spans import ConventionsReader
+    from storage.engine.database import FILE_NAME
+    from storage.errors import Unusable
+    from storage.ingest.writer import WriterOptions
+    from storage.store import Store, StoreOptions
+
+    data = settings.data
+    options = StoreOptions(
+        writer=WriterOptions(reads=ConventionsReader(settings.own_keys)),
+        aging=aging_options(settings),
+        may_only_read=True,
+    )
+    try:
+        if (data / FILE_NAME).exists():
+            return Store.open(data, options)
+    except Unusable as error:
+        raise ServerUnreachable(some_lines(str(error))) from error
+    except OSError as error:
+        raise ServerUnreachable(file_problem(error, data)) from error
+    raise ServerUnreachable(
+        f"{nowhere}there is no data in {one_line(str(data))}; start a server with `tracejury serve`"
+    )

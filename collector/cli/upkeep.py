@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,7 @@ from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
 from collector.cli.source import open_source
 from collector.units import count_text
-from collector.visible import one_line
+from collector.visible import file_problem, one_line
 
 _MIB = 1 << 20
 NEXT_STEPS: Final = (
@@ -98,9 +99,10 @@ def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
         _read_back(part, "the copy; the database may be damaged, too: stop the server and run `tracejury check`")
         part.rename(target)
     except OSError as error:
-        raise click.ClickException(f"the backup cannot be written: {error.strerror}") from error
+        raise click.ClickException(f"the backup cannot be written: {file_problem(error, directory)}") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # as on a read-only disk, even if it is not there
+            part.unlink()
     click.echo(f"{one_line(str(target))}: {target.stat().st_size / (1 << 20):,.1f} MiB")
 
 
@@ -135,11 +137,12 @@ def restore(*, directory: Path, data: Path) -> None:
         with Store.open(data) as store:
             stored = store.totals.stored
     except OSError as error:
-        raise click.ClickException(f"the backup cannot be restored: {error.strerror}") from error
+        raise click.ClickException(f"the backup cannot be restored: {file_problem(error, data)}") from error
     except Unusable as error:
         raise click.ClickException(one_line(str(error))) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # as on a read-only disk, even if it is not there
+            part.unlink()
     click.echo(f"{one_line(str(data))}: a data directory into which {count_text(stored, 'span')} were ever stored")
 
 
@@ -165,7 +168,7 @@ def check(*, directory: Path) -> None:
         report = check_database(file)
         records, problems = Spool.check(directory / "spool")
     except OSError as error:
-        raise click.ClickException(f"{one_line(str(directory))} cannot be read: {error.strerror}") from error
+        raise click.ClickException(f"it cannot be read completely: {file_problem(error, directory)}") from error
     except Unusable as error:
         raise click.ClickException(one_line(str(error))) from error
     for table in report.tables:

@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 
 Settings = Mapping[str, str | int | bool]
 
+READ_ONLY: Final = "READ_ONLY"
 _LIMIT: Final = "memory_limit"
 _RAISE: Final = 4
 """Each further attempt has so many times the memory of the one before, up to what DuckDB takes by itself, which is four
@@ -88,6 +89,8 @@ class FileOpener:
         """Open it with more memory, until its log is empty."""
         # In a DuckDB of its own: 1.5.5 does not raise the limit of a running one, it only says so.
         connection = self._attached({**settings, _LIMIT: _text(nbytes)})
+        if self._how == READ_ONLY:
+            return connection
         try:
             connection.execute(f"CHECKPOINT {self._catalog}")
         except duckdb.Error as error:

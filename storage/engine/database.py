@@ -7,23 +7,24 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import duckdb
 
 from storage import sql
-from storage.engine.attaching import LEAST_LOG_BYTES, FileOpener, memory_bytes
+from storage.engine.attaching import LEAST_LOG_BYTES, READ_ONLY, FileOpener, memory_bytes
 from storage.engine.checkpointing import NO_END_BYTES, PAUSE_S, Checkpoints
 from storage.engine.clearing import clear_buffers
 from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug, one_moment, roll_back
 from storage.engine.damage import Damage, is_damage_text
 from storage.engine.free_space import punch_free
-from storage.engine.migration import MARK, migrate
+from storage.engine.migration import MARK, migrate, require_migrated
 from storage.engine.pandas_import import hide_pandas
 from storage.engine.room import DiskRoom
 from storage.engine.threads import Threads
 from storage.engine.workarounds import Workarounds
-from storage.errors import Busy, Damaged, Reopened, Unusable
+from storage.errors import Busy, Damaged, ReadOnly, Reopened, Unusable
 from storage.timing import QUICK_S, Stopwatch
 from storage.work import Report, StartStep, no_report
 
@@ -77,18 +78,25 @@ class Size:
 class Database:
     """One open DuckDB file. Cursors may be used from different threads, each by one at a time."""
 
-    def __init__(self, directory: Path, options: DatabaseOptions, *, report: Report = no_report) -> None:
+    def __init__(
+        self, directory: Path, options: DatabaseOptions, *, report: Report = no_report, is_read_only: bool = False
+    ) -> None:
         """Open or create the file in `directory` and bring it to this version's schema; `report` receives each step.
+
+        A read-only one has to exist, and nothing is written to its directory.
 
         Raises:
             ForeignFile: the file is not one of ours.
             NewerFile: a newer version wrote it.
+            ReadOnly: it is read-only, and another version wrote it.
         """
         if options.workarounds.hide_pandas:
             hide_pandas()
         self._path = directory / FILE_NAME
         self._log_path = self._path.with_name(f"{FILE_NAME}.wal")
-        self._matcher_db = directory / "tmp"
+        self.is_read_only = is_read_only
+        self._elsewhere = TemporaryDirectory(prefix="tracejury-") if is_read_only else None
+        self._scratch = directory / "tmp" if self._elsewhere is None else Path(self._elsewhere.name)
         self._options, self._report = options, report
         self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
         self._attempts = 0  # to open it again
@@ -96,15 +104,17 @@ class Database:
         self.damage = Damage()
         self._own = threading.local()  # the cursor of a thread that asks several questions as of one moment
         self.room = DiskRoom(directory)
-        self.room.release_reserve()
+        if not is_read_only:
+            self.room.release_reserve()
         self.checkpoints = Checkpoints(lambda: self._connection, catalog=CATALOG, has_room=self._has_room)
         self._closed_since: tuple[float, str] | None = None
         self.commits = Stopwatch(QUICK_S)
         how = f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'"
+        how = READ_ONLY if is_read_only else how
         self._is_current = False  # whether the file has the schema and the views of this version
         self._opener = FileOpener(self._path, catalog=CATALOG, how=how, prepare=self._prepare)
         self.threads = Threads(lambda: self.cursor(mends=False, may_end=False, may_share=False))
-        report(StartStep(name=f"opening the database, with {self._log_bytes() >> 20} MiB in its log"))
+        report(StartStep(name=f"opening the database, with {self.log_bytes() >> 20} MiB in its log"))
         self._connection = self._connect()
         self.threads.start()
 
@@ -121,7 +131,7 @@ class Database:
     @property
     def scratch(self) -> Path:
         """The folder of what is left out of memory for a moment."""
-        return self._matcher_db
+        return self._scratch
 
     @property
     def path(self) -> Path:
@@ -221,9 +231,23 @@ class Database:
             finally:
                 del self._own.cursor
 
+    def require_writable(self) -> None:
+        """Refuse to write to a read-only file.
+
+        Raises:
+            ReadOnly: it is one.
+        """
+        if self.is_read_only:
+            raise ReadOnly(self._path.parent, "this writes to it")
+
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor in a transaction that commits at the end of the block, or is rolled back by an exception."""
+        """A cursor in a transaction that commits at the end of the block, or is rolled back by an exception.
+
+        Raises:
+            ReadOnly: the file is read-only.
+        """
+        self.require_writable()
         self.threads.rest()
         self._mind_room()
         with self.cursor(may_end=False) as cursor:
@@ -244,7 +268,7 @@ class Database:
 
     def log_is_too_long(self) -> bool:
         """Whether the next commit may have DuckDB make a checkpoint by itself, where `shorten_log` could not."""
-        return self._log_bytes() > (self.checkpoints.log_bytes + self.checkpoints.longest_log_bytes) // 2
+        return self.log_bytes() > (self.checkpoints.log_bytes + self.checkpoints.longest_log_bytes) // 2
 
     def shorten_log(self) -> None:
         """Move DuckDB's log into the file if it is long and nobody is in the way. For the writer's thread.
@@ -253,20 +277,21 @@ class Database:
         database is invalid, and whoever comes next opens it again: what was committed is in the log.
         """
         try:
-            self.checkpoints.shorten(self._log_bytes())
+            self.checkpoints.shorten(self.log_bytes())
         except duckdb.Error as error:
             self.damage.note_error(error, own=True)
             log.warning("the log of the database cannot be moved into its file: %s", error)
 
     def _has_room(self) -> bool:
-        return self.room.allows_checkpoint(self._log_bytes())
+        return self.room.allows_checkpoint(self.log_bytes())
 
     def _mind_room(self) -> None:
         self.room.keep_reserve()
         with suppress(duckdb.Error):  # as of an invalid one: who opens it again prepares it
             self.checkpoints.mind_room()
 
-    def _log_bytes(self) -> int:
+    def log_bytes(self) -> int:
+        """Return how long DuckDB's log of the file is."""
         try:
             return self._log_path.stat().st_size
         except FileNotFoundError:  # after a checkpoint there is none
@@ -407,6 +432,8 @@ class Database:
     def close(self) -> None:
         """Close the file; cursors that are still open see no more of it."""
         self._connection.close()
+        if self._elsewhere is not None:
+            self._elsewhere.cleanup()
 
     def _connect(self, because: str | None = None) -> duckdb.DuckDBPyConnection:
         return self._opener.open(
@@ -416,7 +443,7 @@ class Database:
                 "memory_limit": self._options.memory_limit,
                 "checkpoint_threshold": f"{LEAST_LOG_BYTES if self._has_room() else NO_END_BYTES}B",
                 "max_vacuum_tasks": self.checkpoints.most_merges,
-                "temp_directory": str(self._matcher_db),
+                "temp_directory": str(self._scratch),
                 "max_temp_directory_size": _SCRATCH_SIZE,
                 "python_enable_replacements": False,
                 "autoinstall_known_extensions": False,
@@ -426,7 +453,9 @@ class Database:
     def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("SET TimeZone = 'UTC'")
         self.checkpoints.prepare(connection)
-        if not self._is_current:  # once a process: it writes the views, and the file is opened again on a full disk too
+        if self.is_read_only:
+            require_migrated(connection, self._path, catalog=CATALOG)
+        elif not self._is_current:  # once a process: this writes the views, and a reopening may meet a full disk
             migrate(connection, self._path, catalog=CATALOG, report=self._report)
             self._is_current = True
         connection.execute("SET enable_external_access = false")

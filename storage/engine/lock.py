@@ -6,37 +6,56 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import IO, Final, Self
 
-from storage.errors import InUse
+from storage.errors import InUse, ReadOnly, Unusable
 
 _TRIES, _PAUSE_S = 5, 0.02
+_WRITTEN: Final = ("", "lock", "tracejury.duckdb", "tracejury.duckdb.wal", "spool", "calls")
 
 
 class DirectoryLock:
-    """An exclusive lock on a data directory, held while this object is open.
+    """A lock on a data directory, held while this object is open.
 
-    The kernel drops it when the process ends, however it ends. The file's text tells who holds it
-    and where that server listens, for people and for the command line.
+    A process that writes holds it alone; those that only read a read-only directory share it. The kernel drops it
+    when the process ends, however it ends. The file's text tells who holds it and where that server listens, for people
+    and for the command line.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / "lock"
-        self._file = self._path.open("a+")
+    def __init__(self, directory: Path, *, may_only_read: bool = False) -> None:
+        """Lock a directory, which is made unless it exists. `may_only_read` accepts one that cannot be written.
+
+        Raises:
+            InUse: another process holds it.
+            ReadOnly: it cannot be written.
+            Unusable: it cannot be made or entered.
+        """
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            fixed = _first_unwritable(directory)
+            if fixed is not None and not may_only_read:
+                raise ReadOnly(directory, f"a server writes to {'it' if fixed == directory else fixed}")
+            self.is_read_only = fixed is not None
+            self._file = _lock_file(directory, is_read_only=self.is_read_only)
+        except OSError as error:
+            why = f"{error.filename or directory}: {error.strerror}"
+            raise Unusable(f"the data directory {directory} cannot be used ({why}); choose another one") from error
         if not self._acquire():
-            self._file.close()
+            self._release()
             holder = read_holder(directory)
             who = f" (process {holder['pid']}, {holder.get('http') or 'no address yet'})" if holder else ""
             msg = f"the data directory {directory} is in use by another Tracejury{who}"
             raise InUse(f"{msg}; stop it, or choose another directory")
-        with suppress(OSError):  # on a full disk: `announce` writes it again, once the reserve was released
+        with suppress(OSError):  # on a full disk: it is written again, once the reserve was released
             self.describe(http="")
 
     def _acquire(self) -> bool:
-        """Try for a moment: somebody who only asks who holds the directory holds it for an instant himself."""
+        """Try for a moment: a process that only looks who holds the directory holds it for an instant itself."""
+        if self._file is None:
+            return True
         for _ in range(_TRIES):
             try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._file, (fcntl.LOCK_SH if self.is_read_only else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             except OSError:
                 time.sleep(_PAUSE_S)
             else:
@@ -44,23 +63,44 @@ class DirectoryLock:
         return False
 
     def describe(self, *, http: str) -> None:
-        """Write who holds the lock and its HTTP address."""
-        self._file.seek(0)
-        self._file.truncate()
-        json.dump({"pid": os.getpid(), "http": http}, self._file)
-        self._file.flush()
+        """Write who holds the lock and its HTTP address, unless the directory is read-only."""
+        self._write(json.dumps({"pid": os.getpid(), "http": http}))
 
     def close(self) -> None:
         """Give the directory back."""
-        self._file.seek(0)
-        self._file.truncate()
-        self._file.close()
+        self._write("")
+        self._release()
+
+    def _write(self, text: str) -> None:
+        if self._file is not None and not self.is_read_only:
+            self._file.seek(0)
+            self._file.truncate()
+            self._file.write(text)
+            self._file.flush()
+
+    def _release(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _first_unwritable(directory: Path) -> Path | None:
+    """Return what this process may not write of all that a server writes to, or None."""
+    written = (directory / name for name in _WRITTEN)
+    return next((path for path in written if path.exists() and not os.access(path, os.W_OK)), None)
+
+
+def _lock_file(directory: Path, *, is_read_only: bool) -> IO[str] | None:
+    """Open the file of the lock. A read-only backup has none, and is shared without one."""
+    path = directory / "lock"
+    if not is_read_only:
+        return path.open("a+")
+    return path.open() if path.exists() else None
 
 
 def read_holder(directory: Path) -> dict[str, str] | None:

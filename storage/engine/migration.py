@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import duckdb
 
 from storage import sql
-from storage.errors import ForeignFile, NewerFile, OlderFile
+from storage.errors import ForeignFile, NewerFile, OlderFile, ReadOnly
 from storage.work import Report, StartStep, logged, no_report
 
 log = logging.getLogger(__name__)
@@ -41,30 +41,51 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str, 
         NewerFile: a newer version made them.
         OlderFile: a version before v0.1.0 made them.
     """
-    steps = sql.migrations()
-    tables = {name for (name,) in connection.execute(_TABLES, {"catalog": catalog}).fetchall()}
-    if tables and MARK not in tables:
-        msg = f"{path} is a DuckDB database of something else (tables: {', '.join(sorted(tables)[:5])})"
-        raise ForeignFile(msg)
-    if not tables:
-        connection.execute(f"CREATE TABLE {MARK} (version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP)")
-    seen = {version for (version,) in connection.execute("SELECT version FROM tracejury_schema").fetchall()}
-    newest = max(seen, default=0)
-    if newest > steps[-1][0]:
-        msg = f"{path} has schema {newest}, this Tracejury knows {steps[-1][0]}: use the newer Tracejury that wrote it"
-        raise NewerFile(msg)
-    if seen:
-        _refuse_older(seen, path)
-    wanted = [step for step in steps if step[0] not in seen]  # some below the newest: steps may come in any order
+    seen = _seen_steps(connection, path, catalog)
+    wanted = [step for step in sql.migrations() if step[0] not in seen]  # steps may come in any order
     if seen:
         _one_by_one(connection, wanted, report)
         if not wanted and not _has_log(path) and _has_views(connection, catalog):
             return
+    else:
+        columns = "version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP"
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {MARK} ({columns})")
     report(StartStep(name="making the views" if seen else "making the tables"))
     with _transaction(connection):  # a commit waits for the disk: one for all views, and for all steps of a new file
         if not seen:
             _apply(connection, wanted)
         _make_views(connection)
+
+
+def require_migrated(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str) -> None:
+    """Refuse a file that cannot be written unless it has the steps and views of this version, and write nothing.
+
+    Raises:
+        ReadOnly: another version wrote it.
+        ForeignFile: as `migrate`; so are the others.
+    """
+    seen = _seen_steps(connection, path, catalog)
+    if any(step[0] not in seen for step in sql.migrations()) or not _has_views(connection, catalog):
+        raise ReadOnly(path.parent, "another version of Tracejury or DuckDB wrote it, so that it has to be upgraded")
+
+
+def _seen_steps(connection: duckdb.DuckDBPyConnection, path: Path, catalog: str) -> set[int]:
+    """Return the steps that the file has seen: none if it is new."""
+    newest_step = sql.migrations()[-1][0]
+    tables = {name for (name,) in connection.execute(_TABLES, {"catalog": catalog}).fetchall()}
+    if tables and MARK not in tables:
+        msg = f"{path} is a DuckDB database of something else (tables: {', '.join(sorted(tables)[:5])})"
+        raise ForeignFile(msg)
+    if not tables:
+        return set()
+    seen = {version for (version,) in connection.execute("SELECT version FROM tracejury_schema").fetchall()}
+    newest = max(seen, default=0)
+    if newest > newest_step:
+        msg = f"{path} has schema {newest}, this Tracejury knows {newest_step}: use the newer Tracejury that wrote it"
+        raise NewerFile(msg)
+    if seen:
+        _refuse_older(seen, path)
+    return seen
 
 
 def _refuse_older(seen: set[int], path: Path) -> None:

@@ -73,9 +73,10 @@ class _Place:
 class Spool:
     """Append-only segments in one directory. `append` and `release` may be called from different threads."""
 
-    def __init__(self, directory: Path, *, after: Position) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._directory = directory
+    def __init__(self, directory: Path, *, after: Position, is_read_only: bool = False) -> None:
+        if not is_read_only:
+            directory.mkdir(parents=True, exist_ok=True)
+        self._directory, self._is_read_only = directory, is_read_only
         self._old = [_Segment(path, _last_sequence(path), path.stat().st_size) for path in _segments(directory)]
         # The group that is committed in part has its number for good, also if the rest of it is lost.
         taken = after.sequence + bool(after.rows)
@@ -129,7 +130,8 @@ class Spool:
                     yield SpoolGroup(sequence=sequence, batch=SpanBatch.from_buffer(body), nbytes=body.size)
                 except (pa.ArrowException, OSError, struct.error) as error:
                     kept = self._directory / f"{sequence:020d}.unreadable"
-                    kept.write_bytes(body)
+                    if not self._is_read_only:
+                        kept.write_bytes(body)
                     log.error("spool: record %d cannot be read and is kept in %s: %s", sequence, kept, error)  # noqa: TRY400 - the text says it
         # What a kill tore is the last record, and shorter than its header says; it was not answered.
         self.lost = max(missing, sum(place.is_whole for place in damaged)) if damaged else 0

@@ -161,7 +161,11 @@ class Writer:
 
         The future fails with what `write` or the commit raises, and is cancelled when the writer stops first. While the
         disk is nearly full it fails at once, unless `write` `frees` room: what is left is for spans and their commits.
+
+        Raises:
+            ReadOnly: the database is read-only.
         """
+        self._database.require_writable()
         if self.is_short_of_room and not frees:
             refused: Future[None] = Future()
             refused.set_exception(Overloaded("the disk is nearly full; only spans are stored", retry_after_s=5))
@@ -190,6 +194,7 @@ class Writer:
 
     def once_between(self, act: Callable[[], None]) -> None:
         """Let `act` run between two transactions, and wait for it; it is tried once."""
+        self._database.require_writable()
         wait_for(self._backlog.ask(act, 0))
 
     def wait_committed(self, timeout_s: float) -> bool:

@@ -68,7 +68,6 @@ class CallJournal:
     """The files in one directory. For one thread, but for `recover` before it begins."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._old = sorted(directory.glob(f"*{_SUFFIX}"))
         self._number = int(self._old[-1].stem) if self._old else 0
@@ -132,6 +131,7 @@ class CallJournal:
 
     def _open(self) -> None:
         self._number += 1
+        self._directory.mkdir(parents=True, exist_ok=True)
         path = self._directory / f"{self._number:012d}{_SUFFIX}"
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._path, self._size, self._began_s = path, 0, time.monotonic()

@@ -109,6 +109,10 @@ class JudgeCallStore:
         self._journal.release(self._journal.full)
         self._thread.start()
 
+    def is_all_written(self) -> bool:
+        """Tell whether the database has all that processes that have ended had on record; before `open`."""
+        return not any(self._journal.recover())
+
     def close(self, timeout_s: float) -> None:
         """Write what there is to the database, and stop; what it does not take stays on record for the next start."""
         self.flush(timeout_s)
@@ -142,7 +146,11 @@ class JudgeCallStore:
 
         It fails where the disk cannot be written, and is cancelled when the store closes first; `settle` such a call as
         unsent, because it may be on record all the same.
+
+        Raises:
+            ReadOnly: the data directory is read-only.
         """
+        self._database.require_writable()
         stored: Future[None] = Future()
         with self._changed:
             if self._is_closed:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from storage.engine.database import Database
-from storage.errors import Overloaded
+from storage.errors import Overloaded, ReadOnly
 from storage.ingest.writer import Writer
 
 _HEADER_BYTES = 3 * 4096
@@ -28,8 +28,14 @@ def copy_database(database: Database, writer: Writer, target: IO[bytes]) -> None
 
     Raises:
         Overloaded: the database was checkpointed, or opened again, each time that it was tried.
+        ReadOnly: it is read-only, and its file is not all of it.
         OSError: the copy cannot be written.
     """
+    if database.is_read_only:
+        if database.log_bytes():
+            raise ReadOnly(database.path.parent, "a part of the database is in its log, which no backup holds")
+        _copy(database.path, target)
+        return
     with database.cursor():  # so that the file is not opened again meanwhile
         for _ in range(_TRIES):
             writer.between(database.checkpoints.hold)
