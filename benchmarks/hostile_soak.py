@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.hostile_clients import JUDGES, Target, hostile, well_behaved
 from benchmarks.server import Server, tracejury
 from benchmarks.soak_clients import Asked, Asking
-from benchmarks.soak_report import MIB, Judgement, growth
+from benchmarks.soak_report import MIB, Judgement, by_client, growth
 from tests.model_server import Hangs, Sends, Status, Streams, a_model
 
 SAMPLE_S: Final = 5.0
@@ -111,18 +111,6 @@ def judge(samples: Sequence[Sample], good: Mapping[str, Asked], log_bytes: int, 
     )
 
 
-def table(asked: Mapping[str, Asked]) -> Iterator[str]:
-    """Write what each kind of client was answered, a row for each."""
-    yield "| client | successes | ms: p50 / p99 / max | other responses |"
-    yield "|---|--:|--:|---|"
-    for name, one in asked.items():
-        took = np.percentile(one.took_ms or [0.0], (50, 99, 100))
-        others = ", ".join(f"{status}: {count}" for status, count in sorted(one.statuses.items()))
-        yield f"| {name} | {len(one.took_ms):,} | {took[0]:,.0f} / {took[1]:,.0f} / {took[2]:,.0f} | {others or '-'} |"
-    for name, one in asked.items():
-        yield from (f"{name}, the first {status}: {text}" for status, text in sorted(one.said.items()) if text)
-
-
 @contextmanager
 def a_target(directory: Path) -> Iterator[tuple[Server, Target]]:
     """Start a server with keys and with connections to models that misbehave."""
@@ -172,7 +160,7 @@ def main(minutes: float, directory: Path | None) -> None:
             samples, good, bad = run(server, target, minutes)
         log = Path(name, "data.log")
         judgements = list(judge(samples, good, log.stat().st_size, minutes))
-        print("\n".join([*table(good), "", *table(bad), "", *map(str, judgements)]))
+        print("\n".join([*by_client(good), "", *by_client(bad), "", *map(str, judgements)]))
         if not all(each.holds for each in judgements):
             click.echo(log.read_text(errors="replace")[-5_000:], err=True)
             raise SystemExit(1)

@@ -142,7 +142,7 @@ def tables(
     samples: Sequence[Sample], answered: Sequence[Mapping[str, Any]], asked: Mapping[str, Asked], seconds: float
 ) -> str:
     """How things stood over time, and how long each kind of client waited."""
-    return "\n".join([*_over_time(samples, answered, seconds), "", *_by_client(asked), ""])
+    return "\n".join([*_over_time(samples, answered, seconds), "", *by_client(asked), ""])
 
 
 def _over_time(samples: Sequence[Sample], answered: Sequence[Mapping[str, Any]], seconds: float) -> Iterator[str]:
@@ -170,12 +170,13 @@ def _over_time(samples: Sequence[Sample], answered: Sequence[Mapping[str, Any]],
         )
 
 
-def _by_client(asked: Mapping[str, Asked]) -> Iterator[str]:
-    yield "| client | answers | ms: p50 / p99 / max | others |"
+def by_client(asked: Mapping[str, Asked]) -> Iterator[str]:
+    """Write what each kind of client was answered, a row for each."""
+    yield "| client | successes | ms: p50 / p99 / max | other responses |"
     yield "|---|--:|--:|---|"
     for name, one in asked.items():
         took = np.percentile(one.took_ms or [0.0], (50, 99, 100))
         others = ", ".join(f"{status}: {count}" for status, count in sorted(one.statuses.items()))
         yield f"| {name} | {len(one.took_ms):,} | {took[0]:,.0f} / {took[1]:,.0f} / {took[2]:,.0f} | {others or '-'} |"
     for name, one in asked.items():
-        yield from (f"{name}, the first {status}: {said}" for status, said in sorted(one.said.items()) if said)
+        yield from (f"{name}, the first {status}: {text}" for status, text in sorted(one.said.items()) if text)
