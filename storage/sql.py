@@ -75,6 +75,7 @@ _INTERNAL = frozenset(
         "evaluation_by_day",
         "outcome_of_run_item",
         "review_vote",
+        "run_evaluation_state",
         "run_sums",
         "trace_roll_up",
         "trace_totals",

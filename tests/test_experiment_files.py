@@ -103,7 +103,27 @@ def test_what_fails_is_told_apart(server: Offline, tmp_path: Path) -> None:
     assert (failed["errorKind"], failed["metadata"]) == ("task", {"level": 3})
     assert "it has sunk" in failed["error"]
     assert failed["itemKey"].startswith("item-")
-    assert run(server, tmp_path / "experiment.yaml", "--min-pass-rate", "0.5").exit_code == 1
+    unknown = run(server, tmp_path / "experiment.yaml", "--min-pass-rate", "0.5")
+    assert (unknown.exit_code, "1 item could not be judged" in unknown.stderr) == (3, True)
+    below = run(server, tmp_path / "experiment.yaml", "--min-pass-rate", "0.6")
+    assert (below.exit_code, "50.0% of 2 judged items passed" in below.stderr) == (1, True)
+
+
+def test_a_run_of_which_nothing_was_judged_is_no_success(server: Offline, tmp_path: Path) -> None:
+    """The exit code is 3 with and without a rate, the reason is shown, and pass^k of no verdicts is not 0 %."""
+    judge = {"evaluator": "llm_judge", "config": {"criteria": "right?", "evaluationParams": ["INPUT"]}}
+    file = a_file(tmp_path, evaluators=[judge], trials=2)
+    with a_model(Status(400)) as model:
+        options = ("--judge-base-url", model.base_url, "--judge-model", "m")
+        results = [run(server, file, *options, *more) for more in ((), ("--min-pass-rate", "0.5"))]
+    for result in results:
+        assert result.exit_code == 3, result.output
+        assert "none of 4 items was judged: 0 errors, 4 without a verdict, 0 not judged" in result.stderr
+        assert "LLM Judge: status 400" in result.stdout
+        assert "pass^" not in result.stdout
+    task = {"command": [sys.executable, "-c", "raise SystemExit('down')"]}
+    crashed = run(server, a_file(tmp_path, task=task))
+    assert (crashed.exit_code, "none of 2 items was judged: 2 errors" in crashed.stderr) == (3, True)
 
 
 def test_an_endpoint_answers_each_case(server: Offline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client, StdioServerParameters, types
 
 from tests.live import TRACEJURY
-from tests.model_server import ModelServer, Says, a_model
+from tests.model_server import ModelServer, Says, Status, a_model
 from tests.models_client import Asked, a_server_to_ask, text_of
 from tests.serving import run
 
@@ -82,13 +82,31 @@ def test_a_stored_run_is_scored_by_one_more_evaluator(server: Asked) -> None:
     assert [(each["evaluatorName"], each["status"]) for each in listed] == [("Exact Match", "DONE"), ("Length", "DONE")]
 
 
-def test_what_the_application_could_not_do_is_an_item_that_failed(server: Asked) -> None:
-    """It counts, with its error."""
+def test_what_the_application_could_not_do_is_counted_beside_the_rate(server: Asked) -> None:
+    """An item on which it failed is an error with its text, and neither a failure nor a part of the pass rate."""
     told = [*outputs("0"), {"item_id": "sum-1", "error": "it timed out"}]
     made = server.found("run_evaluation", dataset_path=DATASET, outputs=told)
-    assert (made["total_examples"], made["pass_count"], made["fail_count"]) == (2, 1, 1)
+    assert (made["total_examples"], made["pass_count"], made["fail_count"], made["error_count"]) == (2, 1, 0, 1)
+    assert (made["pass_rate"], made["problem"]) == (
+        1,
+        "the application failed on 1 of 2 items; the first: it timed out",
+    )
     (failing,) = server.found("get_failing_queries", run_id=made["run_id"])["failing_queries"]
     assert failing["error"] == "it timed out"
+
+
+def test_an_application_that_always_crashes_has_no_pass_rate(server: Asked) -> None:
+    """Nothing was judged: the evaluation failed, the rate is not known, and the problem is the application's error."""
+    told = [{"item_id": item["id"], "error": "no such module"} for item in ITEMS]
+    made = server.found("run_evaluation", dataset_path=DATASET, outputs=told)
+    assert (made["pass_rate"], made["fail_count"], made["error_count"]) == (None, 0, 4)
+    assert made["failed_evaluations"] == ["Exact Match"]
+    assert "none of 4 items was judged" in made["problem"]
+    assert "no such module" in made["problem"]
+    (listed,) = server.found("list_run_evaluations", run_id=made["run_id"])["evaluations"]
+    assert (listed["status"], listed["skippedCount"]) == ("FAILED", 4)
+    shown = next(e for e in server.found("list_experiments", limit=200)["runs"] if e["run_id"] == made["run_id"])
+    assert (shown["pass_rate"], shown["error_count"], shown["failed_evaluations"]) == (None, 4, ["Exact Match"])
 
 
 @pytest.mark.parametrize(
@@ -131,6 +149,19 @@ def test_a_judge_is_asked_within_a_budget_or_not_at_all(server: Asked, model: Mo
     assert (made["pass_rate"], len(model.asked)) == (1, 2)
     refused = server.call("evaluate_run", run_id=made["run_id"], evaluator="faithfulness", connection="open")
     assert "has no budget" in text_of(refused)
+
+
+def test_a_judge_that_refuses_all_is_a_problem_and_no_pass_rate(
+    server: Asked, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of items that passed by another evaluator too: a broken judge makes no failure and no rate of 0."""
+    made = server.found("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "2"))
+    monkeypatch.setattr(model, "script", lambda _: Status(400))
+    by = {"evaluator": "llm_judge", "criteria": "Is it right?", "connection": "limited"}
+    judged = server.found("evaluate_run", run_id=made["run_id"], **by)
+    assert (judged["pass_rate"], judged["fail_count"], judged["not_evaluated_count"]) == (None, 0, 2)
+    assert (judged["status"], len(judged["failed_evaluations"])) == ("SUCCESS", 1)
+    assert "none of 2 items was judged: 2 failed" in judged["problem"]
 
 
 @pytest.mark.parametrize("budget", [None, {"allowUnpriced": True}])
@@ -177,7 +208,8 @@ def test_the_application_is_run_where_its_user_allowed_it(server: Asked, tmp_pat
 
     made, failing, refused = asyncio.run(look())
     assert made.structured_content is not None
-    assert (made.structured_content["pass_count"], made.structured_content["fail_count"]) == (3, 1)
+    counts = [made.structured_content[name] for name in ("pass_count", "fail_count", "error_count")]
+    assert counts == [3, 0, 1]
     assert "three is too much" in text_of(failing)
     assert refused.is_error
     assert "may be run 1 times more, and 4 are asked for" in text_of(refused)

@@ -1,5 +1,6 @@
 """Evaluators of the server on the items of runs: scored once, stored under their names, apart from the status."""
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -214,6 +215,52 @@ def test_a_judge_that_breaks_is_not_a_bad_score(tmp_path: Path) -> None:
         assert found["evaluators"][0]["failedCount"] == 2
 
 
+def test_an_evaluation_that_judged_nothing_has_failed(tmp_path: Path) -> None:
+    """It is FAILED and says why, marks the run until a later one succeeds, and no rate says that items failed."""
+    said: list[Any] = [Status(400)]
+    with a_model(lambda _: said[-1]) as model, with_models(tmp_path, local=model.base_url) as api:
+        run = api.begin(experimentName="broken")
+        passes = {"name": "exact", "score": 1.0, "success": True}
+        api.report(run, *(each | {"evalResults": [passes]} for each in answers(2)))
+        api.end(run)
+        assert api.ask("GET", f"runs/{run}")["passRate"] == 1.0
+        config = ("--evaluator", "llm_judge", "--config", '{"criteria": "Is it right?"}', "--connection", "local")
+        waited = execute("experiments", "evaluate", run, *config, "--name", "Q", "--wait", "--server", api.url)
+        assert (waited.exit_code, "FAILED, 0 scored, 2 failed" in waited.output) == (1, True), waited.output
+        (evaluation,) = api.ask("GET", f"runs/{run}/evaluations")
+        assert (evaluation["status"], evaluation["failedCount"]) == ("FAILED", 2)
+        assert evaluation["lastError"].startswith("none of 2 items was judged: 2 failed, 0 skipped; the first: ")
+        found = api.ask("GET", f"runs/{run}")
+        assert (found["status"], found["passRate"], found["failedEvaluations"]) == ("SUCCESS", None, ["Q"])
+        assert (found["notPassedItems"], found["notEvaluatedItems"]) == (0, 2)
+        (trend,) = api.ask("GET", f"experiments/{found['experimentId']}/trends")["runs"]
+        (listed,) = api.ask("GET", f"experiments/{found['experimentId']}/runs")
+        for each in (trend, listed):
+            assert (each["passRate"], each["notEvaluatedItems"], each["failedEvaluations"]) == (None, 2, ["Q"])
+        assert api.sql("SELECT pass_rate, not_evaluated, failed_evaluations FROM runs") == [[None, 2, ["Q"]]]
+        summary = json.loads(api.answer("GET", f"runs/{run}/export?format=json").text)["summary"]
+        assert (summary["passRate"], summary["failCount"], summary["notEvaluatedCount"]) == (None, 0, 2)
+        assert "0 of 0 judged, 2 without a verdict" in api.answer("GET", f"runs/{run}/export?format=markdown").text
+        said.append(Says({"score": 1.0, "reason": "right"}))
+        listed = execute("experiments", "list", "shop", "--server", api.url).output
+        assert "SUCCESS (failed: Q)" in listed
+        assert "Q: status 400" in execute("experiments", "show", run, "--server", api.url).output
+        again = execute("experiments", "evaluate", run, *config, "--name", "Q", "--wait", "--server", api.url)
+        assert again.exit_code == 0, again.output
+        found = api.ask("GET", f"runs/{run}")
+        assert (found["passRate"], found["failedEvaluations"]) == (1.0, [])
+
+
+def test_an_evaluation_of_a_run_without_items_has_failed(api: Offline) -> None:
+    """It judged nothing either, and says that there was nothing."""
+    run = api.begin()
+    ask(api, run, **EXACT)
+    api.end(run)
+    evaluated(api, run)
+    (evaluation,) = api.ask("GET", f"runs/{run}/evaluations")
+    assert (evaluation["status"], evaluation["lastError"]) == ("FAILED", "the run has no items")
+
+
 def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
     """Whenever the server is killed, each item has one score that counts in the end."""
     items = answers(1_500)
@@ -235,9 +282,9 @@ def test_the_command_line_shows_runs_and_has_them_scored(api: Offline) -> None:
     where = ("--server", api.url)
     run = ended(api, *answers(4, tokensIn=1), {"itemKey": "priced", "costUsd": 0.5, "tokensIn": 2})
     told = execute("experiments", "evaluate", run, "--evaluator", "exact_match", "--name", "Same", "--wait", *where)
-    assert (told.exit_code, "(Same): DONE" in told.output) == (0, True), told.output
+    assert (told.exit_code, "(Same): DONE, 4 scored, 1 failed, 0 skipped" in told.output) == (0, True), told.output
     shown = execute("experiments", "show", run, "--outcome", "not_passed", *where).output
-    assert "2 of 5 items passed (40.0%), 2 did not" in shown
+    assert "2 of 4 judged items passed (50.0%); of 5 items 0 failed, 1 have no verdict" in shown
     assert "(1/5 items priced)" in shown
     assert "Same" in shown
     assert run in execute("experiments", "runs", "shop", "qa", "--limit", "1000", "--json", *where).output

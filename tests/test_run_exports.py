@@ -93,14 +93,17 @@ def test_json_has_the_keys_of_the_seeds(api: Offline, run: str) -> None:
     assert {key: summary[key] for key in ("totalExamples", "passCount", "failCount", "passRate", "runCount")} == {
         "totalExamples": 6,
         "passCount": 1,
-        "failCount": 5,
-        "passRate": 0.166667,
+        "failCount": 2,
+        "passRate": 0.333333,
         "runCount": 1,
     }
+    assert [summary[key] for key in ("errorCount", "notEvaluatedCount", "unjudgedCount")] == [1, 1, 1]
     assert summary["evaluators"]["Answer Quality"] == {
         "averageScore": 0.483333,
         "stdDev": 0.0,
         "passRate": 0.333333,
+        "failedCount": 1,
+        "skippedCount": 1,
     }
     refund = document["items"][0]
     assert list(refund)[:6] == ["id", "input", "expectedOutput", "actualOutput", "success", "evaluations"]
@@ -179,8 +182,8 @@ def test_markdown_tells_what_failed(api: Offline, run: str) -> None:
     content = exported(api, run, "markdown")
     lines = content.splitlines()
     assert lines[0] == "# Experiment: qa"
-    assert lines[3] == "**Pass Rate:** 16.7% (1/6)"
-    assert "| Answer Quality | 0.48 | 0.00 | 33.3% |" in lines
+    assert lines[3] == "**Pass Rate:** 33.3% (1 of 3 judged, 1 with an error, 1 without a verdict, 1 not judged)"
+    assert "| Answer Quality | 0.48 | 0.00 | 33.3% | 1 | 1 |" in lines
     assert "### about refund?" in lines
     assert "**Answer Quality:** 0.45 (FAIL): Claim not supported" in lines
     assert "**Answer Quality:** (NO VERDICT): the judge said nothing" in lines

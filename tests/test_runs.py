@@ -147,6 +147,8 @@ def test_scored_failed_and_skipped_are_three_things(api: Offline) -> None:
         found[name] for name in ("passedItems", "notPassedItems", "errorItems", "notEvaluatedItems", "unjudgedItems")
     ]
     assert counted == [1, 1, 1, 1, 1]
+    assert found["passRate"] == 0.5
+    assert api.sql(f"SELECT pass_rate FROM runs WHERE run_id = '{run}'") == [[0.5]]
     assert [each["outcome"] for each in found["items"]["content"]] == list(items)
     for outcome, item in items.items():
         (shown,) = api.ask("GET", f"runs/{run}?outcome={outcome}")["items"]["content"]

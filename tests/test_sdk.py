@@ -123,6 +123,10 @@ def test_what_raises_costs_no_other_result(server: Offline, client: Client, data
     assert (found["pricedItemCount"], found["costUsd"]) == (5, 2.5)
     by_name = {each["evaluatorName"]: each for each in found["evaluators"]}
     assert (by_name["broken"]["failedCount"], by_name["exact"]["scoredCount"]) == (5, 5)
+    assert [result.count(each) for each in ("error", "not_evaluated", "not_passed")] == [1, 1, 4]
+    assert result.pass_rate == found["passRate"] == 0.0
+    unknown = Experiment("broken", dataset, doubled, [broken], trials=2).run()
+    assert (unknown.pass_rate, unknown.pass_hat(2)) == (None, None)
 
 
 def test_a_task_that_takes_too_long_is_an_error(dataset: Dataset) -> None:

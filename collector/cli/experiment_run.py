@@ -18,9 +18,10 @@ from collector.cli.asking import ServerClient, open_server
 from collector.cli.connecting import connect_async, fetch
 from collector.cli.options import judge_options, server_option, take_judge
 from collector.cli.render import counting, print_json
-from collector.cli.run_text import print_run
+from collector.cli.run_text import RunRate, print_run
 from collector.units import count_text
 from collector.visible import one_line
+from storage.rates import pass_rate
 
 if TYPE_CHECKING:
     from collector.conducting.plan import Plan
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 NOT_RUN: Final = 2
 _BELOW: Final = 1
+_INCONCLUSIVE: Final = 3  # as of the gate
 _SHOWN_ITEMS: Final = 20
 _PAGE_ITEMS: Final = 1_000
 _NOT_THE_AGENTS: Final = frozenset({"simulator", "budget"})
@@ -67,6 +69,13 @@ class _Outcome(AnswerView):
     outcome: str
     error_kind: str | None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it says something of the application: it has a verdict, or the application failed."""
+        if self.outcome == "error":
+            return self.error_kind not in _NOT_THE_AGENTS
+        return self.outcome in {"passed", "not_passed"}
+
 
 class _Outcomes(AnswerView):
     content: list[_Outcome]
@@ -77,8 +86,17 @@ class _RunPage(AnswerView):
     items: _Outcomes
 
 
-class _Rate(AnswerView):
-    pass_rate: float | None
+class _Rate(RunRate):
+    total_items: int
+    passed_items: int
+
+    @property
+    def judged(self) -> int:
+        return self.passed_items + self.not_passed_items
+
+    @property
+    def unknown(self) -> int:
+        return self.error_items + self.not_evaluated_items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +127,7 @@ class _Cases:
 @click.option("--trials", type=click.IntRange(1, 10_000), help="How often each case is run, instead of what FILE says.")
 @click.option("--git-sha", metavar="SHA", help="The commit that is run.")
 @click.option("--git-branch", metavar="NAME", help="The branch that is run, by which the gate finds a baseline.")
-@click.option("--min-pass-rate", type=click.FloatRange(0, 1), help="Exit with 1 where fewer of the items pass.")
+@click.option("--min-pass-rate", type=click.FloatRange(0, 1), help="Exit with 1 if fewer judged items pass.")
 @click.option("--json", "as_json", is_flag=True, help="The run as the server tells it, as JSON.")
 @judge_options
 @server_option
@@ -136,16 +154,38 @@ def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json:
         print_run(document)
         for k, chance, cases in chances:
             click.echo(f"pass^{k} {chance:.1%}, of {count_text(cases, 'case')}")
-    rate = read_view(_Rate, document).pass_rate
-    if min_pass_rate is not None and (rate is None or rate < min_pass_rate):
-        click.echo(f"fewer than {min_pass_rate:.1%} of the items passed", err=True)
-        context.exit(_BELOW)
+    context.exit(_exit_code(read_view(_Rate, document), min_pass_rate))
+
+
+def _exit_code(run: _Rate, least: float | None) -> int:
+    """Report on standard error why a run is no success; an item that could not be judged proves nothing."""
+    rate = pass_rate(run.passed_items, run.not_passed_items)
+    if rate is None and (run.unknown or least is not None):
+        click.echo(
+            f"none of {count_text(run.total_items, 'item')} was judged: {count_text(run.error_items, 'error')}, "
+            f"{run.not_evaluated_items} without a verdict, {run.unjudged_items} not judged",
+            err=True,
+        )
+        return _INCONCLUSIVE
+    if rate is None or least is None:
+        return 0
+    if rate < least:
+        of = count_text(run.judged, "judged item")
+        click.echo(f"{rate:.1%} of {of} passed, and {least:.1%} are needed", err=True)
+        return _BELOW
+    if (pass_rate(run.passed_items, run.not_passed_items + run.unknown) or 0.0) < least:
+        click.echo(
+            f"{count_text(run.unknown, 'item')} could not be judged, so that it is not known whether {least:.1%} pass",
+            err=True,
+        )
+        return _INCONCLUSIVE
+    return 0
 
 
 def _chances(asking: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
     """How likely k trials of a case all pass, for each k, over the cases that have so many; where there are trials.
 
-    Trials whose simulated user failed say nothing of the application, and are left out.
+    Trials whose simulated user failed, or that have no verdict, say nothing of the application and are left out.
     """
     from rules.statistics.formulas.trials import pass_hat_k
 
@@ -154,7 +194,7 @@ def _chances(asking: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
     page: int | None = 0
     while page is not None:
         found = read_view(_RunPage, asking.get(f"/api/v1/runs/{run_id}", size=_PAGE_ITEMS, page=page)).items
-        counted = [each for each in found.content if each.error_kind not in _NOT_THE_AGENTS]
+        counted = [each for each in found.content if each.is_known]
         trials.update(each.item_key for each in counted)
         passes.update(each.item_key for each in counted if each.outcome == "passed")
         page = None if found.last else page + 1

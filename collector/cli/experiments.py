@@ -16,7 +16,7 @@ from collector.cli.deciding import decide_on_server, exit_code_of
 from collector.cli.experiment_run import run_file
 from collector.cli.options import server_option
 from collector.cli.render import print_json
-from collector.cli.run_text import print_rows, print_run, share_text
+from collector.cli.run_text import RATE_HEADS, RunRate, print_rows, print_run, rate_cells, status_cell
 from collector.visible import one_line
 
 _LOOK_S: Final = 0.5
@@ -32,10 +32,8 @@ _FORMS: Final[Mapping[str, Sequence[str]]] = {
 _OPEN: Final = frozenset({"WAITING", "RUNNING"})
 
 
-class _Latest(AnswerView):
+class _Latest(RunRate):
     run_id: str
-    status: str
-    pass_rate: float | None
     started_at: str
 
 
@@ -45,12 +43,10 @@ class _ExperimentView(AnswerView):
     latest_run: _Latest | None
 
 
-class _Run(AnswerView):
+class _Run(RunRate):
     id: str
-    status: str
     name: str | None
     item_count: int
-    pass_rate: float | None
     cost_usd: float | None
     dataset_name: str | None
     dataset_version: int | None
@@ -63,6 +59,9 @@ class _Evaluation(AnswerView):
     evaluator_name: str
     status: str
     last_error: str | None
+    scored_count: int
+    failed_count: int
+    skipped_count: int
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
@@ -90,9 +89,9 @@ def list_experiments(*, project: str, as_json: bool, server: str) -> None:
     rows = []
     for each in (read_view(_ExperimentView, document) for document in documents):
         run = each.latest_run
-        told = (None,) * 4 if run is None else (run.run_id, run.status, share_text(run.pass_rate), run.started_at[:19])
-        rows.append((each.name, *told))
-    print_rows(("experiment", "latest run", "status", "passed", "began (UTC)"), rows)
+        cells = (None,) * 6 if run is None else (run.run_id, status_cell(run), *rate_cells(run), run.started_at[:19])
+        rows.append((each.name, *cells))
+    print_rows(("experiment", "latest run", "status", *RATE_HEADS, "began (UTC)"), rows)
 
 
 @experiments.command()
@@ -115,9 +114,9 @@ def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: st
     rows = []
     for run in (read_view(_Run, document) for document in documents):
         dataset = "" if run.dataset_name is None else f"{run.dataset_name}@{run.dataset_version}"
-        told = (run.id, run.status, run.item_count, share_text(run.pass_rate), run.cost_usd, dataset, run.git_branch)
-        rows.append((*told, run.started_at[:19]))
-    print_rows(("run", "status", "items", "passed", "USD", "dataset", "branch", "began (UTC)"), rows)
+        cells = (run.id, status_cell(run), run.item_count, *rate_cells(run), run.cost_usd, dataset, run.git_branch)
+        rows.append((*cells, run.started_at[:19]))
+    print_rows(("run", "status", "items", *RATE_HEADS, "USD", "dataset", "branch", "began (UTC)"), rows)
 
 
 @experiments.command()
@@ -147,7 +146,7 @@ def show(*, run: str, limit: int, outcome: str | None, as_json: bool, server: st
 @click.option("--name", metavar="NAME", help="What its scores are called.")
 @click.option("--connection", metavar="NAME", help="The connection of its judge.")
 @click.option("--jury", multiple=True, metavar="NAME", help="A further connection, whose judge votes too; repeat it.")
-@click.option("--wait", is_flag=True, help="Wait until it is done; the exit code is 1 where it failed.")
+@click.option("--wait", is_flag=True, help="Wait until it is done; the exit code is 1 unless it gave verdicts.")
 @server_option
 def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
     """Have the items of a run scored by the server, without running the application again."""
@@ -165,9 +164,12 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
             listed = asking.get(place)
             found = [read_view(_Evaluation, each) for each in (listed if isinstance(listed, list) else [])]
             made = next((each for each in found if each.id == made.id), made)
-    click.echo(f"evaluation {made.id} ({one_line(made.evaluator_name)}): {made.status}")
+    counts = f"{made.scored_count} scored, {made.failed_count} failed, {made.skipped_count} skipped"
+    click.echo(f"evaluation {made.id} ({one_line(made.evaluator_name)}): {made.status}, {counts}")
     if made.last_error is not None:
         raise click.ClickException(one_line(made.last_error))
+    if wait and made.status != "DONE":
+        raise click.ClickException(f"the evaluation is {made.status}")
 
 
 @experiments.command()

@@ -1,6 +1,7 @@
 """A run of an experiment as text: what its items sum up to, what each evaluator said, and the items."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -19,30 +20,64 @@ class _Evaluator(AnswerView):
     average_score: float | None
 
 
+class _Score(AnswerView):
+    evaluator_name: str
+    outcome: str
+    reason: str | None
+    error_kind: str | None
+
+
 class _Item(AnswerView):
     id: str
     item_key: str | None
     trial: int
     outcome: str
     error: str | None
+    eval_results: list[_Score]
+
+    @property
+    def problem(self) -> str | None:
+        """The error of the task, or of the first evaluator that could not judge."""
+        failed = (each for each in self.eval_results if each.outcome == "failed")
+        return self.error or next((f"{each.evaluator_name}: {each.reason or each.error_kind}" for each in failed), None)
 
 
 class _Items(AnswerView):
     content: list[_Item]
 
 
-class _Detail(AnswerView):
-    id: str
-    experiment_name: str
+class RunRate(AnswerView):
+    """The pass rate of a run, and the counts beside it."""
+
     status: str
-    status_reason: str | None
-    total_items: int
-    passed_items: int
+    pass_rate: float | None
     not_passed_items: int
     error_items: int
     not_evaluated_items: int
     unjudged_items: int
-    pass_rate: float | None
+    failed_evaluations: list[str]
+
+
+RATE_HEADS: Final = ("passed", "errors", "no verdict", "not judged")
+
+
+def status_cell(run: RunRate) -> str:
+    """Return the status of a run with the evaluations that failed."""
+    failed = ", ".join(run.failed_evaluations)
+    return f"{run.status} (failed: {failed})" if failed else run.status
+
+
+def rate_cells(run: RunRate) -> tuple[object, ...]:
+    """Return the cells below `RATE_HEADS`."""
+    return share_text(run.pass_rate), run.error_items, run.not_evaluated_items, run.unjudged_items
+
+
+class _Detail(RunRate):
+    id: str
+    experiment_name: str
+    status_reason: str | None
+    total_items: int
+    passed_items: int
     cost_usd: float | None
     priced_item_count: int
     tokenized_item_count: int
@@ -56,23 +91,26 @@ def print_run(document: object) -> None:
     why = f" ({one_line(found.status_reason)})" if found.status_reason else ""
     click.echo(f"{one_line(found.experiment_name)}, run {one_line(found.id)}: {found.status}{why}")
     click.echo(
-        f"{found.passed_items} of {found.total_items} items passed ({share_text(found.pass_rate)}), "
-        f"{found.not_passed_items} did not, {found.error_items} failed, {found.not_evaluated_items} not evaluated, "
-        f"{found.unjudged_items} not judged"
+        f"{found.passed_items} of {found.passed_items + found.not_passed_items} judged items passed "
+        f"({share_text(found.pass_rate)}); of {found.total_items} items {found.error_items} failed, "
+        f"{found.not_evaluated_items} have no verdict, {found.unjudged_items} were not judged"
     )
+    if found.failed_evaluations:
+        click.echo(f"evaluations that failed: {one_line(', '.join(found.failed_evaluations))}")
     if found.cost_usd is not None:
         part = found.priced_item_count < found.tokenized_item_count
         of = f" ({found.priced_item_count}/{found.tokenized_item_count} items priced)" if part else ""
         click.echo(f"USD {found.cost_usd:.4f}{of}")
-    said = [
-        (each.evaluator_name, each.average_score, each.passed_count, each.scored_count, each.failed_count)
-        for each in found.evaluators
-    ]
-    if said:
-        print_rows(("evaluator", "mean", "passed", "scored", "failed"), said)
-    items = [(each.id, each.item_key, each.trial, each.outcome, each.error) for each in found.items.content]
+    scores = [(each.evaluator_name, each.average_score, each.passed_count, *_counts(each)) for each in found.evaluators]
+    if scores:
+        print_rows(("evaluator", "mean", "passed", "scored", "failed", "skipped"), scores)
+    items = [(each.id, each.item_key, each.trial, each.outcome, each.problem) for each in found.items.content]
     if items:
         print_rows(("item", "case", "trial", "outcome", "error"), items)
+
+
+def _counts(evaluator: _Evaluator) -> tuple[int, int, int]:
+    return evaluator.scored_count, evaluator.failed_count, evaluator.skipped_count
 
 
 def share_text(rate: float | None) -> str:

@@ -22,7 +22,6 @@ def write_json(report: RunReport) -> Iterator[bytes]:
 
 def _head(report: RunReport) -> dict[str, Any]:
     run = report.run
-    total = len(report.groups)
     return {
         "version": 1,
         "experimentName": run.experiment,
@@ -31,20 +30,30 @@ def _head(report: RunReport) -> dict[str, Any]:
         "metadata": json.loads(run.metadata),
         "config": {"runs": report.trial_count},
         "summary": {
-            "totalExamples": total,
-            "passCount": plain_number(report.pass_count),
-            "failCount": plain_number(round(total - report.pass_count, 6)),
+            "totalExamples": len(report.groups),
+            "passCount": plain_number(report.count("passed")),
+            "failCount": plain_number(report.count("not_passed")),
             "passRate": report.pass_rate,
             "runCount": report.trial_count,
             "evaluators": {
-                each.name: {"averageScore": each.mean, "stdDev": each.deviation, "passRate": each.pass_rate}
+                each.name: {
+                    "averageScore": each.mean,
+                    "stdDev": each.deviation,
+                    "passRate": each.pass_rate,
+                    "failedCount": each.failed,
+                    "skippedCount": each.skipped,
+                }
                 for each in report.evaluators
             },
+            "errorCount": plain_number(report.count("error")),
+            "notEvaluatedCount": plain_number(report.count("not_evaluated")),
+            "unjudgedCount": plain_number(report.count("unjudged")),
         },
         "run": {
             "id": run.run_id,
             "projectName": run.project,
             "status": run.status,
+            "failedEvaluations": list(run.failed_evaluations),
             "verdict": run.verdict,
             "datasetName": run.dataset,
             "datasetVersion": run.dataset_version,

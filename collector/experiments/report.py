@@ -2,7 +2,8 @@
 
 import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -11,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from storage.offline.run_items import EvaluatedTrial, OutlinedItem, RunItems
 from storage.offline.run_sums import RunSums
 from storage.offline.runs import Run
+from storage.rates import pass_rate
 
 CaseOutcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
 
@@ -106,6 +108,8 @@ class ReportedEvaluator:
     mean: float | None
     deviation: float
     pass_rate: float | None
+    failed: int
+    skipped: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,28 +133,26 @@ class RunReport:
         return [folded([item.outcome for item in group]) for group in self.groups]
 
     @cached_property
-    def _rates(self) -> Sequence[tuple[int, int]]:
-        """Items that passed, and all, of each trial."""
-        counts: dict[int, tuple[int, int]] = {}
+    def _trial_counts(self) -> Sequence[Mapping[str, int]]:
+        """The items of each trial by their outcomes."""
+        counts: dict[int, Counter[str]] = {}
         for item in self.outline:
-            passed, every = counts.get(item.trial, (0, 0))
-            counts[item.trial] = (passed + (item.outcome == "passed"), every + 1)
+            counts.setdefault(item.trial, Counter())[item.outcome] += 1
         return list(counts.values())
 
     @property
     def trial_count(self) -> int:
         """How often each case was run, as far as the items tell."""
-        return max(len(self._rates), 1)
+        return max(len(self._trial_counts), 1)
 
     @property
-    def pass_rate(self) -> float:
-        """The mean of the pass rates of the trials; 0 without items."""
-        return mean_of([passed / every for passed, every in self._rates]) or 0.0
+    def pass_rate(self) -> float | None:
+        """The mean of the pass rates of the trials that have verdicts; None without any."""
+        return mean_of(_known(pass_rate(each["passed"], each["not_passed"]) for each in self._trial_counts))
 
-    @property
-    def pass_count(self) -> float:
-        """Cases that passed, as a mean over the trials."""
-        return mean_of([passed for passed, _ in self._rates]) or 0
+    def count(self, outcome: CaseOutcome) -> float:
+        """Return how many cases have an outcome, as a mean over the trials."""
+        return mean_of([each[outcome] for each in self._trial_counts]) or 0
 
     @property
     def evaluators(self) -> list[ReportedEvaluator]:
@@ -158,9 +160,11 @@ class RunReport:
         return [
             ReportedEvaluator(
                 name=name,
-                mean=mean_of([each.mean for each in rows if each.mean is not None]),
-                deviation=deviation_of([each.mean for each in rows if each.mean is not None]),
-                pass_rate=mean_of([each.passed / each.scored for each in rows if each.scored]),
+                mean=mean_of(_known(each.mean for each in rows)),
+                deviation=deviation_of(_known(each.mean for each in rows)),
+                pass_rate=mean_of(_known(pass_rate(each.passed, each.not_passed) for each in rows)),
+                failed=sum(each.failed for each in rows),
+                skipped=sum(each.skipped for each in rows),
             )
             for name, rows in ((name, list(rows)) for name, rows in groupby(self.trials, lambda each: each.name))
         ]
@@ -177,10 +181,14 @@ class RunReport:
                 if found:
                     yield CaseResult(key=found[0]["item_key"] if found[0]["is_keyed"] else None, trials=found)
 
-    def worst_first(self, most: int, *, with_passed: bool = True) -> list[list[OutlinedItem]]:
+    def worst_first(self, most: int) -> list[list[OutlinedItem]]:
         """At most so many cases: those that did not pass before the others, else in their order."""
         ranked = sorted(zip(self.outcomes, self.groups, strict=True), key=lambda pair: pair[0] == "passed")
-        return [group for outcome, group in ranked if with_passed or outcome != "passed"][:most]
+        return [group for _, group in ranked][:most]
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def folded(outcomes: Sequence[str]) -> CaseOutcome:

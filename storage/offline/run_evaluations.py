@@ -45,6 +45,9 @@ class Evaluation:
     created_at_ns: int
     ended_at_ns: int | None
     continues_at_us: int | None  # of the pause that its judge asked for
+    scored: int = 0  # items so far; known of the evaluations of one run
+    failed: int = 0
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +134,20 @@ class RunEvaluations:
         with self._database.cursor() as cursor:
             ((count,),) = cursor.execute(sql.query("count_unscored_run_items"), params).fetchall()
         return int(count)
+
+    def problem_of(self, evaluation: Evaluation) -> str | None:
+        """Return why an evaluation with no items left is no success: none of its items has a verdict."""
+        params = {"run_id": evaluation.run_id, "evaluation_id": evaluation.evaluation_id}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("verdicts_of_run_evaluation"), params)
+            (counts,) = named(cursor)
+        if not counts["items"]:
+            return "the run has no items"
+        if counts["scored"]:
+            return None
+        first = f"the first: {counts['error_kind']}: {counts['reason']}"
+        beside = f"{counts['failed']} failed, {counts['skipped']} skipped"
+        return f"none of {counts['items']} items was judged: {beside}; {first}"
 
     def _found(self, *, run_id: str | None = None, only_open: bool = False) -> list[Evaluation]:
         with self._database.cursor() as cursor:

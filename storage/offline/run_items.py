@@ -88,8 +88,10 @@ class EvaluatedTrial:
 
     name: str
     trial: int
-    scored: int
     passed: int
+    not_passed: int
+    failed: int
+    skipped: int
     mean: float | None
 
 

@@ -10,6 +10,7 @@ import duckdb
 
 from storage import sql
 from storage.engine.database import Database
+from storage.rates import pass_rate
 from storage.sql import named
 
 _KEPT_RUNS: Final = 1_000
@@ -25,6 +26,7 @@ class Evaluated:
     failed: int
     skipped: int
     passed: int
+    not_passed: int
     mean: float | None
     deviation: float | None
     lowest: float | None
@@ -34,6 +36,11 @@ class Evaluated:
     threshold: float | None
     direction: str | None
     cost_usd: float | None
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of the verdicts that passed."""
+        return _rounded(pass_rate(self.passed, self.not_passed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +65,13 @@ class RunSums:
 
     @property
     def pass_rate(self) -> float | None:
-        """The share of the items that passed; None without items."""
-        return round(self.passed / self.items, 6) if self.items else None
+        """The share of the items with a verdict that passed; None without any."""
+        return _rounded(pass_rate(self.passed, self.not_passed))
+
+    @property
+    def judged(self) -> int:
+        """The number of items with a verdict."""
+        return self.passed + self.not_passed
 
 
 class KeptSums:
@@ -90,6 +102,10 @@ class KeptSums:
             while len(self._kept) > _KEPT_RUNS:
                 self._kept.popitem(last=False)
         return found
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 6)
 
 
 def _stamp(cursor: duckdb.DuckDBPyConnection, run_id: str) -> object:

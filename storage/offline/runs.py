@@ -70,6 +70,7 @@ class Run:
     trials: int
     status: Status
     state_reason: str | None
+    failed_evaluations: Sequence[str]  # names of evaluations of the server whose latest attempt failed
     verdict: str | None
     idle_s: int
     created_by: str | None

@@ -7,6 +7,7 @@ from typing import Any, Final
 from storage import sql
 from storage.engine.read_database import ReadDatabase
 from storage.query.trace_shape import TraceShapes
+from storage.rates import pass_rate
 
 _ROWS: Final = 12
 
@@ -74,6 +75,7 @@ class RuleSums:
     passed: int
     not_passed: int
     broken: int
+    skipped: int
     passed_before: int
     not_passed_before: int
     last_us: int
@@ -81,14 +83,12 @@ class RuleSums:
     @property
     def rate(self) -> float | None:
         """The share that passed."""
-        judged = self.passed + self.not_passed
-        return self.passed / judged if judged else None
+        return pass_rate(self.passed, self.not_passed)
 
     @property
     def rate_before(self) -> float | None:
         """The share that passed in the time before."""
-        judged = self.passed_before + self.not_passed_before
-        return self.passed_before / judged if judged else None
+        return pass_rate(self.passed_before, self.not_passed_before)
 
 
 _NOTHING: Final = StepSums(step=None, traces=0, failed=0, latencies_ms=None, cost_usd=None, tokens=0)

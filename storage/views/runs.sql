@@ -8,9 +8,7 @@ SELECT
     r.run_id,
     r.name,
     CASE
-        WHEN r.state != 'RUNNING' AND r.run_id IN (
-            SELECT e.run_id FROM run_evaluation AS e WHERE e.state IN ('waiting', 'running')
-        ) THEN 'EVALUATING'
+        WHEN r.state != 'RUNNING' AND e.open > 0 THEN 'EVALUATING'
         ELSE r.state
     END AS status,
     r.state_reason AS status_reason,
@@ -32,13 +30,15 @@ SELECT
     coalesce(s.errors, 0) AS errors,
     coalesce(s.not_evaluated, 0) AS not_evaluated,
     coalesce(s.unjudged, 0) AS unjudged,
-    s.passed / s.items AS pass_rate,
+    s.passed / nullif(s.passed + s.not_passed, 0) AS pass_rate,
     s.tokens_in,
     s.tokens_out,
     s.cost_usd,
     coalesce(s.priced, 0) AS priced,
     coalesce(s.tokenized, 0) AS tokenized,
     s.latency_ms,
-    r.pinned_at IS NOT NULL AS pinned
+    r.pinned_at IS NOT NULL AS pinned,
+    coalesce(e.failed, []) AS failed_evaluations
 FROM run AS r
-LEFT JOIN run_sums AS s ON s.run_id = r.run_id;
+LEFT JOIN run_sums AS s ON s.run_id = r.run_id
+LEFT JOIN run_evaluation_state AS e ON e.run_id = r.run_id;

@@ -18,6 +18,7 @@ from rules.statistics.formulas.judge_error import JudgeAccuracy
 from rules.statistics.formulas.rates import wilson
 from rules.statistics.surviving import corrected_rate, known_judge
 from storage.alerting.quality import Grouping, GroupOfResults, OfRule
+from storage.rates import pass_rate
 from storage.review.labels import JudgedByRule
 
 router = api_router(prefix="/api/v1/quality")
@@ -83,14 +84,13 @@ def _line(found: GroupOfResults, judge: JudgeAccuracy | None) -> dict[str, objec
     count = found.passed + found.not_passed
     bounds = wilson(found.passed, count)
     told = asdict(found)
-    rate = found.passed / count if count else None
     return {
         "group": found.group,
         "serviceName": found.service,
         "fingerprint": found.fingerprint,
         "passed": found.passed,
         "results": count,
-        "rate": rate,
+        "rate": pass_rate(found.passed, found.not_passed),
         "low": bounds.low,
         "high": bounds.high,
         **{name: told[name] for name in ("scored", "failed", "skipped")},

@@ -91,12 +91,20 @@ class ChangedItemPage(PageAnswer):
     total_elements: int
 
 
-class LatestRun(ApiAnswer):
+class _RunRate(ApiAnswer):
+    pass_rate: float | None = Field(description="The share that passed of the items with a verdict; null without any.")
+    not_passed_items: int
+    error_items: int = Field(description="Items whose task failed.")
+    not_evaluated_items: int = Field(description="Items without a verdict, because an evaluator failed.")
+    unjudged_items: int = Field(description="Items of which no evaluator gave a verdict, such as skipped ones.")
+    failed_evaluations: list[str] = Field(description="Evaluations of the server whose latest attempt failed, by name.")
+
+
+class LatestRun(_RunRate):
     """The latest run of an experiment."""
 
     run_id: str
     status: str
-    pass_rate: float | None
     started_at: str
 
 
@@ -120,7 +128,7 @@ class BegunRun(ApiAnswer):
     status: str
 
 
-class _RunHead(ApiAnswer):
+class _RunHead(_RunRate):
     id: str
     tenant: str
     project_name: str
@@ -143,7 +151,6 @@ class _RunHead(ApiAnswer):
     pinned: bool = Field(description="Whether it is kept beyond its expiry.")
     started_at: str
     completed_at: str | None
-    pass_rate: float | None
     tokens_in: int | None
     tokens_out: int | None
     cost_usd: float | None
@@ -246,10 +253,6 @@ class RunDetail(_RunHead):
     total_items: int
     case_count: int
     passed_items: int
-    not_passed_items: int
-    error_items: int
-    not_evaluated_items: int
-    unjudged_items: int
     priced_item_count: int
     tokenized_item_count: int
     latency_p95_ms: float | None = Field(alias="latencyP95Ms")
@@ -257,12 +260,11 @@ class RunDetail(_RunHead):
     items: RunItemPage
 
 
-class TrendRun(ApiAnswer):
+class TrendRun(_RunRate):
     """The pass rate of a run."""
 
     run_id: str
     started_at: str
-    pass_rate: float | None
     total_items: int
     passed_items: int
 
@@ -323,8 +325,13 @@ class RunEvaluationDocument(ApiAnswer):
     evaluator_name: str
     config: JsonObject
     connection_id: str | None
-    status: Literal["WAITING", "RUNNING", "DONE", "FAILED", "CANCELLED"]
+    status: Literal["WAITING", "RUNNING", "DONE", "FAILED", "CANCELLED"] = Field(
+        description="FAILED: it ended without a single verdict, or could not begin; lastError says why."
+    )
     last_error: str | None
+    scored_count: int = Field(description="Items that it scored so far.")
+    failed_count: int = Field(description="Items that it could not judge.")
+    skipped_count: int
     created_by: str | None
     created_at: str
     completed_at: str | None

@@ -17,7 +17,8 @@ def experiment_document(experiment: Experiment, latest: Run | None, sums: RunSum
     run = None
     if latest is not None and sums is not None:
         started = time_text(latest.started_at_ns)
-        run = {"runId": latest.run_id, "status": latest.status, "passRate": sums.pass_rate, "startedAt": started}
+        run = {"runId": latest.run_id, "status": latest.status, **rate_document(sums), "startedAt": started}
+        run["failedEvaluations"] = list(latest.failed_evaluations)
     return {
         "id": experiment.experiment_id,
         "tenant": experiment.tenant,
@@ -33,7 +34,7 @@ def run_document(run: Run, sums: RunSums) -> Document:
     return _head(run) | {
         "itemCount": sums.items,
         "passedCount": sums.passed,
-        "passRate": sums.pass_rate,
+        **rate_document(sums),
         **_costs(sums),
     }
 
@@ -49,16 +50,23 @@ def run_detail(run: Run, sums: RunSums) -> Document:
         "totalItems": sums.items,
         "caseCount": sums.cases,
         "passedItems": sums.passed,
-        "notPassedItems": sums.not_passed,
-        "errorItems": sums.errors,
-        "notEvaluatedItems": sums.not_evaluated,
-        "unjudgedItems": sums.unjudged,
-        "passRate": sums.pass_rate,
+        **rate_document(sums),
         **_costs(sums),
         "pricedItemCount": sums.priced,
         "tokenizedItemCount": sums.tokenized,
         "latencyP95Ms": sums.latency_p95_ms,
         "evaluators": [_evaluated(each) for each in sums.evaluators],
+    }
+
+
+def rate_document(sums: RunSums) -> Document:
+    """Return the pass rate of a run, over the items with a verdict, and the counts of the others beside it."""
+    return {
+        "passRate": sums.pass_rate,
+        "notPassedItems": sums.not_passed,
+        "errorItems": sums.errors,
+        "notEvaluatedItems": sums.not_evaluated,
+        "unjudgedItems": sums.unjudged,
     }
 
 
@@ -105,6 +113,7 @@ def _head(run: Run) -> Document:
         "runKey": run.run_key,
         "status": run.status,
         "statusReason": run.state_reason,
+        "failedEvaluations": list(run.failed_evaluations),
         "verdict": run.verdict,
         "config": json.loads(run.metadata),
         "gitSha": run.git_sha,
@@ -138,7 +147,7 @@ def _evaluated(evaluated: Evaluated) -> Document:
         "failedCount": told["failed"],
         "skippedCount": told["skipped"],
         "passedCount": told["passed"],
-        "passRate": round(evaluated.passed / evaluated.scored, 6) if evaluated.scored else None,
+        "passRate": evaluated.pass_rate,
         "averageScore": told["mean"],
         "scoreStdDev": told["deviation"],
         "lowestScore": told["lowest"],

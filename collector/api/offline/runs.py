@@ -30,6 +30,7 @@ from collector.api.base.times import time_text
 from collector.api.documents.run_documents import (
     experiment_document,
     latest_run_document,
+    rate_document,
     run_detail,
     run_document,
     run_item_document,
@@ -218,9 +219,10 @@ def show_trends(
             {
                 "runId": run.run_id,
                 "startedAt": time_text(run.started_at_ns),
-                "passRate": sums[run.run_id].pass_rate,
                 "totalItems": sums[run.run_id].items,
                 "passedItems": sums[run.run_id].passed,
+                **rate_document(sums[run.run_id]),
+                "failedEvaluations": list(run.failed_evaluations),
             }
             for run in shown
         ],

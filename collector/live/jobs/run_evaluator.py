@@ -240,7 +240,7 @@ class RunEvaluator:
             items = self._store.evaluations.unscored(evaluation, after=progress.after, most=progress.group_size)
             if not items:
                 self._store.runs.sums([evaluation.run_id])  # before it is done: a client that waits for that looks next
-                self._end(evaluation, None)
+                self._end(evaluation, self._store.evaluations.problem_of(evaluation))
                 return
             progress.items = items
             judged = [item for item in items if not item.has_failed]

@@ -84,11 +84,15 @@ class RunResult(Answer):
     model: str | None
     status: str = Field(description="EVALUATING: not done yet; list_run_evaluations tells how far it is.")
     total_examples: int
-    pass_rate: float | None
+    pass_rate: float | None = Field(description="Of pass_count + fail_count; null: nothing has a verdict.")
     pass_count: int
     fail_count: int
+    error_count: int = Field(description="Items that the application failed on.")
+    not_evaluated_count: int = Field(description="Items that the evaluator could not judge.")
+    unjudged_count: int
     average_scores: dict[str, float | None]
-    problem: str | None = Field(description="Why an evaluation failed.")
+    failed_evaluations: list[str] = Field(description="Evaluations whose latest attempt failed.")
+    problem: str | None = Field(description="Why the evaluation failed, or waits; or the application's first error.")
 
 
 async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
@@ -143,6 +147,9 @@ class RunEvaluationLine(BaseModel):
     connectionId: str | None
     status: str = Field(description="WAITING, RUNNING, DONE, FAILED or CANCELLED.")
     lastError: str | None
+    scoredCount: int
+    failedCount: int
+    skippedCount: int
     createdBy: str | None
     createdAt: str
     completedAt: str | None
@@ -240,10 +247,23 @@ async def _result(api: Api, run: str, evaluation_id: str) -> RunResult:
         total_examples=told["totalItems"],
         pass_rate=told["passRate"],
         pass_count=told["passedItems"],
-        fail_count=told["totalItems"] - told["passedItems"],
+        fail_count=told["notPassedItems"],
+        error_count=told["errorItems"],
+        not_evaluated_count=told["notEvaluatedItems"],
+        unjudged_count=told["unjudgedItems"],
+        failed_evaluations=told["failedEvaluations"],
         average_scores={each["evaluatorName"]: each["averageScore"] for each in told["evaluators"]},
-        problem=evaluation["lastError"],
+        problem=evaluation["lastError"] or await _problem_of(api, run, told),
     )
+
+
+async def _problem_of(api: Api, run: str, told: dict[str, Any]) -> str | None:
+    """Return how often the application failed, and its first error; None if it never did."""
+    failed = told["errorItems"]
+    if not failed:
+        return None
+    (item,) = (await api.get(run, size=1, outcome="error"))["items"]["content"]
+    return f"the application failed on {failed} of {told['totalItems']} items; the first: {item['error']}"
 
 
 TOOLS = (

@@ -29,7 +29,11 @@ class RunLine(BaseModel):
     dataset: str | None
     status: str
     total_examples: int
-    pass_rate: float | None
+    pass_rate: float | None = Field(description="The share of the examples with a verdict that passed.")
+    error_count: int
+    not_evaluated_count: int
+    unjudged_count: int
+    failed_evaluations: list[str]
     average_scores: dict[str, float | None]
 
 
@@ -61,6 +65,10 @@ def _line(run: Mapping[str, Any], items: int) -> RunLine:
         status=run["status"],
         total_examples=items,
         pass_rate=run["passRate"],
+        error_count=run["errorItems"],
+        not_evaluated_count=run["notEvaluatedItems"],
+        unjudged_count=run["unjudgedItems"],
+        failed_evaluations=run["failedEvaluations"],
         average_scores={each["evaluatorName"]: each["averageScore"] for each in run["evaluators"]},
     )
 

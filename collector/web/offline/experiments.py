@@ -91,11 +91,17 @@ def show_experiment(
         experiment=found[0],
         runs=[(run, sums[run.run_id]) for run in listed[:_PAGE_ROWS]],
         ended=ended,
-        best=max(ended, key=lambda each: each[1].pass_rate or 0.0, default=None),
+        best=_best(ended),
         charts=_charts(ended) if len(ended) > 1 else (),
         number=number,
         is_last=len(listed) <= _PAGE_ROWS,
     )
+
+
+def _best(ended: Sequence[Told]) -> Told | None:
+    """Return the run with the highest pass rate; a run without verdicts has none."""
+    rates = [(sums.pass_rate, at) for at, (_, sums) in enumerate(ended) if sums.pass_rate is not None]
+    return ended[max(rates, key=lambda each: each[0])[1]] if rates else None
 
 
 def _rows(here: Context, experiments: Sequence[Experiment]) -> list[ListedExperiment]:
@@ -119,7 +125,7 @@ def _listed(experiment: Experiment, runs: Sequence[Run], sums: Mapping[str, RunS
 def _charts(ended: Sequence[Told]) -> list[tuple[str, Markup]]:
     """The pass rate, and the mean scores of the evaluators that most runs have, oldest run first."""
     label = "Pass rate of each run, oldest first"
-    rates = [_point(told, told[1].pass_rate, told[1].items) for told in ended]
+    rates = [_point(told, told[1].pass_rate, told[1].judged) for told in ended]
     percents = [replace(each, value=None if each.value is None else 100 * each.value) for each in rates]
     charts = [("Pass rate", trend(percents, scale=Scale(high=100.0, unit=" %"), label=label, what="Pass rate"))]
     counts: dict[str, int] = {}

@@ -11,6 +11,7 @@ from rules.statistics.events import StreamRate, rate_of
 from rules.statistics.sample import ATOMS, UNIT, Sample
 from storage.alerting.counted_scores import SCORES
 from storage.alerting.quality import Cell, Step, StreamDay
+from storage.rates import pass_rate
 
 ALPHA: Final = 0.05
 """Intervals hold at all times at once with 95 %."""
@@ -289,7 +290,7 @@ def _place(day: StreamDay) -> tuple[str, str, str, str]:
 def _stream(days: Sequence[StreamDay], steps: Sequence[int]) -> ResultSeries:
     latest = max(days, key=lambda day: (day.fingerprint is not None and day.scored > 0, day.last_us))
     own = [day for day in days if day.fingerprint == latest.fingerprint]
-    rates = {day.day_us: day.passed / (day.passed + day.not_passed) for day in own if day.passed + day.not_passed}
+    rates = {day.day_us: pass_rate(day.passed, day.not_passed) for day in own if day.passed + day.not_passed}
     rates = rates or {day.day_us: day.score_sum / day.scored for day in own if day.scored}
     return ResultSeries(
         project=latest.project,

@@ -27,6 +27,7 @@ from rules.rule_yaml import yaml_of
 from storage.judging.backfills import Backfill
 from storage.judging.rule_record import PastRevision
 from storage.judging.spending import NANO
+from storage.rates import pass_rate
 
 _AROUND: Final = 2
 _SIGNS: Final = {"+": "added", "-": "removed", " ": "same"}
@@ -100,6 +101,11 @@ class Counts:
     def scored(self) -> int:
         """Evaluations with a score."""
         return self.passed + self.not_passed
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of these that passed."""
+        return pass_rate(self.passed, self.not_passed)
 
     @property
     def limits(self) -> list[tuple[str, float, float]]:

@@ -6,6 +6,7 @@ SELECT
     count(*) FILTER (s.outcome = 'failed') AS failed,
     count(*) FILTER (s.outcome = 'skipped') AS skipped,
     count(*) FILTER (s.passed) AS passed,
+    count(*) FILTER (NOT s.passed) AS not_passed,
     avg(s.score) AS mean,
     stddev_samp(s.score) AS deviation,
     min(s.score) AS lowest,

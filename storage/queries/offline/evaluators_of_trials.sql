@@ -2,8 +2,10 @@
 SELECT
     s.name,
     i.trial,
-    count(*) FILTER (s.outcome = 'scored') AS scored,
     count(*) FILTER (s.passed) AS passed,
+    count(*) FILTER (NOT s.passed) AS not_passed,
+    count(*) FILTER (s.outcome = 'failed') AS failed,
+    count(*) FILTER (s.outcome = 'skipped') AS skipped,
     avg(s.score) AS mean
 FROM run_score AS s
 INNER JOIN run_item AS i ON i.run_id = s.run_id AND i.item_number = s.item_number

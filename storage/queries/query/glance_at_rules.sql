@@ -7,6 +7,7 @@ SELECT
     count(*) FILTER (WHERE is_now AND e.passed) AS passed,
     count(*) FILTER (WHERE is_now AND NOT e.passed) AS not_passed,
     count(*) FILTER (WHERE is_now AND e.outcome = 'failed') AS broken,
+    count(*) FILTER (WHERE is_now AND e.outcome = 'skipped') AS skipped,
     count(*) FILTER (WHERE NOT is_now AND e.passed) AS passed_before,
     count(*) FILTER (WHERE NOT is_now AND NOT e.passed) AS not_passed_before,
     epoch_us(max(e.created_at)) AS last_us

@@ -6,17 +6,13 @@ SELECT
         WHEN r.state != 'RUNNING' AND e.open > 0 THEN 'EVALUATING'
         ELSE r.state
     END AS status,
+    coalesce(e.failed, []) AS failed_evaluations,
     r.pinned_at IS NOT NULL AS is_pinned,
     epoch_us(r.started_at) * 1000 AS started_at_ns,
     epoch_us(r.reported_at) * 1000 AS reported_at_ns,
     epoch_us(r.completed_at) * 1000 AS completed_at_ns
 FROM run AS r
-LEFT JOIN (
-    SELECT run_id, count(*) AS "open"
-    FROM run_evaluation
-    WHERE "state" IN ('waiting', 'running')
-    GROUP BY run_id
-) AS e ON e.run_id = r.run_id
+LEFT JOIN run_evaluation_state AS e ON e.run_id = r.run_id
 WHERE ($tenant::VARCHAR IS NULL OR r.tenant IN ($tenant, ''))
     AND ($run_id::VARCHAR IS NULL OR r.run_id = $run_id)
     AND ($experiment_id::VARCHAR IS NULL OR r.experiment_id = $experiment_id)

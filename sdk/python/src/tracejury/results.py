@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from math import comb
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from tracejury.dataset import Example
 from tracejury.exported import exported
 from tracejury.score import Score
+
+Outcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
 
 SIMULATOR: Final = "simulator"
 """The kind of an error that is no fault of the application."""
@@ -54,11 +56,22 @@ class ItemResult:
     span_id: str | None = None
 
     @property
+    def outcome(self) -> Outcome:
+        """What came of it, in the order of the server: the task failed, a score did not pass, an evaluator failed."""
+        known = [score for score in self.scores if score.error is None and score.error_kind is None]
+        verdicts = [score.success for score in known if score.success is not None]
+        if self.error is not None or self.error_kind is not None:
+            return "error"
+        if not all(verdicts):
+            return "not_passed"
+        if len(known) < len(self.scores):
+            return "not_evaluated"
+        return "passed" if verdicts else "unjudged"
+
+    @property
     def passed(self) -> bool:
         """Whether the task ran, and all that was scored passed, and anything was."""
-        said = [score.success for score in self.scores if score.success is not None]
-        broken = any(score.error is not None for score in self.scores)
-        return self.error is None and not broken and bool(said) and all(said)
+        return self.outcome == "passed"
 
 
 @dataclass(frozen=True)
@@ -73,8 +86,13 @@ class Result:
 
     @property
     def pass_rate(self) -> float | None:
-        """The share of the items that passed; None without items."""
-        return round(sum(item.passed for item in self.items) / len(self.items), 6) if self.items else None
+        """The share of the items with a verdict that passed; None without any. `count` says how many have none."""
+        judged = self.count("passed") + self.count("not_passed")
+        return round(self.count("passed") / judged, 6) if judged else None
+
+    def count(self, outcome: Outcome) -> int:
+        """Return how many items have an outcome."""
+        return sum(item.outcome == outcome for item in self.items)
 
     def scores(self, evaluator: str) -> list[float]:
         """What an evaluator scored."""
@@ -104,11 +122,11 @@ class Result:
         """pass^k: how likely k trials of a case all pass, over all cases; None where a case has fewer trials.
 
         Of n trials of a case with c passes it is C(c, k) / C(n, k), which is unbiased, where (c / n)^k is not. Items
-        whose simulator failed say nothing about the application, and are left out.
+        whose simulator failed, or that have no verdict, say nothing about the application and are left out.
         """
         trials: dict[str, list[bool]] = {}
         for item in self.items:
-            if item.error_kind != SIMULATOR:
+            if item.error_kind != SIMULATOR and item.outcome not in {"not_evaluated", "unjudged"}:
                 trials.setdefault(item.key, []).append(item.passed)
         if k < 1:
             raise ValueError("k is 1 or more")
