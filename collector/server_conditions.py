@@ -14,7 +14,6 @@ from collector.live.judges.failing_judges import FailingJudge
 from collector.meters import Traffic
 from collector.otlp.signals import TRACES
 from collector.units import count_text, duration_text
-from storage.engine.damage import NEXT_STEP
 from storage.store import Store
 
 _BEGINS_AFTER_S: Final = 5.0
@@ -119,7 +118,7 @@ def _cannot_commit(store: Store, stuck_s: float) -> Found:
 
 
 def _damaged(store: Store) -> Found:
-    return {place: f"{place}: {message}; {NEXT_STEP}" for place, message in store.damage.places.items()}
+    return {place: f"{place}: {message}" for place, message in store.damage.places.items()}
 
 
 def _blocked(store: Store) -> Found:

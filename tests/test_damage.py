@@ -1,14 +1,18 @@
 """Damage of stored data: every flipped bit ends in right answers or in a report, never in silence."""
 
 import shutil
+import struct
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from collector.api.operations.backup import open_backup
 from storage.engine.database import FILE_NAME
+from storage.engine.log_end import lost_commits
 from storage.errors import Damaged, Overloaded, Unusable
 from storage.ingest.spool import Position, Spool
 from storage.upkeep.checking import check_database
@@ -292,9 +296,8 @@ def test_a_damaged_record_of_the_spool_is_counted_as_lost(tmp_path: Path, record
     flip(segment, ends[record] - 100)
     with a_store(data) as store:
         assert store.totals.stored == 4
-        assert store.damage.places == {
-            "spool": "damaged records of the spool: 1; the spans in them were answered and are lost"
-        }
+        (message,) = store.damage.places.values()
+        assert message.startswith("damaged records of the spool: 1; the spans in them were answered and are lost; ")
 
 
 def test_a_record_that_a_kill_tore_is_no_damage(tmp_path: Path) -> None:
@@ -309,4 +312,82 @@ def test_a_record_that_a_kill_tore_is_no_damage(tmp_path: Path) -> None:
     segment.write_bytes(segment.read_bytes()[:-50])
     with a_store(data) as store:
         assert store.totals.stored == 2
+        assert not store.damage.places
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory as a kill leaves it: the database has a log."""
+    data = tmp_path_factory.mktemp("killed")
+    with a_store(data / "made") as store:
+        for number in range(6):
+            commit(store, a_batch(an_export(50, trace=number, first=50 * number)))
+        shutil.copytree(data / "made", data / "data")
+    return data / "data"
+
+
+def entries(log: bytes) -> Iterator[int]:
+    """Return where the entries of DuckDB's log begin, after its header."""
+    offset = log.index(b"\xff\xff") + 2
+    while offset < len(log):
+        yield offset
+        offset += 16 + struct.unpack_from("<Q", log, offset)[0]
+    assert offset == len(log)
+
+
+def spans_in(database: Path) -> int | None:
+    """Count the spans that DuckDB reads of a database and its log; None if it reports an error."""
+    with duckdb.connect() as connection:
+        try:
+            connection.execute(f"ATTACH '{database}' AS t (READ_ONLY)")
+            ((count,),) = connection.execute("SELECT count(*) FROM t.span").fetchall()
+        except duckdb.Error:
+            return None
+    return int(count)
+
+
+def test_commits_that_duckdb_drops_in_silence_are_reported(killed: Path, tmp_path: Path) -> None:
+    """Whatever bit of a log's lengths is wrong, DuckDB reports it, or all rows are read, or the loss is reported."""
+    copy = Path(shutil.copytree(killed, tmp_path / "data")) / FILE_NAME
+    log = copy.with_name(f"{FILE_NAME}.wal")
+    whole = log.read_bytes()
+    assert (spans_in(copy), lost_commits(copy)) == (300, None)
+    starts = list(entries(whole))
+    dropped = []
+    for offset in [*range(0, starts[0], 3), *(start + number for start in starts[-9::2] for number in (0, 2, 7))]:
+        flip(log, offset, 0x40)
+        if (count := spans_in(copy)) not in {None, 300}:
+            dropped.append(count)
+            assert lost_commits(copy) is not None, f"byte {offset}"
+        flip(log, offset, 0x40)
+    assert dropped
+
+
+def test_a_log_that_a_kill_cut_is_no_damage(killed: Path, tmp_path: Path) -> None:
+    """A log without its end, wherever it was cut, is not reported, even if a client's text ends a commit."""
+    copy = Path(shutil.copytree(killed, tmp_path / "data")) / FILE_NAME
+    log = copy.with_name(f"{FILE_NAME}.wal")
+    whole = log.read_bytes()
+    for size in range(0, len(whole), 1009):
+        log.write_bytes(whole[:size])
+        assert lost_commits(copy) is None, f"{size} bytes"
+    log.write_bytes(whole[:-300] + whole[-21:] + bytes(100))
+    assert lost_commits(copy) is None
+
+
+def test_check_and_a_start_report_lost_commits(killed: Path, tmp_path: Path) -> None:
+    """`tracejury check` exits with 1 and changes nothing; the start that drops the commits raises the condition."""
+    data = Path(shutil.copytree(killed, tmp_path / "data"))
+    log = data / f"{FILE_NAME}.wal"
+    before = log.read_bytes()
+    flip(log, list(entries(before))[-5] + 7)
+    damaged = log.read_bytes()
+    result = run("check", data)
+    assert (result.exit_code, "are lost" in result.output, log.read_bytes()) == (1, True, damaged), result.output
+    assert "no damage" not in result.output
+    with a_closed_server(data) as server:
+        until(lambda: server.ask("GET", "/ready").json()["status"], lambda status: status == "damaged")
+        (message,) = server.running.store.damage.places.values()
+    assert "are lost; spans among them come back" in message
+    with a_store(data) as store:
         assert not store.damage.places

@@ -4,7 +4,7 @@ import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,6 +13,9 @@ from collector.cli.render import print_json
 from collector.cli.source import open_source
 from collector.units import count_text
 from collector.visible import file_problem, one_line
+
+if TYPE_CHECKING:
+    from storage.upkeep.checking import DatabaseReport
 
 _MIB = 1 << 20
 NEXT_STEPS: Final = (
@@ -171,8 +174,7 @@ def check(*, directory: Path) -> None:
         raise click.ClickException(f"it cannot be read completely: {file_problem(error, directory)}") from error
     except Unusable as error:
         raise click.ClickException(one_line(str(error))) from error
-    for table in report.tables:
-        click.echo(f"{table.name}: {'not read' if table.rows is None else count_text(table.rows, 'row')}")
+    _print_report(report)
     click.echo(f"spool: {count_text(records, 'whole record')}")
     for problem in problems:
         click.echo(
@@ -180,9 +182,22 @@ def check(*, directory: Path) -> None:
         )
     if report.damage is not None:
         raise click.ClickException(one_line(f"{report.damage}. {NEXT_STEPS}"))
-    if problems:
+    if problems or report.lost is not None:
         sys.exit(1)
     click.echo("no damage")
+
+
+def _print_report(report: "DatabaseReport") -> None:
+    """Print the tables of a database, and what was not read of its log."""
+    from storage.engine.damage import LOST_COMMITS
+
+    for table in report.tables:
+        click.echo(f"{table.name}: {'not read' if table.rows is None else count_text(table.rows, 'row')}")
+    if report.lost is not None:
+        click.echo(one_line(f"log: {report.lost}; a start goes on without them: {LOST_COMMITS}"), err=True)
+    if report.unread:
+        names = ", ".join(path.name for path in report.unread)
+        click.echo(f"log: not read, because a kill left it within a checkpoint; the next start reads it: {names}")
 
 
 def _read_back(copy: Path, advice: str) -> None:

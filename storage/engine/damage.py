@@ -20,6 +20,10 @@ _MOST: Final = 20
 """Different places that are remembered. A guess: more than anybody reads, and one is enough to act."""
 
 NEXT_STEP: Final = "stop the server and run `tracejury check` on its data directory"
+LOST_COMMITS: Final = (
+    "spans among them come back from the spool if it still holds them; rules, keys, results, annotations and deletions "
+    "do not: check whether any are missing, or restore a backup"
+)
 
 
 def is_damage(error: BaseException) -> bool:
@@ -42,16 +46,16 @@ class Damage:
 
     @property
     def places(self) -> Mapping[str, str]:
-        """The damage met so far, by file or by a word for the place."""
+        """The damage met so far and what to do about it, by file or by a word for the place."""
         with self._lock:
             return dict(self._places)
 
-    def note(self, place: str, message: str) -> None:
-        """Remember a damaged place."""
+    def note(self, place: str, message: str, next_step: str = NEXT_STEP) -> None:
+        """Remember a damaged place, and what to do about it."""
         with self._lock:
             self.count += 1
             if place in self._places or len(self._places) < _MOST:
-                self._places.setdefault(place, message)
+                self._places.setdefault(place, f"{message}; {next_step}")
 
     def note_error(self, error: Exception, *, own: bool) -> bool:
         """Remember an error if it reports damage; `own` is a statement of the server, which never breaks DuckDB.

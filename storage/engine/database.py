@@ -17,8 +17,9 @@ from storage.engine.attaching import LEAST_LOG_BYTES, READ_ONLY, FileOpener, mem
 from storage.engine.checkpointing import NO_END_BYTES, PAUSE_S, Checkpoints
 from storage.engine.clearing import clear_buffers
 from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug, one_moment, roll_back
-from storage.engine.damage import Damage, is_damage_text
+from storage.engine.damage import LOST_COMMITS, Damage, is_damage_text
 from storage.engine.free_space import punch_free
+from storage.engine.log_end import log_files, lost_commits
 from storage.engine.migration import MARK, migrate, require_migrated
 from storage.engine.pandas_import import hide_pandas
 from storage.engine.room import DiskRoom
@@ -436,6 +437,9 @@ class Database:
             self._elsewhere.cleanup()
 
     def _connect(self, because: str | None = None) -> duckdb.DuckDBPyConnection:
+        if (lost := lost_commits(self._path)) is not None:  # DuckDB would not say so, and writes over it
+            self.damage.note("log", lost, LOST_COMMITS)
+            log.error("%s; %s", lost, LOST_COMMITS)
         return self._opener.open(
             because=because,
             settings={
@@ -454,6 +458,8 @@ class Database:
         connection.execute("SET TimeZone = 'UTC'")
         self.checkpoints.prepare(connection)
         if self.is_read_only:
+            if any(path != self._log_path for path in log_files(self._path)):
+                raise ReadOnly(self._path.parent, "its last server was killed while it wrote to the database")
             require_migrated(connection, self._path, catalog=CATALOG)
         elif not self._is_current:  # once a process: this writes the views, and a reopening may meet a full disk
             migrate(connection, self._path, catalog=CATALOG, report=self._report)

@@ -4,7 +4,7 @@ DuckDB keeps a checksum of each block and compares it when the block is read. So
 query that returns no rows, or reads some columns only, would pass over the damage of the others.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import IO, Final
 
 import duckdb
 
+from storage.engine.log_end import log_files, lost_commits
 from storage.engine.opening import open_duckdb
 from storage.errors import Unusable
 
@@ -41,11 +42,13 @@ class DatabaseReport:
 
     path: Path
     problem: str | None  # why it could not be opened
+    lost: str | None = None  # commits of its log, where DuckDB reads it as if it ended before them
+    unread: Sequence[Path] = ()  # files of its log that only DuckDB itself puts together, when it may write
     tables: tuple[TableReport, ...] = ()
 
     @property
     def damage(self) -> str | None:
-        """All damage in one sentence, or None."""
+        """All that cannot be read in one sentence, or None."""
         damaged = [f"table {table.name}: {'; '.join(table.damage)}" for table in self.tables if table.damage]
         return self.problem or "; ".join(damaged) or None
 
@@ -75,7 +78,9 @@ def _check(path: Path, settings: Mapping[str, str]) -> DatabaseReport:
     try:
         with _attached(path, settings) as connection:
             names = [name for (name,) in connection.execute(_TABLES, {"catalog": _CATALOG}).fetchall()]
-            return DatabaseReport(path=path, problem=None, tables=tuple(_table(connection, name) for name in names))
+            tables = tuple(_table(connection, name) for name in names)
+            unread = [each for each in log_files(path) if each.suffix != ".wal"]
+            return DatabaseReport(path=path, problem=None, lost=lost_commits(path), unread=unread, tables=tables)
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error as error:
