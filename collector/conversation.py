@@ -8,6 +8,7 @@ in place of the history, such as a summary of it, that is shown as it was sent.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ class SessionTrace:
     summary: TraceSummary
     conversation: Sequence[Message]  # as its spans tell it, history and answer with it
     tool_calls: Sequence[TraceToolCall]
+    executions: AbstractSet[str]  # the spans of tools themselves
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
@@ -52,6 +54,7 @@ def session_trace(
         summary=summary,
         conversation=reading.conversation or tuple(_messages_of_texts(reading)),
         tool_calls=reading.tool_calls,
+        executions={span_id for span_id, span in reading.spans.items() if span.span_type == "tool"},
         input_tokens=reading.input_tokens,
         output_tokens=reading.output_tokens,
         cost_usd=reading.cost_usd,
@@ -75,7 +78,10 @@ def session_conversation(
     traces before the first of them had cost.
     """
     ordered = sorted(traces, key=lambda trace: (trace.summary.start_ns, trace.summary.trace_id))
-    said, known_calls = _Said(), set[_Key]()
+    said = _Said()
+    known_calls = {
+        _call_key(call) for trace in ordered for call in trace.tool_calls if call.span_id in trace.executions
+    }
     if context is not None:
         said.hear(context.conversation)
         known_calls.update(_call_key(call) for call in context.tool_calls)
@@ -83,7 +89,11 @@ def session_conversation(
     cost = cost_before_usd
     for trace in ordered:
         cost = trace.cost_usd if cost is None else cost + (trace.cost_usd or 0.0)
-        calls = [call for call in trace.tool_calls if call.call_id is None or _call_key(call) not in known_calls]
+        calls = [
+            call
+            for call in trace.tool_calls
+            if call.call_id is None or call.span_id in trace.executions or _call_key(call) not in known_calls
+        ]
         known_calls.update(_call_key(call) for call in calls)
         turns.append(
             SessionTurn(

@@ -42,6 +42,7 @@ def a_trace(number: int, conversation: Sequence[Message], *calls: str, cost_usd:
             )
             for place, call_id in enumerate(calls)
         ],
+        executions=frozenset(),
         input_tokens=None,
         output_tokens=3,
         cost_usd=cost_usd,
@@ -118,6 +119,15 @@ def test_calls_that_are_numbered_anew_each_turn_are_not_taken_for_one() -> None:
     other = replace(second, tool_calls=[replace(second.tool_calls[0], arguments={"order": 2})])
     turns = session_conversation([first, other])
     assert [[call.arguments for call in turn.tool_calls] for turn in turns] == [[None], [{"order": 2}]]
+
+
+def test_a_call_executed_again_in_a_later_turn_is_told_there_too() -> None:
+    """A retry under the same id is an execution of its own, and a call that an earlier turn only asked for is one."""
+    executed = [replace(a_trace(number, [], "1"), executions={"a" * 16}) for number in (2, 3)]
+    turns = session_conversation([a_trace(1, [], "1"), *executed, a_trace(4, [], "1")])
+    assert [len(turn.tool_calls) for turn in turns] == [0, 1, 1, 0]
+    (turn,) = session_conversation([executed[1]], context=executed[0])
+    assert len(turn.tool_calls) == 1
 
 
 def test_a_turn_that_goes_on_has_the_rest_alone() -> None:

@@ -9,11 +9,12 @@ from urllib.parse import quote
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.web.spans.conversation import conversation
+from collector.web.spans.conversation import calls_beside, conversation, failed_calls
 from collector.web.text import block, one_line
 from storage.records import JsonValue
 from tests.access import a_closed_server, request
 from tests.browser import a_page
+from tests.conventions.making import a_span, read_all
 from tests.live import until
 from tests.paging import Shown, Visit, a_shown_server
 from tests.serving import PROTOBUF, an_export, post
@@ -255,6 +256,19 @@ def test_a_result_is_folded_into_its_call() -> None:
         [("call", [1], True)],
         [("result", None, False)],
     ]
+
+
+def test_messages_show_the_last_execution_of_a_call() -> None:
+    """A call that failed and was executed again did not fail; what the messages do not show stands beside them."""
+    spans = [
+        a_span({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.id": call_id}, status_code=status)
+        for call_id, status in (("1", 2), ("1", 0), ("2", 0), ("2", 0), ("3", 2))
+    ]
+    calls = read_all(*spans).tool_calls
+    assert failed_calls(calls) == {"3"}
+    parts: list[JsonValue] = [{"type": "tool_call", "id": call_id, "name": "find"} for call_id in "123"]
+    beside = calls_beside([{"role": "assistant", "parts": parts}], calls)
+    assert [call.span_id for call in beside] == [spans[place].span_id for place in (0, 2, 4)]
 
 
 def test_times_do_not_run_backwards(shown: Shown) -> None:

@@ -1,5 +1,8 @@
 """The tool calls of a trace, each once: told by tools' own spans, by models' messages, or by both."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from collector.conventions import unwrap
 from collector.conventions.asked import MessageCall, canonical, requests_of
 from collector.conventions.call_ids import is_made_up
@@ -21,11 +24,14 @@ def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
         return ()
     runs = _runs(tree)
     requests = requests_of(tree)
-    left = pair_across_ids(tree, runs, pair(tree, runs, requests.asked))
+    left = pair(tree, runs, requests.asked)
+    _share(runs)
+    left = pair_across_ids(tree, runs, left)
     unasked = [run for run in runs if run.asked is None and run.call_id is None and not run.is_ambiguous]
     untold = _untold(pair(tree, unasked, requests.history, is_history=True), runs, requests.asked)
     left += pair_across_ids(tree, runs, untold, is_history=True)
     _place(runs, requests.history)
+    _share(runs)
     starts = _starts(tree, runs)
     failed = _failed_below(tree)
     found: list[tuple[_Order, ReportedRun | MessageCall]] = [
@@ -40,9 +46,11 @@ def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
 
 
 def _runs(tree: Tree) -> list[ReportedRun]:
-    """The runs of tools, in order of their start; one that two instrumentations tell, or two spans of one id, once."""
+    """List the executions of tools by start; one that several libraries report, within or beside each other, once.
+
+    A call id does not make two executions one: a tool is executed again under the same id.
+    """
     found: dict[str, ReportedRun] = {}
-    by_id: dict[tuple[str, str, str | None], ReportedRun] = {}
     beside = Beside()
     for span_id, span in sorted(tree.spans.items(), key=lambda item: tree.depths[item[0]]):
         if span.span_type != "tool":
@@ -50,16 +58,30 @@ def _runs(tree: Tree) -> list[ReportedRun]:
         key = None if span.tool_arguments is None else canonical(span.tool_arguments)
         call_id = None if is_made_up(span.tool_call_id) else span.tool_call_id
         run = ReportedRun(span=span, key=key, call_id=call_id)
-        outer = next((found[one] for one in same_work(tree, span_id, _MAX_ABOVE) if one in found), None)
-        same = outer if outer is not None and _is_same(outer, run) else None
-        mark = (span.tool_call_id or "", span.tool_name or "", key)
-        same = same or (by_id.get(mark) if span.tool_call_id else None) or beside.of(run)
-        if same is not None:
+        same = _around(tree, found, run) or beside.of(run)
+        if same is not None and not same.is_over_before(run):
             same.learn(run)
             continue
-        found[span_id] = by_id[mark] = run
+        if same is not None:
+            run.learn_call(same)
+        found[span_id] = run
         beside.add(run)
     return sorted(found.values(), key=lambda run: run.span.start_ns)
+
+
+def _around(tree: Tree, found: Mapping[str, ReportedRun], run: ReportedRun) -> ReportedRun | None:
+    """Return the execution that a span within it reports again."""
+    outer = next((found[one] for one in same_work(tree, run.span.span_id, _MAX_ABOVE) if one in found), None)
+    if outer is not None and _is_same(outer, run):
+        return outer
+    if not run.span.tool_call_id:
+        return None
+    above = (found[one] for one in tree.above(run.span.span_id, _MAX_ABOVE) if one in found)
+    return next((one for one in above if _mark(one) == _mark(run)), None)
+
+
+def _mark(run: ReportedRun) -> tuple[str | None, str | None, str | None]:
+    return run.call_id, run.span.tool_name, run.key
 
 
 _MAX_ABOVE = 64  # a guess: spans between a tool's span and that of another instrumentation of the same call
@@ -88,13 +110,26 @@ def _untold(history: list[MessageCall], runs: list[ReportedRun], asked: list[Mes
     ]
 
 
+def _share(runs: list[ReportedRun]) -> None:
+    """Give further executions of a call the request of the first one, and its response to the last one alone."""
+    latest: dict[tuple[str | None, str | None, str | None], ReportedRun] = {}
+    for run in runs:
+        if run.call_id is None:
+            continue
+        before = latest.get(_mark(run))
+        if run.asked is None and before is not None and before.asked is not None:
+            run.asked, run.is_again = before.asked, True
+            before.asked = replace(before.asked, response=None)
+        latest[_mark(run)] = run
+
+
 def _place(runs: list[ReportedRun], history: list[MessageCall]) -> None:
     """Give runs that no answer asked for, and that have an id, the call of it among what models were sent."""
     waiting = [run for run in runs if run.asked is None and run.call_id is not None]
     if waiting and history:
         by_id = {(call.call_id, call.name): call for call in history}
         for run in waiting:
-            run.asked = by_id.get((run.call_id, run.span.tool_name or ""))
+            run.asked = by_id.pop((run.call_id, run.span.tool_name or ""), None)
 
 
 def _starts(tree: Tree, runs: list[ReportedRun]) -> dict[str, _Order]:
@@ -111,12 +146,12 @@ def _starts(tree: Tree, runs: list[ReportedRun]) -> dict[str, _Order]:
 def _own_starts(runs: list[ReportedRun]) -> dict[str, int]:
     """When each run started; those that one answer asked for are in the order of the answer, whichever was first.
 
-    Which of two parallel calls starts first is up to the scheduler.
+    Which of two parallel calls starts first is up to the scheduler. A call that is executed again is later.
     """
     starts = {run.span.span_id: run.span.start_ns for run in runs}
     answers: dict[str, list[ReportedRun]] = {}
     for run in runs:
-        if run.asked is not None:
+        if run.asked is not None and not run.is_again:
             answers.setdefault(run.asked.span_id, []).append(run)
     for together in answers.values():
         moments = sorted(run.span.start_ns for run in together)

@@ -34,10 +34,23 @@ class ReportedRun:
     call_id: str | None
     asked: MessageCall | None = None
     is_ambiguous: bool = False  # several calls could be meant
+    is_again: bool = False  # another execution of the same call was before it
+    repeats: list[TraceMember] = field(default_factory=list)  # other spans that report this run
+
+    def is_over_before(self, other: "ReportedRun") -> bool:
+        """Return whether the library that reports the other run has reported the end of this one before."""
+        mine = (span for span in self.repeats if span.scope == other.span.scope)
+        return any(span.end_ns is not None and span.end_ns <= other.span.start_ns for span in mine)
+
+    def learn_call(self, other: "ReportedRun") -> None:
+        """Take the call from the run of a wrapper around several executions, but not how it ended."""
+        call = replace(other.span, tool_result=None, has_result=False, error=None, error_type=None)
+        self.learn(ReportedRun(span=call, key=other.key, call_id=other.call_id))
 
     def learn(self, other: "ReportedRun") -> None:
         """Take from another span of the same run what this one does not tell."""
         mine, theirs = self.span, other.span
+        self.repeats.append(theirs)
         self.call_id = self.call_id or other.call_id
         is_fuller = mine.tool_arguments is None or (
             isinstance(mine.tool_arguments, str) and isinstance(theirs.tool_arguments, dict)

@@ -37,9 +37,9 @@ class Beside:
 
 def _is_one(run: ReportedRun, other: ReportedRun) -> bool:
     """Whether ids, arguments and times allow that two spans of a name are one run."""
-    if run.call_id is not None and other.call_id is not None and run.call_id != other.call_id:
-        return False
-    return _fit(run, other) and (_is_within(run, other) or _is_within(other, run))
+    if run.call_id is None or other.call_id is None:
+        return _fit(run, other) and (_is_within(run, other) or _is_within(other, run))
+    return run.call_id == other.call_id and _fit(run, other) and _overlap(run, other)
 
 
 def _fit(run: ReportedRun, other: ReportedRun) -> bool:
@@ -55,3 +55,9 @@ def _is_within(run: ReportedRun, other: ReportedRun) -> bool:
         return False
     begins, ends = other.span.start_ns, other.span.end_ns + _TOLERANCE_NS
     return begins <= run.span.start_ns and run.span.end_ns <= ends
+
+
+def _overlap(run: ReportedRun, other: ReportedRun) -> bool:
+    """Return whether two spans overlap in time; one without an end goes on."""
+    first, second = sorted((run.span, other.span), key=lambda span: span.start_ns)
+    return first.end_ns is None or second.start_ns <= first.end_ns + _TOLERANCE_NS

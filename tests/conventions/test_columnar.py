@@ -301,7 +301,8 @@ runs = st.lists(
             "end_ns": st.none() | st.integers(0, 6),
             "status_code": st.sampled_from([0, 2]),
             "name": st.sampled_from(["search", "mail"]),
-            "call_id": st.none() | st.sampled_from(["", "a", "b"]),
+            "call_id": st.none() | st.sampled_from(["", "a", "b", "adk-1"]),
+            "scope": st.sampled_from(["", "other"]),
             "arguments": st.none() | st.sampled_from(ARGUMENTS),
             "result": st.none() | st.sampled_from(RESULTS),
             "input": st.none() | st.sampled_from(["", "{}", "what is asked", *ARGUMENTS]),
@@ -338,7 +339,7 @@ def a_run(run: dict[str, Any], span_id: str) -> Span:
         "input.value": run["input"],
         "gen_ai.output.messages": run["messages"],
     }
-    fields = {name: run[name] for name in ("parent", "start_ns", "end_ns", "status_code")}
+    fields = {name: run[name] for name in ("parent", "start_ns", "end_ns", "status_code", "scope")}
     told = {key: value for key, value in attributes.items() if value is not None}
     return a_span(told, span_id=span_id, name=run["name"], status_message="failed", **fields)
 

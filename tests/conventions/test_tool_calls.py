@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from storage.records import Span, TraceReading
-from tests.conventions.making import Attributes, a_log, a_span, call, read_all, response, text
+from tests.conventions.making import SECOND_NS, Attributes, a_log, a_span, call, read_all, response, text
 
 OSLO: dict[str, Any] = {"city": "Oslo"}
 BERGEN: dict[str, Any] = {"city": "Bergen"}
@@ -170,12 +170,65 @@ def test_two_instrumentations_of_one_run_are_one_call() -> None:
     assert len(read_all(outer, model, recursive).tool_calls) == 2
 
 
-def test_one_id_on_two_spans_is_one_call() -> None:
-    """A retry under the same id is the same call; an id that a model reuses for another call is not."""
-    again = [a_run(OSLO, "c1", start_s=1), a_run(OSLO, "c1", start_s=2)]
-    assert listed(read_all(*again), "call_id") == ["c1"]
+def test_a_call_executed_again_under_its_id_is_two_executions() -> None:
+    """A retry after an error, and a payment made twice, are listed twice, whatever the libraries give as ids."""
+    failed = a_run(OSLO, "c1", "timeout", start_s=1, status_code=2, status_message="timeout")
+    again = [failed, a_run(OSLO, "c1", "paid", start_s=2)]
+    assert listed(read_all(*again), "call_id", "result", "is_error") == [
+        ("c1", "timeout", True),
+        ("c1", "paid", False),
+    ]
+    at_once = [a_run(OSLO, "c1", "paid", start_s=1), a_run(OSLO, "c1", "paid", start_s=1.1)]
+    assert listed(read_all(*at_once), "call_id") == ["c1", "c1"]
     reused = [a_run(OSLO, "call_0", start_s=1), a_run(BERGEN, "call_0", start_s=2)]
     assert listed(read_all(*reused), "arguments") == [OSLO, BERGEN]
+
+
+def test_executions_of_one_request_share_it_and_the_last_has_its_response() -> None:
+    """Each has the arguments that were asked for, the last one the response, and all are listed where they ran."""
+    model = a_model(asked_for((OSLO, "c1"), (BERGEN, "c2")), start_s=0)
+    runs = [
+        a_run(None, "c1", start_s=1, status_code=2),
+        a_run(BERGEN, "c2", "b", start_s=2),
+        a_run(None, "c1", start_s=3),
+    ]
+    sent = [asked_for((OSLO, "c1"), (BERGEN, "c2")), response("o", "c1"), response("b", "c2")]
+    for spans in ([model, *runs, a_model(text("assistant", "x"), sent=sent, start_s=5)],
+                  [*runs, a_model(text("assistant", "x"), sent=sent, start_s=5)]):  # fmt: skip
+        assert listed(read_all(*spans), "call_id", "arguments", "result", "is_error", "has_result") == [
+            ("c1", OSLO, None, True, False),
+            ("c2", BERGEN, "b", False, True),
+            ("c1", OSLO, "o", False, True),
+        ]
+
+
+def test_an_execution_within_one_of_the_same_id_is_the_same() -> None:
+    """The span of a client within that of a framework, or of an agent that has its tool's id, adds no execution."""
+    outer = a_run(OSLO, "c1", "sun", start_s=1, end_ns=20 * SECOND_NS, scope="framework")
+    agent = a_span({"gen_ai.operation.name": "invoke_agent"}, parent=outer, start_s=1)
+    for inner in (a_run(OSLO, "c1", parent=outer, start_s=2), a_run(OSLO, "c1", parent=agent, start_s=2)):
+        assert listed(read_all(outer, agent, inner), "span_id", "result") == [(outer.span_id, "sun")]
+
+
+def test_executions_one_after_the_other_within_a_wrapper_are_two() -> None:
+    """A client that tries again within the span of a framework executes twice, and the second one did not fail."""
+    outer = a_run(OSLO, "c1", start_s=1, end_ns=20 * SECOND_NS, scope="framework")
+    failed = a_run(None, None, parent=outer, start_s=2, status_code=2, status_message="timeout", scope="client")
+    paid = a_run(None, None, "paid", parent=outer, start_s=4, scope="client")
+    assert listed(read_all(outer, failed, paid), "call_id", "arguments", "error", "result") == [
+        ("c1", OSLO, "timeout", None),
+        ("c1", OSLO, None, "paid"),
+    ]
+
+
+def test_two_libraries_that_report_two_executions_report_two() -> None:
+    """Each execution by both, whether or not the spans of one lie exactly within those of the other."""
+    spans = [
+        a_run(OSLO, "c1", start_s=second + late_s, scope=scope)
+        for second in (1, 2)
+        for scope, late_s in (("one", 0), ("other", 0.2))
+    ]
+    assert listed(read_all(*spans), "span_id") == [spans[0].span_id, spans[2].span_id]
 
 
 def test_wrappers_that_repeat_their_models_add_no_calls() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from collector.conventions.call_ids import MADE_UP
 from collector.conventions.columnar.forest import Mask, Places
 from collector.conventions.columnar.sums import SpanColumns
 
@@ -29,7 +30,8 @@ def intricate(told: SpanColumns) -> Mask:
     failed = told.is_kind("chain") & (told.has("error") | told.has("error_type")) & (forest.parent >= 0)
     of_tools = failed & told.is_kind("tool")[np.maximum(forest.parent, 0)]
     found[forest.trace[of_tools]] = True
-    names, ids = (_codes(told.column(name)) for name in ("tool_name", "tool_call_id"))
+    names, ids, scopes = (_codes(told.column(name)) for name in ("tool_name", "tool_call_id", "scope_name"))
+    found[forest.trace[runs[_of_two(forest.trace[runs], names[runs], scopes[runs])]]] = True
     found[forest.trace[runs[_twice(forest.trace[runs], ids[runs])]]] = True
     found[forest.trace[runs[_nested(told, runs, names)]]] = True
     return found | forest.is_tangled
@@ -54,7 +56,7 @@ def runs_of(told: SpanColumns, among: Mask) -> tuple[Places, pa.Table]:
         {
             "span_id": columns["span_id"],
             "ordinal": pa.array(ordinals, pa.int32()),
-            "call_id": columns["tool_call_id"],
+            "call_id": pc.if_else(pc.starts_with(columns["tool_call_id"], MADE_UP), None, columns["tool_call_id"]),
             "name": columns["tool_name"].fill_null(""),
             "arguments": columns["tool_arguments"],
             "result": columns["tool_result"],
@@ -79,6 +81,16 @@ def _twice(traces: Places, ids: Places) -> Mask:
     keys = traces[told] * (int(ids.max(initial=0)) + 1) + ids[told]
     _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
     found[told] = counts[places] > 1
+    return found
+
+
+def _of_two(traces: Places, names: Places, scopes: Places) -> Mask:
+    """Which runs share their name with a run of the trace that another library tells of."""
+    keys = np.stack([traces, names, scopes])
+    order = np.lexsort(keys[::-1])
+    keys = keys[:, order]
+    found = np.zeros(len(traces), dtype=np.bool_)
+    found[order[1:]] = (keys[:2, 1:] == keys[:2, :-1]).all(axis=0) & (keys[2, 1:] != keys[2, :-1])
     return found
 
 

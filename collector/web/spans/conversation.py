@@ -1,13 +1,14 @@
 """Conversations as pages show them: who said what, each call with its result, and what is no text by its name."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from evaluators.chat.pictures import HEAD, MOST_BYTES, decoded, kind_of, type_and_data
-from storage.records import JsonValue, Message
+from storage.records import JsonValue, Message, TraceToolCall
 
 _KIBI: Final = 1024
 
@@ -99,6 +100,28 @@ def conversation(
             role = str(message.get("role") or "unknown")
             said.append(ShownMessage(role=role, pieces=pieces, place=place, is_folded=is_folded))
     return said
+
+
+def failed_calls(calls: Sequence[TraceToolCall]) -> set[str]:
+    """Return the ids of the calls that failed; of one executed several times the last execution counts."""
+    last = {(call.call_id, call.name, json.dumps(call.arguments)): call for call in calls}
+    return {call.call_id for call in last.values() if call.is_error and call.call_id is not None}
+
+
+def calls_beside(messages: Sequence[Message], calls: Sequence[TraceToolCall]) -> list[TraceToolCall]:
+    """Return the calls that messages do not show, and those that failed.
+
+    Of several executions of a call messages show the last one.
+    """
+    parts = (part for message in messages for part in parts_of(message) if part.get("type") == "tool_call")
+    left = Counter(str(part.get("id")) for part in parts)
+    beside: list[TraceToolCall] = []
+    for call in reversed(calls):
+        is_shown = call.call_id is not None and left[call.call_id] > 0
+        left[str(call.call_id)] -= is_shown
+        if call.is_error or not is_shown:
+            beside.append(call)
+    return beside[::-1]
 
 
 def _pieces(

@@ -23,7 +23,7 @@ from collector.api.traces.session_filters import (
 from collector.conversation import SessionTurn
 from collector.reading.sessions import read_session
 from collector.web.rendering import at_one_moment, page
-from collector.web.spans.conversation import MOST_MESSAGES, ShownMessage, conversation, parts_of
+from collector.web.spans.conversation import MOST_MESSAGES, ShownMessage, calls_beside, conversation
 from collector.web.traces.trace_view import verdicts_of
 from collector.web.visitor import page_router, with_parameters
 from storage.query.sessions import SessionSummary
@@ -119,6 +119,5 @@ def show_session(
 def _shown(turn: SessionTurn, number: int) -> ShownTurn:
     hidden = max(len(turn.messages) - MOST_MESSAGES, 0)
     shown = turn.messages[hidden:]
-    told = {part.get("id") for message in shown for part in parts_of(message) if part.get("type") == "tool_call"}
-    calls = [call for call in turn.tool_calls if call.is_error or call.call_id is None or call.call_id not in told]
+    calls = calls_beside(shown, turn.tool_calls)
     return ShownTurn(number=number, turn=turn, said=conversation(shown), hidden=hidden, calls=calls)

@@ -7,7 +7,7 @@ from typing import Final
 
 from collector.conventions.trace import speaking
 from collector.span_tree import in_tree_order
-from collector.web.spans.conversation import ShownMessage, conversation
+from collector.web.spans.conversation import ShownMessage, conversation, failed_calls
 from storage.records import Message, Span, TraceReading, TraceToolCall
 
 PAGE_TURNS: Final = 200
@@ -60,8 +60,7 @@ def trace_talk(spans: Sequence[Span], reading: TraceReading, *, begin: int | Non
     names = {span.span_id: span.name for span in spans}
     origins = _origins(reading, names)
     window = messages[begin : begin + PAGE_TURNS]
-    failed = {call.call_id for call in reading.tool_calls if call.is_error and call.call_id is not None}
-    shown = conversation(window, failed=failed, keeps_empty=True)
+    shown = conversation(window, failed=failed_calls(reading.tool_calls), keeps_empty=True)
     turns = [Turn(said=said, origin=origins.get(_key(message))) for said, message in zip(shown, window, strict=True)]
     own = None if teller is None else Origin(span_id=teller, span_name=names[teller], of="input_messages")
     return TraceTalk(
