@@ -10,7 +10,7 @@ from socket import socket
 
 from collector.access.authenticator import Authenticator
 from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
-from collector.api.base.turns import Turns
+from collector.api.base.turns import QueryTurns
 from collector.api.operations.backup import open_backup
 from collector.api.serving.application import make_application
 from collector.conditions import ServerConditions
@@ -304,9 +304,9 @@ async def _serving_grpc(stack: AsyncExitStack, settings: Settings, parts: _Parts
     return await stack.enter_async_context(serving_grpc(otlp, settings.grpc, listener))
 
 
-def _turns(settings: Settings, stack: AsyncExitStack) -> Turns:
+def _turns(settings: Settings, stack: AsyncExitStack) -> QueryTurns:
     """Whose turn it is to ask SQL, until the stack is closed."""
-    turns = Turns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
+    turns = QueryTurns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
     stack.callback(turns.close)
     return turns
 

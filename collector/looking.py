@@ -22,7 +22,7 @@ from collector.access.journal import AuditJournal
 from collector.access.keyring import Keyring
 from collector.access.permission import Need, Role
 from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
-from collector.api.base.turns import Turns
+from collector.api.base.turns import QueryTurns
 from collector.api.operations.backup import open_backup
 from collector.api.serving.application import make_application
 from collector.conditions import ServerConditions
@@ -188,8 +188,8 @@ def _matcher(settings: Settings, store: Store) -> Matcher:
     return Matcher(store.matching, tuple, settling, enqueued=lambda: None)
 
 
-def _turns(settings: Settings, stack: AsyncExitStack) -> Turns:
-    turns = Turns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
+def _turns(settings: Settings, stack: AsyncExitStack) -> QueryTurns:
+    turns = QueryTurns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
     stack.callback(turns.close)
     return turns
 

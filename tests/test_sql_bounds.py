@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from collector.api.base.problems import answer_problems
-from collector.api.base.turns import Turns
+from collector.api.base.turns import QueryTurns, Turns
 from storage.engine.database import DatabaseOptions
 from storage.errors import BadQuery, Overloaded
 from storage.memory import LackOfMemory, advice
@@ -126,9 +126,9 @@ def test_batches_end_with_whoever_takes_them(store: Store) -> None:
 
 
 @asynccontextmanager
-async def turns(*, at_once: int, wait_s: float) -> AsyncIterator[Turns]:
+async def turns(*, at_once: int, wait_s: float) -> AsyncIterator[QueryTurns]:
     """Turns that are closed at the end."""
-    made = Turns(at_once=at_once, wait_s=wait_s)
+    made = QueryTurns(at_once=at_once, wait_s=wait_s)
     try:
         yield made
     finally:
@@ -138,7 +138,7 @@ async def turns(*, at_once: int, wait_s: float) -> AsyncIterator[Turns]:
 async def _crowd(at_once: int, queries: int) -> int:
     most, now = 0, 0
 
-    async def ask(places: Turns) -> None:
+    async def ask(places: QueryTurns) -> None:
         nonlocal most, now
         async with places.turn():
             now += 1
@@ -165,8 +165,8 @@ def test_who_waits_for_too_long_or_in_too_long_a_queue_is_told_to_come_again() -
             return [told for told in await asyncio.gather(*waiting) if told]
 
     refusals = asyncio.run(crowd())
-    assert refusals.count("other queries take all the time; try again later") == 256
-    assert refusals.count("256 queries wait already; try again later") == 1
+    assert refusals.count("other requests take all the time; try again later") == 256
+    assert refusals.count("256 requests wait already; try again later") == 1
 
 
 def test_who_leaves_waits_no_longer_and_takes_no_place() -> None:
@@ -194,9 +194,10 @@ def test_one_asker_leaves_a_place_and_half_of_the_queue_to_others() -> None:
         async with turns(at_once=2, wait_s=PATIENCE_S) as places:
             async with places.turn(asker="a"):
                 waiting = [asyncio.create_task(_wait(places, asker="a")) for _ in range(33)]
+                await asyncio.sleep(0)
                 assert await _wait(places, asker="b") == ""
                 (refused,) = [task for task in waiting if task.done()]
-                assert refused.result() == "32 queries of yours wait already; try again later"
+                assert refused.result() == "32 requests of yours wait already; try again later"
             assert [await task for task in waiting].count("") == 32
             assert (places._free, places._running) == (2, {})
 

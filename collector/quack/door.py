@@ -19,7 +19,7 @@ from collector.access.caller import Caller
 from collector.access.origin import Names
 from collector.access.permission import Permission, needs
 from collector.api.base.problems import problem
-from collector.api.base.turns import Turns
+from collector.api.base.turns import QueryTurns
 from collector.api.serving.gate import Gate
 from collector.doors.status import failure_of
 from collector.quack.words import ERROR, PATH
@@ -41,7 +41,7 @@ class Answering:
     """What answers are made with."""
 
     queries: Queries
-    turns: Turns
+    turns: QueryTurns
     seconds: float
 
 

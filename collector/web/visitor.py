@@ -17,6 +17,7 @@ from starlette.types import Scope
 
 from collector.access.permission import changes
 from collector.api.base.context import check_caller
+from collector.api.base.route_turns import TurnRoute
 from collector.web.sign_in_sessions import LIFE_S, Sessions, new_id
 
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
@@ -131,7 +132,9 @@ async def check_form(request: Request) -> None:
 
 def page_router() -> APIRouter:
     """A router whose routes check who asks and the form that was sent; every page belongs to one."""
-    return APIRouter(include_in_schema=False, dependencies=[Depends(check_caller), Depends(check_form)])
+    return APIRouter(
+        include_in_schema=False, dependencies=[Depends(check_caller), Depends(check_form)], route_class=TurnRoute
+    )
 
 
 def _form(request: Request) -> Form:

@@ -11,7 +11,8 @@ from fastapi import APIRouter, Depends, Request
 from collector.access.authenticator import Authenticator, check
 from collector.access.caller import Caller
 from collector.access.permission import need_of
-from collector.api.base.turns import Turns
+from collector.api.base.route_turns import RouteTurns, TurnRoute
+from collector.api.base.turns import QueryTurns
 from collector.conditions import ServerConditions
 from collector.conventions.own import OwnKeys
 from collector.delivery.receivers import Receivers
@@ -101,7 +102,8 @@ class Context:
     authenticator: Authenticator
     reader: OtlpReader
     sql_limits: SqlLimits
-    turns: Turns
+    turns: QueryTurns
+    route_turns: RouteTurns = field(default_factory=RouteTurns)
     overloaded: Callable[[], bool]
     set_aside: Callable[[], int]
     own_keys: OwnKeys
@@ -186,7 +188,11 @@ def api_router(prefix: str = "", *, tags: Sequence[str] = (), include_in_schema:
     first request to a server 0.12 s of CPU.
     """
     return APIRouter(
-        prefix=prefix, tags=[*tags], include_in_schema=include_in_schema, dependencies=[Depends(check_caller)]
+        prefix=prefix,
+        tags=[*tags],
+        include_in_schema=include_in_schema,
+        dependencies=[Depends(check_caller)],
+        route_class=TurnRoute,
     )
 
 

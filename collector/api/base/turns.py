@@ -1,4 +1,4 @@
-"""Which SQL runs, and which waits: a few queries at once, in threads that step back behind ingest."""
+"""Turns of clients: a few requests run at once, and the others wait, so that no client takes all the time."""
 
 import asyncio
 import contextvars
@@ -29,21 +29,20 @@ _NICENESS: Final = 10
 
 
 class Turns:
-    """Runs queries in threads of their own. Used on the event loop; `close` lets what runs come to its end.
+    """Places for requests, and a queue for them. Used on the event loop.
 
-    Each asker, a key or an address, leaves one place and most of the queue to others. Of more askers than places the
-    one with the fewest goes first, so that each gets its turn.
+    Each asker, a key or an address, leaves places and most of the queue to others: it has at most `of_one` places, by
+    default all but one. Of more askers than places the one with the fewest goes first, so that each gets its turn.
     """
 
-    def __init__(self, *, at_once: int, wait_s: float) -> None:
+    def __init__(self, *, at_once: int, wait_s: float, of_one: int | None = None) -> None:
         self._wait_s = wait_s
         self._free = at_once
-        self._most_of_one = max(at_once - 1, 1)
+        self._most_of_one = of_one or max(at_once - 1, 1)
         self._running: Counter[str] = Counter()
         self._served: dict[str, int] = {}  # when each asker, of those that run or wait, got its last place
         self._places = 0  # that were given
         self._waiting: dict[asyncio.Future[None], str] = {}  # in the order in which they came
-        self._threads = ThreadPoolExecutor(at_once, "sql", initializer=_step_back)
 
     @asynccontextmanager
     async def turn(
@@ -71,20 +70,23 @@ class Turns:
                 self._admit()
 
     async def _wait(self, place: "asyncio.Future[None]", has_left: Callable[[], Awaitable[bool]] | None) -> None:
+        if place.done():
+            return
         try:
             async with asyncio.timeout(self._wait_s):
                 while not (await asyncio.wait({place}, timeout=_LOOK_S))[0]:
                     if has_left is not None and await has_left():
                         raise Overloaded("whoever asked has left", retry_after_s=_RETRY_AFTER_S)
         except TimeoutError:
-            raise Overloaded("other queries take all the time; try again later", retry_after_s=_RETRY_AFTER_S) from None
+            message = "other requests take all the time; try again later"
+            raise Overloaded(message, retry_after_s=_RETRY_AFTER_S) from None
 
     def _check_queue(self, asker: str) -> None:
         own = sum(name == asker for name in self._waiting.values())
         if own >= _OF_ONE_WAITING:
-            waiting = f"{own} queries of yours"
+            waiting = f"{own} requests of yours"
         elif len(self._waiting) >= _MAX_WAITING:
-            waiting = f"{len(self._waiting)} queries"
+            waiting = f"{len(self._waiting)} requests"
         else:
             return
         raise Overloaded(f"{waiting} wait already; try again later", retry_after_s=_RETRY_AFTER_S)
@@ -108,6 +110,14 @@ class Turns:
             self._running[asker] += 1
             self._served[asker] = self._places
             place.set_result(None)
+
+
+class QueryTurns(Turns):
+    """Turns of SQL queries, which run in threads that step back behind ingest. `close` waits for no query."""
+
+    def __init__(self, *, at_once: int, wait_s: float) -> None:
+        super().__init__(at_once=at_once, wait_s=wait_s)
+        self._threads = ThreadPoolExecutor(at_once, "sql", initializer=_step_back)
 
     async def run(
         self, ask: Callable[_Arguments, _Result], *arguments: _Arguments.args, **named: _Arguments.kwargs

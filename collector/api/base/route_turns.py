@@ -1,0 +1,55 @@
+"""Routes whose work in a thread waits for its turn, so that no client takes all threads and processors."""
+
+import os
+from collections.abc import Callable, Coroutine
+from inspect import iscoroutinefunction
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+
+from collector.access.caller import Caller
+from collector.access.permission import changes
+from collector.api.base.turns import Turns
+
+_READS_AT_ONCE: Final = 16
+_READS_OF_ONE: Final = max(2, os.cpu_count() or 1)
+_CHANGES_AT_ONCE: Final = 16
+_CHANGES_OF_ONE: Final = 8
+"""Together fewer than the 40 threads of the pool. DuckDB takes all processors for each read: with two processors and
+one key that searched over 60 connections, pages of another key took 9.9 s at most with all threads, 2.8 s with four for
+each client and 1.5 s with two. Changes mostly wait for their commit: a guess."""
+
+_WAIT_S: Final = 30.0
+"""A guess: browsers and programs wait that long."""
+
+
+class RouteTurns:
+    """Turns of the requests whose routes run in threads: of those that read, and of those that change something."""
+
+    def __init__(self) -> None:
+        self.reads = Turns(at_once=_READS_AT_ONCE, of_one=_READS_OF_ONE, wait_s=_WAIT_S)
+        self.changes = Turns(at_once=_CHANGES_AT_ONCE, of_one=_CHANGES_OF_ONE, wait_s=_WAIT_S)
+
+
+class TurnRoute(APIRoute):
+    """A route that runs in a thread once its body is here and it is the turn of its client.
+
+    A coroutine takes no turn: it runs on the event loop.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:  # noqa: D102 - overrides
+        handle = super().get_route_handler()
+        if iscoroutinefunction(self.endpoint):
+            return handle
+
+        async def wait_and_handle(request: Request) -> Response:
+            await request.body()
+            turns: RouteTurns = request.app.state.context.route_turns
+            caller: Caller = request.state.caller
+            kind = turns.changes if changes(request.method) else turns.reads
+            async with kind.turn(request.is_disconnected, asker=caller.client):
+                return await handle(request)
+
+        return wait_and_handle
