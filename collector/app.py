@@ -19,7 +19,6 @@ from collector.delivery.configured import file_webhooks
 from collector.delivery.deliverer import Deliverer, DeliveryOptions
 from collector.delivery.receivers import BadWebhook, Receivers
 from collector.delivery.sending import Sender, SystemResolver
-from collector.doors.certificate import Certificate
 from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.otlp_http import OtlpHttp, OtlpReader
 from collector.experiments.watching import RunWatcher
@@ -113,11 +112,11 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             exporter=exporter,
             reading=counts,
             watch=watch,
-            certificate=tls,
+            listener=listener,
         )
         context = _context(settings, parts, stack)
         await standing_in.aclose()  # connections that come now wait in the queue of the socket
-        await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, listener))
+        await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, listener.named("http")))
         await _serving_otlp(stack, settings, parts, otlp_socket, listener)
         grpc = await _serving_grpc(stack, settings, parts, listener)
         await _comparing(stack, store, context)
@@ -127,7 +126,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             grpc=grpc,
             otlp_http=address_of(otlp_socket),
             http=address_of(http_socket),
-            quack=await stack.enter_async_context(serving_quack(settings, context)),
+            quack=await stack.enter_async_context(serving_quack(settings, context, listener.named("quack"))),
             store=store,
             traces=traces,
             pipeline=pipeline,
@@ -210,7 +209,7 @@ class _Parts:
     exporter: ResultsExporter | None
     reading: ReadingCounts
     watch: Watch | None
-    certificate: Certificate | None
+    listener: ListenerOptions
 
 
 def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Context:
@@ -280,7 +279,7 @@ async def _standing_in(
 ) -> AsyncExitStack:
     """Answer `/health` and `/ready` until the result is closed: opening the directory may take minutes."""
     standing_in = await stack.enter_async_context(AsyncExitStack())
-    await standing_in.enter_async_context(serving(starting, http_socket.dup(), listener))
+    await standing_in.enter_async_context(serving(starting, http_socket.dup(), listener.named("http")))
     return standing_in
 
 
@@ -289,16 +288,18 @@ async def _serving_otlp(
 ) -> None:
     names = host_names(settings, settings.otlp_http)
     otlp = with_cors(OtlpHttp(parts.reader, parts.authenticator, names), settings)
-    await stack.enter_async_context(serving(otlp, otlp_socket, listener))
+    await stack.enter_async_context(serving(otlp, otlp_socket, listener.named("otlp_http")))
 
 
 async def _serving_grpc(stack: AsyncExitStack, settings: Settings, parts: _Parts, listener: ListenerOptions) -> str:
     """Serve OTLP over gRPC until the stack is closed; returns the address that it is bound to."""
+    listener = listener.named("grpc")
     otlp = OtlpGrpc(
         parts.ingest,
         parts.authenticator,
         listener.proxies,
         listener.limits,
+        listener.report,
         max_message_bytes=settings.max_body_bytes,
     )
     return await stack.enter_async_context(serving_grpc(otlp, settings.grpc, listener))
@@ -350,6 +351,7 @@ def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -
         conditions=conditions,
         failing_judges=parts.pipeline.failing_judges.find,
         reading=parts.reading,
+        closed=parts.listener.counts,
     )
 
 
@@ -364,7 +366,8 @@ def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
                 rules=parts.pipeline.rules.active,
                 judge_problem=parts.pipeline.judging.judges.problem_of,
                 failing_judges=parts.pipeline.failing_judges.find,
-                certificate=parts.certificate,
+                certificate=parts.listener.tls,
+                closed=parts.listener.counts,
             )
         )
     )

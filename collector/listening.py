@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from collector.access.proxies import TrustedProxies
 from collector.doors.acceptor import Acceptor
 from collector.doors.certificate import Certificate
+from collector.doors.closed_connections import ClosedConnections, Reason, ReportClosed
 from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.forwarded import ForwardedClient
 from collector.doors.http_protocol import HttpProtocol
@@ -35,6 +36,17 @@ class ListenerOptions:
     tls: Certificate | None = None
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    name: str = "internal"
+    counts: ClosedConnections = field(default_factory=ClosedConnections)
+
+    @property
+    def report(self) -> ReportClosed:
+        """How this listener reports what it cuts."""
+        return self.counts.of(self.name)
+
+    def named(self, name: str) -> "ListenerOptions":
+        """Return the same options for the listener of this name, which is one of LISTENERS."""
+        return replace(self, name=name)
 
 
 def bind(address: str) -> socket.socket:
@@ -80,7 +92,7 @@ async def serving_grpc(door: OtlpGrpc, address: str, options: ListenerOptions) -
     bind(address).close()  # for an error that says which address; gRPC's own says little
     port = await door.start(address, options.tls)
     try:
-        with guarded(port, options.limits, options.proxies):
+        with guarded(port, options.limits, options.proxies, options.report):
             yield f"{address.rpartition(':')[0]}:{port}"
     finally:
         await door.stop(options.grace_s)
@@ -126,7 +138,7 @@ class _ListeningServer(uvicorn.Server):
         self.up = asyncio.Event()
         self._ending = asyncio.Event()
         self._limits = options.limits
-        self._acceptor = Acceptor(self._make_protocol, options.limits, options.proxies, options.tls)
+        self._acceptor = Acceptor(self._make_protocol, options.limits, options.proxies, options.tls, options.report)
 
     def end(self) -> None:
         """Begin to end."""
@@ -146,7 +158,12 @@ class _ListeningServer(uvicorn.Server):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), TICK_S)
 
-    def _make_protocol(self, lost: Callable[[], None]) -> HttpProtocol:
+    def _make_protocol(self, lost: Callable[[], None], report: Callable[[Reason], None]) -> HttpProtocol:
         return HttpProtocol(
-            self._limits, lost, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            self._limits,
+            lost,
+            report,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
         )

@@ -3,9 +3,13 @@
 import json
 import logging
 import sys
+import traceback
+from collections import Counter
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final
+
+_EVERY_S: Final = 60.0
 
 request_id: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
 """The number of the request that is being answered, if any."""
@@ -15,9 +19,39 @@ def start_logging(*, level: str, form: str) -> None:
     """Log to standard error from now on; `form` is text or json."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.addFilter(RepeatedFailures())
     logging.basicConfig(handlers=[handler], level=level.upper())
     if level.upper() == "INFO":  # it has a line for each request
         logging.getLogger("mcp.server.streamable_http").setLevel(logging.WARNING)
+
+
+class RepeatedFailures(logging.Filter):
+    """Passes a failure that is logged with its traceback once a minute, so that what is tried again fills no disk.
+
+    The same failure is an exception of the same type from the same line. Those of requests all pass: their answers
+    refer to the log.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed_s: dict[object, float] = {}
+        self._left_out: Counter[object] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is to be logged, with the number of those that were left out before it."""
+        if not record.exc_info or record.exc_info[0] is None or request_id.get() is not None:
+            return True
+        raised_at = [frame.f_code.co_filename + str(line) for frame, line in traceback.walk_tb(record.exc_info[2])][-1:]
+        failure = (record.name, record.msg, record.exc_info[0], *raised_at)
+        if record.created - self._passed_s.get(failure, -_EVERY_S) < _EVERY_S:
+            self._left_out[failure] += 1
+            return False
+        self._passed_s[failure] = record.created
+        left_out = self._left_out.pop(failure, 0)
+        if left_out:
+            record.msg = f"{record.getMessage()} ({left_out:,} more since the last such line)"
+            record.args = ()
+        return True
 
 
 class TextLines(logging.Formatter):

@@ -3,11 +3,12 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from collector.conditions import CANNOT_COMMIT, DAMAGED, Found, ServerCondition, Sighting
 from collector.doors.certificate import Certificate
+from collector.doors.closed_connections import LIMITS, ClosedConnections, Reason
 from collector.ingest import Ingest
 from collector.live.active import ActiveRule
 from collector.live.judges.failing_judges import FailingJudge
@@ -28,6 +29,9 @@ _BEHIND_S: Final = 60.0
 _QUIET_S: Final = 10.0
 """Senders that were turned away come back within seconds, so that a shorter pause is none. A guess."""
 
+_CROWD_S: Final = 60.0
+"""Clients that lost their connection try again within seconds to a minute. A guess."""
+
 _CERTIFICATE_S: Final = 5.0
 """Between two looks at the files of a certificate, which are two calls of stat. A guess."""
 
@@ -46,6 +50,7 @@ class ServerState:
     judge_problem: Callable[[ActiveRule], str | None]
     failing_judges: Callable[[int], Sequence[FailingJudge]] = lambda _: ()  # at an instant
     certificate: Certificate | None = None
+    closed: ClosedConnections = field(default_factory=ClosedConnections)
     stuck_s: float = _STUCK_S
 
 
@@ -54,6 +59,7 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
     store = watched.store
     return (
         ServerCondition(name="turned_away", look=_Refusals(watched).look, ends_after_s=_QUIET_S),
+        ServerCondition(name="connections_refused", look=_Crowds(watched.closed).look, ends_after_s=_CROWD_S),
         ServerCondition(name="disk_full", look=lambda: _disk_full(store), ends_after_s=_QUIET_S),
         ServerCondition(
             name=CANNOT_COMMIT, look=lambda: _cannot_commit(store, watched.stuck_s), begins_after_s=_BEGINS_AFTER_S
@@ -96,6 +102,23 @@ class _Refusals:
             or "senders had more under way than their shares of queue_bytes and backlog_bytes"
         )
         return f"{why}; refused were {since_start}, and {count_text(refused, 'decoded span')}"
+
+
+class _Crowds:
+    """Connections that were closed since the last look because there are too many."""
+
+    def __init__(self, closed: ClosedConnections) -> None:
+        self._closed = closed
+        self._seen: Counter[tuple[str, Reason]] = Counter()
+
+    def look(self) -> Found:
+        counts = Counter({key: count for key, count in self._closed.counts.items() if key[1] in LIMITS})
+        grown, self._seen = counts - self._seen, counts
+        return {
+            f"{listener}/{reason}": f"the listener {listener} cuts connections: {LIMITS[reason]};"
+            f" {counts[listener, reason]:,} since the start"
+            for listener, reason in grown
+        }
 
 
 def _disk_full(store: Store) -> Found:

@@ -10,6 +10,7 @@ from pathlib import Path
 from collector.access.authenticator import Authenticator
 from collector.access.journal import AuditJournal
 from collector.conditions import ServerConditions
+from collector.doors.closed_connections import ClosedConnections
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.live.budgets.budgets import Budgets
@@ -37,6 +38,7 @@ class MeasuredServer:
     conditions: ServerConditions
     failing_judges: Callable[[int], Sequence[FailingJudge]]  # at an instant
     reading: ReadingCounts
+    closed: ClosedConnections
 
 
 def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
@@ -45,6 +47,7 @@ def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
     return (
         *_ingest_meters(measured.ingest),
         *_traffic_meters(measured.authenticator.traffic),
+        _connection_meter(measured.closed),
         *_store_meters(measured.store),
         *_reading_meters(measured.reading),
         *_behind("stale_trace", "traces", "committed and not in the sums of their traces yet", lambda: look().stale),
@@ -114,6 +117,16 @@ def _traffic_meters(traffic: Traffic) -> Sequence[Meter]:
             told="Answers over gRPC since the start.",
             read=traffic.grpc.read,
         ),
+    )
+
+
+def _connection_meter(closed: ClosedConnections) -> Meter:
+    return Meter(
+        name="tracejury_closed_connections_total",
+        told="Connections since the start that a listener closed or refused because of a limit.",
+        read=lambda: {
+            (("listener", listener), ("reason", reason)): count for (listener, reason), count in closed.counts.items()
+        },
     )
 
 

@@ -69,6 +69,14 @@ def whole_environment() -> Mapping[str, str]:
     return dict(os.environ)
 
 
+def quiet_grpc() -> None:
+    """Have gRPC's core log nothing, unless GRPC_VERBOSITY is set: clients cause its lines.
+
+    It reads the variable once, when `grpc` is imported.
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
 def _explain(problem: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     if not problem["loc"]:
         return str(problem["msg"].removeprefix("Value error, "))

@@ -1,5 +1,6 @@
 """Clients that open many connections, send without end, or are too slow: others are served all the while."""
 
+import re
 import resource
 import socket
 import time
@@ -12,12 +13,15 @@ import pytest
 
 from collector.access.proxies import TrustedProxies
 from collector.app import Running
+from collector.doors.closed_connections import ClosedConnections, Reason
 from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.socket_guard import SocketGuard
 from collector.machine import raise_open_files
-from tests.access import call, request
+from tests.access import OPERATOR_KEY, TRACE_EXPORT, call, request
 from tests.live import PATIENCE_S, Live, a_live_server, until
-from tests.serving import PROTOBUF, a_server
+from tests.quack_client import a_client
+from tests.serving import PROTOBUF, a_server, unused_port
+from tests.source_tree import ROOT
 
 IDLE = 1300
 OPEN_FILES = ("prlimit", "--nofile=1024:1024")
@@ -27,7 +31,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"
 """With empty settings: a connection that gRPC's core takes for one of a client."""
 
 ENOUGH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
-POST = b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\n"
+POST = b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-protobuf\r\n"
+SQL = b"POST /api/v1/sql HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
 
 def address(listener: str) -> tuple[str, int]:
@@ -72,6 +77,14 @@ def answers(server: Live, listener: str) -> bool:
     return request(f"{server.http}/health").is_success
 
 
+def cut_by(server: Live | Running, listener: str, reason: str) -> int:
+    """Return how many connections a listener cut, as the metrics say."""
+    headers = {"authorization": f"Bearer {OPERATOR_KEY}"}
+    page = request(f"http://{server.http.removeprefix('http://')}/metrics", headers=headers).text
+    name = f'tracejury_closed_connections_total{{listener="{listener}",reason="{reason}"}}'
+    return next(int(float(line.split()[-1])) for line in page.splitlines() if line.startswith(name))
+
+
 @pytest.mark.parametrize("listener", ["http", "otlp_http"])
 def test_idle_connections_stop_nobody_else(tmp_path: Path, listener: str) -> None:
     """With 1,024 open files and 1,300 idle connections, all listeners answer others, and the log stays small."""
@@ -84,7 +97,8 @@ def test_idle_connections_stop_nobody_else(tmp_path: Path, listener: str) -> Non
         for each in ("http", "otlp_http", "grpc"):
             assert answers(server, each)
         assert len(server.log) - before < LOG_BYTES
-        assert "max_connections_per_address is reached; 127.0.0.2 has most" in server.log
+        assert "the latest from 127.0.0.2: address_limit" in server.log
+        assert "connections_refused" in server.log
 
 
 @pytest.mark.parametrize("first_frame", [b"", PREFACE])
@@ -96,9 +110,49 @@ def test_idle_connections_leave_room_for_grpc(tmp_path: Path, first_frame: bytes
             for client in crowd(stack, server.grpc, IDLE, source=source):
                 with suppress(OSError):  # of those that were closed at once
                     client.sendall(first_frame)
-            until(lambda: call(server.grpc), lambda code: code is grpc.StatusCode.OK, within_s=5)
+            until(lambda: call(server.grpc), lambda code: code is grpc.StatusCode.OK, within_s=10)
             for each in ("http", "otlp_http", "grpc"):
                 assert answers(server, each)
+        assert len(server.log) - before < LOG_BYTES
+
+
+def test_idle_and_dripping_connections_leave_room_for_quack(tmp_path: Path) -> None:
+    """With more idle connections than Quack has threads DuckDB attaches and reads; requests that drip are cut."""
+    quack = f"127.0.0.1:{unused_port()}"
+    with ExitStack() as stack, impatient(tmp_path / "data", api_key=OPERATOR_KEY, quack=quack) as server:
+        crowd(stack, quack, 200)
+
+        def has_rows() -> bool:
+            with a_client(quack, OPERATOR_KEY) as client:
+                return client.ask("SELECT count(*) FROM tj.spans").get("rows") == [[0]]
+
+        assert until(has_rows, bool)
+        assert until(lambda: cut_by(server, "quack", "address_limit"), bool)
+        dripping = crowd(stack, quack, 20)
+
+        def late() -> int:
+            for client in dripping:
+                with suppress(OSError):  # of those that were cut
+                    client.sendall(b"POST /quack HTTP/1.1\r\nx: ")
+            return cut_by(server, "quack", "header_timeout")
+
+        assert until(late, bool)
+
+
+def test_grpc_goes_on_after_descriptors_ran_out(tmp_path: Path) -> None:
+    """Without a descriptor for a connection gRPC refuses, which is counted and a condition; with one, it serves."""
+    with ExitStack() as stack, a_live_server(tmp_path / "data", forked=False) as server:
+        process, before = server.process.pid, len(server.log)
+        limits = resource.prlimit(process, resource.RLIMIT_NOFILE)
+        lines = "/ready", "/metrics"
+        assert all(server.client.get(server.http + path).is_success for path in lines)  # on a connection that stays
+        has = max(int(each.name) for each in Path(f"/proc/{process}/fd").iterdir()) + 1
+        resource.prlimit(process, resource.RLIMIT_NOFILE, (has, limits[1]))
+        crowd(stack, server.grpc, 40)
+        until(lambda: "connections_refused" in server.log, bool)
+        resource.prlimit(process, resource.RLIMIT_NOFILE, limits)
+        until(lambda: call(server.grpc), lambda code: code is grpc.StatusCode.OK)
+        assert cut_by(server, "grpc", "no_descriptor") > 0
         assert len(server.log) - before < LOG_BYTES
 
 
@@ -113,7 +167,10 @@ def test_a_guard_closes_the_longest_silent_connections_of_its_port_only() -> Non
                 served.append(stack.enter_context(place.accept()[0]))
                 time.sleep(0.01)
         clients[0].sendall(b"first")
-        guard = SocketGuard(listening.getsockname()[1], ConnectionLimits(per_address=4), TrustedProxies())
+        closed = ClosedConnections()
+        guard = SocketGuard(
+            listening.getsockname()[1], ConnectionLimits(per_address=4), TrustedProxies(), closed.of("grpc")
+        )
         stack.callback(guard.close)
         before = set(Path("/proc/self/fd").iterdir())
         guard.close_excess()
@@ -123,6 +180,7 @@ def test_a_guard_closes_the_longest_silent_connections_of_its_port_only() -> Non
             client.settimeout(0.05)
         ended = [number for number, client in enumerate(clients) if is_ended(client)]
         assert ended == [1, 2]
+        assert closed.counts["grpc", Reason.ADDRESS_LIMIT] == 2
 
 
 def is_ended(client: socket.socket) -> bool:
@@ -157,50 +215,75 @@ def test_a_header_without_end_is_refused(tmp_path: Path) -> None:
             (client,) = crowd(stack, server.otlp_http, 1)
             answer = answer_to(client, sent)
             assert answer.startswith((b"HTTP/1.1 431", b"reset")), (what, answer)
+        assert cut_by(server, "otlp_http", "header_too_large") == len(growing)
         (client,) = crowd(stack, server.http, 1)
         just_enough = ENOUGH[:-2] + b"x: " + b"a" * 60_000 + b"\r\nconnection: close\r\n\r\n"
         assert b"200 OK" in answer_to(client, just_enough)
 
 
-def test_a_header_above_the_limit_is_told_so(tmp_path: Path) -> None:
-    """The answer names the limit, which is a setting."""
+def test_a_header_above_the_limit_is_refused_with_the_limit(tmp_path: Path) -> None:
+    """The answer names the limit, which is a setting, over gRPC too."""
     with ExitStack() as stack, a_server(tmp_path / "data", max_header_bytes=4096) as server:
         (client,) = crowd(stack, server.http, 1)
         assert b"larger than 4096 bytes" in answer_to(client, ENOUGH[:-2] + b"x: " + b"a" * 5000 + b"\r\n\r\n")
+        channel = stack.enter_context(grpc.insecure_channel(server.grpc))
+        export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACE_EXPORT)
+        with pytest.raises(grpc.RpcError, match="larger than 4096 bytes") as refused:
+            export(b"", metadata=(("x", "a" * 5000),), timeout=PATIENCE_S)
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert cut_by(server, "grpc", "header_too_large") == 1
 
 
-@pytest.mark.parametrize(
-    "beginning, drop",
-    [
-        (b"", b""),
-        (b"", b"\r\n"),
-        (ENOUGH[:-2], b"a: b\r\n"),
-        (ENOUGH[:10], b"a"),
-        (POST + b"content-length: 1000\r\n\r\n", b"a"),
-        (POST + b"transfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
-        (b"POST /api/v1/sql HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n", b" "),
-        (b"POST /none HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n", b" "),
-    ],
-)
-def test_a_client_that_is_too_slow_is_left(tmp_path: Path, beginning: bytes, drop: bytes) -> None:
-    """Silence, a header that drips and a body that drips end with the connection, whatever arrives meanwhile."""
+SLOW = [
+    ("http", b"", b"", "first_byte_timeout", b""),
+    ("http", b"", b"\r\n", "first_byte_timeout", b""),
+    ("http", ENOUGH[:-2], b"a: b\r\n", "header_timeout", b""),
+    ("http", ENOUGH[:10], b"a", "header_timeout", b""),
+    ("otlp_http", POST + b"content-length: 1000\r\n\r\n", b"a", "body_timeout", b"HTTP/1.1 408"),
+    ("otlp_http", POST + b"transfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n", "body_timeout", b"HTTP/1.1 408"),
+    ("http", SQL + b"content-length: 1000\r\n\r\n", b" ", "body_timeout", b"HTTP/1.1 408"),
+    (
+        "http",
+        SQL.replace(b"/api/v1/sql", b"/none") + b"content-length: 1000\r\n\r\n",
+        b" ",
+        "body_timeout",
+        b"HTTP/1.1 404",
+    ),
+]
+
+
+def test_clients_that_are_too_slow_are_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Silence, a header that drips and a body that drips end the connection, counted and logged by their reason."""
+    caplog.set_level("INFO")
     with ExitStack() as stack, impatient(tmp_path / "data") as server:
-        (client,) = crowd(stack, server.http if b"/v1/traces" not in beginning else server.otlp_http, 1)
-        client.sendall(beginning)
-        client.settimeout(0.2)
+        clients = [crowd(stack, getattr(server, listener), 1)[0] for listener, *_ in SLOW]
+        for client, (_, beginning, *_) in zip(clients, SLOW, strict=True):
+            client.sendall(beginning)
+            client.settimeout(0.02)
+        received = [b""] * len(SLOW)
+        open_ones = set(range(len(SLOW)))
 
-        def is_left() -> bool:
-            try:
-                client.sendall(drop)
-                while client.recv(1 << 16):
-                    pass
-            except TimeoutError:
-                return False
-            except OSError:
-                return True
-            return True
+        def all_are_cut() -> bool:
+            for number in list(open_ones):
+                try:
+                    clients[number].sendall(SLOW[number][2])
+                    while part := clients[number].recv(1 << 16):
+                        received[number] += part
+                    open_ones.remove(number)
+                except TimeoutError:
+                    continue
+                except OSError:
+                    open_ones.remove(number)
+            return not open_ones
 
-        assert until(is_left, bool)
+        assert until(all_are_cut, bool)
+        for got, (_, beginning, _, _, answer) in zip(received, SLOW, strict=True):
+            assert got.startswith(answer), beginning
+        for listener, reason in {(listener, reason) for listener, _, _, reason, _ in SLOW}:
+            expected = sum(each[0] == listener and each[3] == reason for each in SLOW)
+            assert cut_by(server, listener, reason) == expected, (listener, reason)
+            lines = [text for text in caplog.messages if f"the listener {listener} cut" in text and reason in text]
+            assert len(lines) == 1, lines
 
 
 def test_a_client_that_does_not_read_is_left(tmp_path: Path) -> None:
@@ -219,15 +302,18 @@ def test_a_client_that_does_not_read_is_left(tmp_path: Path) -> None:
             return False
 
         assert until(is_left, bool)
+        assert cut_by(server, "http", "unread_answer") == 1
 
 
 def test_pipelined_requests_are_bounded(tmp_path: Path) -> None:
     """Thousands of requests in one packet end the connection, and some get their answers in order."""
     with ExitStack() as stack, a_server(tmp_path / "data") as server:
-        few, many = crowd(stack, server.http, 2)
+        few, many, wrong = crowd(stack, server.http, 3)
         few.sendall(ENOUGH * 3 + ENOUGH.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
         assert answer_to(few).count(b"200 OK") == 4
         assert answer_to(many, ENOUGH * 10_000).count(b"200 OK") < 100
+        assert answer_to(wrong, b"NONSENSE\r\n\r\n").startswith(b"HTTP/1.1 400")
+        assert [cut_by(server, "http", reason) for reason in ("pipelined", "malformed")] == [1, 1]
 
 
 def test_more_connections_close_the_oldest_idle_one(tmp_path: Path) -> None:
@@ -260,6 +346,13 @@ def test_a_trusted_proxy_may_have_more_connections(tmp_path: Path) -> None:
         for client in clients[4:]:
             client.sendall(ENOUGH)
             assert b"200 OK" in client.recv(1 << 16)
+
+
+def test_the_documentation_lists_the_reasons() -> None:
+    """The table of limits names each reason for which a connection is cut."""
+    table = (ROOT / "docs" / "doors.md").read_text(encoding="utf-8").partition("| reason |")[2].partition("\n\n")[0]
+    reasons = re.findall(r"\| `(\w+)` \|$", table, re.MULTILINE)
+    assert sorted(reasons) == sorted(Reason)
 
 
 def test_limits_follow_the_open_files() -> None:

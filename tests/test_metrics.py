@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from collector.live.upkeep.sweeper import Sweeper
-from collector.logs import JsonLines, TextLines, request_id
+from collector.logs import JsonLines, RepeatedFailures, TextLines, request_id
 from collector.meters import Meter, exposition
 from collector.otlp.decode import Request, decode
 from storage.judging.job_results import JobResult
@@ -305,6 +305,31 @@ def test_a_line_names_its_request(number: str) -> None:
     assert "ValueError" in document["exception"]
     assert "\n" not in JsonLines().format(record)
     assert TextLines().format(record).endswith("[request abc]")
+
+
+def raise_one(kind: type[Exception]) -> None:
+    """Raise an exception of a type, always at the same line."""
+    raise kind
+
+
+def test_a_failure_that_repeats_is_logged_once_a_minute() -> None:
+    """The same exception of the same line passes again after a minute, with a count; others pass at once."""
+
+    def record(kind: type[Exception], at_s: float) -> logging.LogRecord:
+        with pytest.raises(kind) as raised:
+            raise_one(kind)
+        raised_with = (raised.type, raised.value, raised.tb)
+        made = logging.LogRecord("n", logging.ERROR, "", 0, "it failed", (), raised_with)
+        made.created = at_s
+        return made
+
+    failures = RepeatedFailures()
+    times = (0.0, 1.0, 59.0)
+    assert [failures.filter(record(OSError, at_s)) for at_s in times] == [True, False, False]
+    assert failures.filter(record(ValueError, 59.0))
+    again = record(OSError, 61.0)
+    assert failures.filter(again)
+    assert again.getMessage() == "it failed (2 more since the last such line)"
 
 
 def test_a_server_logs_json_when_told_to(tmp_path: Path) -> None:

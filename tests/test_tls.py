@@ -43,6 +43,9 @@ def test_every_address_takes_tls_and_nothing_else(tmp_path: Path, pair: tuple[Pa
             for address in (server.http, server.otlp_http):
                 with pytest.raises(httpx.TransportError):
                     client.get(f"http://{address}/health")
+            page = client.get(f"https://{server.http}/metrics").text
+            for listener in ("http", "otlp_http"):
+                assert f'tracejury_closed_connections_total{{listener="{listener}",reason="tls_failed"}} 1.0' in page
         with grpc.secure_channel(server.grpc, grpc.ssl_channel_credentials(chain.read_bytes())) as channel:
             method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACE_EXPORT)
             assert method(b"", timeout=20) == b""

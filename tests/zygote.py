@@ -83,14 +83,16 @@ class Zygote:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the tests end us
         signal.signal(signal.SIGCHLD, _wake)
         signal.set_wakeup_fd(self._waking.fileno(), warn_on_full_buffer=False)
-        watched: list[int | socket.socket] = [0, self._listener, self._woken]
+        watched = select.poll()  # select takes no descriptor above 1,023, and some tests open more
+        for each in (0, self._listener, self._woken):
+            watched.register(each, select.POLLIN)
         while True:
-            readable, _, _ = select.select(watched, [], [])
-            if self._woken in readable:
+            readable = {descriptor for descriptor, _ in watched.poll()}
+            if self._woken.fileno() in readable:
                 self._reap()
             if 0 in readable:
                 return None
-            if self._listener in readable and (new := self._accept()) is not None:
+            if self._listener.fileno() in readable and (new := self._accept()) is not None:
                 return new
 
     def _accept(self) -> "Forked | None":

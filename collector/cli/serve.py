@@ -41,7 +41,9 @@ def serve(ctx: click.Context, /, *, config: Path | None, sample: bool, **flags: 
     """
     settings = read_settings(config, {name: value for name, value in flags.items() if value is not None})
     from collector.memory import collect_rarely
+    from collector.settings_loading import quiet_grpc
 
+    quiet_grpc()
     collect_rarely()  # what is imported next is no garbage: to look at it again and again takes a seventh of the start
     from collector.program import serve as serve_until_stopped  # after the settings: a wrong one is told at once
 

@@ -2,27 +2,26 @@
 
 import asyncio
 import errno
-import logging
 import socket
+import ssl
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from collector.access.proxies import TrustedProxies, unmapped
 from collector.doors.certificate import Certificate
-from collector.doors.connection_limits import ConnectionLimits, over_limit
+from collector.doors.closed_connections import Reason, ReportClosed
+from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.http_protocol import HttpProtocol
-from collector.doors.rare_log import RareLog
-
-log = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 0.2
 """Before accepting again when there was no descriptor for a connection. A guess."""
 
 
-MakeProtocol = Callable[[Callable[[], None]], HttpProtocol]
-"""Makes the protocol of a new connection, of its callback for the end of the connection."""
+MakeProtocol = Callable[[Callable[[], None], Callable[[Reason], None]], HttpProtocol]
+"""Makes the protocol of a new connection, of its callbacks for the end of the connection, and for why it is cut."""
 
 
 class _Connection:
@@ -56,15 +55,20 @@ class Acceptor:
     """Accepts connections until it is closed. Used on the event loop only."""
 
     def __init__(
-        self, make: MakeProtocol, limits: ConnectionLimits, proxies: TrustedProxies, tls: Certificate | None
+        self,
+        make: MakeProtocol,
+        limits: ConnectionLimits,
+        proxies: TrustedProxies,
+        tls: Certificate | None,
+        report: ReportClosed,
     ) -> None:
         self._make = make
         self._limits = limits
         self._proxies = proxies
         self._tls = tls
+        self._report = report
         self._by_address: dict[str, dict[_Connection, None]] = {}
         self._count = 0
-        self._log = RareLog(log)
         self._task: asyncio.Task[None] | None = None
 
     def start(self, listening: socket.socket) -> None:
@@ -103,7 +107,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno != errno.ECONNABORTED:  # of a client that left again, all else is ours
                     self._close_oldest(self._connections())
-                    self._log.warn(f"cannot accept a connection: {error.strerror}")
+                    self._report(Reason.NO_DESCRIPTOR, "", 1)
                     await asyncio.sleep(_PAUSE_S)
                 continue
             self._admit(accepted, unmapped(peer[0]))
@@ -112,13 +116,13 @@ class Acceptor:
     def _admit(self, accepted: socket.socket, address: str) -> None:
         same = self._by_address.get(address, {})
         if len(same) >= self._limits.per_address and address not in self._proxies:
-            limit, crowd = "max_connections_per_address", same
+            reason, crowd = Reason.ADDRESS_LIMIT, same
         elif self._count >= self._limits.total:
-            limit, crowd = "max_connections", max(self._by_address.values(), key=len)
+            reason, crowd = Reason.TOTAL_LIMIT, max(self._by_address.values(), key=len)
         else:
             self._serve(accepted, address)
             return
-        self._log.warn(over_limit(limit, next(iter(crowd)).address, len(crowd)))
+        self._report(reason, next(iter(crowd)).address, 1)
         if self._close_oldest(crowd) or (crowd is not same and self._close_oldest(self._connections())):
             self._serve(accepted, address)
         else:
@@ -140,15 +144,23 @@ class Acceptor:
         connection.task = asyncio.create_task(self._connect(accepted, connection))
 
     async def _connect(self, accepted: socket.socket, connection: _Connection) -> None:
+        report = partial(self._report_one, connection.address)
         try:
             _, connection.protocol = await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: self._make(lambda: self._forget(connection)),
+                lambda: self._make(lambda: self._forget(connection), report),
                 accepted,
                 ssl=self._tls.context if self._tls else None,
                 ssl_handshake_timeout=self._limits.first_byte_s if self._tls else None,
             )
-        except OSError:  # the client left, or speaks no TLS
+        except OSError as error:
+            if isinstance(error, ssl.SSLError):
+                report(Reason.TLS_FAILED)
+            elif isinstance(error, ConnectionAbortedError):  # as asyncio ends a handshake that takes too long
+                report(Reason.FIRST_BYTE_TIMEOUT)
             self._forget(connection)
+
+    def _report_one(self, address: str, reason: Reason) -> None:
+        self._report(reason, address, 1)
 
     def _forget(self, connection: _Connection) -> None:
         same = self._by_address.get(connection.address, {})

@@ -33,8 +33,3 @@ class ConnectionLimits:
         """Leave a quarter to connections that come between two looks of a guard."""
         total = self.total * 3 // 4
         return replace(self, total=total, per_address=min(self.per_address, total * 3 // 4))
-
-
-def over_limit(setting: str, address: str, count: int) -> str:
-    """Describe a limit that is reached."""
-    return f"{setting} is reached; {address} has most, {count} open connections: the oldest idle one is closed"

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from collector.doors.closed_connections import Reason
 from collector.doors.connection_limits import ConnectionLimits
 
 _MOST_PIPELINED: Final = 16
@@ -48,16 +49,20 @@ class TooManyPipelined(Exception):
 class HttpProtocol(HttpToolsProtocol):
     """One connection. `check_progress` is called every second, and ends it if its client is too slow."""
 
-    def __init__(self, limits: ConnectionLimits, lost: Callable[[], None], **of_uvicorn: Any) -> None:
+    def __init__(
+        self, limits: ConnectionLimits, lost: Callable[[], None], report: Callable[[Reason], None], **of_uvicorn: Any
+    ) -> None:
         super().__init__(**of_uvicorn)
         self._limits = limits
         self._lost = lost
+        self._report = report
+        self._is_cut = False
         self._is_in_message = False
         self._header_bytes = self._parts = self._parts_bytes = 0
         self._unparsed_bytes = 0  # since the parser reported anything: of a name, a value or an extension without end
         self._body_bytes = 0  # since the deadline was set
         self._unread_bytes = 0  # of a body, after its answer
-        self._deadline_s = math.inf
+        self._deadline_s, self._deadline_reason = math.inf, Reason.FIRST_BYTE_TIMEOUT
         self._stalled_s = math.inf  # since when the client reads nothing
         self._closing_s = math.inf
         self.idle_since_s = time.monotonic()
@@ -82,17 +87,23 @@ class HttpProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             self._closing_s = min(self._closing_s, now_s)
             if now_s - self._closing_s > self._limits.first_byte_s:
-                self.abort()  # the client does not read the rest
+                self._cut(Reason.UNREAD_ANSWER)
+                self.abort()
         elif now_s - self._stalled_s > self._limits.idle_s:
+            self._cut(Reason.UNREAD_ANSWER)
             self.abort()
         elif self.flow.read_paused:  # by the application, so that it is not the client who is slow
             self._deadline_s = max(self._deadline_s, now_s + self._limits.header_s)
         elif now_s > self._deadline_s and (self._is_in_message or self.is_idle):
+            self._cut(self._deadline_reason)
+            if self._deadline_reason is Reason.BODY_TIMEOUT and not self.cycle.response_started and not self.pipeline:
+                progress = f"{_PROGRESS_BYTES >> 10} KiB of the body did not arrive within {self._limits.idle_s:g} s"
+                self._answer(408, f"{progress}, which is the limit")
             self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
-        self._deadline_s = time.monotonic() + self._limits.first_byte_s
+        self._wait(Reason.FIRST_BYTE_TIMEOUT, self._limits.first_byte_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -100,23 +111,26 @@ class HttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._is_in_message and self._deadline_s == math.inf:
-            self._deadline_s = time.monotonic() + self._limits.header_s
+            self._wait(Reason.HEADER_TIMEOUT, self._limits.header_s)
         self._unparsed_bytes += len(data)
         super().data_received(data)
         if self._unparsed_bytes > self._limits.header_bytes and not self.transport.is_closing():
-            self._answer_and_close(431)
+            self._refuse_header()
 
     def send_400_response(self, msg: str) -> None:
         if self._unread_bytes:  # of a request that has its answer
+            self._cut(Reason.MALFORMED)
             self.transport.close()
-            return
-        is_too_large = self._header_bytes > self._limits.header_bytes
-        self._answer_and_close(431) if is_too_large else super().send_400_response(msg)
+        elif self._header_bytes > self._limits.header_bytes:
+            self._refuse_header()
+        else:
+            self._cut(Reason.MALFORMED)
+            super().send_400_response(msg)
 
     def on_message_begin(self) -> None:
         self._is_in_message = True
         self._header_bytes = self._parts = self._parts_bytes = self._unread_bytes = 0
-        self._deadline_s = time.monotonic() + self._limits.header_s
+        self._wait(Reason.HEADER_TIMEOUT, self._limits.header_s)
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -129,6 +143,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= _MOST_PIPELINED:
+            self._cut(Reason.PIPELINED)
             raise TooManyPipelined
         self._extend()
         super().on_headers_complete()
@@ -138,10 +153,12 @@ class HttpProtocol(HttpToolsProtocol):
         if self.is_idle:
             self._unread_bytes += len(body) + _UNREAD_PART_BYTES
             if self._unread_bytes > _UNREAD_BYTES:
+                self._cut(Reason.UNREAD_BODY)
                 raise Unread
         self._parts += 1
         self._parts_bytes += len(body)
         if self._parts > _SMALL_PARTS and self._parts_bytes < _PART_BYTES * self._parts:
+            self._cut(Reason.SMALL_PARTS)
             raise TooManyParts
         self._body_bytes += len(body)
         if self._body_bytes >= _PROGRESS_BYTES and not self.is_idle:
@@ -174,11 +191,25 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _extend(self) -> None:
         self._unparsed_bytes = self._body_bytes = 0
-        self._deadline_s = time.monotonic() + self._limits.idle_s
+        self._wait(Reason.BODY_TIMEOUT, self._limits.idle_s)
 
-    def _answer_and_close(self, status: int) -> None:
+    def _wait(self, reason: Reason, seconds: float) -> None:
+        """Give the client so long, and cut the connection for this reason then."""
+        self._deadline_s, self._deadline_reason = time.monotonic() + seconds, reason
+
+    def _cut(self, reason: Reason) -> None:
+        """Report why the connection ends, with the first reason if several follow from each other."""
+        if not self._is_cut:
+            self._is_cut = True
+            self._report(reason)
+
+    def _refuse_header(self) -> None:
+        self._cut(Reason.HEADER_TOO_LARGE)
         if self.is_idle:
-            limit = f"the header is larger than {self._limits.header_bytes} bytes, which is the limit".encode()
-            head = b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
-            self.transport.write(STATUS_LINE[status] + head % len(limit) + limit)
+            self._answer(431, f"the header is larger than {self._limits.header_bytes} bytes, which is the limit")
         self.transport.close()
+
+    def _answer(self, status: int, sentence: str) -> None:
+        text = sentence.encode()
+        head = b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+        self.transport.write(STATUS_LINE[status] + head % len(text) + text)

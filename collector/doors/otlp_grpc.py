@@ -19,6 +19,7 @@ from collector.access.errors import AccessRefused
 from collector.access.proxies import FORWARDED_FOR, TrustedProxies
 from collector.doors.body import HeldBody, arriving
 from collector.doors.certificate import Certificate, Loaded
+from collector.doors.closed_connections import Reason, ReportClosed
 from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
 from collector.doors.status import BodyTooLarge, FailureAnswer, TooSlow, failure_of
@@ -38,6 +39,9 @@ _MOST_AT_ONCE, _LEAST_AT_ONCE = 32, 4
 
 _STREAMS: Final = 256
 """Calls at the same time on one connection. A guess: exporters have one or two, and a proxy opens more connections."""
+
+_ENTRY_BYTES: Final = 32
+"""In which HTTP/2 counts an entry of metadata beside its name and value (RFC 9113, 10.5.1)."""
 
 _FORGET_S = 60.0
 _READ_SECONDS = 60.0
@@ -134,6 +138,7 @@ class OtlpGrpc:
         authenticator: Authenticator,
         proxies: TrustedProxies,
         limits: ConnectionLimits,
+        report: ReportClosed,
         *,
         max_message_bytes: int,
     ) -> None:
@@ -141,6 +146,8 @@ class OtlpGrpc:
         self._authenticator = authenticator
         self._proxies = proxies
         self._max_message_bytes = max_message_bytes
+        self._max_metadata_bytes = limits.header_bytes
+        self._report = report
         self._turns = _Turns()
         options = [
             ("grpc.max_receive_message_length", max_message_bytes),
@@ -149,8 +156,9 @@ class OtlpGrpc:
             ("grpc.server_handshake_timeout_ms", int(limits.first_byte_s * 1000)),  # with the client's first frame
             ("grpc.max_connection_idle_ms", int(limits.idle_s * 1000)),
             ("grpc.keepalive_time_ms", int(limits.idle_s * 1000)),
-            ("grpc.max_metadata_size", limits.header_bytes),
-            ("grpc.absolute_max_metadata_size", limits.header_bytes),
+            # Above the limit that is checked here, since the core tells of none that it refuses.
+            ("grpc.max_metadata_size", 2 * limits.header_bytes),
+            ("grpc.absolute_max_metadata_size", 2 * limits.header_bytes),
             ("grpc.max_concurrent_streams", _STREAMS),
         ]
         self._server = grpc.aio.server(options=options)
@@ -210,7 +218,12 @@ class OtlpGrpc:
     def _enter(self, context: _Context, method: str) -> Caller:
         metadata = tuple(context.invocation_metadata() or ())
         forwarded_for = [str(value) for name, value in metadata if name == FORWARDED_FOR]
-        address = self._proxies.client_of(_address_of(context.peer()), forwarded_for)
+        peer = _address_of(context.peer())
+        if sum(len(name) + len(value) + _ENTRY_BYTES for name, value in metadata) > self._max_metadata_bytes:
+            self._report(Reason.HEADER_TOO_LARGE, peer, 1)
+            self._authenticator.traffic.not_decoded("grpc", "too_large", 0)
+            raise BodyTooLarge(f"the metadata is larger than {self._max_metadata_bytes} bytes, which is the limit")
+        address = self._proxies.client_of(peer, forwarded_for)
         request_info = RequestInfo(method="gRPC", path=method, address=address)
         authorization = dict(metadata).get("authorization")
         try:

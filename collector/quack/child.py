@@ -13,6 +13,10 @@ from typing import BinaryIO, Final
 
 import pyarrow as pa
 
+from collector.access.proxies import TrustedProxies
+from collector.doors.closed_connections import Reason
+from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.socket_guard import guarded
 from collector.quack.clients import Clients
 from collector.quack.words import ERROR, PATH
 from storage import starting
@@ -49,7 +53,8 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     )
     if greeting["hidesPandas"]:
         hide_pandas()
-    clients = Clients(int(options.address.rpartition(":")[2])) if greeting["watchesClients"] else None
+    port = int(options.address.rpartition(":")[2])
+    clients = Clients(port) if greeting["watchesClients"] else None
     quack = Quack(options, _AskedServer(greeting["door"], greeting["seconds"], clients))
     try:
         quack.serve()
@@ -57,6 +62,17 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         send(answers, {"problem": str(error)}, [])
         return
     send(answers, {}, [])
+
+    def report(reason: Reason, address: str, count: int) -> None:
+        send(answers, {"closed": [reason, address, count]}, [])
+
+    limits = ConnectionLimits(**greeting["connections"])
+    with guarded(port, limits, TrustedProxies(greeting["trustedProxies"]), report):
+        _tidy(quack, requests)
+
+
+def _tidy(quack: Quack, requests: BinaryIO) -> None:
+    """Remove what clients left behind, until the input ends or the process is worn out."""
     over = threading.Event()
     threading.Thread(target=_wait, args=(requests, over), daemon=True).start()
     while not over.wait(_TIDY_S):

@@ -6,13 +6,15 @@ import shutil
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from collector.access.origin import is_loopback
 from collector.api.base.context import Context
+from collector.doors.closed_connections import Reason, ReportClosed
+from collector.doors.connection_limits import ConnectionLimits
 from collector.listening import ListenerOptions, address_of, bind, serving
 from collector.quack.door import Answering, make_door
 from collector.setting_groups import WorkaroundSettings
@@ -28,6 +30,9 @@ _START_S: Final = 60.0  # a guess: a second on an idle machine
 _ANSWER_BYTES: Final = 256 << 20
 """A guess: sixteen million rows of a time and a duration, which a client takes into its own memory."""
 
+_MOST_CONNECTIONS: Final = 120
+"""Quack has 128 threads, of which an open connection keeps one for itself."""
+
 _ALL_BYTES: Final = 2 << 30  # a guess: for some clients at the same time
 
 
@@ -40,6 +45,9 @@ class GatewayOptions:
     views: Mapping[str, Sequence[tuple[str, str]]]
     answers: Path  # a folder that is its own
     seconds: float  # that a query may take
+    limits: ConnectionLimits
+    trusted_proxies: Sequence[str]
+    report: ReportClosed
     workarounds: WorkaroundSettings = field(default_factory=WorkaroundSettings)
 
 
@@ -99,6 +107,8 @@ class Gateway:
             "answerBytes": _ANSWER_BYTES,
             "allBytes": _ALL_BYTES,
             "seconds": options.seconds,
+            "connections": asdict(options.limits),
+            "trustedProxies": list(options.trusted_proxies),
             "watchesClients": options.workarounds.watch_quack_clients,
             "hidesPandas": options.workarounds.hide_pandas,
         }
@@ -118,9 +128,16 @@ class Gateway:
             process.wait()
             raise Unusable(f"Quack: {problem}")
 
+    def _follow(self, reports: BinaryIO) -> None:
+        with suppress(OSError, EOFError):  # of a process that ended
+            while (message := receive(reports)) is not None:
+                reason, address, count = message[0]["closed"]
+                self._options.report(Reason(reason), address, count)
+
     def _keep(self) -> None:
         while not self._closed.is_set():
             if self._process is not None:
+                self._follow(cast("BinaryIO", self._process.stdout))
                 code = self._process.wait()
                 for pipe in (self._process.stdin, self._process.stdout):
                     if pipe is not None:
@@ -143,7 +160,7 @@ _FOLDER: Final = "quack"
 
 
 @asynccontextmanager
-async def serving_quack(settings: Settings, context: Context) -> AsyncIterator[str | None]:
+async def serving_quack(settings: Settings, context: Context, listener: ListenerOptions) -> AsyncIterator[str | None]:
     """DuckDB's remote protocol, until the block ends; where it listens, None if nowhere.
 
     Raises:
@@ -171,6 +188,9 @@ async def serving_quack(settings: Settings, context: Context) -> AsyncIterator[s
                 views=await asyncio.to_thread(context.queries.columns_of_views),
                 answers=settings.data / _FOLDER,
                 seconds=seconds,
+                limits=replace(listener.limits, total=min(listener.limits.total, _MOST_CONNECTIONS)),
+                trusted_proxies=settings.trusted_proxies,
+                report=listener.report,
                 workarounds=settings.workarounds,
             )
             gateway = Gateway(options)
