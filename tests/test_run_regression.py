@@ -1,5 +1,7 @@
 """Webhooks about runs that are worse: who is told, of what, once, and also of what ended while nobody looked."""
 
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +9,18 @@ import duckdb
 import pytest
 from standardwebhooks import Webhook as StandardWebhook
 
+from collector.experiments.kept import Kept
+from collector.experiments.watching import RunWatcher
 from tests.alerting import Script, a_receiver
 from tests.live import until
+from tests.model_server import Status, a_model
 from tests.offline import Offline, an_offline_server
 from tests.test_run_diff import Scores, stored
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OPTIONS: dict[str, Any] = {"webhook_private_hosts": ("127.0.0.0/8",), "encryption_key": "0" * 64}
+ASKED = {"inputs": {"input": "2+2?"}, "actualOutputs": {"output": "5"}}
+WRONG = {"name": "exact", "threshold": 0.5, "fingerprint": "f1", "score": 0.0}
 GOOD: Scores = {f"{at}": [1.0] for at in range(20)}
 BAD: Scores = {f"{at}": [0.0] for at in range(20)}
 
@@ -22,7 +29,7 @@ def looked_at(api: Offline, run: str) -> None:
     """Wait until it was looked at a run."""
     assert api.running is not None
     looks = api.running.store.run_looks
-    until(lambda: looks.due(most=100), lambda due: run not in due)
+    until(lambda: looks.due(most=100, now_ns=time.time_ns()), lambda due: run not in due)
 
 
 def webhook(api: Offline, url: str, *events: str) -> str:
@@ -110,3 +117,57 @@ def test_who_asks_later_is_not_told_of_earlier_runs(tmp_path: Path) -> None:
         until(lambda: len(script.taken), lambda count: count == 1)
         looked_at(api, later)
         assert [each["runId"] for each in told(script)] == [later]
+
+
+def judged(api: Offline, run: str) -> None:
+    """Have the server evaluate a run, and wait until it was looked at after that."""
+    body = {"evaluator": "length", "config": {"maximumOutputLength": 100}}
+    api.ask("POST", f"runs/{run}/evaluations", 201, json=body)
+    until(lambda: api.ask("GET", f"runs/{run}")["status"], lambda status: status != "EVALUATING")
+    looked_at(api, run)
+
+
+@pytest.mark.timeout(300)
+def test_a_run_that_is_judged_after_its_end_is_no_regression(tmp_path: Path) -> None:
+    """A missing evaluator of the baseline is a note, also beside a loss that is told, and no loss by itself."""
+    with a_receiver() as (url, script), an_offline_server(tmp_path / "data", **OPTIONS) as api:
+        webhook(api, url, "RUN_REGRESSION")
+        judged(api, stored(api, "e", GOOD))
+        same = stored(api, "e", GOOD)
+        looked_at(api, same)  # before its evaluation is requested
+        judged(api, same)
+        stored(api, "e", BAD)
+        until(lambda: len(script.taken), lambda count: count == 1)
+        assert api.sql("SELECT count(*) FROM alert_event") == [[1]]
+        (body,) = told(script)
+        assert (body["baselineRunId"], body["candidatePassRate"]) == (same, 0.0)
+        assert body["data"]["failures"] == []
+        assert "evaluator Length of the baseline is missing" in body["data"]["warnings"]
+
+
+@pytest.mark.timeout(300)
+def test_a_run_waits_an_hour_for_its_evaluations(tmp_path: Path) -> None:
+    """While one is open, its run and later ones are not compared; after an hour they are, with what they have."""
+    connection = {"model": "m", "protocol": "CHAT_COMPLETIONS"}
+    with a_receiver() as (url, _), a_model(Status(503, headers={"retry-after": "3000"})) as model:
+        settings = OPTIONS | {"llm_connections": {"local": connection | {"baseUrl": model.base_url}}}
+        with an_offline_server(tmp_path / "data", **settings) as api:
+            webhook(api, url, "RUN_REGRESSION")
+            stored(api, "e", GOOD)
+            run = api.begin(experimentName="e")
+            body = {"evaluatorName": "Q", "criteria": "Is it right?", "connectionId": "local"}
+            api.ask("POST", f"runs/{run}/evaluations", 201, json=body)
+            items = [{"itemKey": key, "evalResults": [WRONG], **ASKED} for key in GOOD]
+            api.report(run, *items)
+            api.end(run)
+            later = stored(api, "e", GOOD)
+            assert api.running is not None
+            store, now_ns = api.running.store, time.time_ns()
+            due = partial(store.run_looks.due, most=100)
+            until(lambda: due(now_ns=now_ns), lambda found: found == [])
+            assert due(now_ns=now_ns + 3_500 * 10**9) == []
+            assert due(now_ns=now_ns + 3_700 * 10**9) == [run, later]
+            clock = lambda: now_ns + 3_700 * 10**9  # noqa: E731 - of the watcher
+            watcher = RunWatcher(store.runs, store.run_items, store.run_looks, Kept(), clock=clock)
+            assert watcher.look_now() == 2
+            assert api.sql("SELECT document FROM alert_event")[0][0].count(run) == 1

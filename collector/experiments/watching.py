@@ -4,6 +4,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from collector.experiments.comparing import ComparedRuns, RunComparer, baseline_of, newest_first
@@ -22,6 +23,10 @@ _TICK_S: Final = 1.0  # a guess: soon enough for whoever waits for a run, and on
 _AT_ONCE: Final = 20
 _LATEST_S: Final = 600
 """Runs that ended before that are compared only for who asks: after an outage many may be due at once. A guess."""
+
+
+_POLICY: Final = Policy(fail_on_removed_evaluator=False)
+"""The gate's defaults, but a missing evaluator of the baseline is a note: its evaluation may be requested later."""
 
 
 class RunWatcher:
@@ -67,7 +72,7 @@ class RunWatcher:
         Raises:
             Overloaded: some were looked at, and others not, or it is not stored that they were.
         """
-        due = self._looks.due(most=_AT_ONCE)
+        due = self._looks.due(most=_AT_ONCE, now_ns=self._clock())
         for run_id in due:
             at_ns = self._clock()  # before anything is read: what comes later is looked at again
             self._looks.note(run_id, at_ns, self._event(run_id, at_ns))
@@ -93,13 +98,14 @@ class RunWatcher:
         return None
 
     def _regression(self, run: Run, at_ns: int) -> WebhookEvent | None:
-        """What is told of a run that is worse by the gate at its defaults; None of any other."""
+        """Make the event of a run with a significant loss; None of any other."""
         before = baseline_of(run, newest_first(self._runs, run.experiment_id))
         if before is None:
             return None
-        policy = Policy()
+        if run.status == "EVALUATING":
+            run = replace(run, status="SUCCESS")  # it has waited for its evaluations; what it has is compared
         comparer = RunComparer(self._items, self._kept)
-        document = comparer.compare(comparer.pair(run, before, policy.options)).decision(policy).document
+        document = comparer.compare(comparer.pair(run, before, _POLICY.options)).decision(_POLICY).document
         if document["verdict"] != "regressed":
             return None
         log.info("the run %s of %r is worse than %s", run.run_id, run.experiment, before.run_id)

@@ -1,11 +1,16 @@
 """Runs that have ended and were not looked at yet whether they are worse, and telling that they are."""
 
+from typing import Final
+
 import duckdb
 
 from storage import sql
 from storage.alerting.outbox import Outbox, WebhookEvent, queue_event
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
+
+_LONGEST_WAIT_US: Final = 3_600_000_000
+"""From the end of a run, or of an evaluation of it. The longest pause that a judge can ask for."""
 
 
 class RunLooks:
@@ -16,10 +21,14 @@ class RunLooks:
         self._writer = writer
         self._outbox = outbox
 
-    def due(self, *, most: int) -> list[str]:
-        """Runs that have ended, or were judged again, since they were last looked at."""
+    def due(self, *, most: int, now_ns: int) -> list[str]:
+        """Return runs that have ended, or were judged again, since they were last looked at.
+
+        A run waits up to an hour for its evaluations, and for those of earlier runs, which may become its baseline.
+        """
+        params = {"runs": most, "waits_after_us": now_ns // 1000 - _LONGEST_WAIT_US}
         with self._database.cursor() as cursor:
-            rows = cursor.execute(sql.query("runs_to_look_at"), {"runs": most}).fetchall()
+            rows = cursor.execute(sql.query("runs_to_look_at"), params).fetchall()
         return [run_id for (run_id,) in rows]
 
     def is_asked_for(self, tenant: str, project: str, event_type: str) -> bool:

@@ -1,13 +1,28 @@
--- Runs that have ended, or were judged again since, after they were last looked at; the first that ended first.
+-- Runs that have ended, or were judged again since, after they were last looked at; the first that ended first. A run
+-- waits for evaluations of itself and of earlier runs of its experiment that are open, but not for longer than it may.
 SELECT r.run_id
-FROM run AS r
-WHERE r.state IN ('SUCCESS', 'FAILED')
-    AND NOT EXISTS (
-        SELECT 1 FROM run_evaluation AS e WHERE e.run_id = r.run_id AND e.state IN ('waiting', 'running')
-    )
-    AND (
-        r.looked_at IS NULL
-        OR EXISTS (SELECT 1 FROM run_evaluation AS e WHERE e.run_id = r.run_id AND e.ended_at >= r.looked_at)
+FROM (
+    SELECT
+        *,
+        CASE
+            WHEN looked_at IS NULL THEN coalesce(completed_at, reported_at)
+            ELSE (SELECT min(e.ended_at) FROM run_evaluation AS e WHERE e.run_id = run.run_id AND e.ended_at >= looked_at)
+        END AS due_at
+    FROM run
+    WHERE state IN ('SUCCESS', 'FAILED')
+) AS r
+WHERE r.due_at <= make_timestamp($waits_after_us::BIGINT)
+    OR (
+        r.due_at IS NOT NULL
+        AND NOT EXISTS (
+            SELECT 1
+            FROM run_evaluation AS e
+            INNER JOIN run AS o ON o.run_id = e.run_id
+            WHERE e.state IN ('waiting', 'running')
+                AND o.state IN ('SUCCESS', 'FAILED')
+                AND o.experiment_id = r.experiment_id
+                AND o.started_at <= r.started_at
+        )
     )
 ORDER BY r.completed_at, r.run_id
 LIMIT $runs;
