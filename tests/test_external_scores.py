@@ -60,7 +60,11 @@ SAID: Mapping[str, tuple[LogRecord, tuple[object, ...]]] = {
     "a label of its own": (a_score("a", 4.0, {LABEL: "good"}), ("scored", 4.0, None, "good")),
     "an error": (a_score("a", more={"error.type": "timeout"}), ("failed", None, None, None)),
     "nothing": (a_score("a"), ("skipped", None, None, None)),
-    "no number": (a_score("a", float("nan")), ("scored", None, None, None)),
+    "no number": (a_score("a", float("nan")), ("failed", None, None, None)),
+    "an infinite number": (a_score("a", float("-inf"), {LABEL: "pass"}), ("failed", None, None, "pass")),
+    "an error beside a score": (a_score("a", 1.0, {LABEL: "pass", "error.type": "x"}), ("failed", None, None, "pass")),
+    "a text as score": (a_score("a", more={"gen_ai.evaluation.score.value": "high"}), ("failed", None, None, None)),
+    "a number as text": (a_score("a", more={"gen_ai.evaluation.score.value": "0.5"}), ("scored", 0.5, None, None)),
 }
 
 
@@ -78,10 +82,16 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.mark.parametrize("number", range(len(SAID)), ids=list(SAID))
 def test_what_an_event_says_is_what_its_row_says(store: Store, number: int) -> None:
-    """A label that everybody knows is a verdict; an error is no score; what says nothing was skipped."""
+    """A label that everybody knows is a verdict; an error and what is no number are no score; silence was skipped."""
     (_, expected) = list(SAID.values())[number]
     statement = f"SELECT outcome, score, passed, label FROM evaluations WHERE trace_id = '{trace_id(number)}'"
     assert rows(store, statement) == [expected]
+
+
+def test_a_failed_event_says_why(store: Store) -> None:
+    """The kind of the error is that of the event, or says that its score is no number."""
+    kinds = rows(store, "SELECT error_kind, count(*) FROM evaluations WHERE outcome = 'failed' GROUP BY 1 ORDER BY 1")
+    assert kinds == [("not_a_number", 3), ("timeout", 1), ("x", 1)]
 
 
 def test_what_came_from_here_is_no_score_from_elsewhere(tmp_path: Path) -> None:

@@ -242,6 +242,13 @@ def test_nan_does_not_pass(desk: Desk) -> None:
     assert (verdict["verdict"], verdict["evaluators"][0]["unscored"]) == ("inconclusive", {"failed": [0, 12]})
 
 
+def test_an_error_beside_a_score_is_a_failure_of_the_evaluator(desk: Desk) -> None:
+    """It is counted as failed, and its score as none."""
+    desk.gate(an_export(*[1] * 4))
+    desk.gate(an_export(*[1] * 4, error="timeout"), env=CI)
+    assert desk.verdict()["evaluators"][0]["unscored"] == {"failed": [0, 4]}
+
+
 def github_env(url: str, event: Path, number: int | None = 7) -> dict[str, str]:
     """What a workflow of a pull request knows."""
     event.write_text(json.dumps({"pull_request": {"number": number}} if number else {}), encoding="utf-8")

@@ -131,8 +131,8 @@ def test_a_verdict_is_apart_from_the_status(api: Offline) -> None:
 
 
 def test_scored_failed_and_skipped_are_three_things(api: Offline) -> None:
-    """An item passes by scores alone; a failed evaluation makes it not evaluated, a skipped one changes nothing."""
-    broken = {"name": "judge", "error": "the model is down", "errorKind": "unreachable"}
+    """An item passes by scores alone; an error makes it not evaluated, whatever its score; a skip changes nothing."""
+    broken = {"name": "judge", "error": "the model is down", "errorKind": "unreachable", "score": 1.0}
     run = api.begin()
     items = {
         "passed": an_item("a", SCORED, {"name": "judge", "outcome": "skipped", "reason": "no context"}),

@@ -169,6 +169,8 @@ def _trials(key: str, evaluator: ComparedEvaluator, evaluation: Mapping[str, Any
     outcome = evaluation.get("outcome", "scored")
     if outcome not in {"scored", "failed", "skipped"}:
         raise BadResultsFile(f"{where}: outcome is 'scored', 'failed' or 'skipped'")
+    if outcome == "scored" and evaluation.get("error"):
+        outcome = "failed"  # the evaluator broke, whatever score stands beside that
     said = evaluation.get("success") if single and isinstance(evaluation.get("success"), bool) else None
     return [_trial(key, evaluator, trial, outcome, (score, said), where) for trial, score in enumerate(scores)]
 

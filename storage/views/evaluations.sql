@@ -55,17 +55,9 @@ SELECT
     l.trace_id,
     CASE WHEN l.attributes['tracejury.target'] IN ('trace', 'session') THEN NULL ELSE l.span_id END AS span_id,
     CASE WHEN l.attributes['tracejury.target'] = 'session' THEN l.attributes['session.id'] END AS session_id,
-    CASE
-        WHEN l.attributes['gen_ai.evaluation.score.value'] IS NOT NULL THEN 'scored'
-        WHEN l.attributes['gen_ai.evaluation.score.label'] IS NOT NULL THEN 'scored'
-        WHEN l.attributes['error.type'] IS NOT NULL THEN 'failed'
-        ELSE 'skipped'
-    END AS outcome,
-    CASE
-        WHEN abs(TRY_CAST(l.attributes['gen_ai.evaluation.score.value'] AS DOUBLE)) <= 9007199254740992 -- NaN is greater
-            THEN TRY_CAST(l.attributes['gen_ai.evaluation.score.value'] AS DOUBLE)
-    END AS score,
-    CASE lower(l.attributes['gen_ai.evaluation.score.label'])
+    l.outcome,
+    CASE WHEN l.outcome = 'scored' THEN TRY_CAST(l.attributes['gen_ai.evaluation.score.value'] AS DOUBLE) END AS score,
+    CASE CASE WHEN l.outcome = 'scored' THEN lower(l.attributes['gen_ai.evaluation.score.label']) END
         WHEN 'pass' THEN true
         WHEN 'passed' THEN true
         WHEN 'correct' THEN true
@@ -83,7 +75,9 @@ SELECT
     l.received_at AS created_at,
     false AS superseded,
     coalesce(l.attributes['gen_ai.evaluation.name'], '') AS name,
-    l.attributes['error.type'] AS error_kind,
+    CASE
+        WHEN l.outcome = 'failed' THEN coalesce(l.attributes['error.type'], 'not_a_number')
+    END AS error_kind,
     to_json(map_from_entries(list_filter(
         map_entries(l.attributes),
         lambda pair: NOT starts_with(pair.key, 'gen_ai.evaluation.') AND pair.key NOT IN ('error.type', 'event.name')
@@ -91,6 +85,20 @@ SELECT
     false AS counted,
     'external' AS origin,
     l.attributes['gen_ai.evaluation.score.label'] AS label
-FROM log_record AS l
-WHERE l.event_name = 'gen_ai.evaluation.result'
-    AND l.attributes['tracejury.instance'] IS DISTINCT FROM (SELECT instance FROM results_out);
+FROM (
+    SELECT
+        *,
+        CASE
+            WHEN attributes['error.type'] IS NOT NULL THEN 'failed'
+            WHEN attributes['gen_ai.evaluation.score.value'] IS NOT NULL THEN CASE
+                WHEN abs(TRY_CAST(attributes['gen_ai.evaluation.score.value'] AS DOUBLE)) <= 9007199254740992 -- NaN is greater
+                    THEN 'scored'
+                ELSE 'failed'
+            END
+            WHEN attributes['gen_ai.evaluation.score.label'] IS NOT NULL THEN 'scored'
+            ELSE 'skipped'
+        END AS outcome
+    FROM log_record
+    WHERE event_name = 'gen_ai.evaluation.result'
+) AS l
+WHERE l.attributes['tracejury.instance'] IS DISTINCT FROM (SELECT instance FROM results_out);

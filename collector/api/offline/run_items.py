@@ -25,7 +25,7 @@ Map = dict[str, Any]
 
 
 class ReportedScore(BaseModel):
-    """What an evaluator said. With no outcome told, a score or success is one, an error a failure, else it skipped."""
+    """A score of an evaluator. An error failed; without an outcome, a score or success is scored, else skipped."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -49,11 +49,11 @@ class ReportedScore(BaseModel):
     @property
     def outcome_name(self) -> str:
         """Which outcome it is."""
-        if self.outcome is not None:
-            return self.outcome
-        if self.score is not None or self.success is not None:
-            return "scored"
-        return "failed" if self.error is not None or self.errorKind is not None else "skipped"
+        is_broken = self.error is not None or self.errorKind is not None
+        if is_broken and self.outcome != "skipped":
+            return "failed"
+        said = self.score is not None or self.success is not None
+        return self.outcome or ("scored" if said else "skipped")
 
     @property
     def passed(self) -> bool | None:
@@ -177,6 +177,7 @@ def _item(here: Context, told: ReportedItem, place: int, batch: str | None) -> N
 
 def _score(here: Context, told: ReportedScore) -> NewScore:
     outcome = told.outcome_name
+    texts = (told.error, told.reason) if outcome == "failed" else (told.reason, told.error)
     return NewScore(
         name=told.name,
         outcome=outcome,
@@ -185,7 +186,7 @@ def _score(here: Context, told: ReportedScore) -> NewScore:
         passed=told.passed,
         threshold=told.threshold,
         direction=told.direction,
-        reason=here.redacted(told.reason if told.reason is not None else told.error),
+        reason=here.redacted(next((text for text in texts if text is not None), None)),
         error_kind=told.errorKind or ("error" if outcome == "failed" else None),
         fingerprint=told.fingerprint,
         evaluator_version=told.version,
