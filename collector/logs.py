@@ -2,17 +2,25 @@
 
 import json
 import logging
+import re
 import sys
 import traceback
 from collections import Counter
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import Final
 
 _EVERY_S: Final = 60.0
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 request_id: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
 """The number of the request that is being answered, if any."""
+
+
+def request_id_of(header: str | None) -> str:
+    """Return the `X-Request-Id` of a request if it is harmless, else a new one."""
+    return header if header and _REQUEST_ID.fullmatch(header) else token_hex(8)
 
 
 def start_logging(*, level: str, form: str) -> None:

@@ -227,7 +227,8 @@ def test_the_doors_take_spans_from_whom_they_should(server: Closed, signal: str)
     service = {"traces": "trace.v1.Trace", "logs": "logs.v1.Logs", "metrics": "metrics.v1.Metrics"}[signal]
     path = f"/opentelemetry.proto.collector.{service}Service/Export"
     protobuf = {"content-type": "application/x-protobuf"}
-    assert request(url, "POST", headers=protobuf).status_code == 401
+    refused = request(url, "POST", headers=protobuf | {"x-request-id": "mine"})
+    assert (refused.status_code, refused.headers["x-request-id"]) == (401, "mine")
     assert request(url, "POST", headers=protobuf, key=WRONG_KEY, source=next(sources)).status_code == 401
     assert call(server.running.grpc, path=path) is grpc.StatusCode.UNAUTHENTICATED
     for key, role in zip(KEYS, [*Role, *Role], strict=True):

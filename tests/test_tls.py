@@ -11,6 +11,7 @@ import pytest
 from cryptography import x509
 
 from collector.app import Running, running
+from collector.cli.connecting import ServerRequests, ServerUnreachable
 from collector.settings import BadSettings, Settings
 from collector.settings_loading import load_settings
 from storage.engine.lock import read_holder
@@ -131,10 +132,34 @@ def test_commands_trust_what_the_environment_names(
     """`SSL_CERT_FILE` names a certificate of one's own; and `--data` finds that the server speaks TLS."""
     chain, secret = pair
     with a_server(tmp_path / "data", tls_cert=chain, tls_key=secret) as server:
-        assert run("traces", "list", "--server", f"https://{server.http}").exit_code == 1
+        untrusted = run("traces", "list", "--server", f"https://{server.http}")
+        assert (untrusted.exit_code, "have SSL_CERT_FILE name" in untrusted.stderr) == (1, True)
+        assert "use https://" in run("status", "--server", f"http://{server.http}").stderr
         monkeypatch.setenv("SSL_CERT_FILE", str(chain))
         assert run("traces", "list", "--server", f"https://{server.http}").exit_code == 0
         assert run("traces", "list", "--data", tmp_path / "data").exit_code == 0
+
+
+def test_an_expired_certificate_is_named_and_shown_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tracejury status` at a loopback address shows that it has expired; elsewhere the error says so."""
+    files = (tmp_path / "cert.pem", tmp_path / "key.pem")
+    replace(files, *a_certificate("old", expires_in=-DAY))
+    monkeypatch.setenv("SSL_CERT_FILE", str(files[0]))
+    with a_server(tmp_path / "data", tls_cert=files[0], tls_key=files[1]) as server:
+        until(lambda: conditions(server), bool)
+        assert "the certificate of CN=old expired at" in run("status", "--server", f"https://{server.http}").output
+        elsewhere = httpx.Client(base_url=f"https://{server.http}", verify=ssl.create_default_context())
+        expired = pytest.raises(ServerUnreachable, match=r"certificate has expired\); renew the certificate")
+        with elsewhere as client, expired:
+            ServerRequests(client).send("GET", "/health")
+
+
+def test_a_server_without_tls_is_named_as_such(tmp_path: Path) -> None:
+    """A command with `https://` is told that the server speaks no TLS, whichever address it asks first."""
+    with a_server(tmp_path / "data") as server:
+        assert "speaks no TLS; use http://" in run("status", "--server", f"https://{server.http}").stderr
 
 
 def test_a_pair_that_is_none_stops_the_start(tmp_path: Path, pair: tuple[Path, Path]) -> None:

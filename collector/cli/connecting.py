@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import click
 import httpx
 
+from collector.unanswered import is_tls_problem, no_answer_text
 from collector.visible import one_line, some_lines
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
@@ -20,6 +21,7 @@ KEY_VARIABLE = "TRACEJURY_API_KEY"
 _CONNECT_TIMEOUT_S = 3
 _ANSWER_TIMEOUT_S = 120
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+_NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the module has no name for
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - where such a server is found, nothing binds
 
 Document: TypeAlias = Mapping[str, object]
@@ -77,15 +79,21 @@ def _how(server: str) -> dict[str, Any]:
         raise click.BadParameter(told, param_hint=f"--server or {URL_VARIABLE}") from None
     if parts.scheme not in {"http", "https"} or not parts.host:
         raise click.BadParameter(told, param_hint=f"--server or {URL_VARIABLE}")
-    # OpenSSL reads SSL_CERT_FILE by itself; httpx would only where it also takes proxies from the environment.
-    trusted: ssl.SSLContext | bool = ssl.create_default_context() if parts.scheme == "https" else True
     return {
         "base_url": url,
         "timeout": httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
         "trust_env": parts.host not in _LOOPBACK,
-        "verify": trusted,
+        "verify": _trusted(is_local=parts.host in _LOOPBACK) if parts.scheme == "https" else True,
         "headers": _key_header(),
     }
+
+
+def _trusted(*, is_local: bool) -> ssl.SSLContext:
+    # OpenSSL reads SSL_CERT_FILE by itself; httpx would only where it also takes proxies from the environment.
+    context = ssl.create_default_context()
+    if is_local:  # a certificate that has expired must not hide the status, which tells so
+        context.verify_flags |= _NO_CHECK_TIME
+    return context
 
 
 def _key_header() -> dict[str, str]:
@@ -106,18 +114,19 @@ def listens(client: httpx.Client) -> bool:
     """
     try:
         client.get("/health")
-    except httpx.ConnectError:
-        return False
     except httpx.TransportError as error:
+        if isinstance(error, httpx.ConnectError) and not is_tls_problem(error):
+            return False
         raise unreachable(client, error) from error
     return True
 
 
 def unreachable(client: httpx.Client, error: Exception) -> ServerUnreachable:
     """What to say when a request got no answer."""
-    return ServerUnreachable(
-        f"no server answers at {address_of(client)} ({one_line(str(error) or type(error).__name__)})"
-    )
+    text = no_answer_text(address_of(client), error)
+    if client.base_url.scheme == "http" and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+        text += "; if it takes TLS, use https://"
+    return ServerUnreachable(one_line(text))
 
 
 def address_of(client: httpx.Client) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import httpx
 
 from collector.cli.connecting import error_of
+from collector.unanswered import no_answer_text
 from collector.visible import one_line
 from storage.backoff import backoff_s
 
@@ -79,7 +80,7 @@ async def _send(client: httpx.AsyncClient, place: str, batch: list[Document]) ->
         try:
             response = await client.post(place, json={"items": batch})
         except httpx.TransportError as error:
-            why, asked_s = str(error) or type(error).__name__, None
+            why, asked_s = no_answer_text(str(client.base_url).rstrip("/"), error), None
         else:
             if response.is_success:
                 return

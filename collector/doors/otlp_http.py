@@ -23,7 +23,7 @@ from collector.access.origin import Names
 from collector.doors.body import BodyLimits, Disconnected, HeldBody, Receive, arriving, read_body
 from collector.doors.status import BodyTooLarge, FailureAnswer, UnknownType, failure_of
 from collector.ingest import ByteBudget, Ingest
-from collector.meters import Traffic
+from collector.logs import request_id, request_id_of
 from collector.otlp import json_request
 from collector.otlp.decode import Receipt, Request
 from collector.otlp.faults import Malformed
@@ -89,6 +89,7 @@ class _Headers:
     authorization: str | None
     host: str | None
     origin: str | None
+    request_id: str
 
     @classmethod
     def of(cls, headers: Iterable[tuple[bytes, bytes]]) -> "_Headers":
@@ -99,6 +100,7 @@ class _Headers:
             authorization=values.get(b"authorization"),
             host=values.get(b"host"),
             origin=values.get(b"origin"),
+            request_id=request_id_of(values.get(b"x-request-id")),
         )
 
     def reply_type(self) -> str:
@@ -221,7 +223,9 @@ class OtlpHttp:
         route = self._routes.get(path)
         headers = _Headers.of(scope["headers"])
         kind = headers.reply_type()
-        send = _counted(send, self._authenticator.traffic, scope["method"], path if route else None)
+        request_id.set(headers.request_id)
+        answered = partial(self._authenticator.traffic.answered, scope["method"], path if route else None)
+        send = _numbered(send, headers.request_id, answered)
         if route is None:
             await _send(send, 404, kind, _error("no such path; traces go to POST /v1/traces, logs to POST /v1/logs"))
         elif scope["method"] != "POST":
@@ -237,7 +241,9 @@ class OtlpHttp:
                 await _send(send, 200, kind, reply)
 
     def _enter(self, scope: Scope, headers: _Headers) -> Caller:
-        request_info = RequestInfo(method="POST", path=scope["path"], address=address_of(scope))
+        request_info = RequestInfo(
+            method="POST", path=scope["path"], address=address_of(scope), request_id=headers.request_id
+        )
         try:
             return self._authenticator.enter_to_send(
                 headers.authorization,
@@ -260,12 +266,13 @@ class OtlpHttp:
         return logs_reply(await self._reader.read(scope, receive, caller, LOGS))
 
 
-def _counted(send: Send, traffic: Traffic, method: str, route: str | None) -> Send:
-    """A `send` that counts the answer that begins with it."""
+def _numbered(send: Send, number: str, answered: Callable[[int], None]) -> Send:
+    """Make a `send` that counts the answer that begins with it, and gives it the id of its request."""
 
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            traffic.answered(method, route, message["status"])
+            answered(message["status"])
+            message["headers"].append((b"x-request-id", number.encode()))
         await send(message)
 
     return sending

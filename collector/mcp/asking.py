@@ -11,6 +11,7 @@ from collector.access.permission import Permission
 from collector.mcp.application import Application
 from collector.mcp.errors import NoServer, ToolRefused
 from collector.mcp.local_files import LocalFiles
+from collector.unanswered import no_answer_text
 
 Value = str | int | float | bool | None
 
@@ -98,9 +99,7 @@ class Api:
         try:
             answer = await self._client.request(method, path, **content)
         except httpx.TransportError as error:
-            raise NoServer(
-                f"no server answers at {self._client.base_url}: {str(error) or type(error).__name__}"
-            ) from error
+            raise NoServer(no_answer_text(str(self._client.base_url).rstrip("/"), error)) from error
         try:
             document = answer.json()
         except ValueError as error:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from secrets import token_hex
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, Request
@@ -27,7 +26,7 @@ from collector.doors.body import HeldBody
 from collector.doors.otlp_http import address_of
 from collector.doors.status import failure_of
 from collector.ingest import ByteBudget
-from collector.logs import request_id
+from collector.logs import request_id, request_id_of
 from collector.observing import INTERNAL_HEADER, FinishedWork, Watch, now_ns
 from storage.errors import Overloaded
 
@@ -61,7 +60,6 @@ _MAX_OPEN_BYTES: Final = 64 << 10
 _BODIES_BYTES: Final = 64 << 20
 """Bodies of requests that are not of spans, held at one time and shared by clients. A guess: eight of the largest."""
 
-_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})  # which rules are sent as
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -102,7 +100,7 @@ class Gate:
             method=scope["method"],
             path=scope["path"],
             address=address_of(scope),
-            request_id=_request_id(headers),
+            request_id=request_id_of(headers.get("x-request-id")),
         )
         request_id.set(request_info.request_id)
         need, is_page, route = self._need_and_route(scope, headers)
@@ -250,12 +248,6 @@ def _most_bytes(need: Need) -> int:
 
 def _parameters(route: BaseRoute) -> int:
     return str(getattr(route, "path", "")).count("{")
-
-
-def _request_id(headers: Mapping[str, str]) -> str:
-    """The one that the caller gave it, if it is harmless, else a new one."""
-    given = headers.get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else token_hex(8)
 
 
 def _unfit(request: Request, most_bytes: int, *, is_page: bool) -> Any:  # noqa: ANN401 - an answer, or None
