@@ -165,6 +165,12 @@ def _store_meters(store: Store) -> Sequence[Meter]:
             read=lambda: store.damage.count,
         ),
         Meter(
+            name="tracejury_lost_spans_total",
+            told="Spans and log records lost in damaged records of the spool, met at the start; 1 for each that hides "
+            "their number.",
+            read=lambda: store.damage.lost_rows,
+        ),
+        Meter(
             name="tracejury_commit_seconds",
             told="How long transactions took, from their first statement to the end of their commit.",
             read=lambda: store.gauges.commits,

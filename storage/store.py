@@ -20,7 +20,7 @@ from storage.alerting.monitors import Monitors
 from storage.alerting.outbox import Outbox
 from storage.alerting.quality import Quality
 from storage.alerting.webhooks import Webhooks
-from storage.engine.damage import Damage
+from storage.engine.damage import LOST_RECORDS, Damage
 from storage.engine.database import Database, DatabaseOptions
 from storage.engine.lock import DirectoryLock
 from storage.engine.permissions import keep_new_files_private, make_private
@@ -393,7 +393,7 @@ class Store:
         Raises:
             ReadOnly: it is one.
         """
-        if any(self._spool.recover(position)) or self._spool.lost or not self.spending.is_all_written():
+        if any(self._spool.recover(position)) or self._spool.lost.records or not self.spending.is_all_written():
             raise ReadOnly(self._database.path.parent, "its last server had no time to commit all that it received")
 
     def _recover(self, position: Position, report: Report) -> None:
@@ -402,13 +402,22 @@ class Store:
         for group in self._spool.recover(position):
             self._writer.enqueue([group])
             recovered += group.batch.num_rows
-        if self._spool.lost:
-            message = f"damaged records of the spool: {self._spool.lost}; the spans in them were answered and are lost"
-            self.damage.note("spool", message)
-            log.error(message)
         if recovered:
             log.info("recovered %d spans and log records from the spool", recovered)
             self._writer.wait_committed(timeout_s=30)
+        if self._spool.is_damaged:
+            self._report_lost()
+
+    def _report_lost(self) -> None:
+        """Report what is damaged in the spool once, and remove the files, of which all else is committed."""
+        lost = self._spool.lost
+        if lost.records:
+            self.damage.note("spool", str(lost), LOST_RECORDS)
+            self.damage.lost_rows += lost.rows + lost.uncounted
+            log.error("spool: %s; %s", lost, LOST_RECORDS)
+        else:
+            log.warning("spool: all spans and log records in the damaged places are in the database; none is lost")
+        self._writer.between(lambda: self._spool.release(read_state(self._database).position.sequence))
 
     def __enter__(self) -> Self:
         return self

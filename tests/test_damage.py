@@ -254,11 +254,14 @@ def test_check_finds_each_damaged_record_of_the_spool(tmp_path: Path) -> None:
     spool.close()
     (segment,) = (tmp_path / "spool").glob("*.spool")
     whole = segment.read_bytes()
-    assert Spool.check(tmp_path / "spool") == (len(groups), [])
+    assert Spool.check(tmp_path / "spool", Position()).records == len(groups)
     for offset in range(0, len(whole), 97):
         segment.write_bytes(whole[:offset] + bytes([whole[offset] ^ 8]) + whole[offset + 1 :])
-        records, problems = Spool.check(tmp_path / "spool")
-        assert (records, len(problems) >= 1) == (1, True), f"byte {offset}"
+        for committed in range(3):
+            report = Spool.check(tmp_path / "spool", Position(committed))
+            expected = (1, 1, int(committed < 1 + (offset >= len(whole) // 2)))
+            assert (report.records, len(report.damaged), report.loss.records) == expected, f"byte {offset}"
+            assert report.loss.rows + 2 * report.loss.uncounted == 2 * expected[2], f"byte {offset}"
 
 
 def test_a_directory_in_use_is_not_checked(data: Path) -> None:
@@ -280,24 +283,50 @@ def test_a_refused_start_names_the_command_that_helps(data: Path) -> None:
     assert (data / FILE_NAME).read_bytes() == before
 
 
-@pytest.mark.parametrize("record", [0, 1, 2])
-def test_a_damaged_record_of_the_spool_is_counted_as_lost(tmp_path: Path, record: int) -> None:
-    """A start that meets a damaged record commits the others and reports the loss; a torn last one is none."""
-    data = tmp_path / "data"
+def spooled(data: Path, *sizes: int) -> list[int]:
+    """Make a data directory with a spool of batches that are not committed; return where their records end."""
     with a_store(data):
         pass
-    spool = Spool(data / "spool", after=Position())
-    ends = []
-    for number in range(3):
-        spool.append([a_batch(an_export(2, trace=number))])
+    spool, ends = Spool(data / "spool", after=Position()), []
+    for number, size in enumerate(sizes):
+        spool.append([a_batch(an_export(size, trace=number, first=1000 * number))])
         ends.append(spool.nbytes)
     spool.close()
+    return ends
+
+
+@pytest.mark.parametrize("record", [0, 1, 2])
+def test_a_damaged_record_of_the_spool_is_counted_as_lost_once(tmp_path: Path, record: int) -> None:
+    """A start that meets a damaged record commits the others and reports how many spans are lost; the next does not."""
+    data = tmp_path / "data"
+    ends = spooled(data, 2, 2, 2)
     (segment,) = (data / "spool").glob("*.spool")
     flip(segment, ends[record] - 100)
+    result = run("check", data)
+    assert (result.exit_code, "2 spans and log records in damaged records" in result.output) == (1, True)
     with a_store(data) as store:
         assert store.totals.stored == 4
         (message,) = store.damage.places.values()
-        assert message.startswith("damaged records of the spool: 1; the spans in them were answered and are lost; ")
+        assert message.startswith("2 spans and log records in damaged records (records: 1) were acknowledged and are ")
+        assert (store.damage.count, store.damage.lost_rows) == (1, 2)
+    with a_store(data) as store:
+        assert (store.damage.places, store.totals.stored) == ({}, 4)
+    assert run("check", data).exit_code == 0
+
+
+@pytest.mark.parametrize("offset", [1, 6, 12, 20, 300])
+def test_a_damaged_record_that_is_committed_is_no_loss(tmp_path: Path, offset: int) -> None:
+    """Wherever in a record a byte is wrong, neither a start nor `check` reports a loss if its spans are committed."""
+    data = tmp_path / "data"
+    with a_store(data) as store:
+        commit(store, a_batch(an_export(7)))
+    (segment,) = (data / "spool").glob("*.spool")
+    flip(segment, offset)
+    result = run("check", data)
+    assert (result.exit_code, "none is lost" in result.output) == (1, True), result.output
+    with a_store(data) as store:
+        assert (store.damage.places, store.damage.lost_rows, store.totals.stored) == ({}, 0, 7)
+    assert run("check", data).exit_code == 0
 
 
 def test_a_record_that_a_kill_tore_is_no_damage(tmp_path: Path) -> None:

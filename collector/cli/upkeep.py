@@ -15,6 +15,7 @@ from collector.units import count_text
 from collector.visible import file_problem, one_line
 
 if TYPE_CHECKING:
+    from storage.ingest.spool import SpoolReport
     from storage.upkeep.checking import DatabaseReport
 
 _MIB = 1 << 20
@@ -159,7 +160,7 @@ def check(*, directory: Path) -> None:
     from storage.engine.database import FILE_NAME
     from storage.engine.lock import read_holder
     from storage.errors import Unusable
-    from storage.ingest.spool import Spool
+    from storage.ingest.spool import Position, Spool
     from storage.upkeep.checking import check_database
 
     file = directory / FILE_NAME
@@ -169,25 +170,41 @@ def check(*, directory: Path) -> None:
         raise click.ClickException(f"{one_line(str(directory))} is in use: stop its server first, or check a backup")
     try:
         report = check_database(file)
-        records, problems = Spool.check(directory / "spool")
+        spool = Spool.check(directory / "spool", report.position or Position())
     except OSError as error:
         raise click.ClickException(f"it cannot be read completely: {file_problem(error, directory)}") from error
     except Unusable as error:
         raise click.ClickException(one_line(str(error))) from error
-    _print_report(report)
-    click.echo(f"spool: {count_text(records, 'whole record')}")
-    for problem in problems:
-        click.echo(
-            f"spool: {one_line(problem)}; what a kill tore was not acknowledged, other spans in it are lost", err=True
-        )
+    _print_database(report)
+    _print_spool(spool, knows_position=report.position is not None)
     if report.damage is not None:
         raise click.ClickException(one_line(f"{report.damage}. {NEXT_STEPS}"))
-    if problems or report.lost is not None:
+    if spool.damaged or report.lost is not None:
         sys.exit(1)
     click.echo("no damage")
 
 
-def _print_report(report: "DatabaseReport") -> None:
+def _print_spool(spool: "SpoolReport", *, knows_position: bool) -> None:
+    """Print how much of the spool is whole, and what became of the rest."""
+    from storage.engine.damage import LOST_RECORDS
+
+    click.echo(f"spool: {count_text(spool.records, 'whole record')}")
+    for place in spool.torn:
+        click.echo(f"spool: {one_line(place)}, where its server was killed; what it wrote there was not acknowledged")
+    for place in spool.damaged:
+        click.echo(f"spool: {one_line(place)}", err=True)
+    if not spool.damaged:
+        return
+    if not knows_position:
+        outcome = f"unless the database has them, {spool.loss}; {LOST_RECORDS}"
+    elif spool.loss.records:
+        outcome = f"{spool.loss}; {LOST_RECORDS}"
+    else:
+        outcome = "all spans and log records in the damaged places are in the database: none is lost"
+    click.echo(f"spool: {outcome}; the next start removes what is damaged", err=True)
+
+
+def _print_database(report: "DatabaseReport") -> None:
     """Print the tables of a database, and what was not read of its log."""
     from storage.engine.damage import LOST_COMMITS
 

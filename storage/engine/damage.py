@@ -25,6 +25,8 @@ LOST_COMMITS: Final = (
     "do not: check whether any are missing, or restore a backup"
 )
 
+LOST_RECORDS: Final = "look for other damage with `tracejury check`, and have the senders send them again, if they can"
+
 
 def is_damage(error: BaseException) -> bool:
     """Tell whether DuckDB read something that is not what it wrote, whatever the statement was."""
@@ -43,6 +45,7 @@ class Damage:
         self._lock = threading.Lock()
         self._places: dict[str, str] = {}
         self.count = 0  # errors that reported damage
+        self.lost_rows = 0  # spans and log records that were acknowledged and are lost: at least so many
 
     @property
     def places(self) -> Mapping[str, str]:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _MAGIC = b"TJsp"
 _HEADER, _NUMBERS = struct.Struct("<4sIQQ"), struct.Struct("<QQ")  # the second is the end of the first
-_SUFFIX = ".spool"
+_SUFFIX, _DIGITS = ".spool", 20  # of the number that the name of a segment begins with
 _SEGMENT_BYTES = 32 << 20
 """A guess: few enough files under overload, little to keep when most of a segment is committed."""
 _LOOK_S = 0.05
@@ -59,15 +59,42 @@ class _Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolLoss:
+    """Records that were acknowledged, are damaged, and are not committed."""
+
+    records: int = 0
+    rows: int = 0  # spans and log records in them, as far as their number can be read
+    uncounted: int = 0  # records whose number of rows cannot be read
+
+    def __str__(self) -> str:
+        counted = f"{self.rows} spans and log records in damaged records (records: {self.records - self.uncounted})"
+        hidden = f"all in damaged records that hide their number (records: {self.uncounted})"
+        parts = [counted] * (self.records > self.uncounted) + [hidden] * (self.uncounted > 0)
+        return f"{' and '.join(parts)} were acknowledged and are lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolReport:
+    """All segments that were read."""
+
+    records: int  # that are whole
+    torn: tuple[str, ...]  # places at which a kill tore a record, which was not acknowledged
+    damaged: tuple[str, ...]
+    loss: SpoolLoss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Bytes of a segment that are no record."""
+    """Bytes of a segment that are no whole record."""
 
     path: Path
     offset: int
-    is_whole: bool  # as long as its header says
+    latest: int  # number that its first record may have: that of its header, or of the segment's name if that is less
+    body: pa.Buffer  # as far as it is there
+    is_torn: bool
 
     def __str__(self) -> str:
-        return f"{self.path} is torn or damaged at byte {self.offset}"
+        return f"{self.path} is {'torn' if self.is_torn else 'damaged'} at byte {self.offset}"
 
 
 class Spool:
@@ -85,7 +112,8 @@ class Spool:
         self._opened = 0
         self._free_bytes, self._look_again_s = 0, 0.0
         self._file = -1
-        self.lost = 0  # groups that were answered and that `recover` could not read
+        self.lost = SpoolLoss()  # what `recover` could not read
+        self.is_damaged = False  # whether it met damage at all
 
     @property
     def sequence(self) -> int:
@@ -107,25 +135,33 @@ class Spool:
         return self._free_bytes
 
     @staticmethod
-    def check(directory: Path) -> tuple[int, list[str]]:
-        """Read all records on disk; return how many are whole, and where others are torn or damaged."""
-        records, problems = 0, list[str]()
+    def check(directory: Path, after: Position) -> SpoolReport:
+        """Read all records on disk. Those up to `after` are committed, and none of them is lost."""
+        seen: list[int | _Place] = []
         for path in _segments(directory):
-            damaged: list[_Place] = []
-            records += sum(1 for _ in _records(path, damaged))
-            problems += map(str, damaged)
-        return records, problems
+            seen += (each if isinstance(each, _Place) else each[0] for each in _read(path))
+        places = [each for each in seen if isinstance(each, _Place)]
+        return SpoolReport(
+            records=len(seen) - len(places),
+            torn=tuple(str(place) for place in places if place.is_torn),
+            damaged=tuple(str(place) for place in places if not place.is_torn),
+            loss=_loss(seen, after),
+        )
 
     def recover(self, after: Position) -> Iterator[SpoolGroup]:
-        """The groups on disk beyond `after`, oldest first; `lost` counts those that were answered and are damaged."""
-        damaged: list[_Place] = []
-        expected, missing = after.sequence + 1, 0
+        """The groups on disk beyond `after`, oldest first; then `lost` counts those that are damaged."""
+        seen: list[int | _Place] = []
         for path in _segments(self._directory):
-            for sequence, body in _records(path, damaged):
+            for each in _read(path):
+                if isinstance(each, _Place):
+                    seen.append(each)
+                    self.is_damaged = self.is_damaged or not each.is_torn
+                    log.warning("spool: %s", each)
+                    continue
+                sequence, body = each
+                seen.append(sequence)
                 if sequence <= after.sequence:
                     continue
-                missing += max(sequence - expected, 0)
-                expected = max(expected, sequence + 1)
                 try:
                     yield SpoolGroup(sequence=sequence, batch=SpanBatch.from_buffer(body), nbytes=body.size)
                 except (pa.ArrowException, OSError, struct.error) as error:
@@ -133,10 +169,7 @@ class Spool:
                     if not self._is_read_only:
                         kept.write_bytes(body)
                     log.error("spool: record %d cannot be read and is kept in %s: %s", sequence, kept, error)  # noqa: TRY400 - the text says it
-        # What a kill tore is the last record, and shorter than its header says; it was not answered.
-        self.lost = max(missing, sum(place.is_whole for place in damaged)) if damaged else 0
-        for place in damaged:
-            log.warning("spool: %s", place)
+        self.lost = _loss(seen, after)
 
     def append(self, batches: Sequence[SpanBatch]) -> list[SpoolGroup]:
         """Write the batches and sync them: all are durable on return, or none was stored.
@@ -263,33 +296,106 @@ def _segments(directory: Path) -> list[Path]:
 
 
 def _last_sequence(path: Path) -> int:
-    return max((sequence for sequence, _ in _records(path)), default=0)
+    return max((each[0] for each in _read(path) if not isinstance(each, _Place)), default=0)
 
 
-def _records(path: Path, damaged: list[_Place] | None = None) -> Iterator[tuple[int, pa.Buffer]]:
-    """Read the records of a segment; skip what is torn or damaged, and append to `damaged` where that is."""
+def _read(path: Path) -> Iterator[tuple[int, pa.Buffer] | _Place]:
+    """Read a segment: the number and the body of each whole record, and the places between them."""
     if path.stat().st_size == 0:
         return
     with pa.memory_map(str(path)) as file:
         data = file.read_buffer()
     offset = 0
-    while 0 <= offset <= data.size - _HEADER.size:
-        magic, checksum, size, sequence = _HEADER.unpack(data.slice(offset, _HEADER.size).to_pybytes())
-        start = offset + _HEADER.size
-        whole = magic == _MAGIC and start + size <= data.size
-        if whole and zlib.crc32(body := data.slice(start, size), zlib.crc32(_NUMBERS.pack(size, sequence))) == checksum:
-            yield sequence, body
-            offset = start + size
-        else:
-            if damaged is not None:
-                damaged.append(_Place(path=path, offset=offset, is_whole=whole))
-            offset = _find(data, _MAGIC, offset + 1)
+    while offset <= data.size - _HEADER.size:
+        record = _record_at(data, offset)
+        if record is not None:
+            yield record
+            offset += _HEADER.size + record[1].size
+            continue
+        following = _after_damage(data, offset)
+        yield _place(path, data, offset, following)
+        offset = following
 
 
-def _find(data: pa.Buffer, needle: bytes, start: int) -> int:
-    """Where `needle` next occurs, or -1."""
-    view, step = memoryview(data), 1 << 20
-    for offset in range(start, data.size, step):
+def _record_at(data: pa.Buffer, offset: int) -> tuple[int, pa.Buffer] | None:
+    """Return the number and the body of the record at a place if it is whole."""
+    if offset > data.size - _HEADER.size:
+        return None
+    magic, checksum, size, sequence = _HEADER.unpack(data.slice(offset, _HEADER.size).to_pybytes())
+    start = offset + _HEADER.size
+    if magic != _MAGIC or start + size > data.size:
+        return None
+    body = data.slice(start, size)
+    return (sequence, body) if zlib.crc32(body, zlib.crc32(_NUMBERS.pack(size, sequence))) == checksum else None
+
+
+def _after_damage(data: pa.Buffer, offset: int) -> int:
+    """Return where the next record is, or the end: where the length leads, else where a whole one is."""
+    magic, _, size, _ = _HEADER.unpack(data.slice(offset, _HEADER.size).to_pybytes())
+    end, file_end = offset + _HEADER.size + int(size), int(data.size)
+    if magic == _MAGIC and (end == file_end or _find(data, _MAGIC, end, end + len(_MAGIC)) == end):
+        return end  # what looks like a record within the body is none
+    while (offset := _find(data, _MAGIC, offset + 1, file_end)) >= 0:
+        if _record_at(data, offset) is not None:
+            return offset
+    return file_end
+
+
+def _place(path: Path, data: pa.Buffer, offset: int, following: int) -> _Place:
+    magic, _, size, sequence = _HEADER.unpack(data.slice(offset, _HEADER.size).to_pybytes())
+    start = offset + _HEADER.size
+    body = data.slice(start, max(following - start, 0))
+    if magic == _MAGIC:  # a kill leaves less than the header says; if that is a whole batch, the header is damaged
+        is_torn = following == data.size < start + size and SpanBatch.count_rows(body) is None
+    else:  # a power cut may leave zeros
+        is_torn = following == data.size and not bytes(data.slice(offset)).strip(b"\0")
+    latest = min(sequence, int(name)) if (name := path.name[:_DIGITS]).isdigit() else sequence
+    return _Place(path=path, offset=offset, latest=latest, body=body, is_torn=is_torn)
+
+
+def _loss(seen: Iterable[int | _Place], after: Position) -> SpoolLoss:
+    """Count what is damaged and not committed, of whole records and places in the order of the files.
+
+    Numbers of records are consecutive, so those that are missing between whole ones say which records were in a place,
+    whatever its header says. A place between records with consecutive numbers was never acknowledged, or reported.
+    """
+    rows: list[int | None] = []
+    run: list[_Place] = []
+    previous: int | None = None
+    for each in [*seen, None]:
+        if isinstance(each, _Place):
+            run.append(each)
+            continue
+        if run:
+            rows += _lost_rows(run, previous, each, after)
+        run, previous = [], each
+    counts = [count for count in rows if count is not None]
+    return SpoolLoss(records=len(rows), rows=sum(counts), uncounted=len(rows) - len(counts))
+
+
+def _lost_rows(run: Sequence[_Place], previous: int | None, following: int | None, after: Position) -> list[int | None]:
+    """Return how many rows each record had that is lost in places between two whole records; None: not known."""
+    places = [place for place in run if not place.is_torn]
+    if previous is not None and following is not None:
+        numbers = range(previous + 1, following)
+    elif following is not None:
+        numbers = range(following - len(places), following)
+    else:
+        first = places[0].latest if previous is None and places else (previous or 0) + 1
+        numbers = range(first, first + len(places))
+    lost: list[int | None] = []
+    for index, number in enumerate(numbers):
+        if number > after.sequence:
+            count = SpanBatch.count_rows(places[index].body) if index < len(places) else None
+            committed = after.rows if number == after.sequence + 1 else 0
+            lost.append(None if count is None else max(count - committed, 0))
+    return lost
+
+
+def _find(data: pa.Buffer, needle: bytes, start: int, end: int) -> int:
+    """Where `needle` next occurs before `end`, or -1."""
+    view, step = memoryview(data)[:end], 1 << 20
+    for offset in range(start, len(view), step):
         found = bytes(view[offset : offset + step + len(needle) - 1]).find(needle)
         if found >= 0:
             return offset + found

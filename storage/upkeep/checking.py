@@ -15,6 +15,7 @@ import duckdb
 from storage.engine.log_end import log_files, lost_commits
 from storage.engine.opening import open_duckdb
 from storage.errors import Unusable
+from storage.ingest.spool import Position
 
 _CATALOG: Final = "checked"
 _TABLES: Final = "SELECT table_name FROM duckdb_tables() WHERE database_name = $catalog ORDER BY table_name"
@@ -22,6 +23,7 @@ _COLUMNS: Final = """
     SELECT column_name FROM duckdb_columns()
     WHERE database_name = $catalog AND table_name = $name ORDER BY column_index
 """
+_POSITION: Final = "SELECT spool_sequence, spool_rows FROM checked.ingest_state"
 _NAMED: Final = 3  # columns of one damaged place
 _MEMORY: Final = "256MB"
 """What reading may take, and then DuckDB's own limit: one vector of a column with values of megabytes needs more."""
@@ -44,6 +46,7 @@ class DatabaseReport:
     problem: str | None  # why it could not be opened
     lost: str | None = None  # commits of its log, where DuckDB reads it as if it ended before them
     unread: Sequence[Path] = ()  # files of its log that only DuckDB itself puts together, when it may write
+    position: Position | None = None  # how far the spool is committed; None: it cannot be read
     tables: tuple[TableReport, ...] = ()
 
     @property
@@ -79,8 +82,14 @@ def _check(path: Path, settings: Mapping[str, str]) -> DatabaseReport:
         with _attached(path, settings) as connection:
             names = [name for (name,) in connection.execute(_TABLES, {"catalog": _CATALOG}).fetchall()]
             tables = tuple(_table(connection, name) for name in names)
-            unread = [each for each in log_files(path) if each.suffix != ".wal"]
-            return DatabaseReport(path=path, problem=None, lost=lost_commits(path), unread=unread, tables=tables)
+            return DatabaseReport(
+                path=path,
+                problem=None,
+                lost=lost_commits(path),
+                unread=[each for each in log_files(path) if each.suffix != ".wal"],
+                position=_position(connection),
+                tables=tables,
+            )
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error as error:
@@ -93,6 +102,13 @@ def _attached(path: Path, settings: Mapping[str, str]) -> Iterator[duckdb.DuckDB
     with open_duckdb({"threads": 1, **settings}) as connection:
         connection.execute(f"ATTACH '{literal}' AS {_CATALOG} (TYPE duckdb, READ_ONLY)")
         yield connection
+
+
+def _position(connection: duckdb.DuckDBPyConnection) -> Position | None:
+    with suppress(duckdb.Error):
+        row = connection.execute(_POSITION).fetchone()
+        return None if row is None else Position(*row)
+    return None
 
 
 def _table(connection: duckdb.DuckDBPyConnection, name: str) -> TableReport:
