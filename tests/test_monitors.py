@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.live.active import ActiveRule
 from collector.live.monitors.monitors import MonitorThread
 from collector.live.monitors.streams import EpisodeAlarm
 from storage.alerting.alerts import AlertFilter, AlertFinding
@@ -272,7 +273,7 @@ def test_another_evaluator_begins_anew_and_says_so(tmp_path: Path) -> None:
         assert rebuild(book) == [one, two]
 
 
-def test_other_settings_begin_anew_and_stragglers_do_not_turn_back(tmp_path: Path) -> None:
+def test_other_settings_hold_from_the_first_result_and_stragglers_do_not_turn_back(tmp_path: Path) -> None:
     """The newest job of a first round says which settings are used, in whatever order results come."""
     source = random.Random(5)
     with a_store(tmp_path) as store:
@@ -290,10 +291,78 @@ def test_other_settings_begin_anew_and_stragglers_do_not_turn_back(tmp_path: Pat
             watched()
         (stream,) = remembered(store)
         state = stream["state"]
-        assert (state["began"], state["settings_of"], state["first"]) == ("settings", 2, 51)
-        assert state["monitor"]["results"] == 60
+        assert (state["began"], state["settings_of"], state["first"]) == ("first", 2, 1)
+        assert state["monitor"]["results"] == 110
         assert state["monitor"]["drift"]["watch"]["total"]["weights"] == []
         assert rebuild(book) == [stream]
+
+
+def edited(book: Book, **monitor: object) -> tuple[ActiveRule, ActiveRule]:
+    """A rule, and the revision of it that has other settings of its monitors."""
+    old, new = book.rule("check", **CHECK), book.rule("check", **CHECK, monitor=monitor)
+    book.revisions[2] = new = replace(new, rule_id=old.rule_id)
+    write(book.store, "UPDATE rule_revision SET rule_id = 'id-1'")
+    return old, new
+
+
+@pytest.mark.parametrize(
+    "seed, monitor",
+    enumerate([{"minResults": 20}, {"margin": 0.05}, {"alpha": 0.01}, {"baseline": 512}, {"minResults": 50}]),
+)
+def test_settings_that_change_with_a_release_hide_no_drop(
+    tmp_path: Path, seed: int, monitor: dict[str, object]
+) -> None:
+    """A fall from 80 % to 45 % that comes with an edit of the monitor is told, against what was before the edit."""
+    source = random.Random(seed)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        old, new = edited(book, **monitor)
+        with watching(book) as watched:
+            come(store, old, drawn(source, 500, 0.8, first=1))
+            watched()
+            come(store, new, drawn(source, 300, 0.45, first=501, release="2"))
+            watched()
+        (alert,) = store.alerts.newest()
+        assert (alert.finding.baseline.release, alert.finding.candidate.release) == ("1", "2")
+        assert alert.finding.baseline.count == 500
+        (stream,) = remembered(store)
+        assert rebuild(book) == [stream]
+
+
+def test_an_alert_goes_with_the_settings_that_are_in_force(tmp_path: Path) -> None:
+    """An open alert stays if the new settings see the drop, is over if they do not, and a drop they see is told."""
+    source = random.Random(11)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        old, wide = edited(book, margin=0.6)
+        for revision, margin in ((3, 0.02), (4, 0.6)):
+            more = book.rule("check", **CHECK, monitor={"margin": margin})
+            book.revisions[revision] = replace(more, rule_id=old.rule_id)
+        write(store, "UPDATE rule_revision SET rule_id = 'id-1'")
+        narrow, wide_again = book.revisions[3], book.revisions[4]
+        with watching(book) as watched:
+            come(store, old, drawn(source, 300, 0.9, first=1))
+            come(store, old, drawn(source, 100, 0.5, first=301, release="2"))
+            watched()
+            (first,) = store.alerts.newest(AlertFilter(state="open"))
+            come(store, narrow, drawn(source, 1, 0.5, first=401, release="2"))
+            watched()
+            assert store.alerts.newest(AlertFilter(state="open")) == [first]
+            come(store, wide, drawn(source, 1, 0.5, first=402, release="2"))
+            watched()
+            (over,) = store.alerts.newest(AlertFilter(state="recovered"))
+            assert over.recovery == {"how": "settings", "at": 402}
+            come(store, narrow, drawn(source, 1, 0.5, first=403, release="2"))
+            watched()
+            (again,) = store.alerts.newest(AlertFilter(state="open"))
+            assert again.alert_id != first.alert_id
+            assert rows(store, str(again.finding.document["sql"]))[0][1:] == (
+                300,
+                pytest.approx(again.finding.baseline.rate),
+            )
+            come(store, wide_again, drawn(source, 1, 0.5, first=404, release="2"))
+            watched()
+        assert [each.alert_id for each in store.alerts.newest(AlertFilter(state="open"))] == []
 
 
 def test_a_monitor_that_is_off_says_nothing(tmp_path: Path) -> None:

@@ -66,6 +66,16 @@ class Counted(NamedTuple):
         return StreamKey(self.tenant, self.project, self.rule_id, self.service)
 
 
+class PastResult(NamedTuple):
+    """What a stream had before, as far as monitors go by it."""
+
+    number: int
+    release: str | None
+    passed: bool | None
+    score: float | None
+    created_us: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRow:
     """What is remembered of a stream. `state` is JSON. Times are those of its first and its last result."""
@@ -127,6 +137,8 @@ class WatchStep:
 
 
 _EXAMPLES: Final = 10
+_PAST_RESULTS: Final = 100_000
+"""Of these a state is built again when settings change: 50 default baselines, two seconds at 20 µs each. A guess."""
 
 _KEYS: Final = pa.schema([(name, pa.string()) for name in StreamKey._fields])
 _ROWS: Final = pa.schema(
@@ -195,6 +207,15 @@ class Monitors:
             cursor.register("wanted_rules", wanted)
             cursor.execute(sql.query("monitor_states"))
             return [_stream(row) for row in named(cursor)]
+
+    def past(self, key: StreamKey, fingerprint: str, first: int, before: int) -> list[PastResult]:
+        """Return the latest results of a stream from one number to before another, in order."""
+        bounds = {"first": first, "before": before, "rows": _PAST_RESULTS}
+        params = {**key._asdict(), "fingerprint": fingerprint, **bounds}
+        with self._database.cursor() as cursor:
+            table = cursor.execute(sql.query("results_of_stream"), params).to_arrow_table()
+        columns = [table.column(name).to_pylist() for name in PastResult._fields]
+        return [PastResult(*row) for row in zip(*columns, strict=True)][::-1]
 
     def page(
         self,

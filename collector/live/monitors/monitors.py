@@ -8,7 +8,7 @@ from typing import Final
 
 from collector.following import CaughtUp, FollowerThread, IngestFirst
 from collector.live.active import ActiveRule
-from collector.live.monitors.streams import EDITION, EpisodeAlarm, Happened, MonitoredStream, log_text
+from collector.live.monitors.streams import EDITION, EpisodeAlarm, Happened, MonitoredStream, StreamSource, log_text
 from rules.monitoring import AS_USUAL, Monitoring
 from rules.statistics.events import StreamRate
 from rules.statistics.sample import Stretch
@@ -59,6 +59,7 @@ class MonitorThread:
         """`revision` tells any revision that there ever was; `count_scores` lets scores by others become results."""
         self._monitors = monitors
         self._revision = revision
+        self._source = StreamSource(monitoring_of=self._monitoring_of, past=monitors.past)
         self._ingest_first = IngestFirst(ingest_is_behind)
         self._count_scores = count_scores
         self._clock = clock
@@ -120,7 +121,7 @@ class MonitorThread:
             if stream is None:
                 before = max(_evaluators(group, result.fingerprint), key=lambda each: each.last, default=None)
                 replaced = None if before is None else before.fingerprint
-                stream = group[result.fingerprint] = MonitoredStream.new(result, replaced, self._monitoring_of)
+                stream = group[result.fingerprint] = MonitoredStream.new(result, replaced, self._source)
             touched[id(stream)] = stream
             news = [*stream.add(result)]
             if stream.is_established:
@@ -147,7 +148,7 @@ class MonitorThread:
             return
         self._groups |= {key: {} for key in unknown}
         for row in self._monitors.streams(unknown):
-            self._groups[row.key][row.fingerprint] = MonitoredStream.of(row, self._monitoring_of)
+            self._groups[row.key][row.fingerprint] = MonitoredStream.of(row, self._source)
 
     @staticmethod
     def _end_others(

@@ -4,7 +4,7 @@ What a stream remembers follows from the results that count, in the order of the
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -14,7 +14,7 @@ from rules.monitoring import Monitoring
 from rules.statistics.events import EpisodeEvent, StreamRate
 from rules.statistics.monitor import Monitor, MonitoredResult, MonitorState
 from storage.alerting.alerts import AlertFinding, Escalation, Measure, alert_id_of
-from storage.alerting.monitors import Counted, Happening, Recovery, StreamKey, StreamRow
+from storage.alerting.monitors import Counted, Happening, PastResult, Recovery, StreamKey, StreamRow
 from storage.records import JsonValue
 
 EDITION: Final = 2
@@ -22,10 +22,15 @@ EDITION: Final = 2
 
 Began: TypeAlias = Literal["first", "evaluator", "settings"]
 """Why a stream compares with nothing of before: it is the rule's first, the evaluator is another one, or other settings
-of the monitors came into force."""
+of the monitors came into force, which states of earlier versions began anew."""
 
-MonitoringOf: TypeAlias = Callable[[int], Monitoring]
-"""The settings of a revision of a rule."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSource:
+    """What streams are made from, beside the results that come."""
+
+    monitoring_of: Callable[[int], Monitoring]  # the settings of a revision of a rule
+    past: Callable[[StreamKey, str, int, int], Sequence[PastResult]]  # results of a stream between two, in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +87,10 @@ Happened: TypeAlias = EpisodeAlarm | Recovery
 class MonitoredStream:
     """The monitors of one stream."""
 
-    def __init__(self, key: StreamKey, fingerprint: str, state: StreamState, monitoring_of: MonitoringOf) -> None:
+    def __init__(self, key: StreamKey, fingerprint: str, state: StreamState, source: StreamSource) -> None:
         self.key, self.fingerprint = key, fingerprint
-        self._monitoring_of = monitoring_of
-        self._monitoring = monitoring_of(state.settings_of)
+        self._source = source
+        self._monitoring = source.monitoring_of(state.settings_of)
         self._monitor = Monitor(self._monitoring.settings, state.monitor)
         self._settings_of, self._newest_job = state.settings_of, state.newest_job
         self._began, self._replaced = state.began, state.replaced
@@ -95,7 +100,7 @@ class MonitoredStream:
         self.since_us = self.updated_us = 0
 
     @classmethod
-    def new(cls, result: Counted, replaced: str | None, monitoring_of: MonitoringOf) -> "MonitoredStream":
+    def new(cls, result: Counted, replaced: str | None, source: StreamSource) -> "MonitoredStream":
         """The stream that a result is the first of."""
         state = StreamState(
             monitor=MonitorState(),
@@ -110,14 +115,14 @@ class MonitoredStream:
             evaluator=result.evaluator,
             alert_id=None,
         )
-        stream = cls(result.key, result.fingerprint, state, monitoring_of)
+        stream = cls(result.key, result.fingerprint, state, source)
         stream.since_us = result.created_us
         return stream
 
     @classmethod
-    def of(cls, row: StreamRow, monitoring_of: MonitoringOf) -> "MonitoredStream":
+    def of(cls, row: StreamRow, source: StreamSource) -> "MonitoredStream":
         """The stream of which this is remembered."""
-        stream = cls(row.key, row.fingerprint, state_of(row), monitoring_of)
+        stream = cls(row.key, row.fingerprint, state_of(row), source)
         stream.since_us, stream.updated_us = row.since_us, row.updated_us
         return stream
 
@@ -148,8 +153,8 @@ class MonitoredStream:
 
     @property
     def is_established(self) -> bool:
-        """Whether it has taken the place of another one just now: with the results that a baseline must have."""
-        return self._replaced is not None and self._monitor.scored == self._monitoring.settings.minimum
+        """Whether it has taken the place of another one: with the results that a baseline must have."""
+        return self._replaced is not None and self._monitor.scored >= self._monitoring.settings.minimum
 
     def add(self, result: Counted) -> Iterator[Happened]:
         """Take a result. What there is to say."""
@@ -191,10 +196,31 @@ class MonitoredStream:
 
     def _follow_settings(self, result: Counted) -> Iterator[Happened]:
         before, self._settings_of = self._monitoring, result.revision
-        self._monitoring = self._monitoring_of(result.revision)
+        self._monitoring = self._source.monitoring_of(result.revision)
         if replace(self._monitoring, scores=before.scores, severity=before.severity) != before:
-            self._began = "settings"
-            yield from self.end("settings", result.number)
+            yield from self._rebuild(result)
+
+    def _rebuild(self, result: Counted) -> Iterator[Happened]:
+        """Take the results before one again, by other settings, so that a drop is still compared with what was before.
+
+        Nothing that is over is reported. What is going on by these settings has an alert afterwards; nothing else has.
+        """
+        first = self.first if self._monitor.results else result.number
+        past = self._source.past(self.key, self.fingerprint, first, result.number)
+        self._monitor = Monitor(self._monitoring.settings)
+        ongoing: EpisodeEvent | None = None
+        for each in past:
+            event = self._monitor.add(_measured(each, self._monitoring.of), each.number)
+            if event is not None:
+                ongoing = event if event.change in {"opened", "escalated"} else None
+        if past:
+            self.first, self.since_us = past[0].number, past[0].created_us
+        if ongoing is None:
+            yield from self._recover({"how": "settings", "at": result.number})
+        elif self.alert_id is None:
+            alarm = self._alarm(ongoing, result)
+            self.alert_id = alarm.alert_id
+            yield alarm
 
     def _recover(self, document: Mapping[str, JsonValue]) -> Iterator[Happened]:
         if self.alert_id is not None:
@@ -202,7 +228,7 @@ class MonitoredStream:
             self.alert_id = None
 
 
-def _measured(result: Counted, of: Measure | None) -> MonitoredResult:
+def _measured(result: Counted | PastResult, of: Measure | None) -> MonitoredResult:
     score = result.score
     fits = score is not None and 0 <= score <= 1
     return MonitoredResult(

@@ -1,0 +1,12 @@
+-- The latest results of a stream that monitors count, from one to before another, the latest first.
+SELECT e.number, e.release, e.passed, e.score, epoch_us(e.created_at) AS created_us
+FROM counted_result AS e
+WHERE e.tenant = $tenant
+    AND e.project IS NOT DISTINCT FROM $project
+    AND e.rule_id = $rule_id
+    AND e.service IS NOT DISTINCT FROM $service
+    AND e.fingerprint = $fingerprint
+    AND e.number >= $first
+    AND e.number < $before
+ORDER BY e.number DESC
+LIMIT $rows;
