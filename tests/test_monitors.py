@@ -307,7 +307,7 @@ def edited(book: Book, **monitor: object) -> tuple[ActiveRule, ActiveRule]:
 
 @pytest.mark.parametrize(
     "seed, monitor",
-    enumerate([{"minResults": 20}, {"margin": 0.05}, {"alpha": 0.01}, {"baseline": 512}, {"minResults": 50}]),
+    [*enumerate([{"minResults": 20}, {"margin": 0.05}, {"alpha": 0.01}, {"baseline": 512}, {"minResults": 50}])],
 )
 def test_settings_that_change_with_a_release_hide_no_drop(
     tmp_path: Path, seed: int, monitor: dict[str, object]
