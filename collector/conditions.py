@@ -18,6 +18,7 @@ DAMAGED: Final = "data_damaged"
 """While a condition of this name holds, stored data cannot be read; new spans are still stored."""
 
 _LOOK_S: Final = 1.0
+_CHANGE: Final = {"is_change": True}  # for the filter of repetitions
 
 
 class Sighting(NamedTuple):
@@ -114,14 +115,14 @@ class ServerConditions:
             episode.last_s, episode.told = now_s, told
             if not episode.has_begun and now_s - episode.first_s >= condition.begins_after_s:
                 episode.has_begun = True
-                log.warning("%s: %s", condition.name, told)
+                log.warning("%s: %s", condition.name, told, extra=_CHANGE)
         for key, episode in list(self._episodes.items()):
             is_over = key[0] == condition.name and key[1] not in found
             if is_over and now_s - episode.last_s >= condition.ends_after_s:
                 del self._episodes[key]
                 if episode.has_begun:
                     took = duration_text((now_s - episode.first_s) * 1e3)
-                    log.warning("%s is over after %s; it was: %s", condition.name, took, episode.told)
+                    log.warning("%s is over after %s; it was: %s", condition.name, took, episode.told, extra=_CHANGE)
 
     def _held(self) -> Iterator[Lasting]:
         for (name, about), episode in self._episodes.items():

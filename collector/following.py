@@ -48,6 +48,25 @@ class CaughtUp:
             self._changed.notify_all()
 
 
+class LastingReason:
+    """Log of work that waits: one line for each reason, however often it is tried meanwhile. For one thread."""
+
+    def __init__(self, log: logging.Logger, text: str) -> None:
+        """`text` is the line, with %s for the reason."""
+        self._log, self._text = log, text
+        self._reason = ""
+
+    def note(self, reason: object, *, quietly: bool = False) -> None:
+        """Log a reason unless it is still that of before."""
+        if not quietly and str(reason) != self._reason:
+            self._log.warning(self._text, reason)
+        self._reason = str(reason)
+
+    def end(self) -> None:
+        """Note that the work goes on."""
+        self._reason = ""
+
+
 class FollowerThread:
     """A thread that goes on with one thing until it is closed: what fails is told in the log, and tried again."""
 
@@ -67,7 +86,7 @@ class FollowerThread:
         self._log = log
         self._pause_s = pause_s
         self._waits_first = waits_first
-        self._told = ""  # why it paused last
+        self._pauses = LastingReason(log, f"{doing} pauses: %s")
         self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -91,11 +110,9 @@ class FollowerThread:
     def _try(self) -> None:
         try:
             self._go_on()
-            self._told = ""
+            self._pauses.end()
         except (Moved, Overloaded) as error:
-            if not self.stopping.is_set() and str(error) != self._told:  # once, however often it is tried
-                self._log.warning("%s pauses: %s", self._doing, error)
-            self._told = str(error)
+            self._pauses.note(error, quietly=self.stopping.is_set())
         except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end it for good
             self._log.exception("%s failed; it is tried again", self._doing)
 

@@ -4,14 +4,21 @@ import json
 import logging
 import re
 import sys
+import threading
+import time
 import traceback
-from collections import Counter
+from collections import OrderedDict
+from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Final
 
 _EVERY_S: Final = 60.0
+_MOST_LINES: Final = 1_000
+"""Different lines that are remembered. A guess: some megabytes if each is as long as a client can make it."""
+_NUMBERS: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 request_id: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
@@ -27,39 +34,59 @@ def start_logging(*, level: str, form: str) -> None:
     """Log to standard error from now on; `form` is text or json."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
-    handler.addFilter(RepeatedFailures())
+    handler.addFilter(RepetitionFilter())
     logging.basicConfig(handlers=[handler], level=level.upper())
     if level.upper() == "INFO":  # it has a line for each request
         logging.getLogger("mcp.server.streamable_http").setLevel(logging.WARNING)
 
 
-class RepeatedFailures(logging.Filter):
-    """Passes a failure that is logged with its traceback once a minute, so that what is tried again fills no disk.
+class RepetitionFilter(logging.Filter):
+    """Filter of warnings and errors that repeat: one a minute, so that what is tried again fills no disk.
 
-    The same failure is an exception of the same type from the same line. Those of requests all pass: their answers
-    refer to the log.
+    With a traceback they are the same if an exception of the same type comes from the same line. Those of requests all
+    pass: their answers refer to the log. Without one, lines of one logger are the same if they differ in numbers alone.
+    Lines about changes, which have `is_change`, pass. Safe to use from several threads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._passed_s: dict[object, float] = {}
-        self._left_out: Counter[object] = Counter()
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._lines: OrderedDict[object, _Repeated] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the record is to be logged, with the number of those that were left out before it."""
-        if not record.exc_info or record.exc_info[0] is None or request_id.get() is not None:
+        has_traceback = record.exc_info is not None and record.exc_info[0] is not None
+        if record.levelno < logging.WARNING or getattr(record, "is_change", False):
             return True
-        raised_at = [frame.f_code.co_filename + str(line) for frame, line in traceback.walk_tb(record.exc_info[2])][-1:]
-        failure = (record.name, record.msg, record.exc_info[0], *raised_at)
-        if record.created - self._passed_s.get(failure, -_EVERY_S) < _EVERY_S:
-            self._left_out[failure] += 1
-            return False
-        self._passed_s[failure] = record.created
-        left_out = self._left_out.pop(failure, 0)
-        if left_out:
-            record.msg = f"{record.getMessage()} ({left_out:,} more since the last such line)"
-            record.args = ()
+        if has_traceback and request_id.get() is not None:
+            return True
+        now_s, text = self._clock_s(), record.getMessage()
+        with self._lock:
+            line = self._lines.setdefault(_same(record, text), _Repeated())
+            if now_s - line.logged_s < _EVERY_S:
+                line.left_out += 1
+                return False
+            if line.left_out:
+                record.msg, record.args = f"{text} ({line.left_out:,} more since the last such line)", ()
+            line.logged_s, line.left_out = now_s, 0
+            if len(self._lines) > _MOST_LINES:
+                self._lines.popitem(last=False)
         return True
+
+
+@dataclass(slots=True)
+class _Repeated:
+    logged_s: float = float("-inf")
+    left_out: int = 0
+
+
+def _same(record: logging.LogRecord, text: str) -> object:
+    """Return what records have in common that repeat."""
+    if record.exc_info is None or record.exc_info[0] is None:
+        return record.name, _NUMBERS.sub("#", text)
+    raised_at = [frame.f_code.co_filename + str(line) for frame, line in traceback.walk_tb(record.exc_info[2])][-1:]
+    return (record.name, record.msg, record.exc_info[0], *raised_at)
 
 
 class TextLines(logging.Formatter):

@@ -18,7 +18,8 @@ from collector.notifying import ServiceManager
 from collector.parts import operator_key
 from collector.settings import BadSettings, Settings
 from storage.engine.damage import is_damage_text
-from storage.errors import Damaged, Unusable
+from storage.engine.room import needing_room
+from storage.errors import Damaged, StorageError
 from storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -56,8 +57,9 @@ def serve(settings: Settings, *, with_sample: bool) -> int:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of each request that is none
     try:
-        asyncio.run(_serve(settings, with_sample=with_sample))
-    except (Unusable, Damaged, BadSettings, OSError) as error:
+        with needing_room(settings.data):
+            asyncio.run(_serve(settings, with_sample=with_sample))
+    except (StorageError, BadSettings, OSError) as error:
         print(f"tracejury: {error}", file=sys.stderr)  # noqa: T201 - the last word to a person
         if isinstance(error, Damaged) or is_damage_text(str(error)):
             advice = f"nothing was changed; `tracejury check {settings.data}` reads all of it, and names what helps"

@@ -9,6 +9,7 @@ StorageError
 |-- Unusable          this data directory cannot be opened as it is
 |   |-- InUse         another process holds it
 |   |-- ReadOnly      it cannot be written, and has to be
+|   |-- NoRoom        its disk is full
 |   |-- ForeignFile   the database was not made by Tracejury
 |   |-- NewerFile     the database was made by a newer Tracejury
 |   `-- OlderFile     the database was made before the first release
@@ -80,6 +81,16 @@ class ReadOnly(Unusable):
         super().__init__(
             f"the data directory {directory} is read-only, and {why}: make it writable (see its mount, owner and mode),"
             f" or copy it (`cp -r {shlex.quote(str(directory))} COPY`) and use the copy"
+        )
+
+
+class NoRoom(Unusable):
+    """The disk of the data directory is too full to open it."""
+
+    def __init__(self, directory: Path, why: str, *, free_bytes: int, need_bytes: int) -> None:
+        super().__init__(
+            f"the disk of {directory} is full, {free_bytes >> 10:,} KiB are left ({why}): free {need_bytes >> 20} MiB"
+            " there, but remove nothing of the data directory, and start again; nothing that was acknowledged is lost"
         )
 
 

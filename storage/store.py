@@ -25,6 +25,7 @@ from storage.engine.database import Database, DatabaseOptions
 from storage.engine.lock import DirectoryLock
 from storage.engine.permissions import keep_new_files_private, make_private
 from storage.engine.read_database import ReadDatabase
+from storage.engine.room import needing_room, release_reserve
 from storage.errors import Busy, Damaged, Overloaded, ReadOnly
 from storage.ingest.batch import SpanBatch
 from storage.ingest.shares import Shares, parts_of
@@ -178,14 +179,16 @@ class Store:
         Raises:
             Unusable: the directory is in use, or its database is foreign or newer.
             ReadOnly: the directory cannot be written, and has to be.
+            NoRoom: the disk is full.
         """
         options = options or StoreOptions()
         keep_new_files_private()
-        with ExitStack() as undo:
+        with needing_room(directory), ExitStack() as undo:
             lock = DirectoryLock(directory, may_only_read=options.may_only_read)
             undo.callback(lock.close)
-            lock.describe(http=options.http)
             if not (is_read_only := lock.is_read_only):
+                release_reserve(directory)
+                lock.describe(http=options.http)
                 remove_leftovers(directory)
                 make_private(directory)
             database = Database(directory, options.database, report=options.report, is_read_only=is_read_only)

@@ -2,12 +2,14 @@
 
 import random
 import resource
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.disks import faulty_syncs, small_disks
+from tests.disks import Disks, faulty_syncs, small_disks
 from tests.live import Live, a_live_server, until
 from tests.traffic import DOORS, Load, Sent, a_batch, over_http
 
@@ -241,6 +243,53 @@ def test_a_server_starts_on_a_full_disk_and_resumes_by_itself(tmp_path: Path, se
             check_all_there(server, sent)
             until((disks.seen(disk) / "data" / "reserve").exists, bool)
             assert server.stop() == 0
+
+
+_OPENING = """
+import sys; from pathlib import Path; from storage.errors import NoRoom; from storage.store import Store, StoreOptions
+try:
+    with Store.open(Path(sys.argv[1]), StoreOptions(http="http://127.0.0.1:8080")) as store:
+        store.keep_room()
+except NoRoom as error:
+    print(error)
+"""
+
+
+def opened(disks: Disks, data: Path) -> str:
+    """Have a process on those disks open a directory and close it; return its error, if that is for want of room."""
+    command = [*disks.inside, sys.executable, "-c", _OPENING, str(data)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_stopped_server_starts_without_one_byte_of_room(tmp_path: Path) -> None:
+    """The reserve is released before anything is written; a small disk has a small one, which grows with the room."""
+    disk = tmp_path / "disk"
+    with small_disks({disk: 64 * MIB}) as disks:
+        reserve = disks.seen(disk) / "data" / "reserve"
+        disks.fill(disk, leaving=20 * MIB)
+        assert opened(disks, disk / "data") == ""
+        assert reserve.stat().st_size == 2 * MIB
+        disks.give_back(disk)
+        assert opened(disks, disk / "data") == ""
+        assert 6 * MIB < reserve.stat().st_size < 8 * MIB
+        disks.fill(disk)
+        assert opened(disks, disk / "data") == ""
+        assert not reserve.exists()
+
+
+def test_a_start_without_room_or_reserve_says_what_to_do(tmp_path: Path) -> None:
+    """Whatever cannot be written first, the error names its path, the room that is left and how much to free."""
+    disk = tmp_path / "disk"
+    with small_disks({disk: 32 * MIB}) as disks:
+        assert opened(disks, disk / "data") == ""
+        (disks.seen(disk) / "data" / "reserve").unlink()
+        for leaving, data, written in ((0, "data", "data/lock"), (16 << 10, "new", "new/tracejury.duckdb")):
+            disks.fill(disk, leaving=leaving)
+            error = opened(disks, disk / data)
+            assert f"the disk of {disk / data} is full" in error
+            assert f"KiB are left ({disk / written}" in error
+            assert "free 32 MiB there" in error
+            disks.give_back(disk)
 
 
 def test_no_backup_takes_the_last_room(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from collector.live.upkeep.sweeper import Sweeper
-from collector.logs import JsonLines, RepeatedFailures, TextLines, request_id
+from collector.logs import JsonLines, RepetitionFilter, TextLines, request_id
 from collector.meters import Meter, exposition
 from collector.otlp.decode import Request, decode
 from storage.judging.job_results import JobResult
@@ -319,17 +319,44 @@ def test_a_failure_that_repeats_is_logged_once_a_minute() -> None:
         with pytest.raises(kind) as raised:
             raise_one(kind)
         raised_with = (raised.type, raised.value, raised.tb)
-        made = logging.LogRecord("n", logging.ERROR, "", 0, "it failed", (), raised_with)
-        made.created = at_s
-        return made
+        now_s[0] = at_s
+        return logging.LogRecord("n", logging.ERROR, "", 0, "it failed", (), raised_with)
 
-    failures = RepeatedFailures()
+    now_s = [0.0]
+    failures = RepetitionFilter(lambda: now_s[0])
     times = (0.0, 1.0, 59.0)
     assert [failures.filter(record(OSError, at_s)) for at_s in times] == [True, False, False]
     assert failures.filter(record(ValueError, 59.0))
     again = record(OSError, 61.0)
     assert failures.filter(again)
     assert again.getMessage() == "it failed (2 more since the last such line)"
+
+
+def test_a_line_that_repeats_is_logged_once_a_minute() -> None:
+    """Numbers aside, an equal warning is left out and counted; other lines, and those about changes, are not."""
+    now_s = 0.0
+    repetitions, logged = RepetitionFilter(lambda: now_s), []
+
+    def log(text: str, level: int = logging.WARNING, **extra: bool) -> None:
+        record = logging.makeLogRecord({"name": "n", "levelno": level, "msg": text, **extra})
+        if repetitions.filter(record):
+            logged.append(record.getMessage())
+
+    for second in range(121):
+        now_s = float(second)
+        log(f"jobs wait: {second} MiB are left")
+    log("jobs wait: another reason")
+    assert logged == [
+        "jobs wait: 0 MiB are left",
+        "jobs wait: 60 MiB are left (59 more since the last such line)",
+        "jobs wait: 120 MiB are left (59 more since the last such line)",
+        "jobs wait: another reason",
+    ]
+    logged.clear()
+    for _ in range(2):
+        log("disk_full: it is", is_change=True)
+        log("1 span", logging.INFO)
+    assert logged == ["disk_full: it is", "1 span"] * 2
 
 
 def test_a_server_logs_json_when_told_to(tmp_path: Path) -> None:

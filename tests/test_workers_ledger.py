@@ -68,8 +68,10 @@ def test_turns_that_fail_lose_and_double_nothing(tmp_path: Path, monkeypatch: py
         assert rows(store, "SELECT count(*), count(DISTINCT job_id) FROM evaluation") == [(600, 600)]
 
 
-def test_a_full_disk_only_delays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While nothing can be written jobs wait, and once there is room they are done, each once."""
+def test_a_full_disk_only_delays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While nothing can be written jobs wait, which is logged once; with room they are done, each once."""
     monkeypatch.setattr("collector.live.jobs.work.ledger._PAUSE_S", 0.05)
     with a_store(tmp_path) as store:
         book = a_book(store, 300)
@@ -78,6 +80,8 @@ def test_a_full_disk_only_delays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             with files_no_larger_than(size):
                 assert not workers.wait_idle(1)
                 assert states(store).keys() <= {"ready", "claimed"}
+            waits = [record.getMessage() for record in caplog.records if "jobs wait" in record.getMessage()]
+            assert len(waits) == len(set(waits)) > 0
             eventually(lambda: states(store), lambda found: found == {"scored": 600})
         assert rows(store, "SELECT count(*), count(DISTINCT job_id) FROM evaluation") == [(600, 600)]
 

@@ -10,6 +10,7 @@ from typing import Final
 from collector.access.caller import Caller, RequestInfo
 from collector.access.keyring import Keyring
 from collector.access.secret import masked
+from collector.following import LastingReason
 from storage.errors import Overloaded
 from storage.operation.access import Access, AuditEntry
 
@@ -102,16 +103,14 @@ class AuditJournal:
         self._keyring.noted(uses)
 
     def _run(self) -> None:
-        stopping, reason = False, ""
+        stopping, waits = False, LastingReason(log, "the audit cannot be stored now, and waits: %s")
         while not stopping:
             stopping = self._stop.wait(_INTERVAL_S)
             try:
                 self.store()
-                reason = ""
+                waits.end()
             except Overloaded as error:
-                if str(error) != reason:  # once, however often it is tried
-                    log.warning("the audit cannot be stored now, and waits: %s", error)
-                reason = str(error)
+                waits.note(error)
             except Exception:  # noqa: BLE001 - the top of a thread: the next entries may be stored again
                 log.exception("entries of the audit were lost")
 

@@ -14,6 +14,7 @@ from collector.delivery.receivers import BadWebhook, Receivers
 from collector.delivery.sending import DeliveryResponse, Sender, judge
 from collector.delivery.signing import signature_headers
 from collector.delivery.templates import render, telling_of
+from collector.following import LastingReason
 from collector.observing import FinishedWork, Value, Watch
 from storage.alerting.outbox import DeliveryAttempt, DueDelivery, Outbox, SwitchOffPolicy
 from storage.errors import Overloaded
@@ -66,6 +67,7 @@ class Deliverer:
         self._attempts: set[asyncio.Task[None]] = set()
         self._outcomes: list[DeliveryAttempt] = []
         self._stopping = False
+        self._waits = LastingReason(log, "outcomes of deliveries are not stored yet: %s")
         self._loop: asyncio.AbstractEventLoop | None = None  # while it runs
         self._woken = asyncio.Event()
         self._recordable = asyncio.Event()
@@ -209,11 +211,12 @@ class Deliverer:
         try:
             await asyncio.to_thread(self._outbox.record, outcomes, self._options.switch_off_policy)
         except Overloaded as error:
-            log.warning("outcomes of %d deliveries are not stored yet: %s", len(outcomes), error)
+            self._waits.note(error)
             return False
         except Exception:  # noqa: BLE001 - the top of the task: without it nothing would be recorded any more
             log.exception("outcomes of %d deliveries cannot be stored", len(outcomes))
             return False
+        self._waits.end()
         return True
 
 

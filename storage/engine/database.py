@@ -105,8 +105,6 @@ class Database:
         self.damage = Damage()
         self._own = threading.local()  # the cursor of a thread that asks several questions as of one moment
         self.room = DiskRoom(directory)
-        if not is_read_only:
-            self.room.release_reserve()
         self.checkpoints = Checkpoints(lambda: self._connection, catalog=CATALOG, has_room=self._has_room)
         self._closed_since: tuple[float, str] | None = None
         self.commits = Stopwatch(QUICK_S)

@@ -4,14 +4,14 @@ import fcntl
 import json
 import os
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final, Self
 
 from storage.errors import InUse, ReadOnly, Unusable
 
 _TRIES, _PAUSE_S = 5, 0.02
-_WRITTEN: Final = ("", "lock", "tracejury.duckdb", "tracejury.duckdb.wal", "spool", "calls")
+_NAME: Final = "lock"
+_WRITTEN: Final = ("", _NAME, "tracejury.duckdb", "tracejury.duckdb.wal", "spool", "calls")
 
 
 class DirectoryLock:
@@ -30,13 +30,14 @@ class DirectoryLock:
             ReadOnly: it cannot be written.
             Unusable: it cannot be made or entered.
         """
+        self._path = directory / _NAME
         try:
             directory.mkdir(parents=True, exist_ok=True)
             fixed = _first_unwritable(directory)
             if fixed is not None and not may_only_read:
                 raise ReadOnly(directory, f"a server writes to {'it' if fixed == directory else fixed}")
             self.is_read_only = fixed is not None
-            self._file = _lock_file(directory, is_read_only=self.is_read_only)
+            self._file = _lock_file(self._path, is_read_only=self.is_read_only)
         except OSError as error:
             why = f"{error.filename or directory}: {error.strerror}"
             raise Unusable(f"the data directory {directory} cannot be used ({why}); choose another one") from error
@@ -46,8 +47,6 @@ class DirectoryLock:
             who = f" (process {holder['pid']}, {holder.get('http') or 'no address yet'})" if holder else ""
             msg = f"the data directory {directory} is in use by another Tracejury{who}"
             raise InUse(f"{msg}; stop it, or choose another directory")
-        with suppress(OSError):  # on a full disk: it is written again, once the reserve was released
-            self.describe(http="")
 
     def _acquire(self) -> bool:
         """Try for a moment: a process that only looks who holds the directory holds it for an instant itself."""
@@ -72,11 +71,15 @@ class DirectoryLock:
         self._release()
 
     def _write(self, text: str) -> None:
-        if self._file is not None and not self.is_read_only:
-            self._file.seek(0)
-            self._file.truncate()
-            self._file.write(text)
-            self._file.flush()
+        if self._file is None or self.is_read_only:
+            return
+        file, data = self._file.fileno(), text.encode()
+        try:
+            os.pwrite(file, data, 0)  # before the rest is cut off: a full disk has room for what it has already
+            os.ftruncate(file, len(data))
+        except OSError as error:
+            error.filename = self._path
+            raise
 
     def _release(self) -> None:
         if self._file is not None:
@@ -95,18 +98,17 @@ def _first_unwritable(directory: Path) -> Path | None:
     return next((path for path in written if path.exists() and not os.access(path, os.W_OK)), None)
 
 
-def _lock_file(directory: Path, *, is_read_only: bool) -> IO[str] | None:
+def _lock_file(path: Path, *, is_read_only: bool) -> IO[bytes] | None:
     """Open the file of the lock. A read-only backup has none, and is shared without one."""
-    path = directory / "lock"
     if not is_read_only:
-        return path.open("a+")
-    return path.open() if path.exists() else None
+        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+    return path.open("rb") if path.exists() else None
 
 
 def read_holder(directory: Path) -> dict[str, str] | None:
     """Who holds the directory (`pid`, `http`), or None when nobody does."""
     try:
-        with (directory / "lock").open() as file:
+        with (directory / _NAME).open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except OSError:

@@ -1,12 +1,19 @@
 """Room on the disk of the database: what may be written while there is little, and a reserve for a start."""
 
+import errno
 import logging
 import os
 import shutil
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+import duckdb
+
+from storage.errors import NoRoom, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +23,15 @@ _CHECKPOINT_BYTES: Final = 12 << 20
 """What a checkpoint writes beside the log: the last row group of each table that changed, and metadata. A
 guess, which trials on full disks did not refute."""
 RESERVE_NAME: Final = "reserve"
-_RESERVE_SHARE: Final = 8  # the reserve is made while the disk has so many times its size
+_RESERVE_SHARE: Final = 8
+"""The reserve takes at most this part of the room that there is. A guess."""
+_RESERVE_STEP_BYTES: Final = 1 << 20
+"""A start without a long spool needed 128 KiB on a disk of 90 MiB; with 64 KiB the commit of the views failed."""
+_ADVISED_BYTES: Final = 32 << 20
+"""What an operator should free for a start: a reserve, and a checkpoint. A guess."""
+
+_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
+_FULL_TEXTS: Final = tuple(os.strerror(number) for number in sorted(_FULL))
 
 
 class DiskRoom:
@@ -25,10 +40,10 @@ class DiskRoom:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._reserve = directory / RESERVE_NAME
-        self._reserve_bytes = 0  # until a server asks for one
+        self._wanted_bytes = 0  # of the reserve: none until a server asks for one
+        self._reserved_bytes = _size(self._reserve)
         self._lock = threading.Lock()
         self._free_bytes, self._look_again_s = 0, 0.0
-        self._has_reserve = self._reserve.exists()
 
     @property
     def free_bytes(self) -> int:
@@ -43,24 +58,67 @@ class DiskRoom:
         """Tell whether a log of so many bytes can be moved into the file."""
         return self.free_bytes >= 2 * log_bytes + _CHECKPOINT_BYTES
 
-    def release_reserve(self) -> None:
-        """Give the reserve to a start that finds less room than that."""
-        if self._has_reserve and self.free_bytes < self._reserve.stat().st_size:
-            self._reserve.unlink(missing_ok=True)
-            self._has_reserve, self._look_again_s = False, 0.0
-            log.warning("the disk is full: released %s, so that the server can start", self._reserve)
-
     def keep_reserve(self, nbytes: int | None = None) -> None:
-        """Set room aside for the next start on a full disk, now or as soon as there is enough for it."""
-        self._reserve_bytes = self._reserve_bytes if nbytes is None else nbytes
-        if self._has_reserve or not self._reserve_bytes or self.free_bytes < _RESERVE_SHARE * self._reserve_bytes:
+        """Set room aside for the next start on a full disk: so many bytes, or less while the disk has little.
+
+        Without a size it is made, or grows, as soon as there is room for it.
+        """
+        self._wanted_bytes = self._wanted_bytes if nbytes is None else nbytes
+        if self._reserved_bytes >= self._wanted_bytes:
             return
-        self._has_reserve = True  # tried once: where it is not possible, it will not be later
+        share = (self.free_bytes + self._reserved_bytes) // _RESERVE_SHARE
+        size = min(self._wanted_bytes, share - share % _RESERVE_STEP_BYTES)
+        if size > self._reserved_bytes:
+            self._set_aside(size)
+
+    def _set_aside(self, size: int) -> None:
         try:
             file = os.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.posix_fallocate(file, 0, self._reserve_bytes)
+                os.posix_fallocate(file, 0, size)
             finally:
                 os.close(file)
         except OSError as error:
-            log.warning("no room can be set aside for a start on a full disk: %s", error)
+            log.warning("no room can be set aside for a start on a full disk: %s: %s", self._reserve, error.strerror)
+            self._wanted_bytes = 0  # tried once: if it is not possible, it will not be later
+        self._reserved_bytes = _size(self._reserve)
+
+
+def release_reserve(directory: Path) -> None:
+    """Give the reserve to a start that finds less room than that. It MUST be called before anything is written."""
+    reserve = directory / RESERVE_NAME
+    size = _size(reserve)
+    if size and shutil.disk_usage(directory).free < size:
+        reserve.unlink(missing_ok=True)
+        log.warning("the disk is full: released %s (%d MiB), so that the server can start", reserve, size >> 20)
+
+
+@contextmanager
+def needing_room(directory: Path) -> Iterator[None]:
+    """Say of a write that fails in the block, for want of room, what to do.
+
+    Raises:
+        NoRoom: the disk of the directory is full.
+    """
+    try:
+        yield
+    except (OSError, duckdb.Error, StorageError) as error:
+        if isinstance(error, NoRoom) or not is_full(error):
+            raise
+        what = error.filename if isinstance(error, OSError) else None
+        why = f"{what or directory}: {_FULL_TEXTS[0]}" if isinstance(error, OSError) else str(error).partition("\n")[0]
+        raise NoRoom(directory, why, free_bytes=shutil.disk_usage(directory).free, need_bytes=_ADVISED_BYTES) from error
+
+
+def is_full(error: Exception) -> bool:
+    """Tell whether an error is about a disk, or a quota, that is full."""
+    if isinstance(error, OSError):
+        return error.errno in _FULL
+    return any(text in str(error) for text in _FULL_TEXTS)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Final
 
 from collector.children.process import ChildFailed, ChildProcess
+from collector.following import LastingReason
 from collector.live.active import ActiveRule
 from collector.live.jobs.work.outcomes import outcome_of, outcome_of_judges
 from collector.live.jobs.work.retry_policy import MICROSECONDS, RetryPolicy, microseconds, steady_clock
@@ -168,14 +169,16 @@ class RunEvaluator:
         )
 
     def _run(self) -> None:
+        waits = LastingReason(log, "runs cannot be evaluated now, and wait: %s")
         while not self._stopping.is_set():
             self._changed.clear()
             pause_s = _LOOK_S
             try:
                 self._keep()
                 pause_s = self._look()
+                waits.end()
             except Overloaded as error:
-                log.warning("runs cannot be evaluated now, and wait: %s", error)
+                waits.note(error)
             except Exception:  # noqa: BLE001 - the top of a thread: the next look may go well
                 if not self._stopping.is_set():
                     log.exception("evaluating runs failed")

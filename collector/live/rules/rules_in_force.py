@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from collector.evaluation.rule_check import check_evaluator
+from collector.following import LastingReason
 from collector.live.active import ActiveRule, ExecutorKind, draft_of
 from collector.live.rules.executor_kinds import executor_kind_of
 from collector.live.rules.rule_folder import FileProblem, FileRule, Reading, RuleFolder, Stamp
@@ -77,6 +78,7 @@ class RulesInForce:
         self._refreshing = threading.Lock()
         self._loaded: Stamp | None = None  # how the folder looked when it was read last; None: read it again
         self._asked, self._stopping = threading.Event(), threading.Event()
+        self._waits = LastingReason(log, "rules from files cannot be stored yet: %s")
         self._thread = threading.Thread(target=self._run, name="rules", daemon=True)
 
     def start(self) -> None:
@@ -279,9 +281,10 @@ class RulesInForce:
             known, problems = self.problems, self._follow()
             self.refresh(problems)
             self._loaded = stamp
+            self._waits.end()
         except Overloaded as error:
             self._loaded = None
-            log.warning("rules from files cannot be stored yet: %s", error)
+            self._waits.note(error)
             return
         except Exception:  # noqa: BLE001 - the top of a thread: rules stay as they are, and it is tried again
             self._loaded = None

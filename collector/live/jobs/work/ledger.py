@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from collector.following import CaughtUp
+from collector.following import CaughtUp, LastingReason
 from collector.live.jobs.work.retry_policy import (
     MICROSECONDS,
     Clock,
@@ -190,6 +190,7 @@ class Ledger:
 
     def _run(self) -> None:
         stop_at_s: float | None = None
+        waits = LastingReason(log, "jobs wait: %s")
         while True:
             if self._stopping.is_set():
                 stop_at_s = stop_at_s or self._clock() + self._retry_policy.stop_s
@@ -198,10 +199,11 @@ class Ledger:
             began_s, rest_s = self._clock(), 0.0
             try:
                 pause_s = self._step()
+                waits.end()
                 if not pause_s:
                     rest_s = min(_RESTS * (self._clock() - began_s), REST_S)
             except Overloaded as error:
-                log.warning("jobs wait: %s", error)
+                waits.note(error)
                 pause_s = _PAUSE_S
             except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end evaluation for good
                 log.exception("the ledger of jobs failed; it is tried again")
