@@ -17,6 +17,7 @@ from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.forwarded import ForwardedClient
 from collector.doors.http_protocol import HttpProtocol
 from collector.doors.otlp_grpc import OtlpGrpc
+from collector.doors.request_starts import InTurns, RequestStarts
 from collector.doors.socket_guard import guarded
 
 _BACKLOG = 2048
@@ -38,6 +39,7 @@ class ListenerOptions:
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     name: str = "internal"
     counts: ClosedConnections = field(default_factory=ClosedConnections)
+    starts: RequestStarts = field(default_factory=RequestStarts)
 
     @property
     def report(self) -> ReportClosed:
@@ -106,7 +108,7 @@ async def serving(application: ASGIApp, bound: socket.socket, options: ListenerO
     except OSError as error:  # two may bind an address as long as neither listens
         raise _cannot_listen(address_of(bound), error) from error
     config = uvicorn.Config(
-        ForwardedClient(application, options.proxies),
+        ForwardedClient(InTurns(application, options.starts), options.proxies),
         http="httptools",
         ws="none",
         proxy_headers=False,  # it trusts the loopback interface, where anybody's program may run

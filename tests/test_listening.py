@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from collector import listening
+from collector.doors.request_starts import RequestStarts
 from collector.listening import ListenerOptions, address_of, bind, serving
 from tests.live import PATIENCE_S
 from tests.serving import ANY_PORT
@@ -49,3 +50,25 @@ def test_answers_tell_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     before = int(time.time())
     first, second = dates(pause_s=1.5)
     assert before <= first < second <= time.time()
+
+
+def test_a_client_begins_before_the_flood_of_another() -> None:
+    """A request of a new client waits for a few of a flood, and one that is cancelled takes no turn."""
+    begun: list[str] = []
+
+    async def run() -> None:
+        starts = RequestStarts()
+
+        async def begin(client: str) -> None:
+            await starts.wait(client)
+            begun.append(client)
+
+        flood = [asyncio.create_task(begin("flood")) for _ in range(500)]
+        await asyncio.sleep(0)  # all of them wait
+        flood[400].cancel()
+        other = asyncio.create_task(begin("other"))
+        await asyncio.gather(other, *flood, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+    assert begun.index("other") < 10
+    assert len(begun) == 500
