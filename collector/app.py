@@ -335,7 +335,7 @@ def _reviews(settings: Settings, store: Store) -> Reviews:
 def _api(stack: AsyncExitStack, settings: Settings, context: Context) -> McpDoor:
     """The API and the pages, and what models ask them with, until the stack is closed."""
     names = host_names(settings, settings.http)
-    return with_mcp(stack, make_application(context, names, make_site()), names)
+    return with_mcp(stack, make_application(context, names, make_site()), names, context)
 
 
 def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -> MeasuredServer:

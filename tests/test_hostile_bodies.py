@@ -2,19 +2,28 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import socket
+import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
+from urllib.parse import parse_qsl
 
 import httpx
 import pytest
+from fastapi import Request
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from collector.access.caller import Caller
 from collector.access.permission import Need, Permission, Role
+from collector.api.base.json_bodies import BodyParser
 from collector.api.serving.repetition import Repetitions
+from collector.web import visitor
 from tests.live import PATIENCE_S
 from tests.test_connections import an_api
 
@@ -50,13 +59,14 @@ def test_a_form_that_needs_no_key_is_small(api: httpx.Client) -> None:
     assert api.post("/sign-in", content=b"key=" + b"%41" * 30_000, headers=headers).status_code == 413
 
 
-def test_bodies_share_one_budget(api: httpx.Client) -> None:
+@pytest.mark.parametrize("path, size, count", [("/api/v1/sql", 7_900_000, 12), ("/mcp", 900_000, 60)])
+def test_bodies_share_one_budget(api: httpx.Client, path: str, size: int, count: int) -> None:
     """Of many unfinished bodies of one client, some are refused, and the others have all let go at their end."""
-    head = "POST /api/v1/sql HTTP/1.1\ncontent-type: application/json\ncontent-length: 8000000"
+    head = f"POST {path} HTTP/1.1\ncontent-type: application/json\ncontent-length: {size + 100}"
     connections = []
-    for _ in range(12):
+    for _ in range(count):
         connection = raw(api, head)
-        connection.sendall(b" " * 7_900_000)
+        connection.sendall(b" " * size)
         connections.append(connection)
     asked_until(api, 503)
     for connection in connections:
@@ -82,6 +92,76 @@ def test_a_million_errors_are_told_in_few_words(api: httpx.Client) -> None:
     refused = api.post("/api/v1/sql", json={"sql": "SELECT 1"} | {str(number): 0 for number in range(100)})
     assert "and 50 more" in refused.json()["detail"]
     assert len(refused.content) < 20_000
+
+
+MANY = {
+    "/api/v1/sql": '{"sql": [%s0]}',
+    "/api/v1/scores": '{"scores": [%s{}]}',
+    "/api/v1/datasets": '{"items": [%s{}]}',
+    "/mcp": '{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [%s0]}',
+}
+
+
+@pytest.mark.parametrize("path", MANY)
+def test_a_body_has_a_limit_of_values(api: httpx.Client, path: str) -> None:
+    """What is small and parsed into very many objects is refused; texts may have as many commas."""
+    values = 310_000 if path != "/mcp" else 60_000
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    many = MANY[path].replace("%s", "[],[{}]," * (values // 5))
+    refused = api.post(path, content=many, headers=headers)
+    assert refused.status_code == 413
+    text = MANY[path].replace("%s", json.dumps('\\",[' * (values // 2)) + ",")
+    read = api.post(path, content=text, headers=headers)
+    assert read.status_code != 413
+
+
+def test_large_bodies_are_parsed_in_a_thread_one_of_a_client_at_a_time() -> None:
+    """Small ones are parsed at once, and a large one of another client does not wait for the rest of the first."""
+    running: list[str] = []
+
+    def parse(body: bytes) -> str:
+        running.append(threading.current_thread().name.partition("_")[0])
+        return f"{len(body)}"
+
+    async def parse_all() -> list[str]:
+        parser = BodyParser()
+        requests = [a_request(key) for key in ("a", "a", "b")]
+        large = [parser.parse(LARGE, each, parse) for each in requests]
+        return await asyncio.gather(*large, parser.parse(b"1", requests[0], parse))
+
+    assert asyncio.run(parse_all()) == [*[f"{len(LARGE)}"] * 3, "1"]
+    assert sorted(running) == ["MainThread", "bodies", "bodies", "bodies"]
+
+
+def a_request(key: str) -> Request:
+    """A request with this key."""
+    caller = Caller(role=Role.VIEWER, key_id=key)
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    return Request({"type": "http", "headers": [], "state": {"caller": caller}}, receive)
+
+
+@given(st.lists(st.sampled_from(["%", "%4", "%41", "+", "&", "=", "%c3%a4", "a", "\0"]), max_size=20).map("".join))
+@settings(max_examples=200)
+def test_forms_are_read_as_the_library_reads_them(form: str) -> None:
+    """However its escapes lie in the pieces that are decoded."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(visitor, "_DECODED_AT_ONCE", 5)
+        assert visitor._pairs(form.encode()) == parse_qsl(form, keep_blank_values=True)
+
+
+def test_a_form_of_escapes_takes_little_memory() -> None:
+    """Reading one takes a few times its size; the library takes 77 times as much."""
+    content = b"key=" + b"%41" * 300_000
+    tracemalloc.start()
+    try:
+        visitor._pairs(content)
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(content)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_client_that_leaves_is_no_unexpected_failure(api: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:

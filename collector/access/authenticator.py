@@ -79,6 +79,12 @@ class Authenticator:
             raise
         return caller
 
+    def client_of(self, authorization: str | None, address: str) -> str:
+        """Return the client of a request that was let in before, as `Caller.client`."""
+        key = bearer(authorization)
+        caller = None if key is None else self.keyring.find(digest(key), time.time_ns() // 1000)
+        return address if caller is None else replace(caller, address=address).client
+
     def sign_in(self, key: str, request_info: RequestInfo) -> Caller:
         """Who shows this key, in a form.
 

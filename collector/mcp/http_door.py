@@ -11,16 +11,30 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from collector.access.authenticator import Authenticator
 from collector.access.errors import Elsewhere
 from collector.access.origin import Names
+from collector.api.base.context import Context
+from collector.api.base.json_bodies import has_more_values
+from collector.api.base.turns import Turns
+from collector.doors.body import HeldBody
+from collector.doors.otlp_http import address_of
+from collector.ingest import ByteBudget
 from collector.mcp.asking import Api
 from collector.mcp.request_ids import INVALID_REQUEST, WRONG_ID, envelope_of
+from storage.errors import Overloaded
 
 PATH: Final = "/mcp"
 _PATHS: Final = (PATH, f"{PATH}/")
 _VERSION_HEADER: Final = b"mcp-protocol-version"
 _MOST_BYTES: Final = 1 << 20
 """Of a request. A guess: a rule with its conditions is a hundredth of it."""
+
+_MOST_VALUES: Final = 50_000  # of a request; a guess
+_AT_ONCE: Final = 32
+_OF_ONE: Final = 8
+_WAIT_S: Final = 30.0
+"""Requests that are worked on, and of one client, so that others get the event loop in between. Guesses."""
 
 _HEADERS: Final = ("authorization", "host", "origin", "x-request-id")
 """What tells who asks and from where, which the API is asked with."""
@@ -33,9 +47,12 @@ class McpDoor:
     never asked.
     """
 
-    def __init__(self, application: ASGIApp, names: Names) -> None:
+    def __init__(self, application: ASGIApp, names: Names, authenticator: Authenticator, bodies: ByteBudget) -> None:
         self._application = application
         self._names = names
+        self._authenticator = authenticator
+        self._bodies = bodies
+        self._turns = Turns(at_once=_AT_ONCE, of_one=_OF_ONE, wait_s=_WAIT_S)
         self._speaking: asyncio.Task[None] | None = None
         self._spoken: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
 
@@ -52,16 +69,33 @@ class McpDoor:
         elif scope["method"] != "POST":
             await _error_response(405, "only POST is answered here", {"allow": "POST"})(scope, receive, send)
         else:
-            request = _Replay(receive)
             refusal = await self._refusal(scope)
             if refusal is not None:
-                await refusal(scope, request, send)
-            elif (message := await request.peek()) is not None:
+                await refusal(scope, receive, send)
+            else:
+                await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a message of a caller that may ask."""
+        client = self._authenticator.client_of(Headers(scope=scope).get("authorization"), address_of(scope))
+        body = HeldBody(self._bodies, client)
+        request = _Replay(receive, body)
+        try:
+            message = await request.peek()
+            if message is None:
+                return
+            async with self._turns.turn(asker=client):
                 answer = await self._protocol_for(scope, message)
                 await answer(scope, request, send)
+        except Overloaded as error:
+            await _error_response(503, str(error), {"retry-after": str(error.retry_after_s)})(scope, receive, send)
+        finally:
+            body.let_go()
 
     async def _protocol_for(self, scope: Scope, message: bytes) -> ASGIApp:
         """Return the application that answers a message: an error if it cannot be a request, else the protocol."""
+        if has_more_values(message, _MOST_VALUES):
+            return _error_response(413, f"a message has at most {_MOST_VALUES:,} JSON values", {})
         envelope = envelope_of(message)
         if envelope.has_wrong_id:
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": WRONG_ID}}
@@ -130,12 +164,17 @@ class McpDoor:
 class _Replay:
     """A request's body, read ahead up to the limit and then received once more from its beginning."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, body: HeldBody) -> None:
         self._receive = receive
+        self._body = body
         self._messages: list[Message] = []
 
     async def peek(self) -> bytes | None:
-        """Return the body; of one that is too large, its beginning. Returns None if the client left before its end."""
+        """Return the body; of one that is too large, its beginning. Returns None if the client left before its end.
+
+        Raises:
+            Overloaded: there is no room for it now.
+        """
         size, more = 0, True
         while more and size <= _MOST_BYTES:
             message = await self._receive()
@@ -143,6 +182,7 @@ class _Replay:
                 return None
             self._messages.append(message)
             size += len(message.get("body", b""))
+            self._body.hold(len(message.get("body", b"")))
             more = message.get("more_body", False)
         self._messages.reverse()
         return b"".join(message.get("body", b"") for message in reversed(self._messages))
@@ -151,9 +191,9 @@ class _Replay:
         return self._messages.pop() if self._messages else await self._receive()
 
 
-def with_mcp(stack: AsyncExitStack, application: ASGIApp, names: Names) -> McpDoor:
+def with_mcp(stack: AsyncExitStack, application: ASGIApp, names: Names, context: Context) -> McpDoor:
     """The door in front of an application, until the stack is closed."""
-    door = McpDoor(application, names)
+    door = McpDoor(application, names, context.authenticator, context.bodies)
     stack.push_async_callback(door.close)
     return door
 

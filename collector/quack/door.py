@@ -20,8 +20,9 @@ from collector.access.origin import Names
 from collector.access.permission import Permission, needs
 from collector.api.base.problems import problem
 from collector.api.base.turns import QueryTurns
-from collector.api.serving.gate import Gate
+from collector.api.serving.gate import Admission, Gate
 from collector.doors.status import failure_of
+from collector.ingest import ByteBudget
 from collector.quack.words import ERROR, PATH
 from storage.errors import BadQuery, Damaged, Overloaded
 from storage.query.queries import Queries
@@ -42,6 +43,7 @@ class Answering:
 
     queries: Queries
     turns: QueryTurns
+    bodies: ByteBudget
     seconds: float
 
 
@@ -60,7 +62,12 @@ def make_door(answering: Answering, authenticator: Authenticator) -> ASGIApp:
         return await _answer(request, answering, str(statement), key_id)
 
     routes = [Route(PATH, ask, methods=["POST"])]
-    gate = Gate(Starlette(routes=routes), authenticator=authenticator, names=Names(bound="127.0.0.1"), routes=routes)
+    gate = Gate(
+        Starlette(routes=routes),
+        admission=Admission(authenticator=authenticator, bodies=answering.bodies),
+        names=Names(bound="127.0.0.1"),
+        routes=routes,
+    )
 
     async def from_quack(scope: Scope, receive: Receive, send: Send) -> None:
         """Count wrong keys as if they came from one place, and not from this machine, where others work."""

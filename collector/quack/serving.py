@@ -179,7 +179,8 @@ async def serving_quack(settings: Settings, context: Context, listener: Listener
     with bind(settings.quack) as probe:  # Quack shares an address with whoever has it, and does not tell its port
         port = address_of(probe).rpartition(":")[2]
     seconds = context.sql_limits.seconds
-    door = make_door(Answering(queries=context.queries, turns=context.turns, seconds=seconds), context.authenticator)
+    answering = Answering(queries=context.queries, turns=context.turns, bodies=context.bodies, seconds=seconds)
+    door = make_door(answering, context.authenticator)
     with bind("127.0.0.1:0") as bound:
         async with serving(door, bound, ListenerOptions()):
             options = GatewayOptions(

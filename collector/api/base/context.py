@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, cast
 
 from fastapi import APIRouter, Depends, Request
 
@@ -18,6 +19,7 @@ from collector.conventions.own import OwnKeys
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
 from collector.experiments.kept import Kept
+from collector.ingest import ByteBudget
 from collector.live.jobs.run_evaluator import RunEvaluator
 from collector.live.jobs.trials import Trials
 from collector.live.judges.failing_judges import FailingJudge
@@ -65,6 +67,10 @@ if TYPE_CHECKING:
     from collector.experiments.comparing import ComparedRuns
 
 
+_BODIES_BYTES: Final = 64 << 20
+"""Bodies of requests that are not of spans, held at one time and shared by clients. A guess: eight of the largest."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviews:
     """Queues of what people are to judge, and how long what somebody was given is his."""
@@ -103,6 +109,7 @@ class Context:
     reader: OtlpReader
     sql_limits: SqlLimits
     turns: QueryTurns
+    bodies: ByteBudget = field(default_factory=partial(ByteBudget, _BODIES_BYTES))
     route_turns: RouteTurns = field(default_factory=RouteTurns)
     overloaded: Callable[[], bool]
     set_aside: Callable[[], int]

@@ -9,6 +9,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from starlette.routing import BaseRoute
 
+from collector.api.base.json_bodies import check_values
+from collector.api.base.route_turns import RouteTurns
 from evaluators.wire import parse_json
 from storage.errors import BadQuery
 
@@ -19,9 +21,9 @@ def exactly(shape: type[_Shape]) -> Callable[[Request], Coroutine[Any, Any, _Sha
     """A dependency of routes: the body in this shape."""
 
     async def read(request: Request) -> _Shape:
-        content = b"".join([chunk async for chunk in request.stream()])
+        turns: RouteTurns = request.app.state.context.route_turns
         try:
-            document = parse_json(content.decode())
+            document = await turns.bodies.parse(await request.body(), request, _parsed)
         except ValueError as error:
             raise BadQuery(f"the body is not JSON: {error}") from None
         try:
@@ -32,6 +34,11 @@ def exactly(shape: type[_Shape]) -> Callable[[Request], Coroutine[Any, Any, _Sha
             raise RequestValidationError(errors) from None
 
     return read
+
+
+def _parsed(content: bytes) -> Any:  # noqa: ANN401 - JSON
+    check_values(content)
+    return parse_json(content.decode())
 
 
 _MOST_ERRORS: Final = 10_000

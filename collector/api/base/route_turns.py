@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 
 from collector.access.caller import Caller
 from collector.access.permission import changes
+from collector.api.base.json_bodies import BodyParser, read_large
 from collector.api.base.turns import Turns
 
 _READS_AT_ONCE: Final = 16
@@ -26,27 +27,31 @@ _WAIT_S: Final = 30.0
 
 
 class RouteTurns:
-    """Turns of the requests whose routes run in threads: of those that read, and of those that change something."""
+    """Turns of the requests whose routes run in threads, those that read and those that change; and of large bodies."""
 
     def __init__(self) -> None:
         self.reads = Turns(at_once=_READS_AT_ONCE, of_one=_READS_OF_ONE, wait_s=_WAIT_S)
         self.changes = Turns(at_once=_CHANGES_AT_ONCE, of_one=_CHANGES_OF_ONE, wait_s=_WAIT_S)
+        self.bodies = BodyParser()
 
 
 class TurnRoute(APIRoute):
-    """A route that runs in a thread once its body is here and it is the turn of its client.
+    """A route whose large JSON is parsed in a thread. It runs in one itself once it is the turn of its client.
 
     A coroutine takes no turn: it runs on the event loop.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:  # noqa: D102 - overrides
         handle = super().get_route_handler()
-        if iscoroutinefunction(self.endpoint):
-            return handle
+        is_on_loop, has_json = iscoroutinefunction(self.endpoint), self.body_field is not None
 
         async def wait_and_handle(request: Request) -> Response:
-            await request.body()
             turns: RouteTurns = request.app.state.context.route_turns
+            if has_json:
+                await read_large(request, turns.bodies)
+            if is_on_loop:
+                return await handle(request)
+            await request.body()
             caller: Caller = request.state.caller
             kind = turns.changes if changes(request.method) else turns.reads
             async with kind.turn(request.is_disconnected, asker=caller.client):

@@ -26,7 +26,7 @@ from collector.api.review import (
 )
 from collector.api.rules import backfills, connections, jobs, judge_now, playground, rules
 from collector.api.serving import contract
-from collector.api.serving.gate import Gate, Site
+from collector.api.serving.gate import Admission, Gate, Site
 from collector.api.serving.repetition import Repetitions
 from collector.api.traces import deletions, export, jaeger, jaeger_v3, retention, saved_views, sessions, sql, traces
 
@@ -96,7 +96,11 @@ def make_application(context: Context, names: Names, site: Site) -> FastAPI:
     application.add_middleware(AskingAgain)
     application.add_middleware(Repetitions)
     application.add_middleware(
-        Gate, authenticator=context.authenticator, names=names, routes=routes(), site=site, watch=context.watch
+        Gate,
+        admission=Admission(authenticator=context.authenticator, bodies=context.bodies, watch=context.watch),
+        names=names,
+        routes=routes(),
+        site=site,
     )
     if names.origins:
         application.add_middleware(

@@ -57,13 +57,19 @@ MAX_FILE_BYTES: Final = 1 << 30
 _MAX_OPEN_BYTES: Final = 64 << 10
 """A request that needs no key may be this large. A guess: a form with a key and a token."""
 
-_BODIES_BYTES: Final = 64 << 20
-"""Bodies of requests that are not of spans, held at one time and shared by clients. A guess: eight of the largest."""
-
 _JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})  # which rules are sent as
 _FORM: Final = "application/x-www-form-urlencoded"
 _PROGRAMS: Final = ("/api/", "/jaeger/")  # what begins so is asked by programs, whatever they accept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What requests pass with: their keys, and the room for bodies that are not of spans."""
+
+    authenticator: Authenticator
+    bodies: ByteBudget
+    watch: Watch | None = None  # hears of each request that was answered, but for those that send spans
 
 
 class Gate:
@@ -73,17 +79,15 @@ class Gate:
         self,
         application: ASGIApp,
         *,
-        authenticator: Authenticator,
+        admission: Admission,
         names: Names,
         routes: Sequence[BaseRoute],
         site: Site | None = None,
-        watch: Watch | None = None,
     ) -> None:
-        """`watch` hears of each request that was answered, but for those that send spans."""
-        self._watch = watch
-        self._bodies = ByteBudget(_BODIES_BYTES)
+        self._watch = admission.watch
+        self._bodies = admission.bodies
         self._application = application
-        self._authenticator = authenticator
+        self._authenticator = admission.authenticator
         self._names = names
         self._site = site
         pages = [] if site is None else site.routes

@@ -1,0 +1,95 @@
+"""Large bodies are parsed beside the event loop, those of a client in turn; JSON has so many values at most."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from collector.access.caller import Caller
+from collector.api.base.turns import Turns
+
+_Parsed = TypeVar("_Parsed")
+
+MOST_VALUES: Final = 300_000
+"""Python holds its lock while it parses: 8 MB of empty lists, 5.6 million, took 1.5 s, and checking them as long again.
+The 5,000 items that a run may be sent at once fit with 60 values each."""
+
+_SMALL_BYTES: Final = 64 << 10  # parsed at once; a guess, some 10 ms of empty lists
+_PIECE_BYTES: Final = 1 << 20
+_BEFORE_VALUES: Final = b",[{"
+
+
+class BodyParser:
+    """Parses large bodies in a thread: one of a client at a time, and after it as much time is left to others."""
+
+    def __init__(self) -> None:
+        self._turns = Turns(at_once=8, of_one=1, wait_s=30)  # guesses
+        self._thread = ThreadPoolExecutor(1, "bodies")
+
+    async def parse(self, body: bytes, request: Request, parse: Callable[[bytes], _Parsed]) -> _Parsed:
+        """Return what `parse` makes of a body."""
+        if len(body) <= _SMALL_BYTES:
+            return parse(body)
+        caller: Caller = request.state.caller
+        async with self._turns.turn(request.is_disconnected, asker=caller.client):
+            began_s = time.monotonic()
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._thread, parse, body)
+            finally:
+                await asyncio.sleep(time.monotonic() - began_s)
+
+
+def check_values(body: bytes) -> None:
+    """Refuse JSON with too many values.
+
+    Raises:
+        HTTPException: it has.
+    """
+    if has_more_values(body, MOST_VALUES):
+        raise HTTPException(413, f"the body has more than {MOST_VALUES:,} values, which is the limit; send it in parts")
+
+
+def has_more_values(body: bytes, most: int) -> bool:
+    """Return whether JSON has more values than `most`, counted by what stands before them outside of texts."""
+    if sum(body.count(mark) for mark in _BEFORE_VALUES) <= most:
+        return False
+    plain = body.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")  # what is left of quotes begins and ends texts
+    count, in_text = 0, False
+    for start in range(0, len(plain), _PIECE_BYTES):
+        piece = np.frombuffer(plain, np.uint8, min(_PIECE_BYTES, len(plain) - start), start)
+        within = np.logical_xor.accumulate(piece == ord('"')) ^ in_text
+        count += sum(int(np.count_nonzero((piece == mark) & ~within)) for mark in _BEFORE_VALUES)
+        in_text = bool(within[-1])
+    return count > most
+
+
+def _json(body: bytes) -> Any:  # noqa: ANN401 - JSON
+    check_values(body)
+    return json.loads(body)
+
+
+async def read_large(request: Request, parser: BodyParser) -> None:
+    """Parse the JSON of a request if it is large, so that FastAPI finds it parsed.
+
+    Raises:
+        HTTPException: it has too many values, or cannot be parsed.
+        RequestValidationError: it is no JSON; as FastAPI has it.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = await request.body()
+    if len(body) <= _SMALL_BYTES or not media_type.endswith("json"):
+        return
+    try:
+        request._json = await parser.parse(body, request, _json)  # noqa: SLF001 - where Starlette keeps it
+    except json.JSONDecodeError as error:
+        where: dict[str, Any] = {"type": "json_invalid", "loc": ("body", error.pos), "input": {}}
+        raise RequestValidationError([where | {"msg": "JSON decode error", "ctx": {"error": error.msg}}]) from None
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "There was an error parsing the body") from None
