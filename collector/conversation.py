@@ -64,7 +64,7 @@ def session_trace(
 
 def _messages_of_texts(reading: TraceReading) -> Iterator[Message]:
     """The input and the output of a trace whose spans tell no messages, as messages."""
-    for role, text in (("user", reading.input), ("assistant", reading.final_response or reading.output)):
+    for role, text in (("user", reading.input), ("assistant", reading.output)):
         if text:
             yield {"role": role, "parts": [{"type": "text", "content": text}]}
 

@@ -203,7 +203,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="code_judge",
         title="Code Judge",
-        version=1,
+        version=2,
         checks="What a program of your own checks.",
         reads=(
             "actualOutputs.output",

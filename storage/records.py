@@ -222,7 +222,7 @@ class TraceReading:
 
     spans: Mapping[str, SpanReading]  # by span id
     input: str | None  # of the root; where it tells none, of the topmost agent, chain or model that does
-    output: str | None
+    output: str | None  # likewise, else the last words of any span: the text that is shown and judged
     final_response: str | None  # the last assistant text of the trace
     conversation: tuple[Message, ...]  # the longest that one of its spans tells, with the answer
     tool_calls: tuple[TraceToolCall, ...]  # each once, by start time

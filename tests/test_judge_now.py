@@ -1,5 +1,6 @@
 """Judging a span or a trace at once: over HTTP and on its page, what that costs, and what is stored of it."""
 
+import json
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -150,6 +151,37 @@ def test_a_trace_is_judged_by_a_rule_about_traces(played: Played, rule: Any) -> 
         (judge(played, rule(**SHORT), spanId=None), "span"),
     ):
         assert (wrong.status_code, why in wrong.json()["error"]) == (400, True)
+
+
+def test_the_text_that_is_judged_is_the_text_that_is_shown(played: Played, rule: Any) -> None:
+    """The root's own output is judged, listed, promoted and shown with the verdict, whatever a model said last."""
+    trace_id, shown = "6c" * 16, f"The refund is approved. {'x' * 400}"
+    request = a_conversation(trace_id)
+    spans = request.resource_spans[0].scope_spans[0].spans
+    root = spans.add(trace_id=spans[0].trace_id, span_id=b"rootspan", name="agent")
+    root.start_time_unix_nano, root.end_time_unix_nano = spans[0].start_time_unix_nano, spans[0].end_time_unix_nano
+    root.attributes.add(key="output").value.string_value = shown
+    spans[0].parent_span_id = root.span_id
+    send(played.running.otlp_http, request)
+    outputs = f"SELECT output FROM traces WHERE trace_id = '{trace_id}'"
+    until(lambda: played.sql(outputs), lambda rows: rows == [(shown,)])
+    refund = {"evaluator": "regex", "config": {"pattern": "refund is approved"}, "conditions": NEVER, "target": "TRACE"}
+    told = judge(played, rule(name="refund", **refund), traceId=trace_id, spanId=None).json()
+    assert told["result"]["passed"] is True
+    (metadata,) = played.sql("SELECT metadata FROM evaluations WHERE rule = 'refund'")[0]
+    assert json.loads(str(metadata)) == {"judgedOutput": shown[:300], "judgedCharacters": len(shown)}
+    with a_client() as client:
+        origin = f"{played.origin}/api/v1"
+        listed = client.get(f"{origin}/traces", params={"text": "refund is approved"}).json()["content"]
+        assert [each["traceId"] for each in listed] == [trace_id]
+        client.post(f"{origin}/datasets", json={"name": "refunds"}).raise_for_status()
+        promoted = {"datasetName": "refunds", "items": [{"traceId": trace_id, "useOutput": True}]}
+        client.post(f"{origin}/datasets/promote", json=promoted).raise_for_status()
+    assert shown in str(played.sql("SELECT expected_outputs FROM dataset_item")[0])
+    with Visit(played.origin) as visit:
+        page = unescape(visit.get(f"/traces/{trace_id}").text)
+    assert "Judged output" in page
+    assert "(124 more characters)" in page
 
 
 def test_what_breaks_is_told_and_not_stored(played: Played, rule: Any) -> None:

@@ -18,8 +18,11 @@ from collector.conventions.wrapping import last_steps, repeating
 from storage.records import MAX_COUNT, LogRecord, Message, OfferedTool, Span, SpanReading, TraceReading
 
 _TALKING = ("llm", "agent", "chain")
+_AROUND = ("agent", "chain")
 ANSWERING = (("llm",), ("agent", "chain"), ("other",))
 """Which spans may tell the last words of a trace, those that are asked first before others."""
+
+BLANKS = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +75,11 @@ def sums_of_tree(tree: Tree) -> Sums:
     """What the spans of one trace tell together, but for its calls of tools."""
     root = tree.root()
     costs = _costs(tree)
+    final_response = _final_response(tree, root)
     return Sums(
         input=_input_of(tree, root),
-        output=_output_of(tree, root),
-        final_response=_final_response(tree, root),
+        output=_output_of(tree, root, final_response),
+        final_response=final_response,
         session_id=_first(tree, root, "session_id"),
         user_id=_first(tree, root, "user_id"),
         input_tokens=_count(tree, "input_tokens"),
@@ -97,13 +101,30 @@ def _input_of(tree: Tree, root: TraceMember | None) -> str | None:
     return None if topmost is None else topmost.input
 
 
-def _output_of(tree: Tree, root: TraceMember | None) -> str | None:
-    """The root's output; where it tells none, that of the topmost span of an agent, a chain or a model, the last."""
-    if root is not None and root.output is not None:
-        return root.output
-    telling = [span for span in tree.spans.values() if span.span_type in _TALKING and span.output is not None]
-    topmost = min(reversed(telling), key=lambda span: tree.depths[span.span_id], default=None)
-    return None if topmost is None else topmost.output
+def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None) -> str | None:
+    """Return the text that is shown and judged: the root's output.
+
+    If the root tells none, or is one step of several that have no span around them, the topmost span of an agent, a
+    chain or a model tells it, the last of these. Messages without words, such as calls of tools, and the last words
+    with other blanks around them, give way to the last words of any span.
+    """
+    telling = root if root is not None and root.output is not None and not _is_step(tree, root) else None
+    if telling is None:
+        talking = [span for span in tree.spans.values() if span.span_type in _TALKING and span.output is not None]
+        telling = min(reversed(talking), key=lambda span: tree.depths[span.span_id], default=root)
+    if telling is None or telling.output is None:
+        return final_response
+    if final_response is None:
+        return telling.output
+    is_wordless = bool(telling.answered) and answer_text(telling.output_messages) is None
+    is_alike = telling.output.strip(BLANKS) == final_response.strip(BLANKS)
+    return final_response if is_wordless or is_alike else telling.output
+
+
+def _is_step(tree: Tree, root: TraceMember) -> bool:
+    """Return whether other spans stand beside the root, which is no agent or chain that began the trace."""
+    is_around = root.parent_span_id is None and root.span_type in _AROUND
+    return not is_around and len(tree.roots()) > 1
 
 
 def _final_response(tree: Tree, root: TraceMember | None) -> str | None:

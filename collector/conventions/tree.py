@@ -29,10 +29,14 @@ class Tree:
         """Whether a span lies below another one, as far as it is looked for."""
         return above in self.above(span_id, _MAX_LEVELS)
 
+    def roots(self) -> list[TraceMember]:
+        """List the spans without a parent; where none came, those whose parent did not come."""
+        tops = [span for span in self.spans.values() if self.parents[span.span_id] is None]
+        return [span for span in tops if span.parent_span_id is None] or tops
+
     def root(self) -> TraceMember | None:
         """The first span without a parent; where none came, the first whose parent did not come."""
-        tops = [span for span in self.spans.values() if self.parents[span.span_id] is None]
-        return next((span for span in tops if span.parent_span_id is None), tops[0] if tops else None)
+        return next(iter(self.roots()), None)
 
 
 def tree_of(spans: Sequence[TraceMember]) -> Tree:

@@ -53,6 +53,10 @@ class DeferredParts(Mapping[str, Any]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def read(self, key: str) -> Any:  # noqa: ANN401 - the user's value
+        """Return the value of a key if an evaluator asked for it; nothing is made for that."""
+        return self._made.get(key)
+
     def with_default(self, key: str, value: object) -> "DeferredParts":
         """These values, and another one where there is none under its key; what one of them asks for, the other has."""
         defaults = {**self._defaults, key: self._defaults.get(key, value)}

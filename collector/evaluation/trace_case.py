@@ -37,7 +37,7 @@ class _TraceParts:
 
     @property
     def output(self) -> str | None:
-        return self._told.output if self._told.final_response is None else self._told.final_response
+        return self._told.output
 
     @property
     def tool_calls(self) -> list[ToolCall] | None:

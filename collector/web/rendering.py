@@ -116,6 +116,7 @@ def _environment() -> Environment:
         code=text.code_line,
         block=text.block,
         json_block=text.json_block,
+        judged_output=text.judged_output,
         value_block=text.value_block,
         rich_block=rich_block,
     )

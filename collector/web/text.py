@@ -107,3 +107,13 @@ def visible(text: str) -> Markup:
         parts += [escape(text[at : match.start()]), Markup('<span class="ctl">{}</span>').format(spelled)]
         at = match.end()
     return Markup().join([*parts, escape(text[at:])])
+
+
+def judged_output(metadata: str | None) -> str | None:
+    """Return the output that a verdict keeps in its metadata, the beginning of a long one; None if it keeps none."""
+    kept = {} if metadata is None or "judgedOutput" not in metadata else json.loads(metadata)
+    output = kept.get("judgedOutput")
+    if not isinstance(output, str):
+        return None
+    rest = kept.get("judgedCharacters", 0) - len(output)
+    return f"{output}… ({rest} more characters)" if rest > 0 else output

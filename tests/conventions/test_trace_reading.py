@@ -1,5 +1,6 @@
 """What a trace means as a whole: totals, root, answer, conversation, session."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +83,42 @@ def test_below_a_silent_root_the_topmost_span_that_tells_is_taken() -> None:
     tool = a_span({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.result": "t"}, parent=root, start_s=3)
     reading = read_all(root, *spans, tool)
     assert (reading.input, reading.output) == ("q1", "a2")
+
+
+def test_steps_without_a_span_around_them_end_with_the_last_one() -> None:
+    """Spans beside each other have one output, that of the last; an agent's span is around what began beside it."""
+    model = {"gen_ai.output.messages": [text("assistant", "first")]}
+    last = {"gen_ai.output.messages": [text("assistant", "last")]}
+    documents = a_span({"openinference.span.kind": "RETRIEVER", "output.value": "docs"}, parent="f" * 16)
+    for first in (a_model(attributes=model), documents, a_span({"output": "a web request"})):
+        parent = first.parent_span_id
+        assert read_all(first, a_model(parent=parent, start_s=2, attributes=last)).output == "last"
+    agent = an_agent(attributes=model)
+    assert read_all(agent, a_model(start_s=2, attributes=last)).output == "first"
+
+
+def test_messages_without_words_are_no_output_while_there_are_words() -> None:
+    """A root that tells calls of tools alone, or blanks around the words, gives way to the last words."""
+    root = an_agent(attributes={"gen_ai.output.messages": [call("f", {})]})
+    words = a_model(parent=root, start_s=1, attributes={"gen_ai.output.messages": [text("assistant", "said")]})
+    assert read_all(root, words).output == "said"
+    assert '"f"' in str(read_all(root).output)
+    assert read_all(a_span({"output": "said\n"}), words).output == "said"
+
+
+def test_no_code_prefers_the_last_words_to_the_output() -> None:
+    """The output is the one text that is shown and judged, and the final response is read nowhere else."""
+    folder = Path(__file__).parents[2] / "collector"
+    named = {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*.py")
+        if ".final_response" in path.read_text(encoding="utf-8")
+    }
+    assert named == {
+        "api/documents/reading_documents.py",
+        "conventions/trace.py",
+        "conventions/columnar/stored_trace.py",
+    }
 
 
 def test_a_root_that_never_came_is_stood_in_for() -> None:

@@ -249,6 +249,5 @@ def _session(here: Context, dataset: Dataset, session_id: str) -> Case:
     for summary in sorted(listed.traces, key=lambda each: each.start_ns):
         trace = _trace(here, dataset, summary.trace_id)
         reading = read_trace(trace.spans, trace.logs, here.own_keys)
-        answered = reading.output if reading.final_response is None else reading.final_response
-        turns.append(PromotedTurn(asked=reading.input, answered=answered))
+        turns.append(PromotedTurn(asked=reading.input, answered=reading.output))
     return case_of_session(turns)

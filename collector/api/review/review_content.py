@@ -81,7 +81,7 @@ def _trace(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
     reading = read_trace(trace.spans, trace.logs, here.own_keys)
     return Reviewed(
         input=reading.input,
-        output=reading.output if reading.final_response is None else reading.final_response,
+        output=reading.output,
         conversation=reading.conversation[-MOST_MESSAGES:],
         earlier=max(len(reading.conversation) - MOST_MESSAGES, 0),
         calls=reading.tool_calls,

@@ -4,13 +4,15 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from collector.conventions.columnar.forest import Forest, Mask, Places, first_of_each
 from collector.conventions.names import LAST_STEP_SCOPES
-from collector.conventions.trace import ANSWERING
+from collector.conventions.trace import ANSWERING, BLANKS
 from storage.records import MAX_COUNT
 
 _TALKING: Final = ("llm", "agent", "chain")
+_AROUND: Final = ("agent", "chain")
 _AMOUNTS: Final = ("input_tokens", "output_tokens", "cost_usd")
 
 
@@ -55,11 +57,11 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
     order = np.arange(len(forest.rows))
     found = {
         "input": _first_or(told, root, "input", talks, order),
-        "output": _first_or(told, root, "output", talks, -order),
         "session_id": _first_or(told, root, "session_id", None, order),
         "user_id": _first_or(told, root, "user_id", None, order),
     }
     found["final_response"], is_open = _final_response(told, root)
+    found["output"] = _output(told, root, found["final_response"])
     found |= {name: _amount(told, name) for name in _AMOUNTS}
     return found, is_open | forest.is_tangled | _may_double(told) | _of_last_steps(told)
 
@@ -69,6 +71,30 @@ def _roots(forest: Forest) -> Places:
     root = first_of_each(forest, forest.is_root)
     top = first_of_each(forest, forest.parent < 0)
     return np.where(root >= 0, root, top)
+
+
+def _output(told: SpanColumns, root: Places, final_response: pa.Array) -> pa.Array:
+    """Return what the root or the topmost span tells; messages without words give way to the last words."""
+    forest, has = told.forest, told.has("output")
+    order = -np.arange(len(forest.rows))
+    topmost = first_of_each(forest, has & told.is_kind(*_TALKING), order, forest.depth)
+    is_believed = (root >= 0) & has[root] & ~_are_steps(told, root)
+    at = np.where(is_believed, root, np.where(topmost >= 0, topmost, root))
+    has_words = told.column("output_is_answer").fill_null(fill_value=True).to_numpy(zero_copy_only=False)
+    is_wordless = (at >= 0) & (told.has("output_messages") & ~has_words)[at]
+    output = _take(told.column("output"), at)
+    trimmed, words = (pc.utf8_trim(texts, BLANKS) for texts in (output, final_response))
+    gives_way = pc.or_(pa.array(is_wordless), pc.equal(trimmed, words).fill_null(fill_value=False))
+    return pc.coalesce(pc.if_else(gives_way, final_response, output), output, final_response)
+
+
+def _are_steps(told: SpanColumns, root: Places) -> Mask:
+    """Of which traces other spans stand beside the root, which is no agent or chain that began the trace."""
+    forest = told.forest
+    begun = np.bincount(forest.trace[forest.is_root], minlength=forest.traces)
+    tops = np.bincount(forest.trace[forest.parent < 0], minlength=forest.traces)
+    is_around = (root >= 0) & (forest.is_root & told.is_kind(*_AROUND))[root]
+    return ~is_around & (np.where(begun > 0, begun, tops) > 1)
 
 
 def _first_or(told: SpanColumns, root: Places, name: str, among: Mask | None, order: Places) -> pa.Array:

@@ -88,7 +88,7 @@ def _conversation_of(spans: Sequence[Span], reading: TraceReading) -> tuple[str 
 
 
 def _texts(reading: TraceReading) -> Iterator[Message]:
-    for role, text in (("user", reading.input), ("assistant", reading.final_response or reading.output)):
+    for role, text in (("user", reading.input), ("assistant", reading.output)):
         if text:
             yield {"role": role, "parts": [{"type": "text", "content": text}]}
 

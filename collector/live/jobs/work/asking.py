@@ -19,6 +19,7 @@ from collector.live.jobs.work.job_context import JobContext, Task, skipped
 from collector.live.jobs.work.ledger import REST_S
 from collector.live.jobs.work.outcomes import failure_of, outcome_of, voted
 from collector.live.jobs.work.storable import result_of
+from collector.live.jobs.work.target import with_judged
 from collector.live.judges.judge_health import JudgeSubject
 from collector.live.judges.judging import JudgeSource
 from evaluators.chat.pace import RETRYABLE
@@ -172,10 +173,11 @@ class JudgeExecutor:
         task = examined.task
         began_s = time.perf_counter()
         try:
-            answer = await self._answers(line, task, json.loads(examined.case_text or "{}"))
+            case = json.loads(examined.case_text or "{}")
+            answer = await self._answers(line, task, case)
             outcome, model = answer.outcome, answer.model
             self._judges.health.note(JudgeSubject("rule", task.active.rule_id), outcome, task.job.job_id)
-            document = outcome.to_document()
+            document = with_judged(outcome.to_document(), case.get("actualOutputs") or {})
             told = document if examined.part is None else examined.part.noted_in(document)
             latency_ms = (time.perf_counter() - began_s) * 1000
             result = result_of(task.job.job_id, told, latency_ms=latency_ms, judge_model=model)

@@ -28,6 +28,7 @@ from collector.live.jobs.work.target import (
     asks_for_input,
     case_for_rule,
     case_of_target,
+    with_judged,
 )
 from collector.memory import collect_rarely
 from evaluators.errors import Broken
@@ -283,7 +284,7 @@ class Examination:
                 signal.setitimer(signal.ITIMER_PROF, 0)
         except Broken as broken:
             return _broken(revision.evaluator.name, broken)
-        return outcome.to_document()
+        return dict(with_judged(outcome.to_document(), whole.actual_outputs))
 
     def _revision(self, number: int, rule: Mapping[str, Any]) -> _Revision:
         if number not in self.revisions:

@@ -5,10 +5,11 @@ from typing import Any, Final, NamedTuple
 
 from collector.conventions.own import OwnKeys
 from collector.conventions.trace import read_trace
-from collector.evaluation.deferred import with_default
+from collector.evaluation.deferred import DeferredParts, with_default
 from collector.evaluation.trace_case import case_of_trace
+from collector.live.jobs.work.storable import storable_text
 from evaluators.errors import BadConfiguration
-from evaluators.model import Case, unchecked_case
+from evaluators.model import Case, text_of, unchecked_case
 from evaluators.registry import kind_of
 from storage.records import LogRecord, Span
 
@@ -36,6 +37,22 @@ class ExaminedPart(NamedTuple):
         told = f"Only the first {self.seen} of {self.there} spans were looked at. {document['reason'] or ''}".strip()
         metadata = {**document["metadata"], "spansSeen": self.seen, "spanCount": self.there}
         return {**document, "reason": told, "metadata": metadata}
+
+
+JUDGED_CHARACTERS: Final = 300
+"""Of the judged output, kept with its verdict. A guess: enough to tell it from another one."""
+
+
+def with_judged(document: Mapping[str, Any], outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the document of an outcome with the beginning of the output that was judged, if it was read."""
+    output = outputs.read("output") if isinstance(outputs, DeferredParts) else outputs.get("output")
+    if document["outcome"] != "verdict" or output is None:
+        return document
+    text = output if isinstance(output, str) else text_of(output)
+    judged: dict[str, Any] = {"judgedOutput": storable_text(text[:JUDGED_CHARACTERS])}
+    if len(text) > JUDGED_CHARACTERS:
+        judged["judgedCharacters"] = len(text)
+    return {**document, "metadata": {**document["metadata"], **judged}}
 
 
 def case_of_target(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> Case:
