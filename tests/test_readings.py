@@ -258,7 +258,7 @@ def test_traces_that_do_not_fit_together_are_each_added_up_whole(
         monkeypatch.setattr("collector.reading.updater._TRACE_LIMITS", limits)
         with adding_up(store) as traces:
             assert traces.wait_idle(3 * WAIT_S)
-        assert rows(store, "SELECT DISTINCT input_tokens, tool_call_count, span_count FROM traces") == [(14, 1, 4)]
+        assert rows(store, "SELECT DISTINCT input_tokens, tool_call_count, span_count FROM traces") == [(14, 2, 4)]
         assert rows(store, "SELECT count(*) FROM trace_reading") == [(40,)]
 
 
