@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from urllib.parse import parse_qsl
 
 import httpx
@@ -22,6 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 from collector.access.caller import Caller
 from collector.access.permission import Need, Permission, Role
 from collector.api.base.json_bodies import BodyParser
+from collector.api.serving import repetition
 from collector.api.serving.repetition import Repetitions
 from collector.web import visitor
 from tests.live import PATIENCE_S
@@ -250,13 +251,16 @@ def test_the_rest_of_a_body_costs_no_connection(api: httpx.Client) -> None:
     assert b"HTTP/1.1 200" in answer
 
 
-def test_keys_of_one_caller_push_out_none_of_another() -> None:
-    """A thousand requests that may be repeated are remembered for each caller."""
+Ask = Callable[[str, int], Coroutine[None, None, None]]
+
+
+def repeating(answer: bytes) -> tuple[Repetitions, list[str], Ask]:
+    """Remembered requests, the paths of those that were made, and a request of a caller with an `Idempotency-Key`."""
     made: list[str] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         made.append(scope["path"])
-        await Response(str(len(made)), status_code=201)(scope, receive, send)
+        await Response(answer, status_code=201)(scope, receive, send)
 
     repetitions = Repetitions(application)
 
@@ -271,6 +275,31 @@ def test_keys_of_one_caller_push_out_none_of_another() -> None:
         headers = [(b"idempotency-key", str(key).encode())]
         scope = {"type": "http", "method": "POST", "path": "/", "headers": headers, "state": state}
         await repetitions(scope, receive, send)
+
+    return repetitions, made, ask
+
+
+def test_what_is_remembered_for_all_callers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the limit of bytes the callers with most lose their oldest answers, and others keep theirs."""
+    monkeypatch.setattr(repetition, "_MOST_BYTES", 1 << 20)
+    repetitions, made, ask = repeating(b" " * (60 << 10))
+
+    async def ask_all() -> None:
+        await ask("a", 0)
+        for key_id in ("b", "c"):
+            for key in range(30):
+                await ask(key_id, key)
+        assert sum(repetitions._held.values()) <= 1 << 20
+        assert sum(map(len, repetitions._callers.values())) == 16
+        await ask("a", 0)
+
+    asyncio.run(ask_all())
+    assert len(made) == 61
+
+
+def test_keys_of_one_caller_push_out_none_of_another() -> None:
+    """A thousand requests that may be repeated are remembered for each caller."""
+    _, made, ask = repeating(b"1")
 
     async def ask_all() -> list[int]:
         counts = []

@@ -3,10 +3,10 @@
 import hashlib
 import re
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -23,7 +23,12 @@ _KEY: Final = re.compile(KEY_PATTERN)
 _REMEMBERED_S: Final = 3600.0
 _REMEMBERED: Final = 1_000  # of each caller
 _ANSWER_BYTES: Final = 64 << 10
-"""Guesses: an hour is longer than clients repeat themselves, and a thousand answers of this size are 64 MB at most."""
+"""Guesses: an hour is longer than clients repeat themselves."""
+
+_MOST_BYTES: Final = 64 << 20
+"""Of all that is remembered; above that the callers with most lose their oldest answers. A guess."""
+
+_ENTRY_BYTES: Final = 1 << 10  # counted beside an answer and its name; a guess
 
 _FIRST_FAILURE: Final = 400
 
@@ -34,6 +39,7 @@ class _Done:
 
     digest: bytes
     since_s: float
+    nbytes: int
     messages: list[Message] = field(default_factory=list)
     is_complete: bool = False
 
@@ -51,6 +57,7 @@ class Repetitions:
         self._application = application
         self._clock_s = clock_s
         self._callers: dict[str | None, OrderedDict[_Name, _Done]] = {}
+        self._held: Counter[str | None] = Counter()  # bytes, by caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or tell its answer again."""
@@ -77,9 +84,9 @@ class Repetitions:
         before = known.get(name)
         if before is None:
             if len(known) >= _REMEMBERED:
-                known.popitem(last=False)
-            known[name] = done = _Done(digest=digest, since_s=self._clock_s())
-            await self._first(lambda: known.pop(name, None), done, scope, _again(body, receive), send)
+                self._drop(caller.key_id, next(iter(known)))
+            known[name] = done = _Done(digest=digest, since_s=self._clock_s(), nbytes=0)
+            await self._remember(caller.key_id, name, done, self._first(done, scope, _again(body, receive), send))
         elif before.digest != digest:
             other = "this Idempotency-Key was used for another request; use a new one"
             await problem(409, other)(scope, receive, send)
@@ -90,9 +97,18 @@ class Repetitions:
             for message in before.messages:
                 await send(dict(message))
 
-    async def _first(
-        self, forget: Callable[[], object], done: _Done, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _remember(self, caller: str | None, name: _Name, done: _Done, making: Coroutine[Any, Any, int]) -> None:
+        """Make a request, which is remembered from its begin on, and forgotten if it fails."""
+        self._count(caller, name, done, _ENTRY_BYTES + len(name[0]))
+        try:
+            nbytes = await making
+        finally:
+            if not done.is_complete and self._has(caller, name, done):
+                self._drop(caller, name)
+        self._count(caller, name, done, nbytes)
+
+    async def _first(self, done: _Done, scope: Scope, receive: Receive, send: Send) -> int:
+        """Make a request and keep its answer; return the bytes of that."""
         status, nbytes = _FIRST_FAILURE, 0
 
         async def send_and_keep(message: Message) -> None:
@@ -109,18 +125,33 @@ class Repetitions:
         try:
             await self._application(scope, receive, send_and_keep)
         finally:
-            if status < _FIRST_FAILURE and nbytes <= _ANSWER_BYTES:
-                done.is_complete = True
-            else:
-                forget()
+            done.is_complete = status < _FIRST_FAILURE and nbytes <= _ANSWER_BYTES
+        return nbytes
+
+    def _count(self, caller: str | None, name: _Name, done: _Done, nbytes: int) -> None:
+        """Count bytes of what is remembered, and make room for them."""
+        if not self._has(caller, name, done):
+            return
+        done.nbytes += nbytes
+        self._held[caller] += nbytes
+        while self._held.total() > _MOST_BYTES:
+            ((largest, _),) = self._held.most_common(1)
+            self._drop(largest, next(iter(self._callers[largest])))
+
+    def _has(self, caller: str | None, name: _Name, done: _Done) -> bool:
+        known = self._callers.get(caller)
+        return known is not None and known.get(name) is done
+
+    def _drop(self, caller: str | None, name: _Name) -> None:
+        self._held[caller] -= self._callers[caller].pop(name).nbytes
 
     def _forget(self) -> None:
         until_s = self._clock_s() - _REMEMBERED_S
         for caller, known in list(self._callers.items()):
             while known and next(iter(known.values())).since_s <= until_s:
-                known.popitem(last=False)
+                self._drop(caller, next(iter(known)))
             if not known:
-                del self._callers[caller]
+                del self._callers[caller], self._held[caller]
 
 
 def _may_be_repeated(scope: Scope) -> bool:
