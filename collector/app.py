@@ -231,6 +231,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         jobs=parts.store.jobs,
         jobs_changed=parts.pipeline.workers.wake,
         judging=parts.pipeline.judging,
+        connection_trials=parts.pipeline.connection_trials,
         playground=parts.pipeline.playground,
         rulebook=parts.store.rulebook,
         rule_record=parts.store.rule_record,

@@ -31,6 +31,7 @@ from collector.doors.otlp_http import OtlpReader
 from collector.ingest import Ingest
 from collector.live.jobs.run_evaluator import RunEvaluator, RunStore
 from collector.live.jobs.trials import JudgesAtHand, Trials
+from collector.live.judges.connection_trial import ConnectionTrials
 from collector.live.judges.egress import address_policy
 from collector.live.judges.judging_hub import JudgeServices
 from collector.live.judges.playground import Playground
@@ -96,6 +97,7 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
         jobs=store.jobs,
         jobs_changed=lambda: None,
         judging=judging,
+        connection_trials=ConnectionTrials(judging.connections, judging.budgets, _asks_nobody),
         playground=Playground(judging.connections, judging.judges, settings.own_keys.prices, _asks_nobody),
         rulebook=store.rulebook,
         rule_record=store.rule_record,

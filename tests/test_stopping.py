@@ -158,8 +158,9 @@ def keep_all_busy(server: Live, folder: Path, endpoint: Unhelpful, stack: Thread
             assert send(a_batch(random.Random(1), 20).body).kind == "taken"
         asked = {"messages": [{"role": "user", "parts": [{"type": "text", "content": "?"}]}]}
         (connection,) = api.ask("GET", "llm-connections")
-        asked["answers"] = [{"connectionId": connection["id"]}]
-    stack.submit(httpx.post, f"{server.http}/api/v1/playground", json=asked, timeout=60, trust_env=False)
+        asked["answers"] = [{"connectionId": connection["id"]}] * 3
+    for path in ("playground",) * 4 + (f"llm-connections/{connection['id']}/test",) * 2:
+        stack.submit(httpx.post, f"{server.http}/api/v1/{path}", json=asked, timeout=60, trust_env=False)
     wanted = {"/hook", "/v1/logs", "/v1/traces", "/v1/chat/completions"}
     until(lambda: set(endpoint.asked), lambda paths: paths >= wanted)
     until((folder / "sleeps.began").exists, bool)
@@ -167,11 +168,11 @@ def keep_all_busy(server: Live, folder: Path, endpoint: Unhelpful, stack: Thread
 
 @pytest.mark.parametrize("act", [hang, drip_head, drip_body, ask_for_an_hour])
 def test_sigterm_ends_a_server_whose_workers_wait(tmp_path: Path, act: Callable[[_Handler], None]) -> None:
-    """Judges, programs, runs, the playground, webhooks, results and own traces under way do not delay its end."""
+    """Judges, programs, runs, questions of clients, webhooks, results and own traces under way do not delay its end."""
     rules = {"judged": JUDGE, "checked": CHECK, "programmed": CODE}
     with (
         an_endpoint(act) as endpoint,
-        ThreadPoolExecutor(1) as asking,
+        ThreadPoolExecutor(6) as asking,
         a_server_with(tmp_path, endpoint, rules) as server,
     ):
         keep_all_busy(server, tmp_path, endpoint, asking)

@@ -11,6 +11,7 @@ from collector.live.jobs.trials import JudgesAtHand, Trials
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers
 from collector.live.judges.budget_shares import BudgetShares
+from collector.live.judges.connection_trial import ConnectionTrials
 from collector.live.judges.failing_judges import FailingJudges, Waiting
 from collector.live.judges.judging_hub import JudgeServices, OwnDoor
 from collector.live.judges.playground import Playground
@@ -37,6 +38,7 @@ class Pipeline:
     monitors: MonitorThread
     metric_monitors: MetricMonitorThread
     trials: Trials
+    connection_trials: ConnectionTrials
     playground: Playground
     run_evaluator: RunEvaluator
     failing_judges: FailingJudges
@@ -98,6 +100,7 @@ class Pipeline:
                 monitors=monitors,
                 metric_monitors=metric_monitors,
                 trials=trials,
+                connection_trials=ConnectionTrials(judging.connections, judging.budgets, workers.run),
                 playground=Playground(judging.connections, judging.judges, settings.own_keys.prices, workers.run),
                 run_evaluator=run_evaluator,
                 failing_judges=_failing_judges(store, judging, rules, run_evaluator),

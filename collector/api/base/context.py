@@ -22,6 +22,7 @@ from collector.experiments.kept import Kept
 from collector.ingest import ByteBudget
 from collector.live.jobs.run_evaluator import RunEvaluator
 from collector.live.jobs.trials import Trials
+from collector.live.judges.connection_trial import ConnectionTrials
 from collector.live.judges.failing_judges import FailingJudge
 from collector.live.judges.judging_hub import JudgeServices
 from collector.live.judges.playground import Playground
@@ -118,6 +119,7 @@ class Context:
     jobs: Jobs
     jobs_changed: Callable[[], None]
     judging: JudgeServices
+    connection_trials: ConnectionTrials
     playground: Playground
     rulebook: Rulebook
     rule_record: RuleRecord

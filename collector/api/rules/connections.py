@@ -19,7 +19,6 @@ from collector.api.documents.connection_documents import connection_document
 from collector.api.documents.rule_documents import judge_problems
 from collector.api.rules.body_schemas import CHANGED_CONNECTION, CONNECTION
 from collector.connection_text import BadText, ConnectionProblem
-from collector.live.judges.connection_trial import try_connection
 from evaluators.wire import parse_json
 from storage.errors import Conflict, Missing, Overloaded
 
@@ -104,12 +103,11 @@ def delete(connection_id: str, here: Here, who: Who, if_match: IfMatch = "") -> 
 @answers(ConnectionTrialDocument)
 def test(connection_id: str, here: Here, who: Who) -> Response:
     """Ask its model one tiny question; 200 also where it fails, because the question was answered: it does not work."""
-    connections, budgets = here.judging.connections, here.judging.budgets
     try:
         found = own_connection(here, who, connection_id)
     except Missing as error:
         return _failed(error)
-    return JSONResponse(asyncio.run(try_connection(found, connections, budgets)).document())
+    return JSONResponse(here.connection_trials.ask(found).document())
 
 
 async def _document(request: Request) -> dict[str, Any]:

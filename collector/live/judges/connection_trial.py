@@ -1,5 +1,7 @@
 """Whether a connection works: one tiny question to its model, paid like any other."""
 
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +15,7 @@ from evaluators.chat.judge import ChatJudge
 from evaluators.errors import Broken
 from evaluators.judging import CostMeter, PromptMessage
 from evaluators.outcome import Usage
+from storage.errors import Overloaded
 
 _LONGEST_S = 60.0  # that somebody waits for it; shorter where the connection has a shorter limit
 
@@ -34,6 +37,30 @@ class ConnectionTrial:
         """As JSON."""
         failed = None if self.error_kind is None else {"kind": self.error_kind, "message": self.error}
         return {"ok": failed is None, "usage": self.usage and self.usage.to_document(), "failure": failed}
+
+
+class ConnectionTrials:
+    """Trials of connections by clients. From any thread but that of the event loop in which models are asked."""
+
+    def __init__(
+        self,
+        connections: LlmConnections,
+        budgets: Budgets,
+        run: Callable[[Coroutine[Any, Any, ConnectionTrial]], Future[ConnectionTrial]],
+    ) -> None:
+        """`run` has something done in the event loop in which judges are asked, and is cut off by the stop."""
+        self._connections, self._budgets, self._run = connections, budgets, run
+
+    def ask(self, connection: LlmConnection) -> ConnectionTrial:
+        """Ask once.
+
+        Raises:
+            Overloaded: the server is being stopped.
+        """
+        try:
+            return self._run(try_connection(connection, self._connections, self._budgets)).result()
+        except CancelledError as error:
+            raise Overloaded("the model could not be asked: the server is being stopped", retry_after_s=5) from error
 
 
 async def try_connection(found: LlmConnection, connections: LlmConnections, budgets: Budgets) -> ConnectionTrial:

@@ -1,6 +1,5 @@
 """Connections to models: what they cost today, and changing them. No page holds a key."""
 
-import asyncio
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,6 @@ from collector.api.documents.connection_documents import connection_document
 from collector.api.documents.rule_documents import judge_problems
 from collector.connection_text import BadText
 from collector.live.budgets.budgets import SpentToday
-from collector.live.judges.connection_trial import try_connection
 from collector.live.judges.llm_connection import LlmConnection
 from collector.web.confirming import Confirmation, ask, attempt
 from collector.web.navigation import may_use
@@ -98,8 +96,7 @@ def show_connection(request: Request, connection_id: str, here: Here, who: Who) 
 def test_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
     """Ask its model one tiny question, and show what came of it."""
     found = own_connection(here, who, connection_id)
-    trial = asyncio.run(try_connection(found, here.judging.connections, here.judging.budgets))
-    return _shown(request, here, who, found, trial.document())
+    return _shown(request, here, who, found, here.connection_trials.ask(found).document())
 
 
 @router.get("/connections/{connection_id}/edit")
