@@ -214,12 +214,11 @@ class _Parts:
 
 def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Context:
     """What the API speaks to."""
-    conditions = _watching(parts, stack)
     return Context(
         queries=parts.store.queries,
         access=parts.store.access,
         authenticator=parts.authenticator,
-        meters=server_meters(_measured(settings, parts, conditions)),
+        meters=server_meters(_measured(settings, parts, conditions := _watching(parts, stack))),
         conditions=conditions,
         reader=parts.reader,
         sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from collector.app import Running, running
@@ -70,8 +71,8 @@ def serve(settings: Settings, *, with_sample: bool) -> int:
 
 async def _serve(settings: Settings, *, with_sample: bool) -> None:
     manager = ServiceManager()
-    stop = _stop_signals(settings.shutdown_seconds)
     watched: Store | None = None  # between start and stop, which take their time
+    stop = _stop_signals(settings.shutdown_seconds, is_starting=lambda: watched is None)
     async with manager.watched(lambda: watched is None or _lives(watched)), running(settings) as server:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.pipeline.rules.reload_soon)
         watched = server.store
@@ -87,11 +88,17 @@ async def _serve(settings: Settings, *, with_sample: bool) -> None:
     _end_within(_LAST_JOINS_S, 0)  # all is stored: threads that wait for names, say, are not waited for
 
 
-def _stop_signals(shutdown_s: float) -> asyncio.Event:
-    """The event that the first SIGTERM or SIGINT sets. The second ends the process, whatever that does meanwhile."""
+def _stop_signals(shutdown_s: float, *, is_starting: Callable[[], bool]) -> asyncio.Event:
+    """Return the event that the first SIGTERM or SIGINT sets; the second ends the process, whatever it does meanwhile.
+
+    During the start the first one ends it: a schema step may take many minutes, and is a transaction.
+    """
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def begin() -> None:
+        if is_starting():
+            log.info("stopped during the start; the next start goes on with the step that this one was at")
+            os._exit(0)
         stop.set()
         for number in _STOPPING:
             loop.remove_signal_handler(number)

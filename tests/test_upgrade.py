@@ -16,7 +16,7 @@ from collector.app import Running
 from storage.engine.database import CATALOG, FILE_NAME, Database, DatabaseOptions
 from storage.engine.migration import MARK
 from tests.alerting import ENCRYPTION_KEY
-from tests.live import until
+from tests.live import Live, until
 from tests.release_fixture import DATA, EXPECTED, RELEASES, write_fixture
 from tests.serving import a_server
 from tests.storing import rows
@@ -54,6 +54,12 @@ WHERE r.target = 'SPAN' AND s.tenant = r.tenant AND r.revision IN (SELECT revisi
     AND NOT EXISTS (SELECT 1 FROM decision AS d WHERE d.revision = r.revision AND d.seq = s.seq)
     AND s.seq > (SELECT min(d.seq) FROM decision AS d WHERE d.revision = r.revision)
 """
+_MANY = """
+INSERT INTO span BY NAME
+SELECT s.* REPLACE (md5(s.span_id || i)[:16] AS span_id, s.seq - i * 1000 AS seq, make_timestamp_ns(-5) AS start_time)
+FROM (FROM span LIMIT 1) AS s, range(1, $more + 1) AS r(i)
+"""
+"""Copies of a span, each with a time that a step of the schema changes: a second or two of work."""
 KEPT = {  # what work after the upgrade adds to, and never changes
     "decision": "revision, seq, outcome, clause",
     "evaluation": "* EXCLUDE (counted)",
@@ -116,6 +122,26 @@ def test_an_upgraded_file_has_the_schema_of_a_new_one(release: Path, tmp_path: P
         with raw(directory) as connection:
             schemas.append([connection.execute(statement).fetchall() for statement in SCHEMA])
     assert schemas[0] == schemas[1]
+
+
+def test_sigterm_during_a_schema_step_ends_the_server_and_the_next_start_goes_on(release: Path) -> None:
+    """The process ends with 0 in the middle of the step, nothing of which is kept; the next start does all of it."""
+    data, more = release / DATA, 60_000
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{data / FILE_NAME}' AS {CATALOG}; USE {CATALOG}")
+        connection.execute(_MANY, {"more": more})
+    with Live(data, new=True) as server:
+        until(lambda: server.log, lambda log: "schema step 51 (known_times) begins" in log)
+        assert server.stop(within_s=10) == 0
+        assert "stopped during the start" in server.log
+        assert "is done" not in server.log
+    with Live(data, new=True) as server:
+        server.wait_ready()
+        assert "schema step 51 (known_times) is done" in server.log
+        assert server.stop() == 0
+    with raw(data) as after:
+        known = "SELECT count(*) FROM span WHERE start_time = make_timestamp_ns(0)"
+        assert after.execute(known).fetchall() == [(more,)]
 
 
 def test_open_work_is_done_after_the_upgrade(release: Path) -> None:

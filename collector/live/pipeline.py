@@ -76,10 +76,7 @@ class Pipeline:
             undo.callback(workers.close)
             trials = Trials(store.windows, settings.own_keys, JudgesAtHand(of=judging.judges, run=workers.run))
             undo.callback(trials.close)
-            of_runs = RunStore(runs=store.runs, items=store.run_items, evaluations=store.run_evaluations)
-            run_evaluator = RunEvaluator(
-                of_runs, judging.judges, workers.run, retention_days=settings.run_retention_days
-            )
+            run_evaluator = _run_evaluator(store, settings, judging, workers)
             run_evaluator.start()
             undo.callback(run_evaluator.close)
             matcher = Matcher(
@@ -144,6 +141,11 @@ def _metric_monitors(
     monitors = MetricMonitorThread(store.metric_monitors, shares.share, ingest_is_behind=ingest_is_behind)
     monitors.start()
     return monitors
+
+
+def _run_evaluator(store: Store, settings: Settings, judging: JudgeServices, workers: Workers) -> RunEvaluator:
+    of_runs = RunStore(runs=store.runs, items=store.run_items, evaluations=store.run_evaluations)
+    return RunEvaluator(of_runs, judging.judges, workers.run, retention_days=settings.run_retention_days)
 
 
 def _failing_judges(
