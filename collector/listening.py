@@ -94,7 +94,8 @@ async def serving_grpc(door: OtlpGrpc, address: str, options: ListenerOptions) -
     bind(address).close()  # for an error that says which address; gRPC's own says little
     port = await door.start(address, options.tls)
     try:
-        with guarded(port, options.limits, options.proxies, options.report):
+        is_plain = options.tls is None
+        with guarded(port, options.limits, options.proxies, options.report, door.calls, goaway=is_plain):
             yield f"{address.rpartition(':')[0]}:{port}"
     finally:
         await door.stop(options.grace_s)

@@ -14,6 +14,7 @@ import pytest
 from collector.access.proxies import TrustedProxies
 from collector.app import Running
 from collector.doors.closed_connections import ClosedConnections, Reason
+from collector.doors.connection_calls import ConnectionCalls
 from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.socket_guard import SocketGuard
 from collector.machine import raise_open_files
@@ -181,6 +182,52 @@ def test_a_guard_closes_the_longest_silent_connections_of_its_port_only() -> Non
         ended = [number for number, client in enumerate(clients) if is_ended(client)]
         assert ended == [1, 2]
         assert closed.counts["grpc", Reason.ADDRESS_LIMIT] == 2
+
+
+def test_a_guard_asks_clients_with_calls_to_leave() -> None:
+    """A connection that had calls gets GOAWAY and a second to leave, one with a call under way stays, others end."""
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        calls, clients = ConnectionCalls(), []
+        for _ in range(5):
+            clients.append(stack.enter_context(socket.create_connection(listening.getsockname())))
+            clients[-1].settimeout(0.05)
+            stack.enter_context(listening.accept()[0])
+            time.sleep(0.01)
+        idle, busy = clients[:2]
+        for client in (idle, busy):
+            with calls.under_way(client.getsockname()):
+                pass
+        stack.enter_context(calls.under_way(busy.getsockname()))
+        limits, port = ConnectionLimits(per_address=2), listening.getsockname()[1]
+        guard = SocketGuard(port, limits, TrustedProxies(), ClosedConnections().of("grpc"), calls, goaway=True)
+        stack.callback(guard.close)
+        guard.close_excess()
+        assert idle.recv(100) == bytes.fromhex("0000080700000000007fffffff00000000")  # GOAWAY, NO_ERROR
+        assert [is_ended(client) for client in clients] == [False, False, True, True, False]
+
+        def has_left() -> bool:
+            guard.close_excess()
+            return is_ended(idle)
+
+        assert until(has_left, bool)
+        assert not is_ended(busy)
+
+
+def test_calls_go_on_beside_a_crowd_of_their_address(tmp_path: Path) -> None:
+    """Clients of gRPC that share their address with very many connections get their answers without a retry."""
+    with ExitStack() as stack, a_server(tmp_path / "data", max_connections_per_address=6) as server:
+        exports: list[grpc.UnaryUnaryMultiCallable[bytes, bytes]] = []
+        for _ in range(4):
+            own = [("grpc.use_local_subchannel_pool", 1)]  # else they share one connection
+            channel = stack.enter_context(grpc.insecure_channel(server.grpc, options=own))
+            exports.append(channel.unary_unary(TRACE_EXPORT))
+        for _ in range(6):
+            for export in exports:
+                assert export(b"", timeout=PATIENCE_S) == b""
+            crowd(stack, server.grpc, 4, source="127.0.0.1")
+            time.sleep(0.1)  # for the next look of the guard
+        assert cut_by(server, "grpc", "address_limit")
 
 
 def is_ended(client: socket.socket) -> bool:

@@ -16,10 +16,11 @@ from google.protobuf.message import Message
 from collector.access.authenticator import Authenticator
 from collector.access.caller import Caller, RequestInfo
 from collector.access.errors import AccessRefused
-from collector.access.proxies import FORWARDED_FOR, TrustedProxies
+from collector.access.proxies import FORWARDED_FOR, TrustedProxies, unmapped
 from collector.doors.body import HeldBody, arriving
 from collector.doors.certificate import Certificate, Loaded
 from collector.doors.closed_connections import Reason, ReportClosed
+from collector.doors.connection_calls import ConnectionCalls, Peer
 from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
 from collector.doors.status import BodyTooLarge, FailureAnswer, TooSlow, failure_of
@@ -148,6 +149,7 @@ class OtlpGrpc:
         self._max_message_bytes = max_message_bytes
         self._max_metadata_bytes = limits.header_bytes
         self._report = report
+        self.calls = ConnectionCalls()
         self._turns = _Turns()
         options = [
             ("grpc.max_receive_message_length", max_message_bytes),
@@ -199,6 +201,10 @@ class OtlpGrpc:
         method = f"/{_PACKAGE}.{service}/Export"
 
         async def export(_requests: object, context: _Context) -> bytes:
+            with self.calls.under_way(_peer_of(context)):
+                return await answered(context)
+
+        async def answered(context: _Context) -> bytes:
             try:
                 caller = self._enter(context, method)
                 with arriving(self._ingest.budget, self._authenticator.traffic, "grpc", caller.client) as body:
@@ -218,7 +224,7 @@ class OtlpGrpc:
     def _enter(self, context: _Context, method: str) -> Caller:
         metadata = tuple(context.invocation_metadata() or ())
         forwarded_for = [str(value) for name, value in metadata if name == FORWARDED_FOR]
-        peer = _address_of(context.peer())
+        peer = _peer_of(context)[0]
         if sum(len(name) + len(value) + _ENTRY_BYTES for name, value in metadata) > self._max_metadata_bytes:
             self._report(Reason.HEADER_TOO_LARGE, peer, 1)
             self._authenticator.traffic.not_decoded("grpc", "too_large", 0)
@@ -282,10 +288,13 @@ def _configuration(loaded: Loaded) -> grpc.ServerCertificateConfiguration:
     return grpc.ssl_server_certificate_configuration([(loaded.key, loaded.chain)])
 
 
-def _address_of(peer: str) -> str:
-    """The address in what gRPC calls a peer, such as ipv4:127.0.0.1:4317 or ipv6:%5B::1%5D:4317."""
-    family, _, place = peer.partition(":")
-    return unquote(place).rpartition(":")[0].strip("[]") if family in {"ipv4", "ipv6"} else peer
+def _peer_of(context: _Context) -> Peer:
+    """Read what gRPC calls a peer, such as ipv4:127.0.0.1:4317 or ipv6:%5B::1%5D:4317."""
+    family, _, place = context.peer().partition(":")
+    if family not in {"ipv4", "ipv6"}:
+        return context.peer(), 0
+    address, _, port = unquote(place).rpartition(":")
+    return unmapped(address.strip("[]")), int(port)
 
 
 def _failure_of(error: Exception) -> FailureAnswer:

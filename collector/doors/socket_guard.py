@@ -4,12 +4,14 @@ Its sockets are descriptors of this process, so that the kernel shows whose they
 and ends them.
 """
 
+import fcntl
 import math
 import os
 import resource
 import socket
 import struct
 import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from typing import Final
 
 from collector.access.proxies import TrustedProxies, unmapped
 from collector.doors.closed_connections import Reason, ReportClosed
+from collector.doors.connection_calls import ConnectionCalls, Peer
 from collector.doors.connection_limits import ConnectionLimits
 
 _DESCRIPTORS: Final = "/proc/self/fd"
@@ -28,6 +31,15 @@ _REST: Final = 25
 
 _BACKLOG: Final = 1 << 16
 """Cut to net.core.somaxconn. With Quack's own of 5 most connections of a burst are dropped, and tried again later."""
+
+_GOAWAY: Final = bytes.fromhex("0000080700000000007fffffff00000000")
+"""A frame of HTTP/2: calls under way are answered, new ones go over another connection (RFC 9113, 6.8)."""
+
+_GRACE_S: Final = 1.0
+_LONGEST_GRACE_S: Final = 5.0
+"""From GOAWAY to the end of the connection, and of one with a call under way. Guesses."""
+
+_NEW_S: Final = 3.0  # in which a client sends its first call; a guess
 
 _SOCKET: Final = "socket:["
 _INFO_BYTES: Final = 136
@@ -42,7 +54,7 @@ _PROGRESS_S: Final = 1.0  # between two looks at which requests are late
 class _Client:
     descriptor: int
     inode: int
-    address: str
+    peer: Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +69,30 @@ class _Activity:
 class SocketGuard:
     """Closes the longest silent connections of a port while there are more than the limits allow.
 
-    It is for one thread at a time.
+    With `calls`, those without any call come first, and last those with one under way. With `goaway`, the client of a
+    connection that had some is asked to leave, as HTTP/2 without TLS permits. It is for one thread at a time.
     """
 
-    def __init__(self, port: int, limits: ConnectionLimits, proxies: TrustedProxies, report: ReportClosed) -> None:
+    def __init__(
+        self,
+        port: int,
+        limits: ConnectionLimits,
+        proxies: TrustedProxies,
+        report: ReportClosed,
+        calls: ConnectionCalls | None = None,
+        *,
+        goaway: bool = False,
+    ) -> None:
         self._port = port
         self._limits = limits
         self._proxies = proxies
         self._report = report
+        self._calls = calls or ConnectionCalls()
+        self._goaway = goaway
+        self._leaving_s: dict[int, float] = {}  # by inode: since when its client is asked to leave
         self._began_s: dict[int, float] = {}  # by inode: when the request began that is arriving
         self._ended: set[int] = set()  # inodes of those that were closed here and still have a descriptor
-        self._addresses: dict[int, str | None] = {}  # by inode; None for what is no connection of a client
+        self._peers: dict[int, Peer | None] = {}  # by inode; None for what is no connection of a client
         # Descriptors are looked at through this one, since a new one may not be had when it matters.
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._slot = os.dup(self._nothing)
@@ -90,10 +115,12 @@ class SocketGuard:
 
     def close_excess(self) -> None:
         """Close the connections that are too much."""
-        clients = list(self._clients())
+        everyone = list(self._clients())
+        self._end_graces(everyone)
+        clients = [client for client in everyone if client.inode not in self._leaving_s]
         by_address: dict[str, list[_Client]] = {}
         for client in clients:
-            by_address.setdefault(client.address, []).append(client)
+            by_address.setdefault(client.peer[0], []).append(client)
         closed = 0
         for address, same in by_address.items():
             if address not in self._proxies and len(same) > self._limits.per_address:
@@ -103,9 +130,20 @@ class SocketGuard:
             most = max(by_address.values(), key=len)
             self._close_silent(most if len(most) > excess else clients, excess, Reason.TOTAL_LIMIT)
 
+    def _end_graces(self, clients: list[_Client]) -> None:
+        """End connections whose clients did not leave, all of them if there is little room."""
+        self._calls.forget_others([client.peer for client in clients])
+        now_s, is_crowded = time.monotonic(), len(clients) > self._limits.total * 7 // 6
+        leaving = {client.inode: client for client in clients if client.inode in self._leaving_s}
+        self._leaving_s = {inode: self._leaving_s[inode] for inode in leaving}
+        for inode, client in leaving.items():
+            grace_s = _LONGEST_GRACE_S if self._calls.is_busy(client.peer) else _GRACE_S
+            if is_crowded or now_s - self._leaving_s[inode] > grace_s:
+                self._shut_down(client)
+
     def close_slow(self) -> None:
         """Close the connections whose first byte is late, or whose request takes too long to arrive."""
-        clients = list(self._clients())
+        clients = [client for client in self._clients() if not self._calls.is_busy(client.peer)]
         self._began_s = {client.inode: self._began_s.get(client.inode, -math.inf) for client in clients}
         for client in clients:
             activity = self._activity(client)
@@ -123,14 +161,14 @@ class SocketGuard:
         return Reason.HEADER_TIMEOUT if is_late else None
 
     def _clients(self) -> Iterator[_Client]:
-        seen: dict[int, str | None] = {}
+        seen: dict[int, Peer | None] = {}
         for descriptor, inode in self._sockets():
-            if inode not in self._addresses:
-                self._addresses[inode] = self._address_of(descriptor, inode)
-            address = seen[inode] = self._addresses[inode]
-            if address is not None:
-                yield _Client(descriptor, inode, address)
-        self._addresses = seen
+            if inode not in self._peers:
+                self._peers[inode] = self._peer_of(descriptor, inode)
+            peer = seen[inode] = self._peers[inode]
+            if peer is not None:
+                yield _Client(descriptor, inode, peer)
+        self._peers = seen
         self._ended &= seen.keys()
 
     def _sockets(self) -> Iterator[tuple[int, int]]:
@@ -148,12 +186,13 @@ class SocketGuard:
             if target.startswith(_SOCKET):
                 yield int(name), int(target.removeprefix(_SOCKET).rstrip("]"))
 
-    def _address_of(self, descriptor: int, inode: int) -> str | None:
-        address = None
+    def _peer_of(self, descriptor: int, inode: int) -> Peer | None:
+        peer = None
         with self._looked_at(descriptor, inode) as one:
             if one is not None and self._is_client(one):
-                address = unmapped(one.getpeername()[0])
-        return address
+                address, port, *_ = one.getpeername()
+                peer = unmapped(address), port
+        return peer
 
     def _is_client(self, one: socket.socket) -> bool:
         return self._is_of_port(one) and not one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
@@ -163,23 +202,40 @@ class SocketGuard:
         return is_tcp and bool(one.getsockname()[1] == self._port)
 
     def _close_silent(self, clients: list[_Client], count: int, reason: Reason) -> int:
-        silent = sorted(clients, key=self._silent_since_s)[:count]
+        silent = sorted(clients, key=self._turn)[:count]
         self._close(silent, reason)
         return len(silent)
 
     def _close(self, clients: list[_Client], reason: Reason) -> None:
         for client in clients:
-            with self._looked_at(client.descriptor, client.inode) as one:
-                if one is not None:
-                    one.shutdown(socket.SHUT_RDWR)
+            if not (self._goaway and self._calls.has_served(client.peer) and self._asked_to_leave(client)):
+                self._shut_down(client)
         new = [client for client in clients if client.inode not in self._ended]
         self._ended |= {client.inode for client in new}
         if new:
-            self._report(reason, new[0].address, len(new))
+            self._report(reason, new[0].peer[0], len(new))
 
-    def _silent_since_s(self, client: _Client) -> float:
+    def _shut_down(self, client: _Client) -> None:
+        with self._looked_at(client.descriptor, client.inode) as one:
+            if one is not None:
+                one.shutdown(socket.SHUT_RDWR)
+
+    def _asked_to_leave(self, client: _Client) -> bool:
+        """Send GOAWAY, and return whether it was sent: a frame is cut only where the buffer is full, so not then."""
+        is_sent = False
+        with self._looked_at(client.descriptor, client.inode) as one:
+            if one is not None and fcntl.ioctl(one, termios.TIOCOUTQ, bytes(4)) == bytes(4):
+                is_sent = one.send(_GOAWAY, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) == len(_GOAWAY)
+        if is_sent:
+            self._leaving_s[client.inode] = time.monotonic()
+        return is_sent
+
+    def _turn(self, client: _Client) -> tuple[bool, bool, float]:
+        """Sort connections by when it is their turn to be closed."""
         activity = self._activity(client)
-        return math.inf if activity is None else activity.received_s
+        silent_since_s = math.inf if activity is None else activity.received_s
+        is_new = silent_since_s > time.monotonic() - _NEW_S
+        return self._calls.is_busy(client.peer), is_new or self._calls.has_served(client.peer), silent_since_s
 
     def _activity(self, client: _Client) -> _Activity | None:
         with self._looked_at(client.descriptor, client.inode) as one:
@@ -211,12 +267,20 @@ class SocketGuard:
 
 
 @contextmanager
-def guarded(port: int, limits: ConnectionLimits, proxies: TrustedProxies, report: ReportClosed) -> Iterator[None]:
+def guarded(
+    port: int,
+    limits: ConnectionLimits,
+    proxies: TrustedProxies,
+    report: ReportClosed,
+    calls: ConnectionCalls | None = None,
+    *,
+    goaway: bool = False,
+) -> Iterator[None]:
     """Keep the connections of a port within limits during the block. Only Linux shows them."""
     if sys.platform != "linux":
         yield
         return
-    guard, over = SocketGuard(port, limits.with_room(), proxies, report), threading.Event()
+    guard, over = SocketGuard(port, limits.with_room(), proxies, report, calls, goaway=goaway), threading.Event()
     guard.lengthen_backlog()
 
     def watch() -> None:
