@@ -1,6 +1,5 @@
 """`tracejury experiments`: runs of experiments, what came of them, and evaluators that are asked about them."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -150,8 +149,10 @@ def show(*, run: str, limit: int, outcome: str | None, as_json: bool, server: st
 @server_option
 def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
     """Have the items of a run scored by the server, without running the application again."""
+    from evaluators.wire import parse_json
+
     try:
-        config = json.loads(options["config"] or "null")
+        config = parse_json(options["config"] or "null")
     except ValueError as error:
         raise click.UsageError(f"--config is not JSON: {error}") from None
     body = {"config": config, "connectionId": options["connection"], "jury": [*options["jury"]] or None}

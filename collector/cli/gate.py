@@ -137,10 +137,12 @@ def _provenance() -> dict[str, str]:
 
 
 def _verdicts(directory: Path) -> list[dict[str, Any]]:
+    from evaluators.wire import parse_json
+
     found = []
     for path in sorted(directory.glob("*.json"))[:MAX_VERDICTS]:
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = parse_json(path.read_text(encoding="utf-8"))
             found.append({key: document[key] for key in document})
         except (OSError, ValueError, TypeError) as error:
             raise BadGateInput(f"{path}: {one_line(str(error))}") from error

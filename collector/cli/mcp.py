@@ -140,8 +140,10 @@ def _program() -> str:
 
 
 def _write(path: Path, key: str, entry: Mapping[str, Any]) -> None:
+    from evaluators.wire import parse_json
+
     try:
-        document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        document = parse_json(path.read_text(encoding="utf-8")) if path.exists() else {}
     except ValueError as error:
         raise click.ClickException(f"{path} is not JSON, and is left as it is: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.setdefault(key, {}), dict):

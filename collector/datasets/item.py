@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from collector.datasets.schema import ItemSchemas
 from evaluators.wire import unknown
+from storage.errors import BadQuery
 from storage.offline.datasets import NewItem
 
 MAX_ITEM_BYTES: Final = 4 << 20
@@ -24,7 +25,7 @@ Redact = Callable[[Any], Any]
 """Takes out of a JSON value what must not be written."""
 
 
-class BadItem(ValueError):
+class BadItem(BadQuery, ValueError):
     """What should be an item is none; the message says which key is wrong."""
 
 

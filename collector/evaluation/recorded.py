@@ -103,7 +103,7 @@ def _documents(text: str) -> Iterator[object]:
     """One JSON document, or one a line."""
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         for number, line in enumerate(text.splitlines(), start=1):
             if line.strip():
                 yield _line(line, number)
@@ -114,7 +114,7 @@ def _documents(text: str) -> Iterator[object]:
 def _line(line: str, number: int) -> object:
     try:
         return json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"line {number} is not JSON: {error}") from None
 
 

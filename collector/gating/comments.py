@@ -123,6 +123,6 @@ def _request(client: httpx.Client, method: str, url: str, **more: Any) -> Any:  
 def _event(path: str | None) -> Mapping[str, Any]:
     try:
         found = json.loads(Path(path or "").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise NoComment(f"GITHUB_EVENT_PATH cannot be read ({type(error).__name__})") from error
     return found if isinstance(found, dict) else {}

@@ -98,6 +98,8 @@ class Api:
     async def _ask(self, method: str, path: str, **content: Any) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
         try:
             answer = await self._client.request(method, path, **content)
+        except httpx.InvalidURL as error:
+            raise ToolRefused(f"the arguments make no address, pass shorter ones: {error}") from error
         except httpx.TransportError as error:
             raise NoServer(no_answer_text(str(self._client.base_url).rstrip("/"), error)) from error
         try:

@@ -1,7 +1,9 @@
 """The protocol's server: tools, resources and prompts over the API of whoever asks."""
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
+from math import isfinite
 from typing import Any, Final, TypeAlias
 
 from mcp import types
@@ -29,6 +31,7 @@ TOOLS: Final[tuple[AnyTool, ...]] = (
     *tables.TOOLS,
 )
 BY_NAME: Final[Mapping[str, AnyTool]] = {tool.name: tool for tool in TOOLS}
+_FINITE: Final = "must be finite; JSON has no NaN, no Infinity and no number beyond 1e308"
 
 
 Request: TypeAlias = ServerRequestContext[Any, Any]
@@ -86,6 +89,8 @@ class _Handlers:
         tool = BY_NAME.get(asked.name)
         if tool is None:
             raise MCPError(code=types.INVALID_PARAMS, message=f"no tool is called {asked.name}")
+        if place := _not_finite(asked.arguments or {}):
+            return _failed(f"{tool.name} cannot take these arguments: {place}: {_FINITE}")
         try:
             arguments = tool.arguments.model_validate(asked.arguments or {})
         except ValidationError as error:
@@ -130,6 +135,24 @@ class _Handlers:
             return prompt.written(asked.arguments or {})
         except ToolRefused as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
+
+
+def _not_finite(arguments: Mapping[str, Any]) -> str:
+    """Return where arguments hold a number that is not finite, which the SDK takes; "" if they hold none."""
+    try:
+        json.dumps(arguments, allow_nan=False)
+    except ValueError:
+        return next(
+            place for place, value in _leaves(arguments, "") if isinstance(value, float) and not isfinite(value)
+        )
+    return ""
+
+
+def _leaves(value: object, place: str) -> Iterator[tuple[str, object]]:
+    inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield from _leaves(each, f"{place}.{key}" if place else str(key))
+    yield place, value
 
 
 async def _called(tool: AnyTool, api: Api, arguments: Arguments) -> types.CallToolResult:

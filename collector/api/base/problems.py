@@ -1,5 +1,6 @@
 """What the API answers when it does not do what was asked: problem details (RFC 9457), the sentence also in `error`."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -81,6 +82,13 @@ class ProblemDocument(BaseModel):
     problems: list[TextProblem] | None = Field(default=None, description="Each thing that is wrong with a text.")
 
 
+class _ProblemResponse(JSONResponse):
+    """A JSON response that may repeat what a client sent: half of a surrogate pair becomes a question mark."""
+
+    def render(self, content: object) -> bytes:
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(errors="replace")
+
+
 def problem(
     status: int,
     message: str,
@@ -101,7 +109,7 @@ def problem(
         document["errors"] = list(errors)
     if problems is not None:
         document["problems"] = list(problems)
-    return JSONResponse(document, status_code=status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+    return _ProblemResponse(document, status_code=status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
 _STATUS: tuple[tuple[type[Exception], int], ...] = (

@@ -49,6 +49,11 @@ def stored_ns(text: str) -> int:
     return within_reach(instant_ns(text))
 
 
+def moment_ns(instant: dt.datetime) -> int:
+    """Return an instant as nanoseconds since the Unix epoch; one that no span can have is the nearest that one can."""
+    return within_reach((instant - _EPOCH) // dt.timedelta(microseconds=1) * 1_000)
+
+
 def within_reach(time_ns: int) -> int:
     """The time, or the nearest that a span can have."""
     return min(max(time_ns, -_LAST_NS), _LAST_NS)

@@ -1,5 +1,6 @@
 """Experiments and runs over HTTP: a run is begun, its items are reported, and it ends."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
@@ -37,8 +38,8 @@ from collector.api.documents.run_documents import (
 )
 from collector.api.offline.datasets import NAME_PATTERN, dataset_seen
 from collector.api.offline.run_items import ReportedItems, items_of
-from collector.datasets.item import json_text
-from storage.errors import Conflict, Missing
+from collector.datasets.item import BadItem, json_text
+from storage.errors import BadQuery, Conflict, Missing
 from storage.offline.runs import Experiment, NewRun, Run
 
 router = api_router(prefix="/api/v1")
@@ -150,6 +151,13 @@ def begin(
     )
 
 
+def _metadata_text(here: Context, metadata: Mapping[str, Any]) -> str:
+    try:
+        return json_text(here.redacted(metadata))
+    except BadItem as error:
+        raise BadQuery(f"metadata: {error}") from None
+
+
 def _new_run(here: Context, who: Caller, project: str, body: RunBody) -> NewRun:
     dataset = None if body.datasetName is None else dataset_seen(here, who, body.datasetName)
     if dataset is not None and not here.datasets.versions(dataset, version=body.datasetVersion):
@@ -160,7 +168,7 @@ def _new_run(here: Context, who: Caller, project: str, body: RunBody) -> NewRun:
         experiment=body.experimentName,
         run_key=body.runKey,
         name=body.name,
-        metadata=json_text(here.redacted(body.metadata)),
+        metadata=_metadata_text(here, body.metadata),
         git_sha=body.gitSha,
         git_branch=body.gitBranch,
         triggered_by=body.triggeredBy,

@@ -1,6 +1,5 @@
 """Running rules over what was stored before them, over HTTP."""
 
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -17,7 +16,7 @@ from collector.api.base.context import Here, Who, api_router
 from collector.api.base.exact_json import HexTrace
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
-from collector.api.base.times import within_reach
+from collector.api.base.times import moment_ns
 from collector.api.documents.rule_documents import backfill_document
 from collector.api.rules.rules import RULES, find_own
 from storage.errors import Conflict, Missing
@@ -26,8 +25,6 @@ from storage.judging.backfills import Backfill
 router = api_router(prefix="/api/v1")
 
 _PATH: Final = f"{RULES}/{{rule_id}}/backfills"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_US: Final = 1_000
 
 MOST_CHOSEN: Final = 200
 """Traces of one backfill that names them; a guess."""
@@ -52,8 +49,8 @@ class Bounds(BaseModel):
 def start(project: str, rule_id: str, bounds: Bounds, here: Here, who: Who) -> JSONResponse:
     """Run a rule over what is stored."""
     kept = find_own(here, who, project, rule_id)
-    from_ns = _ns(bounds.from_time)
-    to_ns = here.now_ns() if bounds.to_time is None else _ns(bounds.to_time)
+    from_ns = moment_ns(bounds.from_time)
+    to_ns = here.now_ns() if bounds.to_time is None else moment_ns(bounds.to_time)
     if from_ns >= to_ns:
         return problem(HTTPStatus.BAD_REQUEST, "from: must be before to")
     chosen = None if bounds.trace_ids is None else [each.lower() for each in bounds.trace_ids]
@@ -101,8 +98,3 @@ def _find(here: Here, rule_id: str, backfill_id: str) -> Backfill:
         if each.backfill_id == backfill_id:
             return each
     raise Missing(f"the rule {rule_id} has no backfill {backfill_id}")
-
-
-def _ns(instant: datetime) -> int:
-    since = instant - _EPOCH
-    return within_reach(((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * _US)

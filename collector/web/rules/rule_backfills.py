@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, Who
+from collector.api.base.times import moment_ns
 from collector.web.rendering import see_other
 from collector.web.rules import rule_access
 from collector.web.visitor import Sent, page_router
@@ -48,5 +49,4 @@ def _instant_ns(name: str, text: str) -> int:
         raise HTTPException(400, f"{name}: must be an instant such as 2026-11-21T10:00, in UTC") from None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=dt.UTC)
-    since = instant - _EPOCH
-    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * _US
+    return moment_ns(instant)
