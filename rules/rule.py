@@ -134,6 +134,11 @@ class Rule:
         return (NOT_OURS, *project, *self.conditions, *simulated, *experiments, *tried)
 
     @property
+    def judgement(self) -> tuple[object, ...]:
+        """What decides on a score: with another one, monitors compare with nothing of before."""
+        return self.evaluator, self.configuration, self.connection, tuple(self.jury)
+
+    @property
     def revision(self) -> str:
         """The digest of everything that it says, but for whether it is enabled. An edit makes a new one."""
         meaning = {key: value for key, value in self.document().items() if key != "enabled"}

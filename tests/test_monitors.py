@@ -492,3 +492,45 @@ def test_state_does_not_depend_on_the_steps_in_which_it_was_made(tmp_path: Path)
         with watching(book) as watched:
             watched()
         assert rows(store, "SELECT alert_id, state, recovery FROM alert ORDER BY alert_id") == alerts
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_another_evaluator_compares_with_what_it_judged_again(tmp_path: Path, seed: int) -> None:
+    """A fall from 80 % to 45 % that comes with another evaluator is reported once it has judged the release before."""
+    source = random.Random(seed)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        old, new = book.rule("check", **CHECK), book.rule("check", **CHECK, threshold=0.9)
+        book.revisions[2] = new = replace(new, rule_id=old.rule_id)
+        write(store, "UPDATE rule_revision SET rule_id = 'id-1'")
+        with watching(book) as watched:
+            come(store, old, drawn(source, 100, 0.8, first=1))
+            watched()
+            come(store, new, drawn(source, 60, 0.45, first=101, release="2", fingerprint="fp-new"))
+            watched()
+            assert store.alerts.newest() == []
+            come(store, new, drawn(source, 200, 0.8, first=201, fingerprint="fp-new", occasion="baseline"))
+            come(store, new, drawn(source, 40, 0.45, first=401, release="2", fingerprint="fp-new"))
+            watched()
+        (alert,) = store.alerts.newest()
+        assert (alert.finding.baseline.release, alert.finding.candidate.release) == ("1", "2")
+        assert alert.finding.baseline.count == 200
+        counted = rows(store, str(alert.finding.document["sql"]))
+        assert counted[0][1:] == (200, pytest.approx(alert.finding.baseline.rate))
+        assert rebuild(book) == remembered(store)
+
+
+def test_a_baseline_that_was_judged_again_is_no_news(tmp_path: Path) -> None:
+    """Old results that were worse raise no drift alarm, and begin no release."""
+    source = random.Random(3)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        rule = book.rule("check", **CHECK)
+        with watching(book) as watched:
+            come(store, rule, drawn(source, 200, 0.9, first=1, release="2"))
+            come(store, rule, drawn(source, 200, 0.2, first=301, release="1", occasion="baseline"))
+            come(store, rule, drawn(source, 50, 0.9, first=601, release="2"))
+            watched()
+        assert store.alerts.newest() == []
+        (stream,) = remembered(store)
+        assert stream["state"]["monitor"]["releases"]["current"] == "2"

@@ -15,6 +15,7 @@ from standardwebhooks import Webhook as StandardWebhook
 
 from tests.alerting import ENCRYPTION_KEY, SECRET, Script, a_receiver
 from tests.live import ANY_PORTS, Live, a_live_server, until
+from tests.serving import run as execute
 from tests.storing import a_store
 from tests.test_online import command
 from tests.traffic import over_http
@@ -165,3 +166,43 @@ def test_kills_lose_no_alert_and_double_none(tmp_path: Path, seed: int, kills: i
         revision = before[0]["state"]["settings_of"]
         book.revisions[revision] = in_force(revision, "check", {"evaluator": "length", "monitor": MONITOR})
         assert rebuild(book) == before
+
+
+@pytest.mark.timeout(300)
+def test_an_edit_of_the_evaluator_says_that_comparison_begins_anew_and_can_judge_again(
+    tmp_path: Path, seed: int
+) -> None:
+    """Saving, status and pages say so; after the baseline the drop that came with the edit is an alert."""
+    source = random.Random(seed)
+    with a_live_server(tmp_path / "data", flags=ANY_PORTS) as server, over_http(server) as send:
+        api = f"{server.http}/api/v1"
+        rules = f"{api}/projects/shop/trace-eval-rules"
+
+        def rule(characters: int) -> dict[str, Any]:
+            config = {"maximumOutputLength": characters}
+            return {"name": "short", "evaluator": "length", "config": config, "monitor": MONITOR}
+
+        def results(count: int) -> None:
+            listed = lambda: server.client.get(f"{api}/monitors").json()["content"]  # noqa: E731
+            until(listed, lambda found: any(each["results"] == count for each in found), within_s=100)
+
+        made = server.client.post(rules, json=rule(20)).json()
+        send(answers(source, 70, 0.8, "1"))
+        results(70)
+        saved = server.client.put(f"{rules}/{made['id']}", json=rule(21)).json()
+        assert (made["comparison"], "0 of the 10 results" in saved["comparison"]) == (None, True)
+        send(answers(source, 60, 0.2, "2"))
+        results(60)
+        (noted,) = server.client.get(f"{api}/status").json()["rules"]["comparingAnew"]
+        assert (noted["name"], noted["message"]) == ("short", saved["comparison"])
+        assert "Judge them again" in server.client.get(f"{server.http}/rules/{made['id']}").text
+        assert server.client.get(f"{api}/alerts").json()["content"] == []
+        begun = execute("rules", "baseline", "short", "--follow", "--server", server.http)
+        assert (begun.exit_code, "done, 70 looked at, 70 matched" in begun.output) == (0, True), begun.output
+        results(130)
+        send(answers(source, 5, 0.0, "2"))
+        alerts = until(lambda: server.client.get(f"{api}/alerts").json()["content"], bool, within_s=100)
+        assert [(each["baseline"]["release"], each["candidate"]["release"]) for each in alerts] == [("1", "2")]
+        assert server.client.get(f"{rules}/{made['id']}").json()["comparison"] is None
+        server.client.put(f"{rules}/{made['id']}", json=rule(22))
+        assert "comparison begins anew" in server.client.get(f"{server.http}/alerts/{alerts[0]['alertId']}").text

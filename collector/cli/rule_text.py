@@ -31,7 +31,9 @@ def print_rules(rules: RulesView) -> None:
         console.print(Text("of the last 24 hours; spent: today, by UTC", style="dim"))
     else:
         console.print("no rules here")
-    _print_unable([(rule.name, rule.problem) for rule in rules.content if rule.enabled and rule.problem is not None])
+    in_force = [rule for rule in rules.content if rule.enabled]
+    _print_unable([(rule.name, rule.problem) for rule in in_force if rule.problem is not None])
+    _print_comparisons([(rule.name, rule.comparison) for rule in in_force if rule.comparison is not None])
     _print_problems(rules.problems)
 
 
@@ -73,6 +75,7 @@ def print_status(status: StatusView) -> None:
         line.append(told, style="bold red" if alarming else "")
         console.print(line, soft_wrap=True)
     _print_unable([(rule.name, rule.message) for rule in status.rules.unable])
+    _print_comparisons([(rule.name, rule.message) for rule in status.rules.comparing_anew])
     conditions = status.server.conditions if status.server else ()
     for each in [each for each in conditions if each.name != _OF_RULES]:
         told = f"{each.name} since {each.since}: {each.message}"
@@ -129,6 +132,12 @@ def _print_unable(rules: Sequence[tuple[str, str]]) -> None:
     for name, problem in rules:
         told = f"{crop(name, _NAME_CELLS)} judges nothing: {problem}"
         console.print(Text(one_line(told), style="red"), soft_wrap=True)
+
+
+def _print_comparisons(rules: Sequence[tuple[str, str]]) -> None:
+    console = output_console()
+    for name, message in rules:
+        console.print(Text(one_line(f"{crop(name, _NAME_CELLS)}: {message}"), style="yellow"), soft_wrap=True)
 
 
 def _print_problems(problems: Sequence[FileProblemView]) -> None:

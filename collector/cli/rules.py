@@ -126,21 +126,43 @@ def list_rules(*, project: str | None, as_json: bool, server: str | None, data: 
 @server_option
 def backfill(*, name: str, from_time: str, to_time: str | None, project: str | None, follow: bool, server: str) -> None:
     """Run a rule, named or by its id, over what was stored before it."""
-    from collector.cli.rule_text import backfill_text
-
     with connect(server) as client:
         source = Server(client)
         rule = _rule_called(name, project, source)
         place = rule.project or "*", rule.id
         bounds = {"from": from_time} | ({} if to_time is None else {"to": to_time})
-        started = read_view(BackfillView, source.backfill(*place, bounds))
-        click.echo(backfill_text(started))
-        while follow and started.state == "running":
-            time.sleep(_FOLLOW_S)
-            now = read_view(BackfillView, source.backfill_of(*place, started.id))
-            if now != started:
-                click.echo(backfill_text(now))
-            started = now
+        _follow(source, place, source.backfill(*place, bounds), follow=follow)
+
+
+@rules.command("baseline")
+@click.argument("name")
+@click.option("--project", metavar="NAME", help="Of several rules with that name, the one about this project.")
+@click.option("--follow", is_flag=True, help="Wait until it is done, and tell how far it is.")
+@server_option
+def baseline(*, name: str, project: str | None, follow: bool, server: str) -> None:
+    """Judge the last two releases again by a rule, named or by its id, after an edit: its monitors compare with that.
+
+    The latest 200 traces of each release, 1,000 in all, that the rule judged before; its judge costs what it costs.
+    """
+    with connect(server) as client:
+        source = Server(client)
+        rule = _rule_called(name, project, source)
+        place = rule.project or "*", rule.id
+        _follow(source, place, source.baseline(*place), follow=follow)
+
+
+def _follow(source: Server, place: tuple[str, str], document: object, *, follow: bool) -> None:
+    """Print how far a backfill is, once or until it is done."""
+    from collector.cli.rule_text import backfill_text
+
+    started = read_view(BackfillView, document)
+    click.echo(backfill_text(started))
+    while follow and started.state == "running":
+        time.sleep(_FOLLOW_S)
+        now = read_view(BackfillView, source.backfill_of(*place, started.id))
+        if now != started:
+            click.echo(backfill_text(now))
+        started = now
     if started.state == "failed":
         raise click.exceptions.Exit(1)
 

@@ -65,6 +65,11 @@ class Server(ServerRequests):
         """How far a run of a rule is."""
         return self._ask("GET", f"{_backfills(project, rule_id)}/{quote(backfill_id, safe='')}")
 
+    def baseline(self, project: str, rule_id: str) -> Document:
+        """Judge the last two releases again by a rule; the backfill that does."""
+        place = f"/api/v1/projects/{quote(project, safe='')}/trace-eval-rules/{quote(rule_id, safe='')}/baseline"
+        return self._ask("POST", place)
+
     def backfill(self, project: str, rule_id: str, bounds: Mapping[str, str]) -> Document:
         """Start one."""
         return self._ask("POST", _backfills(project, rule_id), json=bounds)

@@ -257,6 +257,7 @@ class RuleView(AnswerView):
     digest: str
     file: str | None
     problem: str | None
+    comparison: str | None
     activity: ActivityView
 
 
@@ -331,6 +332,7 @@ class RuleCountsView(AnswerView):
     in_force: int
     disabled: int
     unable: tuple[UnableView, ...]
+    comparing_anew: tuple[UnableView, ...]
     problems: tuple[FileProblemView, ...]
 
 

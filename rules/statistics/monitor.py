@@ -32,6 +32,7 @@ class MonitoredResult:
     release: str | None
     passed: bool | None
     score: float | None  # from 0 to 1
+    is_baseline: bool = False  # it was judged again, to be compared with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,8 @@ class Monitor:
     def add(self, result: MonitoredResult, number: int | None = None) -> EpisodeEvent | None:
         """Take one result. Returns what there is to say.
 
+        A result that was judged again as a baseline is compared with by its release. It is no news: it begins no
+        release, and neither drift nor an episode counts it.
         A result without what the stream is measured by is counted, and otherwise as if it were not there. Results are
         numbered from 1, unless they have numbers, which grow: by these, an alarm says which results it is about.
         """
@@ -103,6 +106,9 @@ class Monitor:
             return None
         self._scored += 1
         point, above = split(score)
+        if result.is_baseline:
+            late = None if self._episode is not None else self._releases.add(number, result.release, point, above)
+            return None if late is None else self._open("release", late, number)
         fresh = self._releases.arrive(result.release, number, bad=self._episode is not None)
         if self._episode is not None:
             if fresh:

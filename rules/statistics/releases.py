@@ -34,6 +34,14 @@ class ReleasesState:
 NO_RELEASES: Final = ReleasesState()
 
 
+def order_of(state: ReleasesState, after: int) -> ReleasesState:
+    """Return which release came after which, without any results: another evaluator begins with that after a number.
+
+    Results of the release before that come late, such as those of a backfill, then join the baseline.
+    """
+    return ReleasesState(current=state.current, against=state.against, known=state.known, bad=state.bad, since=after)
+
+
 class Releases:
     """Which release is compared with what.
 
@@ -139,6 +147,8 @@ class Releases:
     def add(self, number: int, release: str | None, point: int, above: int) -> WatchFinding | None:
         """One more result. Returns the evidence that the current release is worse, if it is enough."""
         if release == self.current is not None:
+            if self.watch is None:
+                self._arm()  # with all of the baseline that came until now: a bet on more of it is a better one
             self.own.add(point, above)
             self._window.move(number)
             if self.watch is None or not self.watch.add(point, above) or self.own.count < self._settings.minimum:
@@ -146,9 +156,7 @@ class Releases:
             return self.watch.found()
         if release in self.against:
             self.baseline.add(point, above)
-            if self.watch is None:
-                self._arm()
-            else:
+            if self.watch is not None:
                 self.watch.add_baseline(point, above)
         return None
 

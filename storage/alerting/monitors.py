@@ -58,6 +58,7 @@ class Counted(NamedTuple):
     release: str | None
     passed: bool | None
     score: float | None
+    is_baseline: bool  # judged again, to be compared with
     created_us: int
 
     @property
@@ -73,6 +74,7 @@ class PastResult(NamedTuple):
     release: str | None
     passed: bool | None
     score: float | None
+    is_baseline: bool
     created_us: int
 
 
@@ -235,6 +237,12 @@ class Monitors:
             cursor.execute(sql.query("page_of_monitor_states"), wanted)
             return [_stream(row) for row in named(cursor)]
 
+    def latest(self, *, rule_id: str | None = None, tenant: str | None = None) -> list[StreamRow]:
+        """Return, of each rule and service, the stream whose evaluator had a result last."""
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("latest_streams"), {"rule_id": rule_id, "tenant": tenant})
+            return [_stream(row) for row in named(cursor)]
+
     def worst(
         self, key: StreamKey, fingerprint: str, part: StreamPart, measure: Measure, *, lower_is_better: bool
     ) -> Worst:
@@ -333,21 +341,21 @@ def numbers_of_alert(
         "/* view */": "counted_scores" if by_others else "evaluations",
         "/* measure */": "passed::INTEGER" if measure == "passed" else "score",
         "/* stream */": stream,
-        **{f"/* {side} */": _condition(parts) for side, parts in sides.items()},
+        **{f"/* {side} */": _condition(parts, by_others=by_others) for side, parts in sides.items()},
     }
     for mark, words in filled.items():
         text = text.replace(mark, words)
     return text
 
 
-def _condition(parts: Sequence[StreamPart]) -> str:
-    return "\n        OR ".join(_of_part(part) for part in parts) or "false"
+def _condition(parts: Sequence[StreamPart], *, by_others: bool) -> str:
+    return "\n        OR ".join(_of_part(part, by_others=by_others) for part in parts) or "false"
 
 
-def _of_part(part: StreamPart) -> str:
+def _of_part(part: StreamPart, *, by_others: bool) -> str:
     numbers = f"number > {part.after} AND number <= {part.until}"
     if part.releases is None:
-        return f"({numbers})"
+        return f"({numbers})" if by_others else f"({numbers} AND occasion <> 'baseline')"
     listed = ", ".join(map(_literal, part.releases)) or "NULL"
     return f"({numbers} AND release IN ({listed}))"
 

@@ -19,6 +19,7 @@ SELECT
     e.passed,
     e.score,
     e.reason,
+    e.occasion = 'baseline' AS is_baseline,
     e.created_at
 FROM evaluation AS e
 INNER JOIN rule_revision AS r ON r.revision = e.revision
@@ -42,6 +43,7 @@ SELECT
     c.passed,
     c.score,
     c.note AS reason,
+    false AS is_baseline,
     c.created_at
 FROM counted_score AS c
 INNER JOIN rule_revision AS r ON r.revision = c.revision;

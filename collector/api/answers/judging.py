@@ -68,6 +68,9 @@ class RuleDocument(ApiAnswer):
     problem: str | None = Field(
         description="Why the rule cannot judge, or why its judge gives no verdicts, and what to do."
     )
+    comparison: str | None = Field(
+        description="Why monitors compare with nothing of before, after an edit of the evaluator, and what to do."
+    )
     origin: Origin
     file: str | None
     revision: int
@@ -210,6 +213,7 @@ class BackfillDocument(ApiAnswer):
     from_time: str = Field(alias="from")
     to_time: str = Field(alias="to")
     chosen_traces: int | None = Field(description="Where it is about chosen traces only, how many.")
+    occasion: str = Field(description="`backfill`, or `baseline`: monitors compare with what it finds.")
     state: str
     looked_at: int
     matched: int

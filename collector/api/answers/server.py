@@ -46,7 +46,7 @@ class LagDocument(ApiAnswer):
 
 
 class UnableRule(ApiAnswer):
-    """A rule in force that cannot judge."""
+    """A rule in force that cannot judge, or whose monitors compare anew, and why."""
 
     id: str
     name: str
@@ -60,6 +60,7 @@ class RuleCounts(ApiAnswer):
     in_force: int
     disabled: int
     unable: list[UnableRule]
+    comparing_anew: list[UnableRule] = Field(description="Their evaluator changed, and lacks results to compare with.")
     problems: list[FileProblemDocument]
 
 

@@ -1,6 +1,7 @@
 """Rules, projects, and what is wrong with files, as the JSON documents that the HTTP API shows."""
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -11,10 +12,12 @@ from collector.api.documents.reading_documents import Document
 from collector.evaluation.rule_trial import RuleTrial, TargetExample
 from collector.live.active import ActiveRule
 from collector.live.judges.failing_judges import ProblemsOfJudges
+from collector.live.monitors.streams import results_to_compare_with, state_of
 from collector.live.rules.rule_folder import FileProblem
 from collector.live.rules.rules_in_force import KeptRule
 from rules.conditions import label
 from rules.rule_text import written_keys
+from storage.alerting.monitors import StreamRow
 from storage.judging.backfills import Backfill
 from storage.judging.rulebook import Project
 from storage.judging.spending import NANO
@@ -33,6 +36,7 @@ READ_ONLY: Final = frozenset(
         "digest",
         "clauses",
         "problem",
+        "comparison",
         "version",
         "createdAt",
         "updatedAt",
@@ -71,7 +75,10 @@ def no_problem(_: ActiveRule) -> None:
 
 
 def rule_document(
-    kept: KeptRule, project_ids: Mapping[tuple[str, str], str], problem_of: ProblemOf = no_problem
+    kept: KeptRule,
+    project_ids: Mapping[tuple[str, str], str],
+    problem_of: ProblemOf = no_problem,
+    comparison_of: ProblemOf = no_problem,
 ) -> Document:
     """A rule: what was written, with the defaults of what was not, and what is known about it.
 
@@ -96,6 +103,7 @@ def rule_document(
         **{key: written.get(key) for key in _AS_WRITTEN},
         "clauses": [label(clause) for clause in rule.clauses],
         "problem": problem_of(kept.active),
+        "comparison": comparison_of(kept.active),
         "origin": stored.origin,
         "file": stored.file,
         "revision": stored.revision,
@@ -112,11 +120,12 @@ def rules_document(
     activity: Mapping[str, Mapping[str, float]],
     problems: Iterable[FileProblem],
     problem_of: ProblemOf = no_problem,
+    comparison_of: ProblemOf = no_problem,
 ) -> Document:
     """All rules with what they did of late, and what is wrong with files."""
     return {
         "content": [
-            rule_document(each, project_ids, problem_of)
+            rule_document(each, project_ids, problem_of, comparison_of)
             | {"activity": _activity(activity.get(each.stored.rule_id, {}))}
             for each in kept
         ],
@@ -147,6 +156,7 @@ def backfill_document(backfill: Backfill) -> Document:
         "from": time_text(backfill.from_ns),
         "to": time_text(backfill.to_ns),
         "chosenTraces": None if backfill.trace_ids is None else len(backfill.trace_ids),
+        "occasion": backfill.occasion,
         "state": backfill.state,
         "lookedAt": backfill.looked_at,
         "matched": backfill.matched,
@@ -213,6 +223,35 @@ def unable_of(here: Context) -> ProblemOf:
         return here.judging.judges.problem_of(active) or here.rules.problem_of(active)
 
     return problem_of
+
+
+def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None) -> ProblemOf:
+    """Return what tells of a rule why its monitors compare with nothing of before, and what to do."""
+    latest: dict[str, list[StreamRow]] = defaultdict(list)
+    for row in here.monitors.latest(rule_id=rule_id, tenant=tenant):
+        latest[row.key.rule_id].append(row)
+
+    def comparison_of(active: ActiveRule) -> str | None:
+        needed = active.rule.monitoring.settings.minimum
+        counts = [_compared_with(here, active, row) for row in latest.get(active.rule_id, ())]
+        least = min((count for count in counts if count is not None), default=needed)
+        if least >= needed:
+            return None
+        return (
+            f"another evaluator judges, so comparison begins anew: monitors have {least:,} of the {needed:,} results "
+            f"of the release before that they need. `tracejury rules baseline {active.rule_id}`, or the page of the "
+            "rule, judges the last two releases again"
+        )
+
+    return comparison_of
+
+
+def _compared_with(here: Context, active: ActiveRule, row: StreamRow) -> int | None:
+    """Count the results that a stream compares with; 0 if the evaluator is another one and has none yet."""
+    judged = here.rules.revision(state_of(row).revision)
+    if judged is not None and judged.rule.judgement != active.rule.judgement:
+        return 0
+    return results_to_compare_with(row)
 
 
 def judge_problems(here: Context, who: Caller) -> ProblemsOfJudges:

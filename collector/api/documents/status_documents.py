@@ -47,21 +47,30 @@ def status_document(
 
 
 def rule_counts_document(
-    kept: Iterable[KeptRule], problems: Iterable[FileProblem], problem_of: ProblemOf = no_problem
+    kept: Iterable[KeptRule],
+    problems: Iterable[FileProblem],
+    problem_of: ProblemOf = no_problem,
+    comparison_of: ProblemOf = no_problem,
 ) -> Document:
-    """How many rules there are, those in force whose judge cannot be asked, and what is wrong with files."""
+    """Count rules, and list those whose judge cannot be asked or that compare anew, and what is wrong with files."""
     kept = list(kept)
     enabled = [each.stored.enabled for each in kept]
-    unable = [(each, told) for each in kept if each.stored.enabled and (told := problem_of(each.active)) is not None]
     return {
         "inForce": enabled.count(True),
         "disabled": enabled.count(False),
-        "unable": [
-            {"id": each.stored.rule_id, "name": each.stored.name, "project": each.stored.project, "message": told}
-            for each, told in unable
-        ],
+        "unable": _noted(kept, problem_of),
+        "comparingAnew": _noted(kept, comparison_of),
         "problems": [problem_document(problem) for problem in problems],
     }
+
+
+def _noted(kept: Iterable[KeptRule], note_of: ProblemOf) -> list[Document]:
+    """List the rules in force of which there is a note."""
+    return [
+        {"id": each.stored.rule_id, "name": each.stored.name, "project": each.stored.project, "message": message}
+        for each in kept
+        if each.stored.enabled and (message := note_of(each.active)) is not None
+    ]
 
 
 def condition_document(lasting: Lasting) -> Document:

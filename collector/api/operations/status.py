@@ -5,7 +5,7 @@ from fastapi.responses import JSONResponse
 from collector.api.answers.declared import answers
 from collector.api.answers.server import StatusDocument
 from collector.api.base.context import Here, api_router
-from collector.api.documents.rule_documents import unable_of
+from collector.api.documents.rule_documents import comparisons_of, unable_of
 from collector.api.documents.status_documents import condition_document, rule_counts_document, status_document
 
 router = api_router()
@@ -23,5 +23,5 @@ def status(here: Here) -> JSONResponse:
         "conditions": [condition_document(each) for each in here.conditions.lasting],
     }
     found = here.status.status(now_ns)
-    rules = rule_counts_document(here.rules.kept(), here.rules.problems, unable_of(here))
+    rules = rule_counts_document(here.rules.kept(), here.rules.problems, unable_of(here), comparisons_of(here, None))
     return JSONResponse(status_document(found, rules, server=server, now_ns=now_ns))

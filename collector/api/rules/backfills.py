@@ -54,13 +54,25 @@ def start(project: str, rule_id: str, bounds: Bounds, here: Here, who: Who) -> J
     if from_ns >= to_ns:
         return problem(HTTPStatus.BAD_REQUEST, "from: must be before to")
     chosen = None if bounds.trace_ids is None else [each.lower() for each in bounds.trace_ids]
-    backfill_id = here.backfills.start(kept.active, from_ns, to_ns, trace_ids=chosen)
+    return _started(here, project, rule_id, here.backfills.start(kept.active, from_ns, to_ns, trace_ids=chosen))
+
+
+def _started(here: Here, project: str, rule_id: str, backfill_id: str) -> JSONResponse:
     place = f"/api/v1/projects/{quote(project, safe='*')}/trace-eval-rules/{rule_id}/backfills/{backfill_id}"
     return JSONResponse(
         backfill_document(_find(here, rule_id, backfill_id)),
         status_code=HTTPStatus.CREATED,
         headers={"location": place},
     )
+
+
+@router.post(f"{RULES}/{{rule_id}}/baseline", status_code=HTTPStatus.CREATED)
+@needs(Permission.WRITE, by_tenant=True)
+@answers(BackfillDocument)
+def start_baseline(project: str, rule_id: str, here: Here, who: Who) -> JSONResponse:
+    """Judge the latest traces of the last two releases again, for monitors to compare with."""
+    kept = find_own(here, who, project, rule_id)
+    return _started(here, project, rule_id, here.backfills.start_baseline(kept.active))
 
 
 @router.get(_PATH, responses=PARTED)

@@ -19,6 +19,7 @@ from collector.api.base.context import Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.api.documents.rule_documents import (
+    comparisons_of,
     problems_of,
     project_document,
     rule_document,
@@ -77,7 +78,8 @@ def list_all(here: Here, who: Who, part: Part) -> dict[str, object]:
     ids = here.rulebook.project_ids(who.visible_tenant)
     problems = here.rules.problems if who.sees_all else ()
     problem_of = problems_of(here, who)
-    return dict(rules_document(part.of(_kept(here, who)), ids, activity, problems, problem_of))
+    comparison_of = comparisons_of(here, who.visible_tenant)
+    return dict(rules_document(part.of(_kept(here, who)), ids, activity, problems, problem_of, comparison_of))
 
 
 @router.get(RULES, responses=PARTED)
@@ -88,8 +90,8 @@ def list_rules(project: str, here: Here, who: Who, part: Part) -> list[dict[str,
     about = {about_of(here, who, project), None}
     ids = here.rulebook.project_ids(who.visible_tenant)
     found = [kept for kept in _kept(here, who) if kept.stored.project in about]
-    problem_of = problems_of(here, who)
-    return [dict(rule_document(kept, ids, problem_of)) for kept in part.of(found)]
+    notes = problems_of(here, who), comparisons_of(here, who.visible_tenant)
+    return [dict(rule_document(kept, ids, *notes)) for kept in part.of(found)]
 
 
 @router.post(RULES, status_code=HTTPStatus.CREATED, openapi_extra=BODY, responses=TAGGED_NEW)
@@ -230,4 +232,5 @@ def _kept(here: Here, who: Caller) -> list[KeptRule]:
 
 
 def _document(here: Here, who: Caller, kept: KeptRule) -> Mapping[str, object]:
-    return rule_document(kept, here.rulebook.project_ids(), problems_of(here, who))
+    comparison_of = comparisons_of(here, who.visible_tenant, kept.stored.rule_id)
+    return rule_document(kept, here.rulebook.project_ids(), problems_of(here, who), comparison_of)

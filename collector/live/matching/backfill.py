@@ -11,7 +11,7 @@ from collector.live.active import ActiveRule
 from collector.live.matching.questions import Questions, questions_of
 from collector.live.matching.settler import Settler
 from storage.engine.rule_matcher_db import JOBS, TRACE_DECISIONS, UNDECIDED, RuleMatcherDb
-from storage.errors import Moved
+from storage.errors import Conflict, Moved
 from storage.judging.backfills import Backfill, BackfillStep
 from storage.judging.matching import Matching
 from storage.judging.open_traces import extent_of
@@ -58,6 +58,11 @@ class Backfills:
         Raises:
             Overloaded: the database cannot be written now.
         """
+        return self._start(active, from_ns, to_ns, trace_ids=trace_ids, occasion="backfill")
+
+    def _start(
+        self, active: ActiveRule, from_ns: int, to_ns: int, *, trace_ids: Sequence[str] | None, occasion: str
+    ) -> str:
         backfill_id = secrets.token_hex(8)
         parameters = {
             "backfill_id": backfill_id,
@@ -65,12 +70,28 @@ class Backfills:
             "from_ns": from_ns,
             "to_ns": to_ns,
             "trace_ids": None if trace_ids is None else list(trace_ids),
+            "occasion": occasion,
             "now_us": self._clock() // 1000,
         }
         self._matching.backfills.add(parameters)
         self._wanted.set()
         self._matching.wake()
         return backfill_id
+
+    def start_baseline(self, active: ActiveRule) -> str:
+        """Judge the latest traces of the last two releases again, for monitors to compare with; the id of the backfill.
+
+        Raises:
+            Conflict: the rule has no results of any release.
+            Overloaded: the database cannot be written now.
+        """
+        targets = self._matching.backfills.targets_of_baseline(active.rule_id)
+        if targets is None:
+            raise Conflict(
+                f"the rule {active.rule.name!r} has no results of a release that could be judged again: releases are "
+                f"told apart by {active.rule.compare_by}"
+            )
+        return self._start(active, targets.from_ns, targets.to_ns, trace_ids=targets.trace_ids, occasion="baseline")
 
     def all(self) -> list[Backfill]:
         """All of them, oldest first, with how far they are."""

@@ -120,8 +120,7 @@ class MonitorThread:
             stream = group.get(result.fingerprint)
             if stream is None:
                 before = max(_evaluators(group, result.fingerprint), key=lambda each: each.last, default=None)
-                replaced = None if before is None else before.fingerprint
-                stream = group[result.fingerprint] = MonitoredStream.new(result, replaced, self._source)
+                stream = group[result.fingerprint] = MonitoredStream.new(result, before, self._source)
             touched[id(stream)] = stream
             news = [*stream.add(result)]
             if stream.is_established:

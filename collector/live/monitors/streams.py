@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from rules.monitoring import Monitoring
 from rules.statistics.events import EpisodeEvent, StreamRate
 from rules.statistics.monitor import Monitor, MonitoredResult, MonitorState
+from rules.statistics.releases import NO_RELEASES, ReleasesState, order_of
 from storage.alerting.alerts import AlertFinding, Escalation, Measure, alert_id_of
 from storage.alerting.monitors import Counted, Happening, PastResult, Recovery, StreamKey, StreamRow
 from storage.records import JsonValue
@@ -48,6 +49,7 @@ class StreamState:
     revision: int
     evaluator: str
     alert_id: str | None  # of the episode
+    order: ReleasesState = NO_RELEASES  # which release came after which, of the evaluator before
 
 
 _STATE: Final = TypeAdapter(StreamState)
@@ -56,6 +58,18 @@ _STATE: Final = TypeAdapter(StreamState)
 def state_of(row: StreamRow) -> StreamState:
     """What is remembered of a stream."""
     return _STATE.validate_json(row.state)
+
+
+def results_to_compare_with(row: StreamRow) -> int | None:
+    """Count the results of the release before that another evaluator has; None if the evaluator is no other one."""
+    state = state_of(row)
+    releases = state.monitor.releases
+    if state.began != "evaluator" or state.monitor.episode is not None:
+        return None
+    if releases.current is None:
+        return state.monitor.scored
+    before = set(releases.against) - {releases.current}
+    return (releases.baseline if before else releases.own).count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,23 +111,26 @@ class MonitoredStream:
         self.first, self.last = state.first, state.last
         self._named = (state.rule, state.revision, state.evaluator)
         self.alert_id = state.alert_id
+        self._order = state.order
         self.since_us = self.updated_us = 0
 
     @classmethod
-    def new(cls, result: Counted, replaced: str | None, source: StreamSource) -> "MonitoredStream":
-        """The stream that a result is the first of."""
+    def new(cls, result: Counted, before: "MonitoredStream | None", source: StreamSource) -> "MonitoredStream":
+        """Return the stream that a result is the first of, after that of another evaluator."""
+        order = NO_RELEASES if before is None else order_of(before.releases, result.number - 1)
         state = StreamState(
-            monitor=MonitorState(),
+            monitor=MonitorState(releases=order),
             settings_of=result.revision,
             newest_job=-1,
-            began="first" if replaced is None else "evaluator",
-            replaced=replaced,
+            began="first" if before is None else "evaluator",
+            replaced=None if before is None else before.fingerprint,
             first=result.number,
             last=result.number,
             rule=result.rule,
             revision=result.revision,
             evaluator=result.evaluator,
             alert_id=None,
+            order=order,
         )
         stream = cls(result.key, result.fingerprint, state, source)
         stream.since_us = result.created_us
@@ -142,6 +159,7 @@ class MonitoredStream:
             revision=revision,
             evaluator=evaluator,
             alert_id=self.alert_id,
+            order=self._order,
         )
         return StreamRow(
             key=self.key,
@@ -150,6 +168,11 @@ class MonitoredStream:
             since_us=self.since_us,
             updated_us=self.updated_us,
         )
+
+    @property
+    def releases(self) -> ReleasesState:
+        """What is remembered of releases."""
+        return self._monitor.state.releases
 
     @property
     def is_established(self) -> bool:
@@ -207,7 +230,7 @@ class MonitoredStream:
         """
         first = self.first if self._monitor.results else result.number
         past = self._source.past(self.key, self.fingerprint, first, result.number)
-        self._monitor = Monitor(self._monitoring.settings)
+        self._monitor = Monitor(self._monitoring.settings, MonitorState(releases=self._order))
         ongoing: EpisodeEvent | None = None
         for each in past:
             event = self._monitor.add(_measured(each, self._monitoring.of), each.number)
@@ -235,6 +258,7 @@ def _measured(result: Counted | PastResult, of: Measure | None) -> MonitoredResu
         result.release,
         None if of == "score" else result.passed,
         score if fits and of != "passed" else None,
+        result.is_baseline,
     )
 
 

@@ -13,6 +13,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import MAX_PAGE
+from collector.api.documents.rule_documents import comparisons_of
 from collector.api.review.judged_by_people import corrected_alert
 from collector.live.monitors.metric_looks import metric_state_of, text_of
 from collector.metric_monitor_text import SCOPES, MetricMonitorText
@@ -101,6 +102,7 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
         examples=examples,
         questions=questions_of(here, [_text(each.get("traceId")) for each in examples], alert.finding.tenant),
         criteria=_criteria(here, who, alert.finding),
+        comparison=_comparison_note(here, who, alert.finding),
         service=_service_of(alert.finding).get("service"),
         told=_rated(alert.finding.document.get("told")),
         sql=_text(alert.finding.document.get("sql")),
@@ -159,6 +161,14 @@ def _criteria(here: Context, who: Caller, finding: AlertFinding) -> str:
     if is_of_people(finding.fingerprint):
         return short_print(finding.fingerprint)
     return criteria_by_rule(here, who).get(finding.rule_id, "")
+
+
+def _comparison_note(here: Context, who: Caller, finding: AlertFinding) -> str | None:
+    """Return why the rule of an alert compares with nothing of before by now."""
+    kept = next((each for each in here.rules.kept() if each.stored.rule_id == finding.rule_id), None)
+    if kept is None or finding.metric:
+        return None
+    return comparisons_of(here, who.visible_tenant, finding.rule_id)(kept.active)
 
 
 def _stream(finding: AlertFinding, **more: str) -> str:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here
-from collector.api.documents.rule_documents import unable_of
+from collector.api.documents.rule_documents import comparisons_of, unable_of
 from collector.api.documents.status_documents import rule_counts_document
 from collector.machine import versions
 from collector.units import instant_text
@@ -35,7 +35,7 @@ def show_status(request: Request, here: Here) -> Response:
     """All of it, as of this moment."""
     now_ns = here.now_ns()
     counts = here.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
-    rules = rule_counts_document(here.rules.kept(), (), unable_of(here))
+    rules = rule_counts_document(here.rules.kept(), (), unable_of(here), comparisons_of(here, None))
     return page(
         request,
         "status.html",

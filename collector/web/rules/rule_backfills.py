@@ -29,6 +29,14 @@ def start_backfill(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
     return see_other(f"/rules/{rule_id}#backfills")
 
 
+@router.post("/rules/{rule_id}/baseline")
+@needs(Permission.WRITE, by_tenant=True)
+def start_baseline(rule_id: str, here: Here, who: Who) -> Response:
+    """Judge the last two releases again, for monitors to compare with."""
+    here.backfills.start_baseline(rule_access.find_own(here, who, rule_id).active)
+    return see_other(f"/rules/{rule_id}#backfills")
+
+
 @router.post("/rules/{rule_id}/backfills/{backfill_id}/cancel")
 @needs(Permission.WRITE, by_tenant=True)
 def cancel_backfill(rule_id: str, backfill_id: str, here: Here, who: Who) -> Response:

@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
-from collector.api.documents.rule_documents import judge_problems, problems_of
+from collector.api.documents.rule_documents import comparisons_of, judge_problems, problems_of
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.navigation import may_use
 from collector.web.pictures.small import sparkline
@@ -163,6 +163,7 @@ def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
         problem=here.judging.judges.problem_of(kept.active),
         failing=judge_problems(here, who).of_rule(kept.active),
         order_problem=here.rules.problem_of(kept.active),
+        comparison=comparisons_of(here, who.visible_tenant, rule_id)(kept.active),
         counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.visible_tenant)),
         clauses=[label(clause) for clause in kept.active.rule.conditions],
         decided=here.rule_record.decided(kept.stored.revision, now_ns) if is_own else [],  # else of everybody's spans

@@ -14,6 +14,7 @@ SELECT
     e.release,
     e.passed,
     e.score,
+    e.is_baseline,
     epoch_us(e.created_at) AS created_us
 FROM counted_result AS e
 WHERE e.number > $after

@@ -1,5 +1,5 @@
 -- The latest results of a stream that monitors count, from one to before another, the latest first.
-SELECT e.number, e.release, e.passed, e.score, epoch_us(e.created_at) AS created_us
+SELECT e.number, e.release, e.passed, e.score, e.is_baseline, epoch_us(e.created_at) AS created_us
 FROM counted_result AS e
 WHERE e.tenant = $tenant
     AND e.project IS NOT DISTINCT FROM $project

@@ -16,6 +16,6 @@ WHERE e.number > $after
     AND e.service IS NOT DISTINCT FROM $service
     AND e.fingerprint = $fingerprint
     AND CASE WHEN $measure = 'passed' THEN e.passed IS NOT NULL ELSE e.score BETWEEN 0 AND 1 END
-    AND ($releases::VARCHAR[] IS NULL OR list_contains($releases::VARCHAR[], e.release))
+    AND CASE WHEN $releases::VARCHAR[] IS NULL THEN NOT e.is_baseline ELSE list_contains($releases::VARCHAR[], e.release) END
 ORDER BY $measure = 'passed' AND e.passed, CASE WHEN $lower_is_better THEN -e.score ELSE e.score END, e.number DESC
 LIMIT $rows;

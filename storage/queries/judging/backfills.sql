@@ -5,6 +5,7 @@ SELECT
     epoch_ns(from_time) AS from_ns,
     epoch_ns(to_time) AS to_ns,
     trace_ids,
+    occasion,
     after_seq,
     until_seq,
     looked_at,

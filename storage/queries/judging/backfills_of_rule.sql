@@ -5,6 +5,7 @@ SELECT
     epoch_ns(b.from_time) AS from_ns,
     epoch_ns(b.to_time) AS to_ns,
     b.trace_ids,
+    b.occasion,
     b.after_seq,
     b.until_seq,
     b.looked_at,

@@ -6,6 +6,7 @@ SELECT
     make_timestamp_ns($from_ns) AS from_time,
     make_timestamp_ns($to_ns) AS to_time,
     $trace_ids::VARCHAR[] AS trace_ids,
+    $occasion AS occasion,
     -1 AS after_seq,
     -1 AS until_seq,
     0 AS looked_at,

@@ -32,6 +32,7 @@ LEFT JOIN (
         bool_or(is_ready) AS is_waiting,
         CASE
             WHEN bool_or(counted OR occasion = 'again') THEN 'again'
+            WHEN bool_or(occasion = 'baseline') THEN 'baseline'
             WHEN bool_or(occasion = 'backfill') THEN 'backfill'
             ELSE 'live'
         END AS occasion

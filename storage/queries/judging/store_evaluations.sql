@@ -38,7 +38,7 @@ SELECT
     j.created_at AS enqueued_at,
     (SELECT last_number FROM result_state) + row_number() OVER (ORDER BY j.job_id) AS number,
     j.occasion,
-    j.occasion = 'live'
+    j.occasion IN ('live', 'baseline')
         AND r.outcome = 'scored'
         AND r.fingerprint IS NOT NULL
         AND s.job_id IS NULL AS counted
