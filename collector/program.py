@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -18,10 +19,13 @@ from collector.memory import collect_rarely, keep_freed_memory
 from collector.notifying import ServiceManager
 from collector.parts import operator_key
 from collector.settings import BadSettings, Settings
+from collector.visible import one_line
 from storage.engine.damage import is_damage_text
+from storage.engine.database import FILE_NAME
 from storage.engine.room import needing_room
 from storage.errors import Damaged, StorageError
 from storage.store import Store
+from storage.upkeep.checking import opening_problem, remedies
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +67,16 @@ def serve(settings: Settings, *, with_sample: bool) -> int:
     except (StorageError, BadSettings, OSError) as error:
         print(f"tracejury: {error}", file=sys.stderr)  # noqa: T201 - the last word to a person
         if isinstance(error, Damaged) or is_damage_text(str(error)):
-            advice = f"nothing was changed; `tracejury check {settings.data}` reads all of it, and names what helps"
-            print(f"tracejury: {advice}", file=sys.stderr)  # noqa: T201 - so is this
+            print(_advice(settings.data), file=sys.stderr)  # noqa: T201 - so is this
         return _FAILED
     return 0
+
+
+def _advice(data: Path) -> str:
+    """Return the commands that help with damaged data, which no start moves or changes by itself."""
+    check = f"`tracejury check {shlex.quote(str(data))}` reads all of it, and names what is damaged"
+    lines = ["tracejury: nothing was changed; these help:", check, *remedies(data, opening_problem(data / FILE_NAME))]
+    return "\n- ".join(map(one_line, lines))
 
 
 async def _serve(settings: Settings, *, with_sample: bool) -> None:

@@ -346,9 +346,9 @@ class Store:
         with self._rewriting.steady, logged(log, "a backup"):
             copy_database(self._database, self._writer, target)
             damage = check_database(descriptor_path(target)).damage
-        if damage is not None:
-            self.damage.note("backup", damage)
-            raise Damaged(f"the copy cannot be read completely ({damage})")
+            if damage is not None:
+                self.damage.note("backup", damage)
+                raise Damaged(f"the copy cannot be read completely ({damage})")
 
     def close(self, timeout_s: float = 30) -> None:
         """Commit what is durable, checkpoint, let go of the directory; what the deadline cuts off stays spooled."""

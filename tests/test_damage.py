@@ -1,13 +1,18 @@
 """Damage of stored data: every flipped bit ends in right answers or in a report, never in silence."""
 
+import datetime as dt
+import re
+import shlex
 import shutil
 import struct
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from collector.api.operations.backup import open_backup
@@ -23,6 +28,8 @@ from tests.live import until
 from tests.serving import run
 from tests.storing import START_NS, a_batch, a_store, an_export, commit, trace_id
 
+START = dt.datetime.fromtimestamp(START_NS // 10**9, dt.UTC)
+DAY, NEXT_DAY = f"{START:%Y-%m-%d}", f"{START + dt.timedelta(days=2):%Y-%m-%d}"
 WHOLE = "SELECT count(*), bit_xor(hash(s)) FROM span AS s"
 
 
@@ -124,13 +131,13 @@ def test_a_statement_cannot_pretend_damage(data: Path) -> None:
 
 
 def test_a_backup_of_damaged_data_fails(data: Path, of_spans: int, tmp_path: Path) -> None:
-    """`tracejury backup` exits with 1 and keeps no copy, whichever block is damaged."""
+    """`tracejury backup` exits with 1 and leaves nothing behind, not even an empty directory."""
     flip_in_block(data / FILE_NAME, of_spans)
     result = run("backup", tmp_path / "backup", "--data", data)
     assert result.exit_code == 1
     assert "run `tracejury check" in result.output
     assert "damaged" in result.output
-    assert list((tmp_path / "backup").iterdir()) == []
+    assert not (tmp_path / "backup").exists()
 
 
 def test_a_damaged_backup_is_not_restored(stopped: Path, used: dict[int, str], tmp_path: Path) -> None:
@@ -140,18 +147,22 @@ def test_a_damaged_backup_is_not_restored(stopped: Path, used: dict[int, str], t
     for number in used:
         flip_in_block(tmp_path / "backup" / FILE_NAME, number)
         result = run("restore", tmp_path / "backup", "--data", tmp_path / "again")
-        assert (result.exit_code, list((tmp_path / "again").iterdir())) == (1, []), f"block {number}: {result.output}"
+        assert (result.exit_code, (tmp_path / "again").exists()) == (1, False), f"block {number}: {result.output}"
         flip_in_block(tmp_path / "backup" / FILE_NAME, number)
     assert run("restore", tmp_path / "backup", "--data", tmp_path / "again").exit_code == 0
 
 
-def test_the_server_refuses_a_copy_that_cannot_be_read(data: Path, of_spans: int) -> None:
-    """Also where no query met the damage before, a backup over the API fails, and is noted."""
+def test_the_server_refuses_a_copy_that_cannot_be_read(
+    data: Path, of_spans: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where no query met the damage before, a backup over the API fails, is noted, and is not logged as done."""
     flip_in_block(data / FILE_NAME, of_spans)
     with a_store(data) as store:
-        with pytest.raises(Damaged, match="span"):
+        with pytest.raises(Damaged, match="span"), caplog.at_level("INFO"):
             open_backup(store, data)
         assert "backup" in store.damage.places
+    assert "a backup failed" in caplog.text
+    assert "a backup is done" not in caplog.text
 
 
 def test_a_copy_under_way_has_no_name(data: Path) -> None:
@@ -243,6 +254,9 @@ def test_check_reads_everything_and_changes_nothing(data: Path, used: dict[int, 
         flip_in_block(data / FILE_NAME, number)
         result = run("check", data)
         assert (result.exit_code, "tracejury restore" in result.output) == (1, True), f"block {number}"
+        tables = re.findall(r"^([a-z_]+): .* rows?$", result.output, re.MULTILINE)
+        damaged = re.findall(r"table ([a-z_]+): ", result.output)
+        assert not {*tables} & {*damaged}, f"block {number}"
         flip_in_block(data / FILE_NAME, number)
     assert run("check", tmp_path).exit_code == 1
 
@@ -271,16 +285,86 @@ def test_a_directory_in_use_is_not_checked(data: Path) -> None:
     assert (result.exit_code, "stop its server first" in result.output) == (1, True)
 
 
-def test_a_refused_start_names_the_command_that_helps(data: Path) -> None:
-    """A database whose headers are damaged is not opened, stays as it is, and the error names `tracejury check`."""
+SERVE = ("--http", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+
+
+def commands_in(output: str, **names: Path | str) -> list[list[str]]:
+    """Return the commands of a list of advice, each cut into words, with its words in capitals filled in."""
+    commands = [re.sub(r"[A-Z][A-Z-]+", lambda word: str(names[word[0]]), text) for text in ADVICE.findall(output)]
+    return [shlex.split(command) for command in commands]
+
+
+ADVICE = re.compile(r"^- `([^`]+)`", re.MULTILINE)
+
+
+def exported(directory: Path) -> int:
+    """Count the spans in the files of an export."""
+    return sum(pq.read_metadata(path).num_rows for path in directory.rglob("*.parquet"))
+
+
+def test_each_command_that_a_refused_start_names_works(data: Path, stopped: Path, tmp_path: Path) -> None:
+    """A database whose headers are damaged is not opened and stays as it is; a restored backup has all spans."""
+    assert run("backup", tmp_path / "backup", "--data", shutil.copytree(stopped, tmp_path / "copy")).exit_code == 0
     for header in (4096, 8192):
         flip(data / FILE_NAME, header + 20)
     before = (data / FILE_NAME).read_bytes()
-    result = run(
-        "serve", "--data", data, "--http", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"
-    )
-    assert (result.exit_code, f"tracejury check {data}" in result.output) == (1, True)
+    result = run("serve", "--data", data, *SERVE)
+    assert result.exit_code == 1
     assert (data / FILE_NAME).read_bytes() == before
+    check, restore = commands_in(result.output, BACKUP=tmp_path / "backup", NEW=tmp_path / "new")
+    assert run(*check[1:]).exit_code == 1
+    assert run(*restore[1:]).exit_code == 0
+    with a_store(tmp_path / "new") as store:
+        assert store.totals.stored == 3 * 8192
+
+
+def test_a_start_succeeds_once_a_damaged_log_is_taken_away(killed: Path, tmp_path: Path) -> None:
+    """The command that moves the log away is named for a damaged log, and the spans come back from the spool."""
+    data = Path(shutil.copytree(killed, tmp_path / "data dir"))
+    log = data / f"{FILE_NAME}.wal"
+    flip(log, list(entries(log.read_bytes()))[-3] + 17)
+    result = run("serve", "--data", data, *SERVE)
+    assert (result.exit_code, "since the last checkpoint are lost" in result.output) == (1, True), result.output
+    *_, move = ADVICE.findall(result.output)
+    assert move.startswith("mkdir "), result.output
+    assert move in run("check", data).output
+    subprocess.run(move, shell=True, check=True)  # noqa: S602 - as a person runs it
+    assert run("check", data).exit_code == 0
+    with a_store(data) as store:
+        assert store.totals.stored == 300
+
+
+def test_what_can_be_read_of_a_damaged_database_is_exported(data: Path, used: dict[int, str], tmp_path: Path) -> None:
+    """The export that `check` names writes the spans of each block that is whole, and says how many it left out."""
+    counts = {}
+    for number, report in used.items():
+        if not report.startswith("table "):
+            continue
+        flip_in_block(data / FILE_NAME, number)
+        *_, export = commands_in(
+            run("check", data).output, BACKUP="backup", NEW="new", OUT=tmp_path / str(number), **{"YYYY-MM-DD": DAY}
+        )
+        result = run(*export[1:], "--to", NEXT_DAY)
+        counts[number] = exported(tmp_path / str(number))
+        left_out = re.search(r"damaged: ([0-9,]+) spans?(, and others)?", result.output)
+        lost = int(left_out[1].replace(",", "")) if left_out else 0
+        assert result.exit_code == int(left_out is not None), (report, result.output)
+        if left_out is None or not left_out[2]:
+            assert counts[number] + lost == 3 * 8192, (report, result.output)
+        assert counts[number] >= 8192, (report, result.output)
+        flip_in_block(data / FILE_NAME, number)
+    assert len(counts) > 1
+
+
+def test_advice_for_a_backup_is_about_backups(stopped: Path, used: dict[int, str], tmp_path: Path) -> None:
+    """`tracejury check` of a damaged backup says to make or to restore another one, and speaks of no log or server."""
+    (tmp_path / "backup").mkdir()
+    shutil.copyfile(stopped / FILE_NAME, tmp_path / "backup" / FILE_NAME)
+    flip_in_block(tmp_path / "backup" / FILE_NAME, min(used))
+    result = run("check", tmp_path / "backup")
+    assert result.exit_code == 1
+    assert ADVICE.findall(result.output)[:2] == ["tracejury backup OTHER", "tracejury restore BACKUP --data NEW"]
+    assert "WAL" not in result.output
 
 
 def spooled(data: Path, *sizes: int) -> list[int]:

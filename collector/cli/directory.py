@@ -18,19 +18,38 @@ if TYPE_CHECKING:
     from collector.live.rules.rules_in_force import KeptRule
     from collector.settings import Settings
     from storage.judging.repeating import Repeated
+    from storage.query.exports import Exports, Unread
     from storage.store import Store
 
 
 _LOOK_S = 1.0  # between two looks at how far reading is
 
 
-class Directory:
+class StoredSpans:
+    """The spans of a database, for exports. What is damaged is left out."""
+
+    def __init__(self, exports: "Exports") -> None:
+        self._exports = exports
+
+    def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
+        """The spans that start between two instants, by time, after an empty batch with the schema."""
+        return self._exports.rows(from_ns, to_ns, tenant=None, unread=unread)
+
+    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> Iterator[bytes]:
+        """The spans that start between two instants, as OTLP/JSON export requests, one a line."""
+        from collector.otlp.encode import json_lines
+
+        return json_lines(self._exports.spans(from_ns, to_ns, tenant=None, unread=unread))
+
+
+class Directory(StoredSpans):
     """A data directory that no server holds, opened for the time of one command.
 
     Whoever has the files sees the rows of all tenants.
     """
 
     def __init__(self, store: "Store", settings: "Settings") -> None:
+        super().__init__(store.exports)
         self._store = store
         self._queries = store.queries
         self._jobs = store.jobs
@@ -177,16 +196,6 @@ class Directory:
         """Write a copy of the database to a file."""
         with target.open("w+b") as file:
             self._store.backup(file)
-
-    def spans(self, from_ns: int, to_ns: int) -> "Iterator[pa.RecordBatch]":
-        """The spans that start between two instants, by time, after an empty batch with the schema."""
-        return self._store.exports.rows(from_ns, to_ns, tenant=None)
-
-    def otlp_lines(self, from_ns: int, to_ns: int) -> Iterator[bytes]:
-        """The spans that start between two instants, as OTLP/JSON export requests, one a line."""
-        from collector.otlp.encode import json_lines
-
-        return json_lines(self._store.exports.spans(from_ns, to_ns, tenant=None))
 
 
 def _refusal(repeated: "Repeated", job_id: int) -> str:

@@ -3,8 +3,8 @@
 import datetime as dt
 import os
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import click
 
 from collector.cli.options import one_source, source_options
-from collector.cli.source import Source, open_source
+from collector.cli.source import SpanSource, open_spans
 from collector.units import count_text
 from collector.visible import file_problem, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from storage.query.exports import Unread
 
 _DAY = dt.timedelta(days=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -46,15 +48,26 @@ def export(
     one_source(server, data)
     days = _days(start.replace(tzinfo=dt.UTC), end and end.replace(tzinfo=dt.UTC), dt.datetime.now(dt.UTC))
     write = _FORMS[form]
+    unread: list[Unread] = []
     try:
-        with open_source(server, data) as source:
+        with open_spans(server, data) as source:
             for day in days:
                 folder = directory / f"day={day:%Y-%m-%d}"
-                count = write(source, folder, _nanoseconds(day), _nanoseconds(day + _DAY))
+                count = write(source, folder, (_nanoseconds(day), _nanoseconds(day + _DAY)), unread)
                 if count:
                     click.echo(f"{one_line(str(folder))}: {count_text(count, 'span')}")
     except OSError as error:
         raise click.ClickException(f"the export cannot be written: {file_problem(error, directory)}") from error
+    if unread:
+        raise click.ClickException(_damage_text(unread))
+
+
+def _damage_text(unread: "Sequence[Unread]") -> str:
+    """Say what an export lacks."""
+    counted = count_text(sum(each.rows or 0 for each in unread), "span")
+    more = ", and others that cannot be counted" * any(each.rows is None for each in unread)
+    first, last = (_EPOCH + dt.timedelta(microseconds=ns // 1000) for ns in (unread[0].first_ns, unread[-1].last_ns))
+    return f"the data is damaged: {counted}{more} are left out, which start between {first} and {last}"
 
 
 def _days(start: dt.datetime, end: dt.datetime | None, now: dt.datetime) -> list[dt.datetime]:
@@ -91,12 +104,14 @@ def _whole_file(file: Path) -> Iterator[BinaryIO]:
         part.replace(file)
     finally:
         part.unlink(missing_ok=True)
+        with suppress(OSError):  # it holds files
+            file.parent.rmdir()
 
 
-def _parquet(source: Source, folder: Path, from_ns: int, to_ns: int) -> int:
+def _parquet(source: SpanSource, folder: Path, bounds_ns: tuple[int, int], unread: "list[Unread]") -> int:
     import pyarrow.parquet as pq
 
-    batches = source.spans(from_ns, to_ns)
+    batches = source.spans(*bounds_ns, unread)
     schema, rows = next(batches).schema, 0
     first = next(batches, None)
     if first is None:
@@ -127,10 +142,10 @@ def _row_groups(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.Table]":
         yield pa.Table.from_batches(gathered)
 
 
-def _otlp(source: Source, folder: Path, from_ns: int, to_ns: int) -> int:
+def _otlp(source: SpanSource, folder: Path, bounds_ns: tuple[int, int], unread: "list[Unread]") -> int:
     from collector.otlp.encode import spans_in
 
-    lines = source.otlp_lines(from_ns, to_ns)
+    lines = source.otlp_lines(*bounds_ns, unread)
     first = next(lines, None)
     if first is None:
         return 0
@@ -142,4 +157,7 @@ def _otlp(source: Source, folder: Path, from_ns: int, to_ns: int) -> int:
     return spans
 
 
-_FORMS: Final[dict[str, Callable[[Source, Path, int, int], int]]] = {"parquet": _parquet, "otlp-json": _otlp}
+_FORMS: "Final[dict[str, Callable[[SpanSource, Path, tuple[int, int], list[Unread]], int]]]" = {
+    "parquet": _parquet,
+    "otlp-json": _otlp,
+}

@@ -27,6 +27,8 @@ from storage.records import ANY_JUDGING, Judging
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from storage.query.exports import Unread
+
 _CONNECTIONS = "/api/v1/llm-connections"
 
 PAGE = 100
@@ -148,7 +150,12 @@ class Server(ServerRequests):
             file.truncate()
             os.fsync(file.fileno())
 
-    def spans(self, from_ns: int, to_ns: int) -> "Iterator[pa.RecordBatch]":
+    def spans(
+        self,
+        from_ns: int,
+        to_ns: int,
+        unread: "list[Unread]",  # noqa: ARG002 - a server fails at damage
+    ) -> "Iterator[pa.RecordBatch]":
         """The spans that start between two instants, by time, after an empty batch with the schema."""
         import pyarrow as pa
 
@@ -157,7 +164,12 @@ class Server(ServerRequests):
             yield pa.RecordBatch.from_pylist([], schema=reader.schema)
             yield from reader
 
-    def otlp_lines(self, from_ns: int, to_ns: int) -> Iterator[bytes]:
+    def otlp_lines(
+        self,
+        from_ns: int,
+        to_ns: int,
+        unread: "list[Unread]",  # noqa: ARG002 - a server fails at damage
+    ) -> Iterator[bytes]:
         """The spans that start between two instants, as OTLP/JSON export requests, some whole lines at a time."""
         from collector.otlp.encode import LINES_TYPE
 

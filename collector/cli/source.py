@@ -1,9 +1,12 @@
 """Where the commands read from: a running server, or the data directory when none runs."""
 
+import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+import click
 
 from collector.cli.connecting import (
     DEFAULT_SERVER,
@@ -17,7 +20,7 @@ from collector.cli.connecting import (
     listens,
     reachable,
 )
-from collector.cli.directory import Directory, read_settings
+from collector.cli.directory import Directory, StoredSpans, read_settings
 from collector.cli.server import Server
 from collector.visible import file_problem, one_line, some_lines
 from storage.records import ANY_JUDGING, Judging
@@ -26,10 +29,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from collector.settings import Settings
+    from storage.query.exports import Unread
     from storage.store import Store
 
 
-class Source(Protocol):
+class SpanSource(Protocol):
+    """What exports read. A directory leaves out what is damaged and appends it to `unread`; a server fails."""
+
+    def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
+        """The spans that start between two instants, by time, after an empty batch with the schema."""
+
+    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> Iterator[bytes]:
+        """The spans that start between two instants, as OTLP/JSON export requests, some whole lines at a time."""
+
+
+class Source(SpanSource, Protocol):
     """What the commands ask. Documents are those of the HTTP API."""
 
     def traces(self, *, project: str | None, limit: int, judging: Judging = ANY_JUDGING) -> list[Document]:
@@ -61,12 +75,6 @@ class Source(Protocol):
 
     def backup(self, target: Path) -> None:
         """Write a copy of the database to a file."""
-
-    def spans(self, from_ns: int, to_ns: int) -> "Iterator[pa.RecordBatch]":
-        """The spans that start between two instants, by time, after an empty batch with the schema."""
-
-    def otlp_lines(self, from_ns: int, to_ns: int) -> Iterator[bytes]:
-        """The spans that start between two instants, as OTLP/JSON export requests, some whole lines at a time."""
 
     def jobs(self, wanted: Mapping[str, str], *, limit: int) -> list[Document]:
         """The newest jobs, of a `state`, `rule` and `trace` where these are given."""
@@ -106,6 +114,51 @@ def open_source(server: str | None, data: Path | None) -> Iterator[Source]:
 
 
 @contextmanager
+def open_spans(server: str | None, data: Path | None) -> Iterator[SpanSource]:
+    """The source as of `open_source`; a database that no server can start on, because it is damaged, is read alone.
+
+    Raises:
+        click.ClickException: as `open_source`.
+    """
+    with ExitStack() as stack:
+        source: SpanSource
+        try:
+            source = stack.enter_context(open_source(server, data))
+        except _DamagedData as error:
+            click.echo(f"{error.message}. Reading the database without what only the spool holds", err=True)
+            source = stack.enter_context(_open_damaged(error.data))
+        yield source
+
+
+class _DamagedData(ServerUnreachable):
+    """The data directory cannot be opened, because it is damaged."""
+
+    def __init__(self, data: Path, error: Exception) -> None:
+        check = f"run `tracejury check {shlex.quote(str(data))}`, which names the commands that help"
+        super().__init__(one_line(f"{error}; {check}"))
+        self.data = data
+
+
+@contextmanager
+def _open_damaged(data: Path) -> Iterator[StoredSpans]:
+    from storage.engine.database import Database, DatabaseOptions
+    from storage.engine.lock import DirectoryLock
+    from storage.engine.read_database import ReadDatabase
+    from storage.errors import Damaged, Unusable
+    from storage.query.exports import Exports
+
+    try:
+        with DirectoryLock(data, only_reads=True):
+            database = Database(data, DatabaseOptions(), is_read_only=True)
+            try:
+                yield StoredSpans(Exports(ReadDatabase(database)))
+            finally:
+                database.close()
+    except (Damaged, Unusable) as error:
+        raise NoAnswer(one_line(str(error))) from error
+
+
+@contextmanager
 def _open_directory(chosen: Path | None) -> Iterator[Source]:
     """The server that holds the directory, or the directory itself; it is never created."""
     from storage.engine.lock import read_holder
@@ -122,7 +175,7 @@ def _open_directory(chosen: Path | None) -> Iterator[Source]:
         with _open_store(settings, nowhere="" if chosen else f"no server answers at {DEFAULT_SERVER} and ") as store:
             yield Directory(store, settings)
     except Damaged as error:
-        raise NoAnswer(f"{one_line(str(error))}; run `tracejury check {one_line(str(data))}`") from error
+        raise _DamagedData(data, error) from error
     except StorageError as error:  # as a change of a read-only directory, or a full disk
         raise NoAnswer(some_lines(str(error))) from error
 
@@ -135,8 +188,9 @@ def _open_store(settings: "Settings", *, nowhere: str) -> "Store":
     """
     from collector.parts import aging_options
     from collector.reading.spans import ConventionsReader
+    from storage.engine.damage import is_damage_text
     from storage.engine.database import FILE_NAME
-    from storage.errors import Unusable
+    from storage.errors import Damaged, Unusable
     from storage.ingest.writer import WriterOptions
     from storage.store import Store, StoreOptions
 
@@ -149,7 +203,9 @@ def _open_store(settings: "Settings", *, nowhere: str) -> "Store":
     try:
         if (data / FILE_NAME).exists():
             return Store.open(data, options)
-    except Unusable as error:
+    except (Damaged, Unusable) as error:
+        if is_damage_text(str(error)):
+            raise _DamagedData(data, error) from error
         raise ServerUnreachable(some_lines(str(error))) from error
     except OSError as error:
         raise ServerUnreachable(file_problem(error, data)) from error

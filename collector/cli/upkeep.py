@@ -2,9 +2,10 @@
 
 import shutil
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
     from storage.upkeep.checking import DatabaseReport
 
 _MIB = 1 << 20
-NEXT_STEPS: Final = (
-    "Restore a backup with `tracejury restore`, or write what can be read to files with `tracejury export --data`. "
-    "If only the log beside the database (the file that ends in .wal) is damaged, a start succeeds once it is moved "
-    "away by hand: then rules, keys and results since the last checkpoint are lost, and spans that the spool does not "
-    "hold any more"
-)
 
 
 @click.command()
@@ -97,16 +92,13 @@ def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
         raise click.ClickException(f"{one_line(str(target))} exists already; choose another directory")
     part = directory / f"{FILE_NAME}.part"
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with open_source(server, data) as source:
-            source.backup(part)
-        _read_back(part, "the copy; the database may be damaged, too: stop the server and run `tracejury check`")
-        part.rename(target)
+        with _made(directory, part):
+            with open_source(server, data) as source:
+                source.backup(part)
+            _read_back(part, "the copy; the database may be damaged, too: stop the server and run `tracejury check`")
+            part.rename(target)
     except OSError as error:
         raise click.ClickException(f"the backup cannot be written: {file_problem(error, directory)}") from error
-    finally:
-        with suppress(OSError):  # as on a read-only disk, even if it is not there
-            part.unlink()
     click.echo(f"{one_line(str(target))}: {target.stat().st_size / (1 << 20):,.1f} MiB")
 
 
@@ -134,19 +126,16 @@ def restore(*, directory: Path, data: Path) -> None:
         raise click.ClickException(f"{one_line(str(data))} holds a database already; nothing was changed")
     part = data / f"{FILE_NAME}.part"
     try:
-        data.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, part)
-        _read_back(part, "the backup; take another one")
-        part.rename(target)
+        with _made(data, part):
+            shutil.copyfile(source, part)
+            _read_back(part, "the backup; take another one")
+            part.rename(target)
         with Store.open(data) as store:
             stored = store.totals.stored
     except OSError as error:
         raise click.ClickException(f"the backup cannot be restored: {file_problem(error, data)}") from error
     except Unusable as error:
         raise click.ClickException(one_line(str(error))) from error
-    finally:
-        with suppress(OSError):  # as on a read-only disk, even if it is not there
-            part.unlink()
     click.echo(f"{one_line(str(data))}: a data directory into which {count_text(stored, 'span')} were ever stored")
 
 
@@ -161,7 +150,7 @@ def check(*, directory: Path) -> None:
     from storage.engine.lock import read_holder
     from storage.errors import Unusable
     from storage.ingest.spool import Position, Spool
-    from storage.upkeep.checking import check_database
+    from storage.upkeep.checking import check_database, remedies
 
     file = directory / FILE_NAME
     if not file.exists():
@@ -178,10 +167,26 @@ def check(*, directory: Path) -> None:
     _print_database(report)
     _print_spool(spool, knows_position=report.position is not None)
     if report.damage is not None:
-        raise click.ClickException(one_line(f"{report.damage}. {NEXT_STEPS}"))
+        lines = [f"{report.damage}; these help:", *remedies(directory, report.problem)]
+        raise click.ClickException("\n- ".join(map(one_line, lines)))
     if spool.damaged or report.lost is not None:
         sys.exit(1)
     click.echo("no damage")
+
+
+@contextmanager
+def _made(directory: Path, part: Path) -> Iterator[None]:
+    """Make a directory; at the end remove an unfinished file, and the directory if it is new and empty."""
+    is_new = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # as on a read-only disk, even if it is not there
+            part.unlink()
+        with suppress(OSError):  # it is not empty
+            if is_new:
+                directory.rmdir()
 
 
 def _print_spool(spool: "SpoolReport", *, knows_position: bool) -> None:
@@ -209,7 +214,8 @@ def _print_database(report: "DatabaseReport") -> None:
     from storage.engine.damage import LOST_COMMITS
 
     for table in report.tables:
-        click.echo(f"{table.name}: {'not read' if table.rows is None else count_text(table.rows, 'row')}")
+        rows = "rows not counted" if table.rows is None else count_text(table.rows, "row")
+        click.echo(f"{table.name}: {rows}{', damaged' if table.damage else ''}")
     if report.lost is not None:
         click.echo(one_line(f"log: {report.lost}; a start goes on without them: {LOST_COMMITS}"), err=True)
     if report.unread:

@@ -114,7 +114,11 @@ class Database:
         self._opener = FileOpener(self._path, catalog=CATALOG, how=how, prepare=self._prepare)
         self.threads = Threads(lambda: self.cursor(mends=False, may_end=False, may_share=False))
         report(StartStep(name=f"opening the database, with {self.log_bytes() >> 20} MiB in its log"))
-        self._connection = self._connect()
+        try:
+            self._connection = self._connect()
+        except BaseException:
+            self._remove_scratch()
+            raise
         self.threads.start()
 
     @property
@@ -431,6 +435,9 @@ class Database:
     def close(self) -> None:
         """Close the file; cursors that are still open see no more of it."""
         self._connection.close()
+        self._remove_scratch()
+
+    def _remove_scratch(self) -> None:
         if self._elsewhere is not None:
             self._elsewhere.cleanup()
 
@@ -458,7 +465,11 @@ class Database:
         if self.is_read_only:
             if any(path != self._log_path for path in log_files(self._path)):
                 raise ReadOnly(self._path.parent, "its last server was killed while it wrote to the database")
-            require_migrated(connection, self._path, catalog=CATALOG)
+            try:
+                require_migrated(connection, self._path, catalog=CATALOG)
+            except duckdb.Error as error:  # what is not damaged is still read
+                if not self.damage.note_error(error, own=True):
+                    raise
         elif not self._is_current:  # once a process: this writes the views, and a reopening may meet a full disk
             migrate(connection, self._path, catalog=CATALOG, report=self._report)
             self._is_current = True

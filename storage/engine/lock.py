@@ -22,8 +22,10 @@ class DirectoryLock:
     and for the command line.
     """
 
-    def __init__(self, directory: Path, *, may_only_read: bool = False) -> None:
+    def __init__(self, directory: Path, *, may_only_read: bool = False, only_reads: bool = False) -> None:
         """Lock a directory, which is made unless it exists. `may_only_read` accepts one that cannot be written.
+
+        With `only_reads` any directory is treated as one that cannot be written.
 
         Raises:
             InUse: another process holds it.
@@ -34,9 +36,9 @@ class DirectoryLock:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             fixed = _first_unwritable(directory)
-            if fixed is not None and not may_only_read:
+            if fixed is not None and not (may_only_read or only_reads):
                 raise ReadOnly(directory, f"a server writes to {'it' if fixed == directory else fixed}")
-            self.is_read_only = fixed is not None
+            self.is_read_only = only_reads or fixed is not None
             self._file = _lock_file(self._path, is_read_only=self.is_read_only)
         except OSError as error:
             why = f"{error.filename or directory}: {error.strerror}"

@@ -5,6 +5,7 @@ Spans that are stored or leave meanwhile may or may not be among those that are 
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from storage import sql
 from storage.engine.read_database import ReadDatabase
+from storage.errors import Damaged
 from storage.query.places import Places
 from storage.query.queries import summaries_of
 from storage.query.rows import spans_of
@@ -36,6 +38,10 @@ _FILLED: Final = 0.75  # of it, by spans as large as the last ones, so that few 
 _AT_ONCE: Final = 6  # exports that may run, three of one caller; a guess: each holds a window or two
 _RETRY_AFTER_S: Final = 30  # a guess
 _STRETCHES: Final = 1024  # that are counted at once, 84 s of a day each; a guess
+_DAMAGED_STRETCHES: Final = 16
+_LEFT_OUT_ROWS: Final = 64
+"""Spans that are left out if one is damaged. A guess: a damaged window of 8,192 is read in at most 272 pieces."""
+_LEFT_OUT_NS: Final = 10 * 10**9  # the same if even their numbers are damaged; a guess
 _MAX_INT64: Final = (1 << 63) - 1
 
 
@@ -59,6 +65,14 @@ class _ExportWindow:
     rows: int = _MAX_INT64  # not counted
 
 
+class Unread(NamedTuple):
+    """Spans that are damaged and left out: when they start, from the first nanosecond to the last, and how many."""
+
+    first_ns: int
+    last_ns: int
+    rows: int | None  # None: not even counted
+
+
 class _WindowSize:
     """How many spans a window may hold: as many as fit if they are as large as the last ones that were read."""
 
@@ -77,6 +91,7 @@ class _Export(NamedTuple, Generic[_Item]):
     selection: _Selection
     finish: Callable[[pa.Table], Iterable[_Item]]
     pace: _WindowSize
+    unread: list[Unread] | None = None  # receives what is damaged; None: damage ends the export
 
 
 class Exports:
@@ -87,32 +102,49 @@ class Exports:
         self._places = Places(_AT_ONCE, "exports", retry_after_s=_RETRY_AFTER_S)
 
     def rows(
-        self, from_ns: int, to_ns: int, *, tenant: str | None, asker: str | None = None
+        self,
+        from_ns: int,
+        to_ns: int,
+        *,
+        tenant: str | None,
+        asker: str | None = None,
+        unread: list[Unread] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows of the view `spans` that start between two instants, after an empty batch with the schema.
 
-        They are those of a tenant and the shared ones, or with None those of all.
+        They are those of a tenant and the shared ones, or with None those of all. What is damaged is left out and
+        appended to `unread`; without that it ends the export.
 
         Raises:
             Overloaded: at the first batch: as many are exported at once as may be, by this caller (`asker`) or by all.
         """
         select = sql.query("export_spans").replace("FROM span", "FROM spans")
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
-        export = _Export(select, selection, _rows, _WindowSize())
+        export = _Export(select, selection, _rows, _WindowSize(), unread)
         with self._places.take(asker):
             with self._database.cursor() as cursor:
                 schema = _open(cursor, export, _ExportWindow(first_ns=1, last_ns=0)).schema
             yield pa.RecordBatch.from_pylist([], schema=schema)
             yield from self._read(export, _ExportWindow(first_ns=from_ns, last_ns=to_ns - 1))
 
-    def spans(self, from_ns: int, to_ns: int, *, tenant: str | None, asker: str | None = None) -> Iterator[list[Span]]:
+    def spans(
+        self,
+        from_ns: int,
+        to_ns: int,
+        *,
+        tenant: str | None,
+        asker: str | None = None,
+        unread: list[Unread] | None = None,
+    ) -> Iterator[list[Span]]:
         """The spans that start between two instants, some hundreds at a time: of a tenant; None for all.
+
+        What is damaged is left out and appended to `unread`; without that it ends the export.
 
         Raises:
             Overloaded: at the first batch: as many are exported at once as may be, by this caller (`asker`) or by all.
         """
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
-        export = _Export(sql.query("export_spans"), selection, _spans, _WindowSize())
+        export = _Export(sql.query("export_spans"), selection, _spans, _WindowSize(), unread)
         with self._places.take(asker):
             yield from self._read(export, _ExportWindow(first_ns=from_ns, last_ns=to_ns - 1))
 
@@ -133,11 +165,25 @@ class Exports:
     def _read(self, export: _Export[_Item], window: _ExportWindow) -> Iterator[_Item]:
         """What becomes of the rows of a window, of its parts where it holds more than fits."""
         if window.rows <= export.pace.rows:
-            items = self._whole(export, window)
+            try:
+                items = self._whole(export, window)
+            except Damaged:
+                if export.unread is None:
+                    raise
+                yield from self._around_damage(export, window, export.unread)
+                return
             if items is not None:
                 yield from items
                 return
         for part in self._parts(export, window):
+            yield from self._read(export, part)
+
+    def _around_damage(self, export: _Export[_Item], window: _ExportWindow, unread: list[Unread]) -> Iterator[_Item]:
+        """Read what can be read of a counted window that cannot be read as a whole."""
+        if window.rows <= _LEFT_OUT_ROWS:
+            unread.append(Unread(window.first_ns, window.last_ns, window.rows))
+            return
+        for part in self._stretches(export, window, most=_DAMAGED_STRETCHES):
             yield from self._read(export, part)
 
     def _whole(self, export: _Export[_Item], window: _ExportWindow) -> Iterable[_Item] | None:
@@ -155,7 +201,7 @@ class Exports:
     def _parts(self, export: _Export[_Item], window: _ExportWindow) -> Iterator[_ExportWindow]:
         """Windows that fit, in order, and that together hold the spans of this one."""
         gathered: _ExportWindow | None = None
-        for part in self._stretches(export.selection, window):
+        for part in self._stretches(export, window, most=_STRETCHES):
             if gathered is not None and gathered.rows + part.rows <= export.pace.rows:
                 gathered = _joined(gathered, part)
                 continue
@@ -169,13 +215,40 @@ class Exports:
         if gathered is not None:
             yield gathered
 
-    def _stretches(self, selection: _Selection, window: _ExportWindow) -> list[_ExportWindow]:
+    def _stretches(self, export: _Export[_Item], window: _ExportWindow, *, most: int) -> list[_ExportWindow]:
         """A window by equal stretches of its time; where that is a nanosecond, of its numbers."""
+        try:
+            return self._counted(export.selection, window, most)
+        except Damaged:
+            if export.unread is None:
+                raise
+        return self._halves(window, export.unread)
+
+    def _halves(self, window: _ExportWindow, unread: list[Unread]) -> list[_ExportWindow]:
+        """Halve a window whose spans cannot even be counted: by their numbers, in whose order they are stored."""
+        last_seq = self._last_seq() if window.last_seq == _MAX_INT64 else window.last_seq
+        if last_seq is not None and last_seq - window.first_seq >= _LEFT_OUT_ROWS:
+            middle = (window.first_seq + last_seq) // 2
+            return [replace(window, last_seq=middle), replace(window, first_seq=middle + 1, last_seq=last_seq)]
+        if last_seq is None and window.last_ns - window.first_ns >= _LEFT_OUT_NS:
+            middle = (window.first_ns + window.last_ns) // 2
+            return [replace(window, last_ns=middle), replace(window, first_ns=middle + 1)]
+        unread.append(Unread(window.first_ns, window.last_ns, None))
+        return []
+
+    def _last_seq(self) -> int | None:
+        """Return the number of the last span, or None if it cannot be read."""
+        with suppress(Damaged), self._database.cursor() as cursor:
+            ((last,),) = cursor.execute(sql.query("last_span_number")).fetchall()
+            return 0 if last is None else int(last)
+        return None
+
+    def _counted(self, selection: _Selection, window: _ExportWindow, most: int) -> list[_ExportWindow]:
         if window.first_ns < 0 <= window.last_ns:  # DuckDB's whole numbers could not count so long a time
             return [replace(window, last_ns=-1), replace(window, first_ns=0)]
         in_time = window.last_ns > window.first_ns
         first, last = (window.first_ns, window.last_ns) if in_time else (window.first_seq, window.last_seq)
-        step = 1 + (last - first) // _STRETCHES
+        step = 1 + (last - first) // most
         select = sql.query("span_stretches").replace("$axis", "epoch_ns(start_time)" if in_time else "seq")
         with self._database.cursor() as cursor:
             counts = cursor.execute(select, _named(selection, window) | {"start": first, "step": step}).fetchall()

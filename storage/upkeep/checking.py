@@ -4,6 +4,7 @@ DuckDB keeps a checksum of each block and compares it when the block is read. So
 query that returns no rows, or reads some columns only, would pass over the damage of the others.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import IO, Final
 
 import duckdb
 
+from storage.engine.database import FILE_NAME
 from storage.engine.log_end import log_files, lost_commits
 from storage.engine.opening import open_duckdb
 from storage.errors import Unusable
@@ -75,6 +77,47 @@ def check_database(path: Path) -> DatabaseReport:
         return _check(path, {})
     except duckdb.OutOfMemoryException as error:
         raise Unusable(f"{path} cannot be checked, there is too little memory: {_first_line(error)}") from error
+
+
+def opening_problem(path: Path) -> str | None:
+    """Return why DuckDB cannot open a database, or None. Its tables are not read."""
+    try:
+        with _attached(path, {}):
+            return None
+    except duckdb.Error as error:
+        return _first_line(error)
+
+
+def remedies(directory: Path, problem: str | None) -> Sequence[str]:
+    """Return the commands that help with a damaged data directory or backup, each with what it may lose.
+
+    `problem` says why its database cannot be opened; None if it can.
+    """
+    quoted = shlex.quote(str(directory))
+    restore = (
+        "`tracejury restore BACKUP --data NEW` makes a data directory of a backup, for `tracejury serve --data NEW`"
+    )
+    if (directory / "lock").exists() or (directory / "spool").exists():
+        commands = [f"{restore}: what came after the backup is lost"]
+    else:
+        commands = [
+            "`tracejury backup OTHER` makes another backup of the server, if that is not damaged, too: nothing is lost",
+            f"{restore}, if `tracejury check BACKUP` finds no damage in another backup: what came after it is lost",
+        ]
+    if problem is None:
+        commands.append(
+            f"`tracejury export OUT --from YYYY-MM-DD --data {quoted}` writes the spans that can be read to files, "
+            "from that day on: other spans, rules, keys, results and annotations are lost"
+        )
+    elif "WAL" in problem and (log := log_files(directory / FILE_NAME)):
+        aside = shlex.quote(f"{directory}.log")
+        files = " ".join(shlex.quote(str(path)) for path in log)
+        commands.append(
+            f"`mkdir {aside} && mv {files} {aside}` takes the damaged log (WAL) away, and a start succeeds: "
+            "rules, keys, results, annotations and deletions since the last checkpoint are lost, and so are spans "
+            "since then that the spool does not hold any more"
+        )
+    return commands
 
 
 def _check(path: Path, settings: Mapping[str, str]) -> DatabaseReport:

@@ -1,0 +1,3 @@
+-- The greatest number of all spans.
+SELECT max(seq)
+FROM span;
