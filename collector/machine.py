@@ -25,7 +25,7 @@ _MOST_CHECKING: Final = 3
 
 def share_of_memory() -> int:
     """A quarter of the memory that there is, in bytes, within bounds."""
-    return min(max(_memory_bytes() // 4, _LEAST_MEMORY), _MOST_MEMORY)
+    return min(max(memory_bytes() // 4, _LEAST_MEMORY), _MOST_MEMORY)
 
 
 def share_of_threads() -> int:
@@ -51,7 +51,8 @@ def raise_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _memory_bytes() -> int:
+def memory_bytes() -> int:
+    """Return the memory of the machine or its control group."""
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = (_number(_CGROUP / "memory.max"), _number(_CGROUP / "memory" / "memory.limit_in_bytes"))
     return min([there, *(limit for limit in limits if limit is not None)])

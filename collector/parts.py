@@ -18,7 +18,7 @@ from collector.doors.certificate import Certificate
 from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.otlp_http import OtlpHttp
 from collector.listening import ListenerOptions
-from collector.machine import open_files, share_of_memory, share_of_threads
+from collector.machine import memory_bytes, open_files, share_of_memory, share_of_threads
 from collector.observing import Watch, commits_told
 from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.setting_values import bytes_of_size
@@ -103,6 +103,7 @@ def store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts
             memory_limit=memory,
             query_bytes=settings.sql_memory_bytes or bytes_of_size(memory) // 2,
             queries_at_once=settings.sql_at_once,
+            machine_bytes=memory_bytes(),
             threads=settings.duckdb_threads or share_of_threads(),
             workarounds=Workarounds(**settings.workarounds.model_dump(exclude={"watch_quack_clients"})),
         ),

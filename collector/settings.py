@@ -334,7 +334,7 @@ class Settings(BaseModel):
         Bytes | None,
         Field(
             description="what SQL queries may take together of `duckdb_memory`; none: half of it. Above this, those"
-            " that run are stopped. One that runs in a process of its own has this over `sql_at_once`"
+            " that run are stopped. One that runs in a process of its own has this over `sql_at_once`, 32 MiB at least"
         ),
     ] = None
     sql_at_once: Annotated[

@@ -1,6 +1,7 @@
 """What to say where a question needs more memory than there is: which setting it was, and what to set."""
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 import duckdb
@@ -9,6 +10,48 @@ LackOfMemory: Final = duckdb.OutOfMemoryException
 
 _LIMIT: Final = re.compile(r"([\d.]+) ([KMGT])iB/([\d.]+) ([KMGT])iB used")
 _MIB: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
+
+LEAST_SHARE_BYTES: Final = 32 << 20
+"""The least that a statement in a process of its own has. A guess: what DuckDB needs for a window of spans."""
+_UNBOUNDED_SHARE_BYTES: Final = 64 << 20  # if nothing bounds queries; a guess
+_MACHINE_PART: Final = 4 / 5
+"""More of the machine's memory is advised to nobody: DuckDB takes so much by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryMemory:
+    """What DuckDB and the statements of clients may hold in memory."""
+
+    duckdb_bytes: int
+    at_once: int  # statements, which share `all_bytes`
+    all_bytes: int | None = None  # None: not bounded
+    machine_bytes: int | None = None  # of the machine or its control group; None: unknown
+
+    @property
+    def share_bytes(self) -> int:
+        """What a statement in a process of its own may have."""
+        share = _UNBOUNDED_SHARE_BYTES if self.all_bytes is None else self.all_bytes // self.at_once
+        return max(share, LEAST_SHARE_BYTES)
+
+    def advice_for_all(self) -> str:
+        """The sentence for a statement that was stopped because all in the server together had too much."""
+        all_bytes = self.all_bytes or self.share_bytes * self.at_once
+        why = f"queries needed more than {all_bytes >> 20} MiB of memory together (sql_memory_bytes), so this one"
+        return f"{why} was stopped: {self._remedy(2 * all_bytes)}"
+
+    def advice_for_one(self) -> str:
+        """The sentence for a statement that needed more than its share."""
+        why = f"this query needed more than {self.share_bytes >> 20} MiB of memory (sql_memory_bytes over sql_at_once, "
+        least = f"{LEAST_SHARE_BYTES >> 20} MiB at least), so it was stopped: "
+        return why + least + self._remedy(2 * self.share_bytes * self.at_once)
+
+    def _remedy(self, sql_bytes: int) -> str:
+        less = "ask about a shorter time or fewer columns"
+        duckdb_bytes = max(2 * sql_bytes, self.duckdb_bytes)  # the other half is for the server itself
+        if self.machine_bytes is not None and duckdb_bytes > self.machine_bytes * _MACHINE_PART:
+            return f"{less}; this machine has no more memory ({self.machine_bytes >> 20} MiB)"
+        larger = "" if duckdb_bytes == self.duckdb_bytes else f" and duckdb_memory: {duckdb_bytes >> 20}MiB"
+        return f"{less}, or set sql_memory_bytes: {sql_bytes}{larger}; if that is too little, the next error says more"
 
 
 def advice(error: Exception) -> str:
@@ -19,23 +62,4 @@ def advice(error: Exception) -> str:
     return (
         f"DuckDB's memory{limit} (duckdb_memory) is not enough for this, so it was stopped: ask about a shorter time "
         f"or fewer columns, or set duckdb_memory: {larger}"
-    )
-
-
-def advice_for_queries(query_bytes: int) -> str:
-    """The sentence for what queries may take of it together."""
-    mib = query_bytes >> 20
-    return (
-        f"queries needed more than {mib} MiB of memory together (sql_memory_bytes), so this one was stopped: ask about "
-        f"a shorter time or fewer columns, or set sql_memory_bytes: {2 * query_bytes} and duckdb_memory: {4 * mib}MiB"
-    )
-
-
-def advice_for_query(query_bytes: int, all_bytes: int) -> str:
-    """The sentence for what one of them may take."""
-    mib = query_bytes >> 20
-    return (
-        f"this query needed more than {mib} MiB of memory (sql_memory_bytes, shared by sql_at_once), so it was "
-        f"stopped: ask about a shorter time or fewer columns, or set sql_memory_bytes: {2 * all_bytes} and "
-        f"duckdb_memory: {4 * all_bytes >> 20}MiB"
     )

@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -18,7 +20,7 @@ from collector.api.base.problems import answer_problems
 from collector.api.base.turns import QueryTurns, Turns
 from storage.engine.database import DatabaseOptions
 from storage.errors import BadQuery, Overloaded
-from storage.memory import LackOfMemory, advice
+from storage.memory import LackOfMemory, QueryMemory, advice
 from storage.store import Store, StoreOptions
 from tests.access import a_closed_server
 from tests.live import PATIENCE_S, a_live_server, until
@@ -58,9 +60,53 @@ def test_hungry_queries_are_stopped_and_storing_goes_on(store: Store, statement:
     commit(store, a_batch(an_export(3)))
     thread.join()
     (told,) = refusals
-    assert "set sql_memory_bytes: 134217728 and duckdb_memory: 256MiB" in told or "set duckdb_memory: 488MiB" in told
+    assert "set sql_memory_bytes: 134217728 and duckdb_memory: 256MiB;" in told or "set duckdb_memory: 488MiB" in told
     assert rows(store, "SELECT count(*) FROM span") == [(3,)]
     assert len(store._database._cursors) == 0
+
+
+ADVISED = re.compile(r"or set (?:sql_memory_bytes: (\d+))?(?: and )?(?:duckdb_memory: (\d+)MiB)?")
+
+
+@pytest.mark.parametrize(
+    "statement, sql_bytes",
+    [
+        ("SELECT len(list(i)), quantile_cont(i, 0.5) FROM range(3000000) t(i)", 1 << 20),  # in a process of its own
+        ("SELECT count(*) FROM (SELECT DISTINCT i FROM range(1000000) t(i))", 2 << 20),  # in the server
+    ],
+)
+def test_advice_that_is_followed_lets_the_statement_run(tmp_path: Path, statement: str, sql_bytes: int) -> None:
+    """What an error says to set is more than what was in force and never less of anything, until the statement runs."""
+    duckdb_mib, share_bytes, texts = 244, 0, list[str]()
+    for _ in range(6):
+        memory = DatabaseOptions(query_bytes=sql_bytes, memory_limit=f"{duckdb_mib}MiB")
+        with Store.open(tmp_path, StoreOptions(database=memory)) as store:
+            before, share_bytes = share_bytes, store._database.query_memory.share_bytes
+            assert share_bytes > before or "together" in texts[-1]
+            try:
+                store.queries.sql(statement, max_rows=1, timeout_s=PATIENCE_S)
+                break
+            except BadQuery as error:
+                texts.append(str(error))
+        found = ADVISED.search(texts[-1])
+        assert found, texts
+        assert found[1] is None or int(found[1]) > sql_bytes
+        assert found[2] is None or int(found[2]) > duckdb_mib
+        sql_bytes, duckdb_mib = int(found[1] or sql_bytes), int(found[2] or duckdb_mib)
+    else:
+        pytest.fail("\n".join(texts))
+    assert texts
+
+
+def test_advice_ends_at_the_memory_of_the_machine() -> None:
+    """What a machine does not have is not advised, and the share of a statement has a floor that the error names."""
+    small = QueryMemory(duckdb_bytes=6 << 30, at_once=2, all_bytes=20_000_000, machine_bytes=24 << 30)
+    assert "more than 32 MiB" in small.advice_for_one()
+    assert "or set sql_memory_bytes: 134217728; if" in small.advice_for_one()
+    large = replace(small, all_bytes=8 << 30)
+    for text in (large.advice_for_one(), large.advice_for_all()):
+        assert "set" not in text.partition("stopped")[2]
+        assert "this machine has no more memory (24576 MiB)" in text
 
 
 @pytest.mark.parametrize(

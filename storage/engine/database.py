@@ -26,6 +26,7 @@ from storage.engine.room import DiskRoom
 from storage.engine.threads import Threads
 from storage.engine.workarounds import Workarounds
 from storage.errors import Busy, Damaged, ReadOnly, Reopened, Unusable
+from storage.memory import QueryMemory
 from storage.timing import QUICK_S, Stopwatch
 from storage.work import Report, StartStep, no_report
 
@@ -58,6 +59,7 @@ class DatabaseOptions:
     memory_limit: str = "256MB"
     query_bytes: int | None = None  # that questions may take of it together; None: as much as there is
     queries_at_once: int = 2  # of clients, which share those bytes
+    machine_bytes: int | None = None  # of memory, so that no more is advised; None: unknown
     threads: int = 1  # measured: an insert costs 14 µs of CPU a span with one thread, 22 to 28 with two
     workarounds: Workarounds = field(default_factory=Workarounds)
 
@@ -110,6 +112,7 @@ class Database:
         self.commits = Stopwatch(QUICK_S)
         how = f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'"
         how = READ_ONLY if is_read_only else how
+        self._limit_bytes = 0  # as of the last opening
         self._is_current = False  # whether the file has the schema and the views of this version
         self._opener = FileOpener(self._path, catalog=CATALOG, how=how, prepare=self._prepare)
         self.threads = Threads(lambda: self.cursor(mends=False, may_end=False, may_share=False))
@@ -127,9 +130,14 @@ class Database:
         return self._options.query_bytes
 
     @property
-    def query_share_bytes(self) -> int | None:
-        """What one question may take; None where that is not bounded."""
-        return None if self.query_bytes is None else self.query_bytes // self._options.queries_at_once
+    def query_memory(self) -> QueryMemory:
+        """What DuckDB and the statements of clients may hold at this moment."""
+        return QueryMemory(
+            duckdb_bytes=self._limit_bytes,
+            at_once=self._options.queries_at_once,
+            all_bytes=self.query_bytes,
+            machine_bytes=self._options.machine_bytes,
+        )
 
     @property
     def scratch(self) -> Path:
@@ -381,8 +389,7 @@ class Database:
     @property
     def memory_bytes(self) -> int:
         """What DuckDB may hold in memory."""
-        with self.cursor() as cursor:
-            return memory_bytes(cursor)
+        return self._limit_bytes
 
     @property
     def raised_bytes(self) -> int | None:
@@ -461,6 +468,7 @@ class Database:
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("SET TimeZone = 'UTC'")
+        self._limit_bytes = memory_bytes(connection)
         self.checkpoints.prepare(connection)
         if self.is_read_only:
             if any(path != self._log_path for path in log_files(self._path)):

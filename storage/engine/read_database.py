@@ -9,6 +9,7 @@ import duckdb
 
 from storage.engine.cursors import RowStream
 from storage.engine.database import Database
+from storage.memory import QueryMemory
 
 _Piece = TypeVar("_Piece")
 
@@ -25,9 +26,9 @@ class ReadDatabase:
         return self._database.query_bytes
 
     @property
-    def query_share_bytes(self) -> int | None:
+    def query_memory(self) -> QueryMemory:
         """As of the database."""
-        return self._database.query_share_bytes
+        return self._database.query_memory
 
     @property
     def scratch(self) -> Path:

@@ -11,7 +11,7 @@ import duckdb
 from storage import sql
 from storage.engine.read_database import ReadDatabase
 from storage.errors import Reopened
-from storage.memory import LackOfMemory, advice_for_queries
+from storage.memory import LackOfMemory
 
 _LOOK_S: Final = 0.05
 """Between two looks, each of 1.5 to 4.6 ms. What is over in less pays nothing."""
@@ -54,7 +54,7 @@ class QueryAlarm:
         if time.monotonic() >= self._until_s:
             return f"the query ran longer than {self._timeout_s:g} s and was stopped"
         if self._database.query_bytes is not None and self._used_bytes() > self._database.query_bytes:
-            return advice_for_queries(self._database.query_bytes)
+            return self._database.query_memory.advice_for_all()
         return None
 
     def _used_bytes(self) -> int:

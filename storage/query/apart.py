@@ -3,7 +3,7 @@
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from storage import starting
 from storage.errors import BadQuery
-from storage.memory import advice_for_query
+from storage.memory import QueryMemory
 from storage.query.apart_child import TOO_LARGE
 from storage.query.query_options import NOBODY, CancelToken
 from storage.query.relations import Relation
@@ -31,8 +31,6 @@ _SPARED_S: Final = 3.0
 
 _ROWS_AT_ONCE: Final = 2048  # the fewest that DuckDB hands over, as long texts need memory here for a moment
 _MESSAGE_BYTES: Final = 4 << 20  # of rows on their way, a part of what the process may have; a guess
-_LEAST_BYTES: Final = 32 << 20  # a guess: what DuckDB needs for a window of spans
-_DEFAULT_BYTES: Final = 64 << 20
 _IDLE: Final = 2  # processes that are kept for the next statement; a guess
 
 
@@ -48,8 +46,7 @@ class ApartOptions:
     """Directory and memory of the processes."""
 
     folder: Path
-    memory_bytes: int | None = None
-    all_bytes: int | None = None  # that all of them share
+    memory: Callable[[], QueryMemory]
     hides_pandas: bool = True
 
 
@@ -76,8 +73,7 @@ class Apart:
         self._idle: list[_Process] = []
         self._all: set[_Process] = set()
         self._is_closed = False
-        self.memory_bytes = max(options.memory_bytes or _DEFAULT_BYTES, _LEAST_BYTES)
-        self.all_bytes = options.all_bytes or self.memory_bytes
+        self.memory = options.memory
 
     def begin(self, question: ApartQuestion, stop: CancelToken) -> "ApartAnswer":
         """Take a process for a statement; the relations that it reads come next."""
@@ -118,7 +114,7 @@ class Apart:
         with self._lock:
             self._all.add(process)
             is_closed = self._is_closed
-        greeting = {"folder": str(self._folder.absolute()), "memoryBytes": self.memory_bytes}
+        greeting = {"folder": str(self._folder.absolute()), "memoryBytes": self.memory().share_bytes}
         alarm = threading.Timer(_START_S, process.kill)
         alarm.start()
         try:
@@ -226,7 +222,7 @@ class ApartAnswer:
 
     def _refused(self, told: str, *, lacks_memory: bool) -> BadQuery:
         if lacks_memory:
-            return BadQuery(advice_for_query(self._apart.memory_bytes, self._apart.all_bytes))
+            return BadQuery(self._apart.memory().advice_for_one())
         if time.monotonic() >= self._until_s:
             return self._late()
         return BadQuery(told)

@@ -65,8 +65,7 @@ class Queries:
         self._apart = Apart(
             ApartOptions(
                 folder=database.scratch,
-                memory_bytes=database.query_share_bytes,
-                all_bytes=database.query_bytes,
+                memory=lambda: database.query_memory,
                 hides_pandas=database.hides_pandas,
             )
         )
