@@ -1,11 +1,13 @@
 """Which span of a tool tells of a run that another library tells of, too, side by side with it."""
 
+from itertools import islice
 from typing import Final
 
 from collector.conventions.asked import lone_value
 from collector.conventions.pairing import ReportedRun
 
 _MAX_NEAR: Final = 16  # a guess: runs of one name and another library that are compared with one, the latest first
+_MAX_LOOKED: Final = 512  # a guess: runs of one name that are looked through for these
 _TOLERANCE_NS: Final = 50_000_000  # a guess: how much later a library that is called back can notice an end
 
 
@@ -26,7 +28,8 @@ class Beside:
         known = self._runs.get(run.span.tool_name or "")
         if not known:
             return None
-        strangers = [one for one in reversed(known) if run.span.scope not in self._told[id(one)]][:_MAX_NEAR]
+        latest = islice(reversed(known), _MAX_LOOKED)
+        strangers = islice((one for one in latest if run.span.scope not in self._told[id(one)]), _MAX_NEAR)
         alike = [one for one in strangers if _is_one(one, run)]
         if not alike:
             return None

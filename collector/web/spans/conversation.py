@@ -44,6 +44,9 @@ def size_text(nbytes: int) -> str:
 MOST_MESSAGES: Final = 200
 """Shown at once, the last ones. A guess: more than a person reads."""
 
+_MOST_PARTS: Final = 2_000
+"""Parts of messages that are shown at once, of each message as many at most. A guess: ten of each of 200 messages."""
+
 _SUMMARY_CHARACTERS: Final = 90
 
 Kind = Literal["text", "reasoning", "call", "result", "media", "other"]
@@ -69,6 +72,7 @@ class ShownMessage:
 
     role: str
     pieces: tuple[Piece, ...]
+    hidden: int = 0  # pieces that are not shown
     place: int = 0  # among the messages that its span tells
     is_folded: bool = False  # all of it is shown elsewhere
 
@@ -92,14 +96,24 @@ def conversation(
         if part.get("type") == "tool_call_response" and isinstance(call_id := part.get("id"), str)
     }
     told: set[str] = set()
+    most = _most_of_each([len(parts_of(message)) for message in messages])
     said = []
     for place, message in enumerate(messages, start=first):
         pieces = tuple(_pieces(message, results, told, failed))
         is_folded = not pieces and bool(message.get("parts"))
         if keeps_empty or not is_folded:
             role = str(message.get("role") or "unknown")
-            said.append(ShownMessage(role=role, pieces=pieces, place=place, is_folded=is_folded))
+            hidden = max(len(pieces) - most, 0)
+            shown = ShownMessage(role=role, pieces=pieces[:most], hidden=hidden, place=place, is_folded=is_folded)
+            said.append(shown)
     return said
+
+
+def _most_of_each(parts: Sequence[int]) -> int:
+    most = _MOST_PARTS
+    while most > 1 and sum(min(each, most) for each in parts) > _MOST_PARTS:
+        most //= 2
+    return most
 
 
 def failed_calls(calls: Sequence[TraceToolCall]) -> set[str]:

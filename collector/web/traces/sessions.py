@@ -23,7 +23,7 @@ from collector.api.traces.session_filters import (
 from collector.conversation import SessionTurn
 from collector.reading.sessions import read_session
 from collector.web.rendering import at_one_moment, page
-from collector.web.spans.conversation import MOST_MESSAGES, ShownMessage, calls_beside, conversation
+from collector.web.spans.conversation import ShownMessage, calls_beside, conversation
 from collector.web.traces.trace_view import verdicts_of
 from collector.web.visitor import page_router, with_parameters
 from storage.query.sessions import SessionSummary
@@ -32,6 +32,7 @@ from storage.records import TraceToolCall
 router = page_router()
 
 _PAGE_ROWS: Final = 50
+_TURN_MESSAGES: Final = 40  # shown of a turn, the last ones; a guess
 _PAGE_TURNS: Final = 30
 """A guess: more than a screen holds; what came before is a page of its own."""
 
@@ -117,7 +118,7 @@ def show_session(
 
 
 def _shown(turn: SessionTurn, number: int) -> ShownTurn:
-    hidden = max(len(turn.messages) - MOST_MESSAGES, 0)
+    hidden = max(len(turn.messages) - _TURN_MESSAGES, 0)
     shown = turn.messages[hidden:]
     calls = calls_beside(shown, turn.tool_calls)
     return ShownTurn(number=number, turn=turn, said=conversation(shown), hidden=hidden, calls=calls)
