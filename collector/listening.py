@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
@@ -12,10 +12,10 @@ from starlette.types import ASGIApp
 from collector.access.proxies import TrustedProxies
 from collector.doors.acceptor import Acceptor
 from collector.doors.certificate import Certificate
-from collector.doors.closed_connections import ClosedConnections, Reason, ReportClosed
+from collector.doors.closed_connections import ClosedConnections, ReportClosed
 from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.forwarded import ForwardedClient
-from collector.doors.http_protocol import HttpProtocol
+from collector.doors.http_protocol import HttpProtocol, Surroundings
 from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.request_starts import InTurns, RequestStarts
 from collector.doors.socket_guard import guarded
@@ -161,11 +161,10 @@ class _ListeningServer(uvicorn.Server):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), TICK_S)
 
-    def _make_protocol(self, lost: Callable[[], None], report: Callable[[Reason], None]) -> HttpProtocol:
+    def _make_protocol(self, around: Surroundings) -> HttpProtocol:
         return HttpProtocol(
             self._limits,
-            lost,
-            report,
+            around,
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,

@@ -383,6 +383,20 @@ def test_more_connections_close_the_oldest_idle_one(tmp_path: Path) -> None:
         assert busy.recv(1 << 16).startswith(b"HTTP/1.1 4")
 
 
+def test_near_a_limit_connections_end_with_their_answer(tmp_path: Path) -> None:
+    """An answer says that its connection closes while its address has nearly as many as it may; others keep theirs."""
+    with ExitStack() as stack, a_server(tmp_path / "data", max_connections_per_address=8) as server:
+        (other,) = crowd(stack, server.http, 1, source="127.0.0.3")
+        few, *_ = crowd(stack, server.http, 7)
+        few.sendall(ENOUGH)
+        assert b"connection: close" not in few.recv(1 << 16)
+        (last,) = crowd(stack, server.http, 1)
+        assert b"connection: close" in answer_to(last, ENOUGH)
+        other.sendall(ENOUGH)
+        assert b"connection: close" not in other.recv(1 << 16)
+        assert not cut_by(server, "http", "address_limit")
+
+
 def test_a_trusted_proxy_may_have_more_connections(tmp_path: Path) -> None:
     """The limit of an address does not count for a trusted proxy, the limit of all does."""
     limits = {"max_connections_per_address": 4, "max_connections": 16, "trusted_proxies": ["127.0.0.2"]}

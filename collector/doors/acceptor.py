@@ -14,14 +14,17 @@ from collector.access.proxies import TrustedProxies, unmapped
 from collector.doors.certificate import Certificate
 from collector.doors.closed_connections import Reason, ReportClosed
 from collector.doors.connection_limits import ConnectionLimits
-from collector.doors.http_protocol import HttpProtocol
+from collector.doors.http_protocol import HttpProtocol, Surroundings
+
+_CROWDED: Final = 7 / 8
+"""Of a limit: from there on connections end with their answer, so that few idle ones are left to be closed. A guess."""
 
 _PAUSE_S: Final = 0.2
 """Before accepting again when there was no descriptor for a connection. A guess."""
 
 
-MakeProtocol = Callable[[Callable[[], None], Callable[[Reason], None]], HttpProtocol]
-"""Makes the protocol of a new connection, of its callbacks for the end of the connection, and for why it is cut."""
+MakeProtocol = Callable[[Surroundings], HttpProtocol]
+"""Makes the protocol of a new connection."""
 
 
 class _Connection:
@@ -145,9 +148,14 @@ class Acceptor:
 
     async def _connect(self, accepted: socket.socket, connection: _Connection) -> None:
         report = partial(self._report_one, connection.address)
+        around = Surroundings(
+            lost=lambda: self._forget(connection),
+            report=report,
+            is_crowded=lambda: self._is_crowded(connection.address),
+        )
         try:
             _, connection.protocol = await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: self._make(lambda: self._forget(connection), report),
+                lambda: self._make(around),
                 accepted,
                 ssl=self._tls.context if self._tls else None,
                 ssl_handshake_timeout=self._limits.first_byte_s if self._tls else None,
@@ -158,6 +166,10 @@ class Acceptor:
             elif isinstance(error, ConnectionAbortedError):  # as asyncio ends a handshake that takes too long
                 report(Reason.FIRST_BYTE_TIMEOUT)
             self._forget(connection)
+
+    def _is_crowded(self, address: str) -> bool:
+        own = 0 if address in self._proxies else len(self._by_address.get(address, ()))
+        return own > _CROWDED * self._limits.per_address or self._count > _CROWDED * self._limits.total
 
     def _report_one(self, address: str, reason: Reason) -> None:
         self._report(reason, address, 1)

@@ -5,6 +5,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -46,16 +47,22 @@ class TooManyPipelined(Exception):
     """More requests wait on one connection than are queued."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Callbacks of a connection to what accepted it."""
+
+    lost: Callable[[], None]  # called once at its end
+    report: Callable[[Reason], None]  # why it is cut
+    is_crowded: Callable[[], bool]  # with others, near a limit
+
+
 class HttpProtocol(HttpToolsProtocol):
     """One connection. `check_progress` is called every second, and ends it if its client is too slow."""
 
-    def __init__(
-        self, limits: ConnectionLimits, lost: Callable[[], None], report: Callable[[Reason], None], **of_uvicorn: Any
-    ) -> None:
+    def __init__(self, limits: ConnectionLimits, around: Surroundings, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._limits = limits
-        self._lost = lost
-        self._report = report
+        self._around = around
         self._is_cut = False
         self._is_in_message = False
         self._header_bytes = self._parts = self._parts_bytes = 0
@@ -107,7 +114,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._lost()
+        self._around.lost()
 
     def data_received(self, data: bytes) -> None:
         if not self._is_in_message and self._deadline_s == math.inf:
@@ -147,6 +154,8 @@ class HttpProtocol(HttpToolsProtocol):
             raise TooManyPipelined
         self._extend()
         super().on_headers_complete()
+        if self._around.is_crowded():
+            self.cycle.keep_alive = False  # so that the answer says so, and the connection ends with it
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
@@ -201,7 +210,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Report why the connection ends, with the first reason if several follow from each other."""
         if not self._is_cut:
             self._is_cut = True
-            self._report(reason)
+            self._around.report(reason)
 
     def _refuse_header(self) -> None:
         self._cut(Reason.HEADER_TOO_LARGE)
