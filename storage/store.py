@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Self
@@ -87,6 +87,8 @@ _COMMIT_WAIT_S, _COMMIT_LOOK_S = 60.0, 0.05
 _SET_ASIDE = "set-aside"  # where rows are that DuckDB can never take
 _STOP_S = 1.0
 """For the commits of what a recovery that failed had read; the spool has all of it. A guess."""
+
+_RECOVERY_S = 30.0  # a start waits so long for the commits of what the spool held; the listeners open then
 
 _FLUSH_S = 5.0
 """For putting on record what the last calls to judges took, which else count as reserved. A guess: a write task of the
@@ -407,7 +409,7 @@ class Store:
             recovered += group.batch.num_rows
         if recovered:
             log.info("recovered %d spans and log records from the spool", recovered)
-            self._writer.wait_committed(timeout_s=30)
+            self._writer.wait_committed(_RECOVERY_S)
         if self._spool.is_damaged:
             self._report_lost()
 
@@ -420,7 +422,8 @@ class Store:
             log.error("spool: %s; %s", lost, LOST_RECORDS)
         else:
             log.warning("spool: all spans and log records in the damaged places are in the database; none is lost")
-        self._writer.between(lambda: self._spool.release(read_state(self._database).position.sequence))
+        with suppress(Overloaded):  # as on a full disk: the next start reports it again
+            self._writer.between(lambda: self._spool.release(read_state(self._database).position.sequence))
 
     def __enter__(self) -> Self:
         return self

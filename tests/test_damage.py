@@ -20,13 +20,14 @@ from storage.engine.database import FILE_NAME
 from storage.engine.log_end import lost_commits
 from storage.errors import Damaged, Overloaded, Unusable
 from storage.ingest.spool import Position, Spool
+from storage.store import Store
 from storage.upkeep.checking import check_database
 from storage.upkeep.deletions import DONE, DeletionCriteria
 from tests.access import a_closed_server
 from tests.damaging import blocks, flip, flip_in_block
 from tests.live import until
 from tests.serving import run
-from tests.storing import START_NS, a_batch, a_store, an_export, commit, trace_id
+from tests.storing import START_NS, a_batch, a_store, an_export, commit, files_no_larger_than, trace_id
 
 START = dt.datetime.fromtimestamp(START_NS // 10**9, dt.UTC)
 DAY, NEXT_DAY = f"{START:%Y-%m-%d}", f"{START + dt.timedelta(days=2):%Y-%m-%d}"
@@ -396,6 +397,23 @@ def test_a_damaged_record_of_the_spool_is_counted_as_lost_once(tmp_path: Path, r
     with a_store(data) as store:
         assert (store.damage.places, store.totals.stored) == ({}, 4)
     assert run("check", data).exit_code == 0
+
+
+def test_a_full_disk_does_not_prevent_a_start_on_a_damaged_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While nothing can be committed, the loss is reported and the file stays; a start with room removes it."""
+    monkeypatch.setattr("storage.store._RECOVERY_S", 0.1)
+    data = tmp_path / "data"
+    ends = spooled(data, 200, 200)
+    (segment,) = (data / "spool").glob("*.spool")
+    flip(segment, ends[0] - 100)
+    with files_no_larger_than(3000):
+        store = Store.open(data)
+        assert (store.damage.lost_rows, store.totals.stored, segment.exists()) == (200, 0, True)
+        store.close(0.1)
+    with a_store(data) as store:
+        assert (store.damage.lost_rows, store.totals.stored, segment.exists()) == (200, 200, False)
 
 
 @pytest.mark.parametrize("offset", [1, 6, 12, 20, 300])

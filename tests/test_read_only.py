@@ -240,7 +240,7 @@ def test_data_of_another_version_is_not_upgraded_there(tmp_path: Path) -> None:
 
 
 def test_a_backup_is_read_where_it_lies(stopped: Path, tmp_path: Path) -> None:
-    """A backup, which has no lock and no spool, is read from a read-only disk, also by a model."""
+    """A backup, which has no lock and no spool, is read from a read-only disk, also by a model, and checked there."""
     assert run("backup", tmp_path / "backup", "--data", stopped).exit_code == 0
 
     async def rows(inside: Sequence[str]) -> object:
@@ -250,8 +250,10 @@ def test_a_backup_is_read_where_it_lies(stopped: Path, tmp_path: Path) -> None:
         return (answer.structured_content or {})["rows"]
 
     with read_only(tmp_path / "backup") as disks:
-        ((code, output),) = run_there(disks, [["traces", "show", TRACE, "--data", str(tmp_path / "backup")]])
-        assert (code, TRACE in output) == (0, True)
+        show, check = ["traces", "show", TRACE, "--data", str(tmp_path / "backup")], ["check", str(tmp_path / "backup")]
+        shown, checked = run_there(disks, [show, check])
+        assert (shown[0], TRACE in shown[1]) == (0, True)
+        assert (checked[0], checked[1].endswith("no damage\n")) == (0, True), checked[1]
         assert asyncio.run(rows(disks.inside)) == [[True]]
 
 
