@@ -230,6 +230,21 @@ def test_the_budget_is_remembered(tmp_path: Path) -> None:
             assert replies(crowd(again, 9, budget={"callsPerDay": 5})) == 2
 
 
+def test_the_dearest_calls_are_remembered(tmp_path: Path) -> None:
+    """Calls of the highest price and the most tokens that can be add up after a restart to what they did before."""
+    price = {"inputUsdPerMillion": 1e12, "outputUsdPerMillion": 1e12}
+    dear = Says({"score": 1}, input_tokens=10**12, output_tokens=10**12)
+    with a_model(dear) as server:
+        with a_store(tmp_path) as store:
+            hub = Hub(store)
+            hub.connections.create(a_connection(server.base_url, price=price))
+            assert replies(crowd(hub, 3)) == 3
+        with a_store(tmp_path) as store:
+            again = Hub(store).budgets.today()
+            assert again == hub.budgets.today()
+            assert min(each.usd for each in again) > 2**63 / 1e9
+
+
 def test_each_project_has_its_own_share(tmp_path: Path) -> None:
     """The budget `*` is one for each project that has none of its own."""
     budgets = {"*": Budget(calls_per_day=2), "rich": Budget(calls_per_day=4)}

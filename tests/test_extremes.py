@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -264,6 +265,30 @@ def test_every_number_of_the_contract_has_bounds() -> None:
                     if len({each.removeprefix("exclusive").lower() for each in number} & {"minimum", "maximum"}) < 2:
                         unbounded.add(f"{method} {path}")
     assert unbounded == {"post /api/v1/sql"}
+
+
+FITTING = {
+    "calls", "count", "error_count", "failed", "not_passed", "passed", "scored", "skipped", "span_count", "spans",
+    "tool_call_count", "votes", "memory_usage_bytes", "judge_calls",  # counts of rows, or of what the server did
+    "evaluation_days.input_tokens", "evaluation_days.output_tokens",  # of replies, which say 10^12 at the most
+}  # fmt: skip
+"""Columns whose sum fits into 64 bits, whatever clients and models say."""
+
+
+def test_no_sum_is_cast_to_a_type_that_it_may_not_fit() -> None:
+    """A sum of what clients chose is cut or cast with TRY_CAST in SQL, because a cast that fails fails the question."""
+    unsure = set()
+    for file in sorted(Path("storage").rglob("*.sql")):
+        for summed, of_row in SUM.findall(file.read_text()) if "schema" not in file.parts else ():
+            known = {summed, f"{file.stem}.{summed}"} & FITTING
+            if not known or of_row:
+                unsure.add(f"{file.name}: {summed}{of_row}")
+    assert unsure == set()
+
+
+SUM = re.compile(
+    r"(?<!TRY_CAST\()(?<!least\(coalesce\()\bsum\((?:\w+\.)?(\w+)([^()]*(?:\([^()]*\)[^()]*)*)\).*?::(?:BIGINT|INTEGER)\b"
+)
 
 
 def numbers_in(schema: Any, schemas: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, Any]]:

@@ -7,11 +7,11 @@ SELECT
     connection_id,
     count(*) FILTER (WHERE outcome = 'answered' OR (outcome IS NOT NULL AND tokens > 0)) AS calls,
     count(*) FILTER (WHERE outcome NOT IN ('answered', 'unsent') AND tokens = 0) AS failed_calls,
-    coalesce(sum(tokens) FILTER (WHERE outcome IS NOT NULL), 0)::BIGINT AS tokens,
-    coalesce(sum(round(coalesce(usd, reserved_usd) * 1e9)::BIGINT) FILTER (WHERE outcome IS NOT NULL), 0)::BIGINT AS nano_usd,
+    coalesce(sum(tokens) FILTER (WHERE outcome IS NOT NULL), 0)::HUGEINT AS tokens,
+    coalesce(sum(round(coalesce(usd, reserved_usd) * 1e9)::HUGEINT) FILTER (WHERE outcome IS NOT NULL), 0)::HUGEINT AS nano_usd,
     count(*) FILTER (WHERE outcome IS NULL) AS held_calls,
-    coalesce(sum(reserved_tokens) FILTER (WHERE outcome IS NULL), 0)::BIGINT AS held_tokens,
-    coalesce(sum(round(reserved_usd * 1e9)::BIGINT) FILTER (WHERE outcome IS NULL), 0)::BIGINT AS held_nano_usd
+    coalesce(sum(reserved_tokens) FILTER (WHERE outcome IS NULL), 0)::HUGEINT AS held_tokens,
+    coalesce(sum(round(reserved_usd * 1e9)::HUGEINT) FILTER (WHERE outcome IS NULL), 0)::HUGEINT AS held_nano_usd
 FROM judge_call
 WHERE "day" = $day::DATE AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
 GROUP BY ALL
