@@ -114,7 +114,7 @@ ModelPrices = Annotated[dict[str, dict[str, float]] | None, AfterValidator(_pric
 ConnectionDocuments = Annotated[dict[str, Any], _parsed_by(parse_file_connections)]
 BudgetDocuments = Annotated[dict[str, Any], _parsed_by(parse_project_budgets)]
 ApiKey = Annotated[SecretStr, AfterValidator(_api_key)]
-Bytes = Annotated[int, Field(ge=1024)]
+Bytes = Annotated[int, Field(ge=1024, le=1 << 40)]
 EncryptionKey = Annotated[SecretStr, AfterValidator(_encryption_key)]
 Network = Annotated[str, AfterValidator(_network)]
 OtlpUrl = Annotated[str, AfterValidator(_endpoint)]
@@ -125,7 +125,7 @@ Headers = dict[
 """HTTP headers, with the names of the variables that hold their values."""
 
 
-Size = Annotated[str, Field(pattern=r"^\d+(\.\d+)?\s?(MB|MiB|GB|GiB)$")]
+Size = Annotated[str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9})?\s?(MB|MiB|GB|GiB)$")]
 """So much memory, as DuckDB reads it: `512MB`, `1.5 GiB`."""
 
 _SIZE: Final = re.compile(r"([\d.]+)\s?(\w+)")

@@ -86,7 +86,10 @@ class Settings(BaseModel):
         ),
     ] = 75
     max_body_bytes: Annotated[
-        Bytes, Field(description="a request body as it was sent; over gRPC also its size decompressed")
+        int,
+        Field(  # gRPC and protobuf count in 31 bits
+            ge=1024, le=2**31 - 1, description="a request body as it was sent; over gRPC also its size decompressed"
+        ),
     ] = 64 * _MIB
     max_decompressed_bytes: Annotated[Bytes, Field(description="a request body over HTTP after decompression")] = (
         64 * _MIB
@@ -136,6 +139,7 @@ class Settings(BaseModel):
         int | None,
         Field(
             ge=16 * _MIB,
+            le=1 << 50,
             description="above this size of the database, the oldest traces leave early: [retention](retention.md)",
         ),
     ] = None

@@ -1,6 +1,7 @@
 """Settings: which source wins, and how each mistake is named."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pydantic import SecretStr, ValidationError
 from collector.setting_groups import Redaction, WebhookSettings, WorkaroundSettings
 from collector.settings import BadSettings, Settings
 from collector.settings_loading import load_settings
+from tests.walking import NUMBERS, TEXTS, TIMES
 
 DEFAULTS = Settings()
 NAMES = list(Settings.model_fields)
@@ -416,6 +418,35 @@ def test_any_variables_are_settings_or_mistakes(texts: dict[str, str]) -> None:
         if "tls_cert and tls_key" in str(bad):
             return
         assert any(name in str(bad) for name in environ)  # noqa: PT017 - good settings are right, too
+
+
+def test_every_number_of_the_settings_has_bounds() -> None:
+    """A number has a least and a greatest value, since gRPC, DuckDB and clocks each end somewhere, in a traceback."""
+    unbounded = set()
+    for name, described in Settings.model_json_schema()["properties"].items():
+        for each in (described, *described.get("anyOf", ())):
+            bounds = {key.removeprefix("exclusive").lower() for key in each} & {"minimum", "maximum"}
+            if each.get("type") in {"integer", "number"} and len(bounds) < 2:
+                unbounded.add(name)
+    assert unbounded == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_value_is_a_setting_or_a_mistake(tmp_path: Path, name: str) -> None:
+    """Extreme numbers, hostile texts and JSON that is none, in a file and in the environment, are taken or named."""
+    file = tmp_path / "config.yaml"
+    for value in (*NUMBERS, *TIMES, *TEXTS, ".inf", "{a: .nan}", '{"a": 1e400}', "\udc80"):
+        file.write_bytes(f"{name}: {value}\n".encode(errors="surrogatepass"))
+        for source, environ in ((file, {}), (None, {f"TRACEJURY_{name.upper()}": value})):
+            with suppress(BadSettings):
+                load_settings(source, {}, environ=environ)
+
+
+@pytest.mark.parametrize("size", ["9" * 400 + "GB", "1." + "9" * 400 + "GB", "\u0663GB"])
+def test_a_size_is_one_that_duckdb_can_hold(size: str) -> None:
+    """A size with more digits than any memory has, or digits of another script, is a mistake with its name."""
+    with pytest.raises(BadSettings, match="DUCKDB_MEMORY"):
+        load_settings(None, {}, environ={"TRACEJURY_DUCKDB_MEMORY": size})
 
 
 def test_settings_cannot_be_changed() -> None:
