@@ -53,6 +53,7 @@ from collector.server_meters import MeasuredServer, server_meters
 from collector.settings import BadSettings, Settings
 from collector.starting import StartingApplication
 from collector.web.site import make_site
+from storage.clock import in_seconds
 from storage.store import Store
 from storage.work import StartStep
 
@@ -401,7 +402,8 @@ async def _delivering(stack: AsyncExitStack, settings: Settings, store: Store, w
     options = DeliveryOptions(watch=watch)
     resolver = SystemResolver(threads=options.at_once)
     stack.callback(resolver.close)
-    deliverer = Deliverer(store.outbox, receivers, Sender(policy, resolver), options=options)
+    sender, clock = Sender(policy, resolver), in_seconds(store.delays.now_ns)
+    deliverer = Deliverer(store.outbox, receivers, sender, clock=clock, options=options)
     deliverer.start()
     stack.push_async_callback(asyncio.to_thread, deliverer.close)
     return receivers

@@ -19,6 +19,20 @@ def uptime_ns() -> int:
         return time.monotonic_ns()
 
 
+def steady_clock() -> Clock:
+    """Return a clock that tells the time of the machine at this moment, and what has passed since then.
+
+    That the machine's clock is set makes no difference to it.
+    """
+    offset_ns = time.time_ns() - time.monotonic_ns()
+    return lambda: time.monotonic_ns() + offset_ns
+
+
+def in_seconds(clock: Clock) -> Callable[[], float]:
+    """Return the same clock in seconds."""
+    return lambda: clock() / 1e9
+
+
 class ClockShift:
     """Distance by which the clock of the machine was set since this object was made."""
 
@@ -29,4 +43,9 @@ class ClockShift:
     @property
     def forward_ns(self) -> int:
         """Nanoseconds by which it was set forward; negative if it was set back."""
-        return self._wall_ns() - self._steady_ns() - self._began_ns
+        return self.now_ns - self._steady_ns() - self._began_ns
+
+    @property
+    def now_ns(self) -> int:
+        """The time of the clock of the machine."""
+        return self._wall_ns()

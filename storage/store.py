@@ -20,6 +20,7 @@ from storage.alerting.monitors import Monitors
 from storage.alerting.outbox import Outbox
 from storage.alerting.quality import Quality
 from storage.alerting.webhooks import Webhooks
+from storage.delays import StoredDelays
 from storage.engine.damage import LOST_RECORDS, Damage
 from storage.engine.database import Database, DatabaseOptions
 from storage.engine.lock import DirectoryLock
@@ -122,7 +123,7 @@ class Store:
     ) -> None:
         self._lock, self._database, self._spool, self._writer = lock, database, spool, writer
         self._backlog, self._backlog_limit = writer.shares, (limit := options.backlog_bytes)
-        self.aging = aging = Aging(database, writer, options.aging)
+        self.aging, self.delays = aging, delays = Aging(database, writer, options.aging), StoredDelays(writer)
         self._appending = threading.Lock()
         self.queries = Queries(asked := ReadDatabase(database))
         self.access = Access(database, writer)
@@ -144,7 +145,7 @@ class Store:
         self.labels = Labels(asked)
         self.review_queues = ReviewQueues(database, writer)
         self.review_feeding = ReviewFeeding(database, self.review_queues)
-        self.review_turns = ReviewTurns(database, writer)
+        self.review_turns = ReviewTurns(database, writer, delays)
         self.webhooks = Webhooks(database, writer)
         self.counted_scores = CountedScores(database, writer)
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
@@ -155,7 +156,7 @@ class Store:
         self.sessions, self.outlines = SessionQueries(asked), Outlines(asked)
         self.exports = Exports(asked)
         self.datasets = Datasets(database, writer)
-        self.runs = Runs(database, writer, aging)
+        self.runs = Runs(database, writer, aging, delays)
         self.run_items = RunItems(database, writer)
         self.run_evaluations = RunEvaluations(database, writer)
         self.run_looks = RunLooks(database, writer, self.outbox)

@@ -131,6 +131,19 @@ def test_a_lease_ends_and_costs_nobody_his_vote(tmp_path: Path) -> None:
         assert api.ask("GET", f"{queue}/progress")["votes"] == 2
 
 
+def test_a_lease_that_is_longer_than_leases_are_is_over(tmp_path: Path) -> None:
+    """What was given before the clock was set back by a day, while no server ran, is not kept from others for a day."""
+    with an_offline_server(tmp_path / "data", review_lease_seconds=600) as api:
+        send_traces(api, 1)
+        queue = a_queue(api, "set back", 0)
+        assert given(api, queue, "Ada")
+        assert given(api, queue, "Bob") is None
+        later = "UPDATE review_turn SET leased_until = leased_until + INTERVAL 1 DAY"
+        assert api.running is not None
+        api.running.store._writer.store(lambda cursor: cursor.execute(later), 1)
+        assert given(api, queue, "Bob")
+
+
 def test_what_was_left_out_and_what_was_voted_is_taken_back(api: Offline) -> None:
     """Who leaves an entry out is given another one, and undoing gives it to him again; so does undoing a vote."""
     queue = a_queue(api, "second thoughts", 0, 1)

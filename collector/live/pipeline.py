@@ -138,7 +138,9 @@ def _metric_monitors(
     """What looks at metrics; it has begun."""
     of_projects = parse_project_budgets(settings.project_budgets)
     shares = BudgetShares(judging.budgets, rules.kept, judging.connections, of_projects)
-    monitors = MetricMonitorThread(store.metric_monitors, shares.share, ingest_is_behind=ingest_is_behind)
+    monitors = MetricMonitorThread(
+        store.metric_monitors, shares.share, ingest_is_behind=ingest_is_behind, clock=store.delays.now_ns
+    )
     monitors.start()
     return monitors
 

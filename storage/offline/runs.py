@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from storage import sql
 from storage.aging import Aging
+from storage.delays import StoredDelays
 from storage.engine.database import Database
 from storage.errors import Conflict, Missing
 from storage.ingest.writer import Writer
@@ -107,10 +108,11 @@ class DatasetRun:
 class Runs:
     """The experiments and runs of a store. Safe to use from any thread."""
 
-    def __init__(self, database: Database, writer: Writer, aging: Aging) -> None:
+    def __init__(self, database: Database, writer: Writer, aging: Aging, delays: StoredDelays) -> None:
         self._database = database
         self._writer = writer
         self._aging = aging
+        self._delays = delays
         self._sums = KeptSums(database)
 
     def begin(self, new: NewRun, *, now_us: int) -> tuple[Run, bool]:
@@ -241,6 +243,7 @@ class Runs:
         """
         if self._aging.doubt() is not None:
             return 0
+        self._delays.now_ns()  # what is stored has moved along if the clock was set
         return len(written(self._writer, sql.query("abandon_runs"), {"now_us": now_us}))
 
     def expire(self, *, before_us: int) -> int:

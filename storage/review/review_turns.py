@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import duckdb
 
 from storage import sql
+from storage.delays import StoredDelays
 from storage.engine.database import Database
 from storage.errors import Conflict, Missing
 from storage.ingest.writer import Writer
@@ -31,9 +32,10 @@ class ReviewTurn:
 class ReviewTurns:
     """What reviewers do in queues. Safe to use from any thread but the writer's."""
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: Writer, delays: StoredDelays) -> None:
         self._database = database
         self._writer = writer
+        self._delays = delays
 
     def next(self, queue: ReviewQueue, turn: ReviewTurn) -> str | None:
         """Give a reviewer an entry: the one that he has, else one that has room; its id, or None where there is none.
@@ -111,6 +113,7 @@ class ReviewTurns:
 
     def _done(self, write: Callable[[duckdb.DuckDBPyConnection], str | None]) -> str | None:
         found: list[str | None] = []
+        self._delays.now_ns()  # leases of before have moved along if the clock was set
         self._writer.store(lambda cursor: found.append(write(cursor)), 1)
         return found[-1]
 
@@ -125,7 +128,8 @@ class _Standing:
 
 
 def _standing(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: ReviewTurn) -> _Standing:
-    asked = {"queue_id": queue.queue_id, "entry_id": entry_id, "author": turn.author, "now_us": turn.now_us}
+    entry: dict[str, object] = {"queue_id": queue.queue_id, "entry_id": entry_id, "author": turn.author}
+    asked = entry | {"now_us": turn.now_us, "lease_us": turn.lease_us}
     row = cursor.execute(sql.query("review_turn_of"), asked).fetchone()
     if row is None:
         raise Missing("this queue has no such entry; what it was about may have expired")
@@ -144,6 +148,7 @@ def _take(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, turn: ReviewTur
         "queue_id": queue.queue_id,
         "author": turn.author,
         "now_us": turn.now_us,
+        "lease_us": turn.lease_us,
         "reviewers": queue.reviewers,
         "blind": queue.blind,
     }

@@ -21,7 +21,7 @@ from collector.children.process import ChildFailed, ChildProcess
 from collector.following import LastingReason
 from collector.live.active import ActiveRule
 from collector.live.jobs.work.outcomes import outcome_of, outcome_of_judges
-from collector.live.jobs.work.retry_policy import MICROSECONDS, RetryPolicy, microseconds, steady_clock
+from collector.live.jobs.work.retry_policy import MICROSECONDS, RetryPolicy, microseconds
 from collector.live.jobs.work.storable import REASON_CHARACTERS
 from collector.live.judges.failing_judges import WaitingOfRun
 from collector.live.judges.judge_health import JudgeSubject
@@ -34,6 +34,7 @@ from evaluators.registry import kind_of
 from rules.errors import BadRule
 from rules.rule import Rule
 from rules.rule_text import stored_rule
+from storage.clock import in_seconds, steady_clock
 from storage.errors import Overloaded
 from storage.offline.run_evaluations import Evaluation, RunEvaluations, Unscored
 from storage.offline.run_items import NewScore, RunItems
@@ -132,7 +133,7 @@ class RunEvaluator:
         self._ask = ask
         self._retry_policy = retry_policy or RetryPolicy()
         self._retention_days = retention_days
-        self._clock = steady_clock()
+        self._clock = in_seconds(steady_clock())
         self._revisions = itertools.count(-1, -1)
         self._turns = itertools.count(1)
         self._changed = threading.Event()

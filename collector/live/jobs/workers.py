@@ -12,10 +12,11 @@ from collector.live.jobs.work.checks import Checks
 from collector.live.jobs.work.examiner import PROGRAM, Examiner
 from collector.live.jobs.work.job_context import JobContext, failed
 from collector.live.jobs.work.ledger import Ledger, Queue
-from collector.live.jobs.work.retry_policy import RetryPolicy, steady_clock
+from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.judges.judging import JudgeSource
 from collector.machine import checking_processes
 from evaluators.errors import BadConfiguration
+from storage.clock import in_seconds, steady_clock
 from storage.ingest.windows import Windows
 from storage.judging.jobs import Job, Jobs
 
@@ -50,7 +51,7 @@ class Workers:
         options: WorkerOptions,
     ) -> None:
         """`rule_of` tells any revision that there ever was. Nothing runs before `start`."""
-        retry_policy, clock = options.retry_policy, steady_clock()
+        retry_policy, clock = options.retry_policy, in_seconds(steady_clock())
         self._rule_of = rule_of
         self._judges = judges
         self._ledger = Ledger(jobs, self._queue_of, clock=clock, retry_policy=retry_policy)

@@ -13,6 +13,7 @@ from collector.live.matching.session_settler import SessionSettler
 from collector.live.matching.settler import Settler
 from collector.observing import FinishedWork, Watch, all_ours
 from rules.settling import Settling
+from storage.clock import steady_clock
 from storage.engine.rule_matcher_db import RuleMatcherDb
 from storage.judging.matching import Matching, MatchingStep
 from storage.judging.span_window import SpanSelection, WindowLimits
@@ -28,12 +29,6 @@ _PAUSE_S = 1.0
 
 _TICK_S = 0.5
 """Traces settle with the time and not with what comes, so they are looked at this often: a guess."""
-
-
-def steady_clock() -> Callable[[], int]:
-    """A clock that goes on evenly, in nanoseconds since the epoch, whoever sets that of the machine."""
-    offset_ns = time.time_ns() - time.monotonic_ns()
-    return lambda: time.monotonic_ns() + offset_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,7 @@ class MetricMonitorThread:
 
 
 def _is_due(row: MetricMonitorRow, now_ns: int) -> bool:
-    """Whether its time has come; a clock that was put back does not hold it up."""
+    """Tell whether its time has come. A look that seems to be to come was before the clock was set back."""
     if row.is_deleted or row.looked_us is None:
         return True
-    return abs(now_ns / 1000 - row.looked_us) >= text_of(row).interval_s * 1e6
+    return not 0 <= now_ns / 1000 - row.looked_us < text_of(row).interval_s * 1e6

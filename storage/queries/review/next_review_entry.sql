@@ -7,7 +7,10 @@ taken AS (
     UNION
     SELECT entry_id, author
     FROM review_turn
-    WHERE queue_id = $queue_id AND "state" = 'leased' AND leased_until > make_timestamp($now_us::BIGINT)
+    WHERE queue_id = $queue_id
+        AND "state" = 'leased'
+        AND leased_until > make_timestamp($now_us::BIGINT)
+        AND leased_until <= make_timestamp($now_us::BIGINT + $lease_us::BIGINT) -- else the clock was set back since
 ),
 sums AS (
     SELECT entry_id, count(*) AS taken, bool_or(author = $author) AS is_mine FROM taken GROUP BY entry_id

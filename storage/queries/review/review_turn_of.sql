@@ -19,6 +19,7 @@ SELECT
                 AND entry_id = $entry_id
                 AND "state" = 'leased'
                 AND leased_until > make_timestamp($now_us::BIGINT)
+                AND leased_until <= make_timestamp($now_us::BIGINT + $lease_us::BIGINT) -- else the clock was set back
         )
         WHERE author <> $author
     ) AS others

@@ -1,6 +1,5 @@
 """How long workers wait, and how often they try."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -51,12 +50,6 @@ def day_that_began(at_s: float) -> int:
 def start_of(day: int) -> int:
     """When a day begins, in microseconds."""
     return day * _DAY_S * MICROSECONDS
-
-
-def steady_clock() -> Clock:
-    """The time of the machine at this moment, and what has passed since then: steps of its clock make no difference."""
-    offset_s = time.time() - time.monotonic()
-    return lambda: time.monotonic() + offset_s
 
 
 def microseconds(at_s: float) -> int:

@@ -1,0 +1,58 @@
+"""Stored instants that end a delay: they move along when the clock of the machine is set."""
+
+import logging
+import threading
+from typing import Final
+
+import duckdb
+
+from storage import sql
+from storage.clock import ClockShift
+from storage.errors import Overloaded
+from storage.ingest.writer import Writer
+
+log = logging.getLogger(__name__)
+
+_LEAST_NS: Final = 10**9
+"""A smaller shift is left for later, as those are by which NTP disciplines a clock. A guess."""
+
+
+class StoredDelays:
+    """Delays that last as long as they were made for, however the clock is set. Safe to use from several threads.
+
+    Instants are stored as times of day, which people read. So the same time of day means another instant after the
+    clock was set: until what is stored has moved by as much, `now_ns` tells the time as if it had not been set.
+    """
+
+    def __init__(self, writer: Writer, shift: ClockShift | None = None) -> None:
+        self._writer = writer
+        self._shift = shift or ClockShift()
+        self._lock = threading.Lock()
+        self._moved_ns = 0  # by which what is stored has moved
+
+    def now_ns(self) -> int:
+        """Return the time to compare stored delays with, and move them first if the clock was set."""
+        with self._lock:
+            left_ns = self._shift.forward_ns - self._moved_ns
+            if abs(left_ns) >= _LEAST_NS:
+                self._move(left_ns)
+            return self._shift.now_ns - (self._shift.forward_ns - self._moved_ns)
+
+    def _move(self, by_ns: int) -> None:
+        by_us = by_ns // 1000
+        # What was stored after the clock was set forward is later than it would be now without that, and stays.
+        before_us = self._shift.now_ns // 1000 - by_us
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(sql.query("move_deliveries"), {"by_us": by_us, "before_us": before_us})
+            cursor.execute(sql.query("move_runs"), {"by_us": by_us, "before_us": before_us})
+            cursor.execute(sql.query("move_review_leases"), {"by_us": by_us})
+            cursor.execute(sql.query("move_metric_monitors"), {"by_us": by_us})
+
+        try:
+            self._writer.store(write, 1, frees=True)  # a few rows; without it, what waits would wait for too long
+        except Overloaded as error:
+            log.warning("the clock was set by %.1f s, and stored delays cannot be moved yet: %s", by_ns / 1e9, error)
+        else:
+            log.warning("the clock was set by %.1f s; stored delays have moved along", by_ns / 1e9)
+            self._moved_ns += by_ns
