@@ -1,7 +1,9 @@
 """Requests of one client that take long leave threads and processors to others."""
 
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from fastapi.routing import APIRoute
 
 from collector.api.base import route_turns
 from collector.api.base.route_turns import TurnRoute
+from collector.api.offline import dataset_files
 from collector.api.serving.application import routes
 from collector.web.site import make_site
 from storage.query.listing import Listing
@@ -25,6 +28,25 @@ def test_every_route_in_a_thread_takes_turns() -> None:
     alone = [route for route in (*routes(), *make_site().routes) if not isinstance(route, TurnRoute)]
     on_loop = [route for route in alone if isinstance(route, APIRoute) and iscoroutinefunction(route.endpoint)]
     assert alone == on_loop
+
+
+def test_stalled_imports_of_one_key_leave_places_to_others(tmp_path: Path) -> None:
+    """A key whose files do not arrive is refused another import, and a second key gets its own."""
+    with a_closed_server(tmp_path) as server, ExitStack() as stack:
+        made = server.ask("POST", "/api/v1/datasets", key=server.keys["editor"], json={"name": "cases"})
+        path = f"/api/v1/datasets/{made.json()['id']}/import"
+        head = f"POST {path} HTTP/1.1\r\nhost: {server.running.http}\r\nauthorization: Bearer {server.keys['editor']}"
+        host, _, port = server.running.http.rpartition(":")
+        for _ in range(2):
+            stalled = stack.enter_context(socket.create_connection((host, int(port))))
+            stalled.sendall(f"{head}\r\ncontent-type: application/jsonl\r\ncontent-length: 100\r\n\r\n{{".encode())
+
+        def send(role: str) -> int:
+            content, headers = b'{"inputs": {"question": "?"}}', {"content-type": "application/jsonl"}
+            return server.ask("POST", path, key=server.keys[role], content=content, headers=headers).status_code
+
+        until(dataset_files._imports._held.total, lambda held: held == 2)
+        assert (send("editor"), send("admin")) == (503, 201)
 
 
 def test_searches_of_one_key_leave_threads_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Iterator
 from http import HTTPStatus
-from threading import BoundedSemaphore
 from typing import Annotated, BinaryIO, Final
 
 from fastapi import Depends, Query, Request
@@ -23,12 +22,12 @@ from collector.datasets.item import ItemMaker
 from collector.spreadsheet import is_formula
 from storage.errors import BadQuery, Conflict, Overloaded
 from storage.offline.datasets import Dataset, Mode, NewItem, Version
+from storage.query.places import Places
 
 router = api_router(prefix="/api/v1/datasets/{dataset_id}")
 
-_AT_ONCE: Final = 2
-_imports = BoundedSemaphore(_AT_ONCE)
-"""A guess: an import takes one processor."""
+_imports = Places(4, "imports", retry_after_s=5)
+"""Of a client two at most. A guess: an import takes one processor once its file is here, which may come slowly."""
 
 _FILE: Final = {
     "requestBody": {
@@ -62,19 +61,14 @@ async def import_file(
     form = wanted.form or MEDIA_TYPES.get(kind)
     if form is None:
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send one of {', '.join(MEDIA_TYPES)}, or a format")
-    if not _imports.acquire(blocking=False):
-        raise Overloaded(f"{_AT_ONCE} imports are under way", retry_after_s=5)
-    try:
-        with tempfile.TemporaryFile(dir=here.data) as file:
-            try:
-                async for chunk in request.stream():
-                    await run_in_threadpool(file.write, chunk)
-            except OSError as error:
-                raise Overloaded(f"the file cannot be kept: {error.strerror}", retry_after_s=30) from error
-            file.seek(0)
-            return await run_in_threadpool(_imported, here, who.key_name, dataset, file, (form, wanted))
-    finally:
-        _imports.release()
+    with _imports.take(who.client), tempfile.TemporaryFile(dir=here.data) as file:
+        try:
+            async for chunk in request.stream():
+                await run_in_threadpool(file.write, chunk)
+        except OSError as error:
+            raise Overloaded(f"the file cannot be kept: {error.strerror}", retry_after_s=30) from error
+        file.seek(0)
+        return await run_in_threadpool(_imported, here, who.key_name, dataset, file, (form, wanted))
 
 
 def _imported(
