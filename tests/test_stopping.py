@@ -180,6 +180,37 @@ def test_sigterm_ends_a_server_whose_workers_wait(tmp_path: Path, act: Callable[
         assert "Traceback" not in server.log
 
 
+def test_sigterm_ends_a_server_whose_tool_waits_for_a_judge(tmp_path: Path) -> None:
+    """A call over `/mcp` that waits for an evaluation is answered 503, and leaves no traceback."""
+    with (
+        an_endpoint(hang) as endpoint,
+        ThreadPoolExecutor(1) as asking,
+        a_server_with(tmp_path, endpoint, {}) as server,
+    ):
+        with a_client() as client:
+            api = Offline(server.http, client)
+            connection = {"name": "paid", "baseUrl": f"{endpoint.url}/v1", "model": "m", "protocol": "CHAT_COMPLETIONS"}
+            api.ask("POST", "llm-connections", 201, json=connection | {"budget": {"callsPerDay": 9}})
+            run = api.begin()
+            api.report(run, {"itemKey": "a", "inputs": {"input": "2+2?"}, "actualOutputs": {"output": "4"}})
+            api.end(run)
+        tool = {"run_id": run, "evaluator": "llm_judge", "criteria": "Is it right?", "connection": "paid"}
+        call = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "evaluate_run", "arguments": tool},
+        }
+        headers = {"accept": "application/json, text/event-stream"}
+        waiting = asking.submit(
+            httpx.post, f"{server.http}/mcp", json=call, headers=headers, timeout=60, trust_env=False
+        )
+        until(lambda: endpoint.asked["/v1/chat/completions"], bool)
+        assert server.stop(within_s=STOPS_WITHIN_S) == 0
+        assert "Traceback" not in server.log
+        assert waiting.result().status_code == 503
+
+
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_it_at_once(tmp_path: Path, second: signal.Signals) -> None:
     """While a stop waits for a stalled request, another SIGTERM or Ctrl-C ends the process by that signal."""

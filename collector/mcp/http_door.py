@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import json
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
@@ -36,6 +37,10 @@ _OF_ONE: Final = 8
 _WAIT_S: Final = 30.0
 """Requests that are worked on, and of one client, so that others get the event loop in between. Guesses."""
 
+_LOOK_S: Final = 0.5
+_GRACE_S: Final = 1.0
+"""Between two looks at whether the server is being stopped, and for what is under way then. Guesses."""
+
 _HEADERS: Final = ("authorization", "host", "origin", "x-request-id")
 """What tells who asks and from where, which the API is asked with."""
 
@@ -47,11 +52,19 @@ class McpDoor:
     never asked.
     """
 
-    def __init__(self, application: ASGIApp, names: Names, authenticator: Authenticator, bodies: ByteBudget) -> None:
+    def __init__(
+        self,
+        application: ASGIApp,
+        names: Names,
+        authenticator: Authenticator,
+        bodies: ByteBudget,
+        is_stopping: Callable[[], bool],
+    ) -> None:
         self._application = application
         self._names = names
         self._authenticator = authenticator
         self._bodies = bodies
+        self._is_stopping = is_stopping
         self._turns = Turns(at_once=_AT_ONCE, of_one=_OF_ONE, wait_s=_WAIT_S)
         self._speaking: asyncio.Task[None] | None = None
         self._spoken: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
@@ -86,11 +99,31 @@ class McpDoor:
                 return
             async with self._turns.turn(asker=client):
                 answer = await self._protocol_for(scope, message)
-                await answer(scope, request, send)
+                await self._unless_stopping(answer(scope, request, send))
         except Overloaded as error:
             await _error_response(503, str(error), {"retry-after": str(error.retry_after_s)})(scope, receive, send)
         finally:
             body.let_go()
+
+    async def _unless_stopping(self, answering: Awaitable[None]) -> None:
+        """Wait for an answer, but not for the judge that a tool waits for once the server is being stopped.
+
+        Raises:
+            Overloaded: it was cut off.
+        """
+        task = asyncio.ensure_future(answering)
+        try:
+            while not (await asyncio.wait({task}, timeout=_LOOK_S))[0]:
+                if self._is_stopping():
+                    await asyncio.wait({task}, timeout=_GRACE_S)
+                    break
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        if task.cancelled():
+            raise Overloaded("the server is being stopped; what was begun may go on after its start", retry_after_s=5)
+        task.result()
 
     async def _protocol_for(self, scope: Scope, message: bytes) -> ASGIApp:
         """Return the application that answers a message: an error if it cannot be a request, else the protocol."""
@@ -193,7 +226,13 @@ class _Replay:
 
 def with_mcp(stack: AsyncExitStack, application: ASGIApp, names: Names, context: Context) -> McpDoor:
     """The door in front of an application, until the stack is closed."""
-    door = McpDoor(application, names, context.authenticator, context.bodies)
+    door = McpDoor(
+        application,
+        names,
+        context.authenticator,
+        context.bodies,
+        is_stopping=lambda: context.state == "stopping",
+    )
     stack.push_async_callback(door.close)
     return door
 
