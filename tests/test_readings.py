@@ -1,6 +1,7 @@
 """What spans mean is stored with them; traces are added up as they grow, and nothing that fails stops either."""
 
 import io
+import json
 import random
 import threading
 import time
@@ -25,7 +26,7 @@ from collector.reading.updater import TraceUpdater
 from storage import sql
 from storage.engine.database import DatabaseOptions
 from storage.ingest.batch import SpanBatch
-from storage.ingest.trace_meanings import TraceSums
+from storage.ingest.trace_meanings import TraceChange, TraceSums
 from storage.ingest.windows import EVERYTHING, Limits, TraceKey
 from storage.ingest.writer import WriterOptions
 from storage.records import LogRecord, Span
@@ -260,6 +261,78 @@ def test_traces_that_do_not_fit_together_are_each_added_up_whole(
             assert traces.wait_idle(3 * WAIT_S)
         assert rows(store, "SELECT DISTINCT input_tokens, tool_call_count, span_count FROM traces") == [(14, 2, 4)]
         assert rows(store, "SELECT count(*) FROM trace_reading") == [(40,)]
+
+
+def a_long_talk(calls: int) -> ExportTraceServiceRequest:
+    """A root with its texts, and models' calls below it, each of which asks for a tool that fails."""
+    request = an_export(2 * calls + 1)
+    root, *others = request.resource_spans[0].scope_spans[0].spans
+    root.attributes.add(key="input.value").value.string_value = "q"
+    root.attributes.add(key="output.value").value.string_value = "a"
+    for number, span in enumerate(others):
+        span.parent_span_id = root.span_id
+        asks = number % 2 == 0
+        call_id = f"c{number // 2}"
+        part = {"type": "tool_call", "id": call_id, "name": "pay", "arguments": {"n": number // 2}}
+        told: dict[str, str | int] = (
+            {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.usage.input_tokens": 10,
+                "gen_ai.input.messages": json.dumps(
+                    [{"role": "user", "parts": [{"type": "text", "content": "x" * 99}]}]
+                ),
+                "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [part]}]),
+            }
+            if asks
+            else {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay", "gen_ai.tool.call.id": call_id}
+        )
+        for key, value in told.items():
+            held = span.attributes.add(key=key).value
+            if isinstance(value, int):
+                held.int_value = value
+            else:
+                held.string_value = value
+        if not asks:
+            span.status.code = 2  # type: ignore[assignment] # numbers of an enumeration
+    return request
+
+
+def test_a_trace_that_does_not_fit_is_added_up_over_all_of_its_spans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tokens, its calls of tools and its failures are complete, and so are its texts."""
+    sums = "SELECT span_count, summed_span_count, input_tokens, tool_call_count, input, output FROM traces"
+    calls = "SELECT count(*), count(DISTINCT call_id), count(DISTINCT arguments), count_if(is_error) FROM tool_calls"
+    monkeypatch.setattr("collector.reading.updater._TRACE_LIMITS", Limits(rows=1000, nbytes=1 << 30))
+    with a_store(tmp_path) as store, adding_up(store) as traces:
+        commit(store, a_batch(a_long_talk(1200)))
+        assert traces.wait_idle(WAIT_S)
+        assert rows(store, sums) == [(2401, 2401, 12_000, 1200, "q", "a")]
+        assert rows(store, calls) == [(1200, 1200, 1200, 1200)]
+
+
+def test_sums_of_a_part_of_a_trace_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a trace that is too long even without its texts, the view tells how many spans its sums are of."""
+    for name in ("_TRACE_LIMITS", "_LONG_TRACE_LIMITS"):
+        monkeypatch.setattr(f"collector.reading.updater.{name}", Limits(rows=100, nbytes=1 << 30))
+    with a_store(tmp_path) as store, adding_up(store) as traces:
+        commit(store, a_batch(a_long_talk(100)))
+        assert traces.wait_idle(WAIT_S)
+        assert rows(store, "SELECT span_count, summed_span_count FROM traces") == [(201, 100)]
+
+
+def test_a_long_trace_is_added_up_again_as_rarely_as_it_is_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One span more of a trace that does not fit is not added up at once, since all of its spans are read for it."""
+    monkeypatch.setattr("collector.reading.updater._TRACE_LIMITS", Limits(rows=5, nbytes=1 << 30))
+    long, short = TraceKey("", trace_id(0)), TraceKey("", trace_id(1))
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(1000)))
+        traces = TraceUpdater(store.trace_meanings, ConventionsReader(NO_KEYS), ingest_is_behind=lambda: False)
+        traces._add_up([long])
+        traces._put_off({key: TraceChange(2, 1) for key in (long, short)})
+        assert traces._due[long].at_s - traces._due[short].at_s >= 1
 
 
 @pytest.mark.parametrize("threads", [1, 4])

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.web.spans.conversation import calls_beside, conversation, failed_calls
 from collector.web.text import block, one_line
+from storage.ingest.windows import Limits
 from storage.records import JsonValue
 from tests.access import a_closed_server, request
 from tests.browser import a_page
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\u202eevil\u202c\x1b[31m\x00</pre></bdi>"
-HOSTILE_ID, LONG_ID = "ab" * 16, "cd" * 16
+HOSTILE_ID, LONG_ID, CUT_ID = "ab" * 16, "cd" * 16, "c0" * 16
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +193,30 @@ def test_a_long_trace_is_shown_in_parts(shown: Shown) -> None:
         last = visit.get(f"/traces/{LONG_ID}?at=9900").text
         assert last.count("data-row") == 100
         assert visit.get(f"/traces/{LONG_ID}?at=99999999&span=nothing&view=nothing").is_success
+
+
+def test_sums_of_a_part_of_a_trace_say_so_on_pages(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a trace that is too long to be added up whole, lists and pages show of how many spans its sums are."""
+    for name in ("_TRACE_LIMITS", "_LONG_TRACE_LIMITS"):
+        monkeypatch.setattr(f"collector.reading.updater.{name}", Limits(rows=10, nbytes=1 << 30))
+    export = an_export(CUT_ID, *(f"step {number}" for number in range(25)), project="cut", at_s=2)
+    for span in export.resource_spans[0].scope_spans[0].spans:
+        del span.attributes[:]
+        span.attributes.add(key="gen_ai.operation.name").value.string_value = "chat"
+        span.attributes.add(key="session.id").value.string_value = "cut"
+        span.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = 5
+    post(f"http://{shown.running.otlp_http}/v1/traces", export.SerializeToString())
+    with Visit(shown.origin) as visit:
+        listed = until(lambda: visit.get("/api/v1/sessions?project=cut").json()["content"], bool)
+        assert [(each["spanCount"], each["summedSpanCount"]) for each in listed] == [(25, 10)]
+        for path in (
+            "/traces?project=cut",
+            f"/traces/{CUT_ID}",
+            f"/traces/{CUT_ID}/preview",
+            "/sessions?project=cut",
+            "/sessions/cut",
+        ):
+            assert "first 10 spans" in re.sub("<[^>]*>", "", visit.get(path).text), path
 
 
 def test_live_shows_what_comes(shown: Shown, browser: "Browser") -> None:

@@ -31,6 +31,8 @@ class _SessionLine(AnswerView):
     trace_count: int
     error_trace_count: int
     tool_call_count: int
+    span_count: int
+    summed_span_count: int
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
@@ -128,12 +130,17 @@ def _print_list(found: list[_SessionLine]) -> None:
             one_line(", ".join(each.projects)),
             str(each.trace_count),
             str(each.error_trace_count),
-            str(each.tool_call_count),
+            f"{each.tool_call_count}{_of_part(each)}",
             str(sum(tokens)) if tokens else "",
             "" if each.cost_usd is None else f"${each.cost_usd:.4f}",
             (each.last_time or "")[:19].replace("T", " "),
         )
     console.print(table)
+
+
+def _of_part(session: _SessionLine) -> str:
+    is_part = session.summed_span_count < session.span_count
+    return f" (first {session.summed_span_count} spans)" if is_part else ""
 
 
 def _session_text(session: _SessionView, width: int, ellipsis: str) -> Iterator[Text]:
@@ -142,7 +149,7 @@ def _session_text(session: _SessionView, width: int, ellipsis: str) -> Iterator[
     if session.duration_ms is not None:
         told.append(duration_text(session.duration_ms))
     if session.cost_usd is not None:
-        told.append(f"${session.cost_usd:.4f}")
+        told.append(f"${session.cost_usd:.4f}{_of_part(session)}")
     yield Text(", ".join(told))
     yield from (_verdict(each) for each in session.evaluations if not each.superseded)
     if session.earlier is not None:

@@ -1,13 +1,12 @@
 """Which span of a tool tells of a run that another library tells of, too, side by side with it."""
 
-from itertools import islice
+from bisect import bisect, insort
 from typing import Final
 
 from collector.conventions.asked import lone_value
 from collector.conventions.pairing import ReportedRun
 
-_MAX_NEAR: Final = 16  # a guess: runs of one name and another library that are compared with one, the latest first
-_MAX_LOOKED: Final = 512  # a guess: runs of one name that are looked through for these
+_MAX_NEAR: Final = 16  # a guess: runs of one name that are compared with one, on each side of it in time
 _TOLERANCE_NS: Final = 50_000_000  # a guess: how much later a library that is called back can notice an end
 
 
@@ -15,12 +14,12 @@ class Beside:
     """The runs of a trace that a span of another library may tell again, each library once."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, list[ReportedRun]] = {}
+        self._runs: dict[str, list[tuple[int, int, ReportedRun]]] = {}  # of each name by start, and in their order
         self._told: dict[int, set[str | None]] = {}  # by the identity of a run: the libraries that tell of it
 
     def add(self, run: ReportedRun) -> None:
         """A run that no other span told of before."""
-        self._runs.setdefault(run.span.tool_name or "", []).append(run)
+        insort(self._runs.setdefault(run.span.tool_name or "", []), (run.span.start_ns, len(self._told), run))
         self._told[id(run)] = {run.span.scope}
 
     def of(self, run: ReportedRun) -> ReportedRun | None:
@@ -28,12 +27,12 @@ class Beside:
         known = self._runs.get(run.span.tool_name or "")
         if not known:
             return None
-        latest = islice(reversed(known), _MAX_LOOKED)
-        strangers = islice((one for one in latest if run.span.scope not in self._told[id(one)]), _MAX_NEAR)
-        alike = [one for one in strangers if _is_one(one, run)]
+        place = bisect(known, (run.span.start_ns, len(self._told)))
+        near = (one for _, _, one in known[max(place - _MAX_NEAR, 0) : place + _MAX_NEAR])
+        alike = [one for one in near if run.span.scope not in self._told[id(one)] and _is_one(one, run)]
         if not alike:
             return None
-        found = next((one for one in alike if one.call_id is not None and one.call_id == run.call_id), alike[-1])
+        found = next((one for one in alike if one.call_id is not None and one.call_id == run.call_id), alike[0])
         self._told[id(found)].add(run.span.scope)
         return found
 

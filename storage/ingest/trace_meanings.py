@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, LiteralString, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -120,14 +120,21 @@ class TraceMeanings:
 
     def spans(self, keys: Collection[TraceKey], limits: Limits) -> TraceSpans:
         """The spans of these traces, as many as fit."""
+        return self._spans(keys, sql.query("meanings_of_traces"), limits)
+
+    def _spans(self, keys: Collection[TraceKey], select: LiteralString, limits: Limits) -> TraceSpans:
         deletions = self._writer.deletions
         with self._database.snapshot() as cursor:
             cursor.register("wanted_traces", key_table(keys))
             parts = _parts_of_wanted(cursor)
             bounds = _bounds_of(parts) if parts.num_rows else _NOTHING
-            spans, is_cut = fetch(cursor, sql.query("meanings_of_traces"), limits, **bounds)
+            spans, is_cut = fetch(cursor, select, limits, **bounds)
         from_ns = bounds["from_ns"] if parts.num_rows == len(keys) else _EARLIEST_NS
         return TraceSpans(keys=keys, spans=spans, parts=parts, from_ns=from_ns, is_cut=is_cut, deletions=deletions)
+
+    def long_trace(self, key: TraceKey, limits: Limits) -> TraceSpans:
+        """The spans of one trace that is too long to be taken out whole: without texts of which no sum depends."""
+        return self._spans([key], sql.query("meanings_of_long_trace"), limits)
 
     def store(self, sums: TraceSums) -> None:
         """Store what traces mean; of those that were deleted since their spans were taken out nothing.

@@ -85,6 +85,7 @@ class Brief:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    summed_span_count: int | None = None  # the sums are of so many spans of it
     results: Sequence[RuleResults] = ()
 
 

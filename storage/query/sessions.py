@@ -67,6 +67,7 @@ class SessionSummary:
     output_tokens: int | None
     cost_usd: float | None
     tool_call_count: int
+    summed_span_count: int  # tokens, cost and calls are of so many of its spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ SELECT
     TRY_CAST(sum(t.input_tokens) AS BIGINT) AS input_tokens,
     TRY_CAST(sum(t.output_tokens) AS BIGINT) AS output_tokens,
     sum(t.cost_usd) AS cost_usd,
-    sum(t.tool_call_count)::BIGINT AS tool_call_count
+    sum(t.tool_call_count)::BIGINT AS tool_call_count,
+    sum(t.summed_span_count)::BIGINT AS summed_span_count
 FROM trace_totals AS t
 WHERE t.session_id IS NOT NULL
 GROUP BY t.tenant, t.project, t.session_id;

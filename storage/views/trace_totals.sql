@@ -22,7 +22,8 @@ SELECT
     input_tokens,
     output_tokens,
     cost_usd,
-    tool_call_count
+    tool_call_count,
+    span_count AS summed_span_count
 FROM trace_reading
 ANTI JOIN changed_trace USING (trace_key)
 UNION ALL
@@ -47,7 +48,8 @@ SELECT
     m.input_tokens,
     m.output_tokens,
     m.cost_usd,
-    m.tool_call_count
+    m.tool_call_count,
+    m.span_count AS summed_span_count
 FROM trace_roll_up AS r
 LEFT JOIN (
     SELECT *

@@ -23,5 +23,6 @@ SELECT
     input_tokens,
     output_tokens,
     cost_usd,
-    tool_call_count
+    tool_call_count,
+    summed_span_count
 FROM trace_totals;

@@ -28,6 +28,10 @@ class SessionSummaryDocument(ApiAnswer):
     output_tokens: int | None
     cost_usd: JsonNumber | None
     tool_call_count: int
+    summed_span_count: int = Field(
+        description="Tokens, cost and tool calls are of so many spans: fewer than `spanCount` if a trace is too long to"
+        " be added up whole, or not added up yet."
+    )
 
 
 class SessionList(ApiAnswer):

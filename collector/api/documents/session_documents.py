@@ -33,6 +33,7 @@ def session_summary_document(session: SessionSummary, *, now_ns: int, idle_ns: i
         "outputTokens": session.output_tokens,
         "costUsd": session.cost_usd,
         "toolCallCount": session.tool_call_count,
+        "summedSpanCount": session.summed_span_count,
     }
 
 

@@ -28,6 +28,7 @@ class SessionLine(BaseModel):
     outputTokens: int | None
     costUsd: Number
     toolCallCount: int
+    summedSpanCount: int
 
 
 class FindSessions(Arguments):

@@ -185,6 +185,12 @@ class TraceRow:
         return self.brief.input or self.brief.output or ""
 
     @property
+    def part(self) -> int | None:
+        """Of how many spans the sums are, if not of all."""
+        summed = self.brief.summed_span_count
+        return summed if summed is not None and summed < self.trace.span_count else None
+
+    @property
     def tokens(self) -> int | None:
         """In and out."""
         told = [count for count in (self.brief.input_tokens, self.brief.output_tokens) if count is not None]

@@ -11,6 +11,7 @@ SELECT
     output_tokens,
     cost_usd,
     tool_call_count,
+    span_count,
     rowid AS place
 FROM trace_reading
 SEMI JOIN wanted_sessions USING (tenant, session_id) -- wanted

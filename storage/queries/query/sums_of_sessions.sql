@@ -44,7 +44,8 @@ WITH parts AS MATERIALIZED (
         TRY_CAST(sum(t.input_tokens) AS BIGINT) AS input_tokens,
         TRY_CAST(sum(t.output_tokens) AS BIGINT) AS output_tokens,
         sum(t.cost_usd) AS cost_usd,
-        sum(t.tool_call_count)::BIGINT AS tool_call_count
+        sum(t.tool_call_count)::BIGINT AS tool_call_count,
+        coalesce(sum(t.span_count), 0)::BIGINT AS summed_span_count
     FROM session_rows AS t
     LEFT JOIN rolled AS r ON r.tenant = t.tenant AND r.trace_id = t.trace_id
     GROUP BY t.tenant, t.session_id

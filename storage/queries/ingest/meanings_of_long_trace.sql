@@ -1,0 +1,52 @@
+-- What the spans of one wanted trace mean, as `meanings_of_traces` has it, without most texts: the root and the first and last
+-- 500 spans have theirs, others have messages only if these ask for tools. So its sums and calls are of all spans.
+WITH ends AS MATERIALIZED (
+    SELECT list_max(min(start_time, 500)) AS first_to, list_min(max(start_time, 500)) AS last_from
+    FROM span
+    SEMI JOIN wanted_traces USING (tenant, trace_id)
+    WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
+        AND batch BETWEEN $first_batch AND $last_batch
+), marked AS (
+    SELECT
+        *,
+        coalesce(output_messages, attributes[output_messages_key]) AS answer,
+        parent_span_id IS NULL
+        OR start_time <= (SELECT first_to FROM ends)
+        OR start_time >= (SELECT last_from FROM ends) AS has_texts
+    FROM span
+    SEMI JOIN wanted_traces USING (tenant, trace_id)
+    WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
+        AND batch BETWEEN $first_batch AND $last_batch
+)
+SELECT
+    tenant,
+    trace_id,
+    span_id,
+    parent_span_id,
+    start_time,
+    end_time,
+    coalesce(span_type, 'other') AS span_type,
+    CASE WHEN has_texts THEN input END AS input,
+    CASE WHEN has_texts THEN "output" END AS "output",
+    CASE WHEN has_texts THEN coalesce(input_messages, attributes[input_messages_key]) END AS input_messages,
+    CASE WHEN has_texts OR contains(answer, '"tool_call') THEN answer END AS output_messages,
+    tool_name,
+    tool_call_id,
+    coalesce(tool_arguments, attributes[tool_arguments_key]) AS tool_arguments,
+    coalesce(tool_result, attributes[tool_result_key]) AS tool_result,
+    response_id,
+    model,
+    scope_name,
+    input_tokens,
+    output_tokens,
+    cost_usd,
+    cost_source,
+    session_id,
+    user_id,
+    error,
+    error_type,
+    has_texts AND output_is_answer AS output_is_answer,
+    pending,
+    coalesce(edition, 0) AS edition
+FROM marked
+LIMIT $rows;
