@@ -32,7 +32,7 @@ MORE_SPANS_COLUMNS = [
 TRACES_COLUMNS = [
     "tenant", "trace_id", "root_name", "project", "service_name", "start_time", "end_time", "duration_ms",
     "span_count", "error_count", "expires_at", "input", "output", "final_response", "session_id", "user_id",
-    "input_tokens", "output_tokens", "cost_usd", "tool_call_count",
+    "input_tokens", "output_tokens", "cost_usd", "tool_call_count", "summed_span_count",
 ]  # fmt: skip
 READ_COLUMNS = [
     "span_type", "dialect", "input", "output", "input_messages", "output_messages", "tool_name", "tool_call_id",
