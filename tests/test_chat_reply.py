@@ -143,6 +143,11 @@ def test_a_quotation_is_no_verdict(reply: str, judged: str) -> None:
     assert read(reply, SCORE, judged) == "bad_reply"
 
 
+def test_a_million_backslashes_are_read_in_linear_time() -> None:
+    """A judged text of backslashes alone holds up no one: with a look from each of them it takes minutes."""
+    assert read(QUOTED, SCORE, "\\" * 1_000_000) == {"reason": "great", "score": 1}
+
+
 @pytest.mark.parametrize(
     "judged",
     [

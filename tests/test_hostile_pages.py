@@ -5,11 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from collector.conventions import runs_beside
 from collector.conventions.pairing import ReportedRun
-from collector.conventions.runs_beside import Beside
+from collector.conventions.runs_beside import _MAX_NEAR, Beside
 from collector.web.spans.conversation import conversation
 from storage.records import Message
 from tests.live import until
@@ -53,9 +50,8 @@ def test_messages_share_the_parts_that_are_shown() -> None:
     assert {(len(each.pieces), each.hidden) for each in shown} == {(15, 2_985)}
 
 
-def test_runs_of_one_tool_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each run is compared with the latest of its name, so a trace of thousands does not take their square."""
-    monkeypatch.setattr(runs_beside, "_MAX_LOOKED", 10)
+def test_runs_of_one_tool_are_not_all_compared() -> None:
+    """Each run is compared with the nearest of its name, so a trace of thousands does not take their square."""
     looked = []
 
     class Libraries(dict[int, Any]):
@@ -65,9 +61,9 @@ def test_runs_of_one_tool_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) 
 
     beside = Beside()
     beside._told = Libraries()
-    for _ in range(200):
-        member: Any = SimpleNamespace(tool_name="search", scope="library")
+    for number in range(200):
+        member: Any = SimpleNamespace(tool_name="search", scope="library", start_ns=number)
         run = ReportedRun(span=member, key=None, call_id=None)
         assert beside.of(run) is None
         beside.add(run)
-    assert len(looked) <= 200 * 10
+    assert len(looked) <= 200 * 2 * _MAX_NEAR

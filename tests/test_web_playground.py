@@ -113,7 +113,7 @@ def test_what_is_over_budget_is_told_beside_its_answer(played: Played, visit: Vi
     played.connect(budget={"callsPerDay": 0})
     page = visit.get(FROM).text
     told = words(visit.send(FROM, "/playground", **(fields_of(page) | {"do": "send"})).text)
-    assert "It was not asked, because there is not enough budget: the budget of connection 'two' for today" in told
+    assert "It was not asked, because there is not enough budget: the budget of connection 'two' is too small" in told
     assert played.asked() == [[], []]
 
 

@@ -35,7 +35,7 @@ _OPENING = re.compile(r"""\{(?=\s*+(?:["'}\w$/]|\Z))|\[(?=\s*+(?:["'\]{\[\w$/-]|
 _TAIL = re.compile(r"[\w.+-]*+\Z")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_CODE = re.compile(r"\\+u([0-9a-fA-F]{4})")
+_CODE = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")  # from the first backslash alone, or many take quadratic time
 _DROPPED = re.compile(r"\\++[nrtbf]|[\s\"'\\]++")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _LITERALS: dict[str, JsonValue] = {
