@@ -31,7 +31,8 @@ _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"|' + r"'(?:[^'\\]++|\\.)*+'", re.DOTA
 _NUMBER = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_$][\w$-]*+")
 _QUOTE = re.compile(r"\s*+[\"']")
-_OPENING = re.compile(r"""\{(?=\s*+(?:["'}\w$/]|\Z))|\[(?=\s*+(?:["'\]{\[\w$/-]|\Z))""")  # with what may follow it
+_OPENING = re.compile(r"""\{(?=\s*+(?:["'}\w$/]|\Z))|\[(?!\s+\])(?=\s*+(?:["'\]{\[\w$/-]|\Z))""")
+"""With what may follow it. `[ ]` is the box of a list of tasks."""
 _TAIL = re.compile(r"[\w.+-]*+\Z")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -95,25 +96,42 @@ def find_reply(text: str, wanted: Collection[str], judged: str = "") -> dict[str
     replies = [reply for value in values for reply in _outermost(value, frozenset(wanted))]
     if len(replies) > 1:
         raise NoVerdict("bad_reply", f"has several JSON objects with {names}")
-    if replies:
-        reply = replies[0]
-        if doubled and not doubled.isdisjoint(map(id, _objects(reply))):
-            raise NoVerdict("bad_reply", f"has a key twice in its JSON object with {names}")
-        if is_quoted(reply, judged):
-            raise NoVerdict("bad_reply", "only repeats a JSON object of the judged text")
-        return reply
     lists = [value for value in values if isinstance(value, list)]
-    if len(wanted) == 1 and len(lists) == 1:
-        return dict.fromkeys(wanted, lists[0])
-    raise missing
+    if not replies and (len(wanted) > 1 or len(lists) != 1):
+        raise missing
+    reply = replies[0] if replies else dict.fromkeys(wanted, lists[0])
+    if doubled and not doubled.isdisjoint(map(id, _objects(reply))):
+        raise NoVerdict("bad_reply", f"has a key twice in its JSON object with {names}")
+    if is_quoted(reply, judged, wanted):
+        raise NoVerdict("bad_reply", "only repeats a JSON object of the judged text")
+    return reply
 
 
-def is_quoted(reply: Mapping[str, JsonValue], judged: str) -> bool:
-    """Return whether the judged text contains an object with these members, however it is spaced, quoted or escaped."""
-    if not judged or ("\\" not in judged and not all(name in judged for name in reply)):
+def is_quoted(reply: Mapping[str, JsonValue], judged: str, wanted: Collection[str]) -> bool:
+    """Return whether the judged text contains the verdict, however it is spaced, quoted, escaped or ordered.
+
+    The verdict is what was wanted: a single field is too little to tell, so it counts with all others of the reply. A
+    list stands for the field that it was taken for.
+    """
+    if not judged:
+        return False
+    verdict = {name: reply[name] for name in wanted} if len(wanted) > 1 else reply
+    lists = [value for value in verdict.values() if isinstance(value, list) and value] if len(verdict) == 1 else []
+    is_named = "\\" in judged or all(name in judged for name in verdict)
+    if (is_named or lists) and _has_value(judged, verdict, lists):
+        return True
+    if not is_named:
         return False
     plain = _plain(judged)
-    return all(_has_member(plain, _plain(name), value) for name, value in reply.items())
+    return all(_has_member(plain, _plain(name), value) for name, value in verdict.items())
+
+
+def _has_value(judged: str, verdict: Mapping[str, JsonValue], lists: Collection[JsonValue]) -> bool:
+    """Return whether a value in the judged text has these members, or is one of the lists."""
+    for value in _Scan(judged).all_values():
+        if any(verdict.items() <= each.items() for each in _objects(value)) or value in lists:
+            return True
+    return False
 
 
 def _has_member(plain: str, name: str, value: JsonValue) -> bool:
@@ -367,6 +385,13 @@ class _Scan:
                 break
         if self._is_unfinished:
             raise NoVerdict("truncated", "ends within a JSON value")
+        return self._values
+
+    def all_values(self) -> list[JsonValue]:
+        """Return the complete values wherever they are, also in text that is broken or unfinished elsewhere."""
+        at = 0
+        while opening := _OPENING.search(self._text, at):
+            at = self._read(opening)
         return self._values
 
     def _mark_from(self, at: int) -> _Mark | None:
