@@ -12,7 +12,7 @@ import yaml
 
 from collector.live.judges.failing_judges import FailingJudge
 from collector.live.judges.judge_health import JudgeHealth, JudgeSubject
-from evaluators.outcome import Failure, Usage, Verdict
+from evaluators.outcome import Failure, Skipped, Usage, Verdict
 from tests.live import until
 from tests.model_server import Asked, Hangs, Says, Sends, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
@@ -261,6 +261,15 @@ def test_one_target_alone_says_little_and_a_verdict_ends_the_streak() -> None:
     assert subject in health.streaks  # no judge was asked
     health.note(subject, Verdict(name="n", fingerprint="f", usage=usage, **verdict), 5)
     assert health.streaks == {}
+
+
+def test_skipped_targets_between_failures_say_nothing() -> None:
+    """A rule whose judge fails at every target that it is asked about fails, however many targets are skipped."""
+    health, subject = JudgeHealth(lambda: 0), JudgeSubject("rule", "r")
+    for target in range(3):
+        health.note(subject, a_failure("bad_reply"), target)
+        health.note(subject, Skipped(name="n", fingerprint="f", reason="not captured: output", usage=None), 9)
+    assert health.streaks[subject].is_failing(0)
 
 
 def test_a_tenant_sees_no_numbers_of_a_shared_connection() -> None:

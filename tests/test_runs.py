@@ -131,13 +131,13 @@ def test_a_verdict_is_apart_from_the_status(api: Offline) -> None:
 
 
 def test_scored_failed_and_skipped_are_three_things(api: Offline) -> None:
-    """An item passes by scores alone; an error makes it not evaluated, whatever its score; a skip changes nothing."""
+    """An item passes by scores alone; an error makes it not evaluated, whatever its scores; a skip changes nothing."""
     broken = {"name": "judge", "error": "the model is down", "errorKind": "unreachable", "score": 1.0}
     run = api.begin()
     items = {
         "passed": an_item("a", SCORED, {"name": "judge", "outcome": "skipped", "reason": "no context"}),
-        "not_evaluated": an_item("b", SCORED, broken),
-        "not_passed": an_item("c", WRONG, broken),
+        "not_evaluated": an_item("b", WRONG, broken),
+        "not_passed": an_item("c", WRONG),
         "error": an_item("d", SCORED, error="ValueError: no", errorKind="task"),
         "unjudged": an_item("e"),
     }
@@ -154,10 +154,10 @@ def test_scored_failed_and_skipped_are_three_things(api: Offline) -> None:
         (shown,) = api.ask("GET", f"runs/{run}?outcome={outcome}")["items"]["content"]
         assert shown["itemKey"] == item["itemKey"]
     by_name = {each["evaluatorName"]: each for each in found["evaluators"]}
-    assert [by_name["judge"][name] for name in ("scoredCount", "failedCount", "skippedCount")] == [0, 2, 1]
+    assert [by_name["judge"][name] for name in ("scoredCount", "failedCount", "skippedCount")] == [0, 1, 1]
     assert by_name["judge"]["averageScore"] is None
-    assert (by_name["exact"]["scoredCount"], by_name["exact"]["passedCount"]) == (4, 3)
-    assert (by_name["exact"]["averageScore"], by_name["exact"]["fingerprint"]) == (0.75, "f1")
+    assert (by_name["exact"]["scoredCount"], by_name["exact"]["passedCount"]) == (4, 2)
+    assert (by_name["exact"]["averageScore"], by_name["exact"]["fingerprint"]) == (0.5, "f1")
 
 
 @pytest.mark.parametrize(

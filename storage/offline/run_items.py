@@ -307,10 +307,10 @@ def _outcome(item: Mapping[str, Any]) -> str:
     if item["error"] is not None or item["error_kind"] is not None:
         return "error"
     said = {(score["outcome"], score["passed"]) for score in item["scores"]}
-    if ("scored", False) in said:
-        return "not_passed"
     if any(outcome == "failed" for outcome, _ in said):
         return "not_evaluated"
+    if ("scored", False) in said:
+        return "not_passed"
     return "passed" if ("scored", True) in said else "unjudged"
 
 

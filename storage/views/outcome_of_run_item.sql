@@ -1,5 +1,5 @@
--- What came of each item of a run: of an item whose task failed an error; not passed as soon as one score says so, not
--- evaluated where an evaluation failed; passed where all scores that there are say so, and unjudged without any.
+-- The outcome of each item of a run: an error if its task failed; not evaluated if an evaluation of it failed, whatever the
+-- others say, since rates would otherwise keep those that did not pass and lose those that did; else by its scores.
 CREATE OR REPLACE VIEW outcome_of_run_item AS
 SELECT
     i.tenant,
@@ -7,8 +7,8 @@ SELECT
     i.item_number,
     CASE
         WHEN i.error IS NOT NULL OR i.error_kind IS NOT NULL THEN 'error'
-        WHEN s.not_passed > 0 THEN 'not_passed'
         WHEN s.failed > 0 THEN 'not_evaluated'
+        WHEN s.not_passed > 0 THEN 'not_passed'
         WHEN s.passed > 0 THEN 'passed'
         ELSE 'unjudged'
     END AS outcome

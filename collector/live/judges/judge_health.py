@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from evaluators.chat.pace import RETRYABLE
-from evaluators.outcome import Failure, Outcome
+from evaluators.outcome import Failure, Outcome, Skipped
 
 SubjectKind: TypeAlias = Literal["connection", "rule", "evaluation"]
 
@@ -62,7 +62,12 @@ class JudgeHealth:
             return dict(self._streaks)
 
     def note(self, subject: JudgeSubject, outcome: Outcome, target: Hashable) -> None:
-        """Count an outcome: a failure continues the streak of the subject, a verdict ends it."""
+        """Count an outcome: a failure continues the streak of the subject, a verdict ends it.
+
+        A skipped target of which no judge was asked says nothing.
+        """
+        if isinstance(outcome, Skipped) and outcome.usage is None:
+            return
         if not isinstance(outcome, Failure):
             if outcome.usage is not None or subject.kind != "connection":  # else no judge was asked
                 self.forget(subject)

@@ -57,15 +57,15 @@ class ItemResult:
 
     @property
     def outcome(self) -> Outcome:
-        """What came of it, in the order of the server: the task failed, a score did not pass, an evaluator failed."""
+        """The outcome, in the order of the server: the task failed, an evaluator failed, a score did not pass."""
         known = [score for score in self.scores if score.error is None and score.error_kind is None]
         verdicts = [score.success for score in known if score.success is not None]
         if self.error is not None or self.error_kind is not None:
             return "error"
-        if not all(verdicts):
-            return "not_passed"
         if len(known) < len(self.scores):
             return "not_evaluated"
+        if not all(verdicts):
+            return "not_passed"
         return "passed" if verdicts else "unjudged"
 
     @property
