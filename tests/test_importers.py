@@ -328,6 +328,26 @@ def test_ends_of_lines_within_a_text_are_no_ends_of_rows(tmp_path: Path) -> None
     assert item["inputs"] == row["inputs"] == {"input": text}
 
 
+@pytest.mark.parametrize(
+    "tool, name, text, message",
+    [
+        (
+            "promptfoo",
+            "a.yaml",
+            'tests: [{vars: {q: "\\ud800"}, assert: [{type: equals, value: a}]}]',
+            "surrogate pair",
+        ),
+        ("promptfoo", "a.yaml", f"tests: [{{vars: {{q: {'9' * 5_000}}}}}]", "it is not YAML"),
+        ("deepeval", "a.json", '[{"input": "\\ud800", "expected_output": "a"}]', "surrogate pair"),
+    ],
+)
+def test_values_that_no_item_can_hold_are_errors(tmp_path: Path, tool: str, name: str, text: str, message: str) -> None:
+    """Half of a surrogate pair and a number of thousands of digits are told with their place."""
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BadExport, match=message):
+        list(lines_of(tmp_path / name, tool))
+
+
 @pytest.fixture(name="api", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
     """One server for all."""

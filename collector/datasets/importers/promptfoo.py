@@ -57,7 +57,7 @@ def _document(path: Path) -> Any:  # noqa: ANN401 - YAML
         return read_json(path)
     try:
         return yaml.safe_load(read_text(path))
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadExport(f"{path.name}: it is not YAML: {error}") from None
 
 

@@ -31,10 +31,12 @@ def lines_of(path: Path, tool: str) -> Iterator[bytes]:
     for place, item in TOOLS[tool](path):
         try:
             read_item(item)
-            line = line_of(item)
+            line = f"{line_of(item)}\n".encode()
+        except UnicodeEncodeError:
+            raise BadExport(f"{place}: half of a surrogate pair is no text; leave it out") from None
         except (TypeError, ValueError) as error:
             raise BadExport(f"{place}: {error}") from None
         is_empty = False
-        yield f"{line}\n".encode()
+        yield line
     if is_empty:
         raise BadExport(f"{path.name}: there is no item in it")
