@@ -196,7 +196,7 @@ def test_what_breaks_is_told_and_not_stored(played: Played, rule: Any) -> None:
     says(played, GOOD)
     poor = judge(played, rule(**KIND | {"name": "poor", "budget": {"callsPerDay": 0}})).json()
     assert (poor["jobId"], poor["result"]["errorKind"], played.models[0].asked) == (None, "over_budget", [])
-    assert "the budget of rule 'poor' for today is spent" in poor["result"]["reason"]
+    assert "the budget of rule 'poor' is too small for this request" in poor["result"]["reason"]
 
 
 def test_a_jury_votes(played: Played, rule: Any) -> None:

@@ -97,13 +97,13 @@ def test_an_answer_is_counted_like_one_of_a_judge(played: Played) -> None:
 @pytest.mark.parametrize(
     "budget, why",
     [
-        ({"callsPerDay": 0}, "0 of 0 calls"),
-        ({"tokensPerDay": 300}, "this request may take"),
-        ({"usdPerDay": 0.01}, "this request may take 0.0"),
+        ({"callsPerDay": 0}, "may take 1 of 0 calls a day: raise callsPerDay"),
+        ({"tokensPerDay": 300}, " of 300 tokens a day: raise tokensPerDay, or lower"),
+        ({"usdPerDay": 0.01}, " of 0.01 USD a day: raise usdPerDay, or lower"),
     ],
 )
 def test_what_is_over_budget_is_refused(played: Played, budget: dict[str, Any], why: str) -> None:
-    """Nothing leaves, the message says whose budget is spent, and the answer beside it is given."""
+    """Nothing leaves, the message says whose budget is too small, and the answer beside it is given."""
     connections = played.running.context.judging.connections
     one, _ = played.connect()
     document = a_connection(
@@ -112,7 +112,7 @@ def test_what_is_over_budget_is_refused(played: Played, budget: dict[str, Any], 
     connections.replace(one, document)
     refused, given = played.answers("one", "two")
     assert (refused["failure"]["kind"], refused["message"], refused["usage"]) == ("over_budget", None, None)
-    assert "the budget of connection 'one' for today is spent" in refused["failure"]["message"]
+    assert "the budget of connection 'one' is too small for this request" in refused["failure"]["message"]
     assert why in refused["failure"]["message"]
     assert (given["failure"], [len(each) for each in played.asked()]) == (None, [0, 1])
 
