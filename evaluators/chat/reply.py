@@ -99,7 +99,9 @@ def find_reply(text: str, wanted: Collection[str], judged: str = "") -> dict[str
     lists = [value for value in values if isinstance(value, list)]
     if not replies and (len(wanted) > 1 or len(lists) != 1):
         raise missing
-    reply = replies[0] if replies else dict.fromkeys(wanted, lists[0])
+    reply: dict[str, JsonValue] = replies[0] if replies else {}
+    if not replies:
+        reply |= dict.fromkeys(wanted, lists[0])
     if doubled and not doubled.isdisjoint(map(id, _objects(reply))):
         raise NoVerdict("bad_reply", f"has a key twice in its JSON object with {names}")
     if is_quoted(reply, judged, wanted):
