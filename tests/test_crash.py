@@ -168,7 +168,7 @@ def test_a_torn_tail_costs_what_was_torn(spooled: Spooled, tmp_path: Path, seed:
         with a_live_server(torn.data) as server:
             assert found(server, torn.batches) == [end <= tear for end in torn.ends]
             clean_cut = tear in {0, *torn.ends}
-            assert ("torn or damaged" in server.log) is not clean_cut
+            assert ("is torn at byte" in server.log) is not clean_cut
 
 
 def test_rubbish_after_the_tear_is_no_span(spooled: Spooled, tmp_path: Path, seed: int) -> None:
@@ -181,7 +181,7 @@ def test_rubbish_after_the_tear_is_no_span(spooled: Spooled, tmp_path: Path, see
         torn.tear(tear, tail=fill)
         with a_live_server(torn.data) as server:
             assert found(server, torn.batches) == [end <= tear for end in torn.ends]
-            assert "torn or damaged" in server.log
+            assert "is damaged at byte" in server.log
 
 
 def test_a_damaged_record_costs_only_itself(spooled: Spooled, tmp_path: Path, seed: int) -> None:
@@ -192,7 +192,7 @@ def test_a_damaged_record_costs_only_itself(spooled: Spooled, tmp_path: Path, se
     damaged.flip(source.randrange(spooled.starts[number], spooled.ends[number]), source.randrange(8))
     with a_live_server(damaged.data) as server:
         assert found(server, damaged.batches) == [each != number for each in range(len(damaged.batches))]
-        assert "torn or damaged" in server.log
+        assert "is damaged at byte" in server.log
         check_it_goes_on(server, damaged.data)
 
 
