@@ -307,7 +307,7 @@ async def _serving_grpc(stack: AsyncExitStack, settings: Settings, parts: _Parts
 
 
 def _turns(settings: Settings, stack: AsyncExitStack) -> QueryTurns:
-    """Whose turn it is to ask SQL, until the stack is closed."""
+    """Make the turns of SQL queries, which end with the stack."""
     turns = QueryTurns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
     stack.callback(turns.close)
     return turns

@@ -22,7 +22,7 @@ _CHANGE: Final = {"is_change": True}  # for the filter of repetitions
 
 
 class Sighting(NamedTuple):
-    """What is to be told of a condition that began before it was looked at."""
+    """The text of a condition that began before it was looked at, and its beginning."""
 
     told: str
     since_ns: int

@@ -43,7 +43,7 @@ class ListenerOptions:
 
     @property
     def report(self) -> ReportClosed:
-        """How this listener reports what it cuts."""
+        """The function by which this listener reports the connections that it cuts."""
         return self.counts.of(self.name)
 
     def named(self, name: str) -> "ListenerOptions":

@@ -135,7 +135,7 @@ class Rule:
 
     @property
     def judgement(self) -> tuple[object, ...]:
-        """What decides on a score: with another one, monitors compare with nothing of before."""
+        """The parts that decide on a score: if they change, monitors compare with nothing from before."""
         return self.evaluator, self.configuration, self.connection, tuple(self.jury)
 
     @property

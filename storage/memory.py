@@ -20,7 +20,7 @@ _MACHINE_PART: Final = 4 / 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryMemory:
-    """What DuckDB and the statements of clients may hold in memory."""
+    """The limits of memory of DuckDB and of the statements of clients."""
 
     duckdb_bytes: int
     at_once: int  # statements, which share `all_bytes`
@@ -29,7 +29,7 @@ class QueryMemory:
 
     @property
     def share_bytes(self) -> int:
-        """What a statement in a process of its own may have."""
+        """The memory of a statement in a process of its own, in bytes."""
         share = _UNBOUNDED_SHARE_BYTES if self.all_bytes is None else self.all_bytes // self.at_once
         return max(share, LEAST_SHARE_BYTES)
 

@@ -71,7 +71,7 @@ class _Outcome(AnswerView):
 
     @property
     def is_known(self) -> bool:
-        """Whether it says something of the application: it has a verdict, or the application failed."""
+        """Return whether it says something about the application: it has a verdict, or the application failed."""
         if self.outcome == "error":
             return self.error_kind not in _NOT_THE_AGENTS
         return self.outcome in {"passed", "not_passed"}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class SpanSource(Protocol):
-    """What exports read. A directory leaves out what is damaged and appends it to `unread`; a server fails."""
+    """The spans that exports read. A directory leaves out damaged ones and appends them to `unread`; a server fails."""
 
     def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
         """The spans that start between two instants, by time, after an empty batch with the schema."""
@@ -44,7 +44,7 @@ class SpanSource(Protocol):
 
 
 class Source(SpanSource, Protocol):
-    """What the commands ask. Documents are those of the HTTP API."""
+    """A server or a directory that commands read. Documents are those of the HTTP API."""
 
     def traces(self, *, project: str | None, limit: int, judging: Judging = ANY_JUDGING) -> list[Document]:
         """The newest traces, or those that were judged so."""

@@ -26,7 +26,7 @@ Redact = Callable[[Any], Any]
 
 
 class BadItem(BadQuery, ValueError):
-    """What should be an item is none; the message says which key is wrong."""
+    """The error for an item that is not valid; the message names the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,10 +119,10 @@ def is_quoted(reply: Mapping[str, JsonValue], judged: str, wanted: Collection[st
         return False
     verdict = {name: reply[name] for name in wanted} if len(wanted) > 1 else reply
     lists = [value for value in verdict.values() if isinstance(value, list) and value] if len(verdict) == 1 else []
-    is_named = "\\" in judged or all(name in judged for name in verdict)
-    if (is_named or lists) and _has_value(judged, verdict, lists):
+    is_named = all(name in judged for name in verdict)
+    if (is_named or (lists and "[" in judged)) and _has_value(judged, verdict, lists):
         return True
-    if not is_named:
+    if not is_named and "\\" not in judged:  # which may spell a name
         return False
     plain = _plain(judged)
     return all(_has_member(plain, _plain(name), value) for name, value in verdict.items())

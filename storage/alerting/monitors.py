@@ -68,7 +68,7 @@ class Counted(NamedTuple):
 
 
 class PastResult(NamedTuple):
-    """What a stream had before, as far as monitors go by it."""
+    """The history of a stream, as far as monitors use it."""
 
     number: int
     release: str | None

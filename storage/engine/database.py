@@ -131,7 +131,7 @@ class Database:
 
     @property
     def query_memory(self) -> QueryMemory:
-        """What DuckDB and the statements of clients may hold at this moment."""
+        """The memory that DuckDB and the statements of clients may hold now."""
         return QueryMemory(
             duckdb_bytes=self._limit_bytes,
             at_once=self._options.queries_at_once,

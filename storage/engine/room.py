@@ -28,7 +28,7 @@ _RESERVE_SHARE: Final = 8
 _RESERVE_STEP_BYTES: Final = 1 << 20
 """A start without a long spool needed 128 KiB on a disk of 90 MiB; with 64 KiB the commit of the views failed."""
 _ADVISED_BYTES: Final = 32 << 20
-"""What an operator should free for a start: a reserve, and a checkpoint. A guess."""
+"""The room that an operator should free for a start: for a reserve and a checkpoint. A guess."""
 
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
 _FULL_TEXTS: Final = tuple(os.strerror(number) for number in sorted(_FULL))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _PARTS: Final = 4
-"""One sender leaves one of so many parts of the room to the others. A guess."""
+"""One sender leaves a fourth of the room to the others. A guess."""
 
 
 class Shares:

@@ -393,7 +393,7 @@ def _lost_rows(run: Sequence[_Place], previous: int | None, following: int | Non
 
 
 def _find(data: pa.Buffer, needle: bytes, start: int, end: int) -> int:
-    """Where `needle` next occurs before `end`, or -1."""
+    """Return the next place of `needle` before `end`, or -1."""
     view, step = memoryview(data)[:end], 1 << 20
     for offset in range(start, len(view), step):
         found = bytes(view[offset : offset + step + len(needle) - 1]).find(needle)

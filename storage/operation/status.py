@@ -27,7 +27,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSpending:
-    """What judges took, as budgets count it."""
+    """The calls, tokens and cost of judges, as budgets count them."""
 
     calls: int
     failed_calls: int  # that were not answered, and cost nothing: no budget counts them

@@ -99,7 +99,7 @@ class EvaluationCounts(ApiAnswer):
 
 
 class SpendingDocument(ApiAnswer):
-    """What judges took today, by UTC, as budgets count it."""
+    """The calls, tokens and cost of judges today, by UTC, as budgets count them."""
 
     calls: int = Field(description="That count: they were answered, or took tokens.")
     failed_calls: int = Field(description="That do not count: they were not answered, and cost nothing.")

@@ -11,7 +11,7 @@ from collector.live.judges.llm_connection import LlmConnection
 def connection_document(
     found: LlmConnection, spent: Iterable[SpentToday], problem: str | None = None
 ) -> dict[str, Any]:
-    """One connection, with what was spent over it today, and why it gives no verdicts."""
+    """Return a connection with its spending of today, and the reason why it gives no verdicts."""
     row, text = found.row, found.text
     return {
         "id": row.connection_id,

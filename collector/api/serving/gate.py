@@ -65,7 +65,7 @@ _PROGRAMS: Final = ("/api/", "/jaeger/")  # what begins so is asked by programs,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What requests pass with: their keys, and the room for bodies that are not of spans."""
+    """The checks that requests pass: of their keys, and of the room for bodies that are not of spans."""
 
     authenticator: Authenticator
     bodies: ByteBudget

@@ -85,7 +85,7 @@ def _twice(traces: Places, ids: Places) -> Mask:
 
 
 def _of_two(traces: Places, names: Places, scopes: Places) -> Mask:
-    """Which runs share their name with a run of the trace that another library tells of."""
+    """Mark executions with the name of one of the same trace that another library reports."""
     keys = np.stack([traces, names, scopes])
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]

@@ -87,7 +87,7 @@ class AccountBalance:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Why a payer cannot pay at this moment, if that stays so for the day, and if its budget never suffices."""
+    """The reason why a payer cannot pay now, whether that lasts for the day, and whether its budget never suffices."""
 
     told: str
     is_final: bool

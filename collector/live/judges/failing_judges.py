@@ -31,7 +31,7 @@ class WaitingOfRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """What waits: the jobs of each rule, and the open evaluations of runs."""
+    """The waiting jobs of each rule, and the open evaluations of runs."""
 
     of_rules: Callable[[], Mapping[str, int]]
     of_runs: Callable[[], Sequence[WaitingOfRun]]
@@ -62,7 +62,7 @@ class FailingJudge:
 
     @property
     def reason(self) -> str:
-        """Why there are no verdicts, without numbers."""
+        """The reason why there are no verdicts, without numbers."""
         instead = "" if self.fallback is None else f"; its fallback {self.fallback!r} is asked instead"
         return f"{self.subject} gives no verdicts: {self.cause}: {self.message[:_SHOWN_CHARACTERS]}{instead}"
 
@@ -215,7 +215,7 @@ class ProblemsOfJudges:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What is known of rules and of what waits, at one moment."""
+    """The rules and the waiting evaluations at one moment."""
 
     judges: ConnectedJudges
     rules: Mapping[str, KeptRule]

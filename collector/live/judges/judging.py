@@ -31,7 +31,7 @@ class JudgeSource(Protocol):
 
     @property
     def health(self) -> JudgeHealth:
-        """What the outcomes of judging are noted in."""
+        """The record of recent outcomes by connection, rule and evaluation."""
 
     def connection_of(self, active: ActiveRule) -> str:
         """The id of the connection that the rule's judge asks.

@@ -28,7 +28,7 @@ of the monitors came into force, which states of earlier versions began anew."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSource:
-    """What streams are made from, beside the results that come."""
+    """The sources of streams beside the results that come."""
 
     monitoring_of: Callable[[int], Monitoring]  # the settings of a revision of a rule
     past: Callable[[StreamKey, str, int, int], Sequence[PastResult]]  # results of a stream between two, in order
@@ -171,12 +171,12 @@ class MonitoredStream:
 
     @property
     def releases(self) -> ReleasesState:
-        """What is remembered of releases."""
+        """The record of releases."""
         return self._monitor.state.releases
 
     @property
     def is_established(self) -> bool:
-        """Whether it has taken the place of another one: with the results that a baseline must have."""
+        """Return whether it has replaced another one: it has as many results as a baseline needs."""
         return self._replaced is not None and self._monitor.scored >= self._monitoring.settings.minimum
 
     def add(self, result: Counted) -> Iterator[Happened]:
