@@ -161,6 +161,20 @@ def test_what_is_quoted_or_no_list_is_no_verdict(reply: str, wanted: Collection[
     assert read(reply, wanted, judged) == "bad_reply"
 
 
+@pytest.mark.parametrize(
+    "reply, judged",
+    [
+        ('{"claims": ["The shop opens at nine."]}', '["The shop opens at nine."]'),
+        ('["The shop opens at nine."]', '["The shop opens at nine."]'),
+        ('{"claims": [1]}', "As the guide says [1]."),
+        ('{"claims": ["a"]}', 'claims: {"claims": ["a", "b"]}'),
+    ],
+)
+def test_a_list_that_is_alike_is_no_quotation(reply: str, judged: str) -> None:
+    """A judge may take the texts of a list over one by one, and brackets with a number are footnotes."""
+    assert isinstance(read(reply, ["claims"], judged), dict)
+
+
 def test_a_million_backslashes_are_read_in_linear_time() -> None:
     """A judged text of backslashes alone holds up no one: with a look from each of them it takes minutes."""
     assert read(QUOTED, SCORE, "\\" * 1_000_000) == {"reason": "great", "score": 1}

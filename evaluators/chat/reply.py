@@ -17,7 +17,7 @@ event loop.
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, NoReturn
 
@@ -99,41 +99,38 @@ def find_reply(text: str, wanted: Collection[str], judged: str = "") -> dict[str
     lists = [value for value in values if isinstance(value, list)]
     if not replies and (len(wanted) > 1 or len(lists) != 1):
         raise missing
-    reply: dict[str, JsonValue] = replies[0] if replies else {}
-    if not replies:
-        reply |= dict.fromkeys(wanted, lists[0])
-    if doubled and not doubled.isdisjoint(map(id, _objects(reply))):
+    verdict: JsonValue = replies[0] if replies else lists[0]
+    if doubled and not doubled.isdisjoint(map(id, _parts(verdict))):
         raise NoVerdict("bad_reply", f"has a key twice in its JSON object with {names}")
-    if is_quoted(reply, judged, wanted):
-        raise NoVerdict("bad_reply", "only repeats a JSON object of the judged text")
-    return reply
+    if is_quoted(verdict, judged, wanted):
+        raise NoVerdict("bad_reply", "only repeats a JSON value of the judged text")
+    return verdict if isinstance(verdict, dict) else dict.fromkeys(wanted, verdict)
 
 
-def is_quoted(reply: Mapping[str, JsonValue], judged: str, wanted: Collection[str]) -> bool:
+def is_quoted(verdict: JsonValue, judged: str, wanted: Collection[str]) -> bool:
     """Return whether the judged text contains the verdict, however it is spaced, quoted, escaped or ordered.
 
-    The verdict is what was wanted: a single field is too little to tell, so it counts with all others of the reply. A
-    list stands for the field that it was taken for.
+    Of an object the wanted fields count, all others too if only one is wanted, as many texts have one. A list counts if
+    objects are in it: claims may repeat a list of texts, and `[1]` is also a footnote.
     """
     if not judged:
         return False
-    verdict = {name: reply[name] for name in wanted} if len(wanted) > 1 else reply
-    lists = [value for value in verdict.values() if isinstance(value, list) and value] if len(verdict) == 1 else []
-    is_named = all(name in judged for name in verdict)
-    if (is_named or (lists and "[" in judged)) and _has_value(judged, verdict, lists):
+    if not isinstance(verdict, dict):
+        is_telling = isinstance(verdict, list) and any(isinstance(each, dict) for each in verdict)
+        return is_telling and "[" in judged and any(verdict == each for each in _values_of(judged))
+    members = {name: verdict[name] for name in wanted} if len(wanted) > 1 else verdict
+    is_named = all(name in judged for name in members)
+    if is_named and any(isinstance(each, dict) and members.items() <= each.items() for each in _values_of(judged)):
         return True
     if not is_named and "\\" not in judged:  # which may spell a name
         return False
     plain = _plain(judged)
-    return all(_has_member(plain, _plain(name), value) for name, value in verdict.items())
+    return all(_has_member(plain, _plain(name), value) for name, value in members.items())
 
 
-def _has_value(judged: str, verdict: Mapping[str, JsonValue], lists: Collection[JsonValue]) -> bool:
-    """Return whether a value in the judged text has these members, or is one of the lists."""
-    for value in _Scan(judged).all_values():
-        if any(verdict.items() <= each.items() for each in _objects(value)) or value in lists:
-            return True
-    return False
+def _values_of(text: str) -> Iterator[JsonValue]:
+    for value in _Scan(text).all_values():
+        yield from _parts(value)
 
 
 def _has_member(plain: str, name: str, value: JsonValue) -> bool:
@@ -151,13 +148,12 @@ def _plain(text: str) -> str:
     return _DROPPED.sub("", text)
 
 
-def _objects(value: JsonValue) -> Iterator[dict[str, JsonValue]]:
-    """All objects of a value, itself among them."""
-    if isinstance(value, dict):
-        yield value
-    if isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _objects(inner)
+def _parts(value: JsonValue) -> Iterator[JsonValue]:
+    """Yield a value, and all objects and lists in it."""
+    yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if isinstance(inner, dict | list):
+            yield from _parts(inner)
 
 
 def _may_have(text: str, wanted: Collection[str]) -> bool:
