@@ -76,6 +76,8 @@ def _image(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
 
 def _link(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
     href = str(tokens[at].attrGet("href") or "")
+    if not href:  # `[text]()`, which would lead to the page itself
+        return "<a>"
     return Markup('<a href="{}" rel="noopener noreferrer nofollow" title="{}">').format(
         href, visible(href[:300]).striptags()
     )
