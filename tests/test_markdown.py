@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from collector.web.markdown import rich_block
 
 HOSTILE = (
+    "**x** []() [x](<>)",
     "**bold** <script>alert(1)</script>",
     "# x\n<img src=x onerror=alert(1)>",
     "[click](javascript:alert(1))",
