@@ -45,9 +45,20 @@ class AskingAgain:
             if not state.get(_ENDED):
                 await send(message)
 
-        await self._application(scope, receive, send_unless_ended)
+        received: list[Message] = []
+
+        async def receive_and_keep() -> Message:
+            received.append(await receive())
+            return received[-1]
+
+        await self._application(scope, receive_and_keep, send_unless_ended)
         if state.pop(_ENDED, False):
-            await self._application(scope, receive, send)
+            again = iter(received)  # the body, without which the second attempt would wait for it for ever
+
+            async def receive_again() -> Message:
+                return next(again, None) or await receive()
+
+            await self._application(scope, receive_again, send)
 
 
 MEDIA_TYPE = "application/problem+json"
