@@ -60,7 +60,7 @@ def test_a_form_that_needs_no_key_is_small(api: httpx.Client) -> None:
     assert api.post("/sign-in", content=b"key=" + b"%41" * 30_000, headers=headers).status_code == 413
 
 
-@pytest.mark.parametrize("path, size, count", [("/api/v1/sql", 7_900_000, 12), ("/mcp", 900_000, 60)])
+@pytest.mark.parametrize("path, size, count", [("/api/v1/sql", 7_900_000, 12), ("/mcp", 900_000, 75)])
 def test_bodies_share_one_budget(api: httpx.Client, path: str, size: int, count: int) -> None:
     """Of many unfinished bodies of one client, some are refused, and the others have all let go at their end."""
     head = f"POST {path} HTTP/1.1\ncontent-type: application/json\ncontent-length: {size + 100}"
