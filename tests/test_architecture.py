@@ -55,6 +55,19 @@ def test_every_folder_of_code_is_a_package() -> None:
     assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
 
 
+def test_the_root_holds_nothing_that_tests_wrote() -> None:
+    """No file is committed beside those of the project, such as the output of a command that ran in its root."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a repository")
+    top = {name.split(b"/")[0].decode(errors="replace") for name in listed.stdout.split(b"\0") if name}
+    assert top <= {
+        *PACKAGES, "benchmarks", "deploy", "docs", "sdk", "tests", ".ci", ".editorconfig", ".gitignore",
+        "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "mkdocs.yml", "pyproject.toml",
+        "requirements.lock", "requirements-dev.lock",
+    }  # fmt: skip
+
+
 def test_catching_everything_gives_its_reason() -> None:
     """A broad `except` that does not raise again says why on its line."""
     silent = [

@@ -116,6 +116,12 @@ def a_walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
             yield walk
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run commands in a folder of their own, since arguments name files that they write."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(name="failed")
 def what_failed() -> Iterator[list[str]]:
     """All that failed, told together at the end."""
