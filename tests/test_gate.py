@@ -85,6 +85,9 @@ def test_the_first_local_run_writes_the_baseline_and_ci_does_not(desk: Desk) -> 
     desk.baseline.unlink()
     assert desk.gate(an_export(1, 1)).exit_code == 0
     assert (desk.baseline.exists(), desk.verdict()["comparedPass"]) == (True, False)
+    assert len(desk.verdict()["warnings"]) == 1
+    desk.gate(an_export(None, None), "--update-baseline")
+    assert "scored nothing in this run" in desk.verdict()["warnings"][1]
 
 
 def test_the_baseline_has_the_known_format_and_is_deterministic(desk: Desk) -> None:

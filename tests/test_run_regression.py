@@ -55,10 +55,11 @@ def test_a_run_that_is_worse_is_told_once_to_who_asks(tmp_path: Path) -> None:
         webhook(api, other_url)
         before = stored(api, "e", GOOD)
         same = stored(api, "e", GOOD)
+        dead = stored(api, "e", {key: [None] for key in GOOD})
         after = stored(api, "e", BAD)
         until(lambda: len(script.taken), lambda count: count == 1)
         few = stored(api, "e", {"0": [0.0]})
-        for run in (before, same, after, few):
+        for run in (before, same, dead, after, few):
             looked_at(api, run)
         (body,) = told(script)
         experiment = api.ask("GET", f"runs/{after}")["experimentId"]
@@ -77,6 +78,15 @@ def test_a_run_that_is_worse_is_told_once_to_who_asks(tmp_path: Path) -> None:
             "regressedCaseCount": 20,
         }
         assert body["data"]["verdict"] == verdict["verdict"]
+        assert any(f"the run before, {dead}," in each for each in verdict["warnings"])
+        diff = api.ask("GET", f"experiments/{experiment}/runs/{after}/diff")
+        assert (diff["baselineRunId"], verdict["warnings"][-1] in diff["summary"]["warnings"]) == (same, True)
+        shown = api.answer("GET", f"../../runs/{after}/diff").text
+        assert "has too few scores of exact" in shown
+        assert f'value="{same}" selected' in shown
+        tile = api.answer("GET", f"../../experiments/{experiment}").text
+        assert f"/runs/{few}/diff?baseline={after}" in tile
+        assert any(f"the run before, {dead}, has too few scores of exact" in each for each in body["data"]["warnings"])
         assert body["data"]["regressedEvaluators"] == verdict["regressedEvaluators"]
         assert other.taken == []
 

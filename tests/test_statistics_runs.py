@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rules.statistics.formulas.resampling import Draws
 from rules.statistics.runs.comparison import Comparison, Incomparable, compare
+from rules.statistics.runs.items import compare_items
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.records import SCORED, ComparedEvaluator, FinishedRun, JudgedItem, TrialResult, run_of
 
@@ -20,7 +21,7 @@ QUARTERS = st.sampled_from([0, 0.25, 0.5, 1])
 
 
 def a_run(
-    *scores: Any, name: str = "exact", threshold: float = 0.5, better: str = "higher", **evaluator: Any
+    *scores: Any, name: str = "exact", threshold: Any = 0.5, better: str = "higher", **evaluator: Any
 ) -> FinishedRun:
     """A run of these scores, one or several trials an item; None is a failure."""
     trials = [each if isinstance(each, Sequence) else (each,) for each in scores]
@@ -117,6 +118,18 @@ def test_another_fingerprint_is_refused_and_another_threshold_told() -> None:
         compare(a_run(1, fingerprint="a"), a_run(1, fingerprint="b"), QUICK)
     found = compare(a_run(1, threshold=0.5), a_run(1, threshold=0.6), QUICK)
     assert found.warnings == ("the threshold of exact was 0.5 and is 0.6",)
+
+
+@pytest.mark.parametrize("has_failed_before", [True, False])
+def test_an_evaluator_that_only_failed_has_no_terms_of_its_own(*, has_failed_before: bool) -> None:
+    """No other threshold or direction is reported for it, and as fails its trials are the worst by the other run's."""
+    failed, scored = a_run(None, None, threshold=None), a_run(0.1, 0.2, better="lower")
+    runs = (failed, scored) if has_failed_before else (scored, failed)
+    worst = Options(draws=Draws(count=500), unscored={"failed": "worst"})
+    for found in (compare(*runs, QUICK), compare_items(*runs, QUICK), compare(*runs, worst)):
+        assert not any("threshold" in each for each in found.warnings)
+    (difference, *_) = compare(*runs, worst).differences
+    assert (difference.baseline_mean if has_failed_before else difference.candidate_mean) == 1.0
 
 
 def test_repeats_are_never_rounded() -> None:

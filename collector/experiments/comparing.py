@@ -1,10 +1,11 @@
 """Runs that are stored, compared by the engine of the gate."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from threading import BoundedSemaphore
-from typing import Final
+from typing import Final, NamedTuple
 
 from collector.experiments.columns import LoadedRun, load_run
 from collector.experiments.kept import Kept
@@ -31,6 +32,8 @@ _comparing = BoundedSemaphore(_AT_ONCE)
 _ITEM_BYTES: Final = 600  # of an item with its key, its text and some metadata
 _CHANGE_BYTES: Final = 300
 _MOST_SLICES: Final = 20  # values of a key of metadata by which it is worth while to compare
+_MOST_BASELINES: Final = 50
+"""Earlier runs among which one with scores of all evaluators is searched; adding one up takes 5 ms. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,23 +199,54 @@ def _slice_keys(items: Sequence[JudgedItem]) -> list[str]:
     return sorted(key for key, found in values.items() if 1 < len(found) <= min(_MOST_SLICES, len(items) - 1))
 
 
-def baseline_of(candidate: Run, runs: Iterable[Run], *, branch: str | None = None) -> Run | None:
-    """The newest run that may be compared with: of the same data, a success, and begun before the candidate.
+class Baseline(NamedTuple):
+    """A run to compare with, and a warning if it is not the newest that fits."""
 
-    `runs` are those of the experiment, newest first. Without a branch, it is that of the candidate, if that has one.
+    run: Run
+    warnings: Sequence[str] = ()
+
+
+def baseline_of(candidate: Run, runs: Runs, *, branch: str | None = None) -> Baseline | None:
+    """Return the newest earlier run to compare with: a success on the same data that each evaluator scored.
+
+    An evaluator whose judge failed in the newest run would otherwise be compared with nothing. Half the scores that the
+    candidate has are enough. If no run has them all, it is the newest of those that lack the fewest evaluators. Without
+    `branch`, it is of the branch of the candidate, if that has one.
     """
-    wanted = branch or candidate.git_branch
-    return next(
-        (
-            run
-            for run in runs
-            if run.status == "SUCCESS"
+    needed = _scored(candidate, runs)
+    newest: tuple[Run, list[str]] | None = None
+    best: tuple[Run, list[str]] | None = None
+    for run in islice(_earlier(candidate, runs, branch or candidate.git_branch), _MOST_BASELINES):
+        scored = _scored(run, runs) if needed else {}
+        lacks = sorted(name for name, count in needed.items() if 2 * scored.get(name, 0) < count)
+        newest = newest or (run, lacks)
+        if best is None or len(lacks) < len(best[1]):
+            best = run, lacks
+        if not lacks:
+            break
+    if best is None or newest is None:
+        return None
+    if best is newest:
+        return Baseline(best[0])
+    lacking = ", ".join(name for name in newest[1] if name not in best[1])
+    text = f"the run before, {newest[0].run_id}, has too few scores of {lacking}: an earlier one is the baseline"
+    return Baseline(best[0], (text,))
+
+
+def _earlier(candidate: Run, runs: Runs, branch: str | None) -> Iterator[Run]:
+    """Yield the successful runs on the same data that began before the candidate, newest first."""
+    for run in newest_first(runs, candidate.experiment_id):
+        if (
+            run.status == "SUCCESS"
             and (run.started_at_ns, run.run_id) < (candidate.started_at_ns, candidate.run_id)
             and (run.dataset_id, run.dataset_version) == (candidate.dataset_id, candidate.dataset_version)
-            and (wanted is None or run.git_branch == wanted)
-        ),
-        None,
-    )
+            and (branch is None or run.git_branch == branch)
+        ):
+            yield run
+
+
+def _scored(run: Run, runs: Runs) -> dict[str, int]:
+    return {each.name: each.scored for each in runs.sums([run.run_id])[run.run_id].evaluators if each.scored}
 
 
 def newest_first(runs: Runs, experiment_id: str, *, most: int = 1_000, page: int = 100) -> Iterator[Run]:

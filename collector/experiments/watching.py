@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from collector.experiments.comparing import ComparedRuns, RunComparer, baseline_of, newest_first
+from collector.experiments.comparing import Baseline, ComparedRuns, RunComparer, baseline_of
 from collector.experiments.kept import Kept
 from collector.following import FollowerThread
 from collector.gating.gate import Policy
@@ -99,16 +99,16 @@ class RunWatcher:
 
     def _regression(self, run: Run, at_ns: int) -> WebhookEvent | None:
         """Make the event of a run with a significant loss; None of any other."""
-        before = baseline_of(run, newest_first(self._runs, run.experiment_id))
+        before = baseline_of(run, self._runs)
         if before is None:
             return None
         if run.status == "EVALUATING":
             run = replace(run, status="SUCCESS")  # it has waited for its evaluations; what it has is compared
         comparer = RunComparer(self._items, self._kept)
-        document = comparer.compare(comparer.pair(run, before, _POLICY.options)).decision(_POLICY).document
+        document = comparer.compare(comparer.pair(run, before.run, _POLICY.options)).decision(_POLICY).document
         if document["verdict"] != "regressed":
             return None
-        log.info("the run %s of %r is worse than %s", run.run_id, run.experiment, before.run_id)
+        log.info("the run %s of %r is worse than %s", run.run_id, run.experiment, before.run.run_id)
         return WebhookEvent(
             tenant=run.tenant,
             event_id=hashlib.sha256(f"{RUN_REGRESSION}/{run.run_id}".encode()).hexdigest()[:32],
@@ -124,7 +124,7 @@ class RunWatcher:
             pass
 
 
-def _run_document(run: Run, before: Run, document: Mapping[str, Any]) -> dict[str, Any]:
+def _run_document(run: Run, before: Baseline, document: Mapping[str, Any]) -> dict[str, Any]:
     names = ("baselinePassRate", "candidatePassRate", "passRateDelta", "verdict", "significant", "regressedCount")
     return {
         "tenant": run.tenant,
@@ -133,13 +133,13 @@ def _run_document(run: Run, before: Run, document: Mapping[str, Any]) -> dict[st
         "experimentName": run.experiment,
         "runId": run.run_id,
         "runName": run.name,
-        "baselineRunId": before.run_id,
-        "baselineRunName": before.name,
+        "baselineRunId": before.run.run_id,
+        "baselineRunName": before.run.name,
         "gitBranch": run.git_branch,
         "gitSha": run.git_sha,
         **{name: document[name] for name in names},
         "improvedCount": document["improvedCount"],
         "regressedEvaluators": document["regressedEvaluators"],
         "failures": document["failures"],
-        "warnings": document["warnings"],
+        "warnings": [*document["warnings"], *before.warnings],
     }

@@ -11,6 +11,7 @@ from rules.statistics.runs.comparison import Comparison, Incomparable, ItemChang
 from rules.statistics.runs.differences import Difference
 from rules.statistics.runs.measures import PASS_RATE
 from rules.statistics.runs.options import Options
+from rules.statistics.runs.records import SCORED
 from rules.statistics.runs.repeats import PassChance
 
 MAX_CASES: Final = 50
@@ -58,7 +59,7 @@ def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mappi
         write_baseline(baseline, baseline_document(candidate, provenance))
         passed = policy.update or policy.bootstrap_passes
         told = f"baseline {'created' if created else 'updated'} at {baseline}: review and commit it"
-        document = _uncompared("PASS" if passed else "FAIL", candidate, told)
+        document = _uncompared("PASS" if passed else "FAIL", candidate, told, *_silent(candidate))
         return GateDecision(document=document, exit_code=PASSED if passed else REGRESSED)
     if not baseline.exists():
         told = f"there is no baseline at {baseline}, so nothing was measured: make one locally and commit it"
@@ -187,7 +188,16 @@ def repeats_document(found: Sequence[PassChance]) -> list[dict[str, Any]]:
     ]
 
 
-def _uncompared(status: str, candidate: Results, told: str) -> dict[str, Any]:
+def _silent(candidate: Results) -> list[str]:
+    run = candidate.run
+    return [
+        f"evaluator {each.name} scored nothing in this run, so with this baseline it is compared with nothing"
+        for each, outcomes in zip(run.evaluators, run.outcomes, strict=True)
+        if not (outcomes == SCORED).any()
+    ]
+
+
+def _uncompared(status: str, candidate: Results, *told: str) -> dict[str, Any]:
     return {
         "status": status,
         "passed": status != "FAIL",
@@ -204,7 +214,7 @@ def _uncompared(status: str, candidate: Results, told: str) -> dict[str, Any]:
         "ratios": [],
         "repeats": [],
         "failures": [],
-        "warnings": [told],
+        "warnings": [*told],
     }
 
 

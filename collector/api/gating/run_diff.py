@@ -1,7 +1,7 @@
 """Two runs item by item over HTTP."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
@@ -13,7 +13,7 @@ from collector.api.answers.diffing import RunDiffDocument
 from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.pages import MAX_PAGE, page_document
 from collector.api.gating.run_gate import compared_runs, run_of_experiment
-from collector.experiments.comparing import ComparedRuns
+from collector.experiments.comparing import Baseline, ComparedRuns, baseline_of
 from collector.experiments.side_by_side import DIFF_FILTERS, DiffCase, DiffSide, cases_of
 from rules.statistics.runs.options import Options
 from storage.errors import Missing
@@ -47,29 +47,27 @@ def diff(
     before = baseline_for(candidate, wanted.baselineRunId, here, who)
     if before is None:
         raise Missing("no run of this experiment that ended before it has the same data and branch: name a baseline")
-    found = compared_runs(candidate, before, Options(), here)
+    found = compared_runs(candidate, before.run, Options(), here)
     significant = {each.name: each.adjusted_p_value < _ALPHA for each in found.comparison.differences}
     first = wanted.page * wanted.size
     listed = found.table.listed(DIFF_FILTERS[wanted.status])[first : first + wanted.size + 1]
     cases = [_case(each, significant) for each in cases_of(found, listed, here.run_items)]
     return {
         "candidateRunId": candidate.run_id,
-        "baselineRunId": before.run_id,
-        "summary": _summary(found),
+        "baselineRunId": before.run.run_id,
+        "summary": _summary(found, before.warnings),
         "cases": page_document(cases, wanted.page, wanted.size),
     }
 
 
-def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> Run | None:
+def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> Baseline | None:
     """The run that is named, else the one that the gate would take, if there is one."""
-    from collector.experiments.comparing import baseline_of, newest_first  # noqa: PLC0415 - as above
-
     if named:
-        return run_of_experiment(candidate.experiment_id, named, here, who)
-    return baseline_of(candidate, newest_first(here.runs, candidate.experiment_id))
+        return Baseline(run_of_experiment(candidate.experiment_id, named, here, who))
+    return baseline_of(candidate, here.runs)
 
 
-def _summary(found: "ComparedRuns") -> dict[str, Any]:
+def _summary(found: "ComparedRuns", chosen: Sequence[str]) -> dict[str, Any]:
     from collector.gating.gate import repeats_document  # noqa: PLC0415 - as above
 
     table, rate = found.table, found.comparison.rate
@@ -85,7 +83,7 @@ def _summary(found: "ComparedRuns") -> dict[str, Any]:
         "flippedToFailCount": int((table.flips < 0).sum()),
         "flippedToPassCount": int((table.flips > 0).sum()),
         "repeats": repeats_document(found.comparison.repeats),
-        "warnings": list(found.comparison.warnings),
+        "warnings": [*found.comparison.warnings, *chosen],
     }
 
 

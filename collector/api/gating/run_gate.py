@@ -11,7 +11,7 @@ from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.numbers import Amount, Number
 from collector.api.gating.corrected_gate import corrected_evaluators, correction_warnings
 from collector.api.offline.runs import run_seen
-from collector.experiments.comparing import ComparedRuns, RunComparer, baseline_of, newest_first
+from collector.experiments.comparing import Baseline, ComparedRuns, RunComparer, baseline_of
 from collector.gating.gate import Policy
 from rules.statistics.runs.options import Options
 from storage.errors import Missing
@@ -54,7 +54,7 @@ def gate(experiment_id: str, body: GateQuestion, here: Here, who: Who) -> dict[s
     """Whether a run is worse than a baseline; 409 where one has not finished, or the two cannot be compared.
 
     The baseline is the newest successful run of the experiment that began before the candidate, has the same version of
-    the dataset, and the branch that is named, or else that of the candidate.
+    the dataset, the branch that is named, or else that of the candidate, and scores of the candidate's evaluators.
     """
     candidate = run_of_experiment(experiment_id, body.candidateRunId, here, who)
     named = None
@@ -92,22 +92,21 @@ def run_of_experiment(experiment_id: str, run_id: str, here: Context, who: Who) 
 
 
 def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Context) -> dict[str, Any]:
-    before = named or baseline_of(
-        candidate, newest_first(here.runs, candidate.experiment_id), branch=body.baselineBranch
-    )
+    before = Baseline(named) if named else baseline_of(candidate, here.runs, branch=body.baselineBranch)
     policy = Policy(options=_options(body), fail_on_inconclusive=body.failOnInconclusive)
     if before is None:
         decision = _comparer_of(here).without_baseline(candidate, policy)
     else:
-        decision = compared_runs(candidate, before, policy.options, here).decision(policy)
-    corrected = [] if before is None else corrected_evaluators(here, before, candidate)
+        decision = compared_runs(candidate, before.run, policy.options, here).decision(policy)
+    corrected = [] if before is None else corrected_evaluators(here, before.run, candidate)
     document = dict(decision.document)
+    chosen = () if before is None else before.warnings
     return {
         **document,
-        "warnings": [*document["warnings"], *correction_warnings(corrected, document)],
+        "warnings": [*document["warnings"], *chosen, *correction_warnings(corrected, document)],
         "corrected": corrected,
         "candidateRunId": candidate.run_id,
-        "baselineRunId": None if before is None else before.run_id,
+        "baselineRunId": None if before is None else before.run.run_id,
     }
 
 

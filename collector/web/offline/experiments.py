@@ -142,14 +142,14 @@ def _charts(ended: Sequence[Told]) -> list[tuple[str, Markup]]:
 
 
 def _scores(ended: Sequence[Told], name: str) -> list[TrendPoint]:
-    """The mean scores of an evaluator; one that is another one by its fingerprint begins a line of its own."""
+    """Return the mean scores of an evaluator; another fingerprint begins a line of its own, and a failed one a gap."""
     points: list[TrendPoint] = []
     before: str | None = None
     for told in ended:
         said = next((each for each in told[1].evaluators if each.name == name), None)
         if said is None:
             continue
-        identity = _identity(said)
+        identity = before if said.failed and not said.scored else _identity(said)
         is_new = bool(points) and identity != before
         point = _point(told, said.mean, said.scored, begins=f"evaluator {short_print(identity)}" if is_new else None)
         points.append(point)

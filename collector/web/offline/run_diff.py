@@ -15,7 +15,7 @@ from collector.api.base.pages import MAX_PAGE
 from collector.api.gating.run_diff import baseline_for
 from collector.api.gating.run_gate import compared_runs
 from collector.api.offline.runs import Seen
-from collector.experiments.comparing import ComparedRuns
+from collector.experiments.comparing import Baseline, ComparedRuns
 from collector.experiments.side_by_side import DIFF_FILTERS, DiffCase, DiffFilter, cases_of
 from collector.gating.gate import Policy
 from collector.web.offline.marked import marked
@@ -91,26 +91,28 @@ def show_run_diff(
     ]
     status = 200
     try:
-        shown["before"] = baseline_for(run, wanted.baseline or None, here, who)
-        if shown["before"] is not None:
-            shown |= _difference(run, shown["before"], wanted, here)
+        baseline = baseline_for(run, wanted.baseline or None, here, who)
+        if baseline is not None:
+            shown["before"] = baseline.run
+            shown |= _difference(run, baseline, wanted, here)
     except Conflict as error:
         shown["problem"], status = str(error), 409
     return page(request, "run_diff.html", status=status, **shown)
 
 
-def _difference(run: Run, before: Run, wanted: WantedDifference, here: Context) -> dict[str, Any]:
+def _difference(run: Run, before: Baseline, wanted: WantedDifference, here: Context) -> dict[str, Any]:
     options = Options(slices=(wanted.slices,) if wanted.slices else ())
-    found = compared_runs(run, before, options, here)
+    found = compared_runs(run, before.run, options, here)
     listed = found.table.listed(DIFF_FILTERS[_SHOWN[wanted.show]])
     first = wanted.page * _PAGE_ROWS
     places = listed[first : first + _PAGE_ROWS]
     chosen = wanted.item if wanted.item is not None and wanted.item < found.table.order.size else None
     chosen = chosen if chosen is not None else next(iter(places), None)
     case = None if chosen is None else cases_of(found, [chosen], here.run_items)[0]
+    verdict = found.decision(Policy(options=options)).document
     return {
         "found": found,
-        "verdict": found.decision(Policy(options=options)).document,
+        "verdict": {**verdict, "warnings": [*verdict["warnings"], *before.warnings]},
         "items": rows_of(found, places),
         "chosen": chosen,
         "case": None if case is None else _shown(case, found),

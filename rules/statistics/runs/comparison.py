@@ -14,7 +14,7 @@ from rules.statistics.runs.differences import Difference, Verdict, decided, diff
 from rules.statistics.runs.measures import PASS_RATE, Measure, Places, measures_of, pass_rate_of
 from rules.statistics.runs.options import KINDS, Options
 from rules.statistics.runs.ratios import USAGE, Ratio, ratio_of
-from rules.statistics.runs.records import FinishedRun, Numbers, with_thresholds
+from rules.statistics.runs.records import FinishedRun, Numbers, with_terms_of, with_thresholds
 from rules.statistics.runs.repeats import PassChance, pass_chances
 from rules.statistics.runs.slices import SliceDifference, slices_of
 
@@ -76,6 +76,7 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
         Incomparable: they have no evaluator in common, or one whose fingerprint differs.
     """
     chosen = options or Options()
+    baseline, candidate = with_terms_of(baseline, candidate), with_terms_of(candidate, baseline)
     names, warnings = common_evaluators(baseline, candidate, chosen)
     baseline, candidate = (with_thresholds(run, chosen.thresholds) for run in (baseline, candidate))
     before, after = ({item.key: at for at, item in enumerate(run.items)} for run in (baseline, candidate))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rules.statistics.runs.comparison import common_evaluators
 from rules.statistics.runs.measures import PASS_RATE, Measure, measures_of, pass_rate_of
 from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import FinishedRun, Numbers, with_thresholds
+from rules.statistics.runs.records import FinishedRun, Numbers, with_terms_of, with_thresholds
 
 Movement: TypeAlias = Literal["REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"]
 Places: TypeAlias = NDArray[np.intp]
@@ -73,6 +73,7 @@ def compare_items(baseline: FinishedRun, candidate: FinishedRun, options: Option
         Incomparable: they have no evaluator in common, or one whose fingerprint differs.
     """
     chosen = options or Options()
+    baseline, candidate = with_terms_of(baseline, candidate), with_terms_of(candidate, baseline)
     names, warnings = common_evaluators(baseline, candidate, chosen)
     baseline, candidate = (with_thresholds(run, chosen.thresholds) for run in (baseline, candidate))
     before, after = _places(baseline, candidate)

@@ -141,6 +141,22 @@ def _used(
     return found
 
 
+def with_terms_of(run: FinishedRun, other: FinishedRun) -> FinishedRun:
+    """Return the run with the direction and threshold of the other's evaluators for those that scored nothing in it.
+
+    What only failed says nothing of how it judges.
+    """
+    theirs = {each.name: each for each in other.evaluators}
+    has_scored = (run.outcomes == SCORED).any(axis=(1, 2))
+    evaluators = [
+        each
+        if scored or each.name not in theirs
+        else replace(each, better=theirs[each.name].better, threshold=theirs[each.name].threshold)
+        for each, scored in zip(run.evaluators, has_scored, strict=True)
+    ]
+    return replace(run, evaluators=evaluators)
+
+
 def with_thresholds(run: FinishedRun, thresholds: Mapping[str, float]) -> FinishedRun:
     """The run with what these evaluators scored passing by other thresholds; a score that equals one passes."""
     if not thresholds:

@@ -1,4 +1,5 @@
--- What each evaluator said in some runs; of one whose fingerprint differs within a run, there is no one fingerprint.
+-- What each evaluator said in some runs; of one whose fingerprint differs within a run, there is no one fingerprint. A failure
+-- often has none, which is no difference.
 SELECT
     s.run_id,
     s.name,
@@ -11,8 +12,18 @@ SELECT
     stddev_samp(s.score) AS deviation,
     min(s.score) AS lowest,
     max(s.score) AS highest,
-    CASE WHEN min(coalesce(s.fingerprint, '')) = max(coalesce(s.fingerprint, '')) THEN min(s.fingerprint) END AS fingerprint,
-    CASE WHEN min(coalesce(s.evaluator_version, '')) = max(coalesce(s.evaluator_version, '')) THEN min(s.evaluator_version) END AS "version",
+    CASE
+        WHEN
+            min(coalesce(s.fingerprint, '')) FILTER (s.outcome != 'failed')
+            IS NOT DISTINCT FROM max(coalesce(s.fingerprint, '')) FILTER (s.outcome != 'failed')
+            THEN min(s.fingerprint)
+    END AS fingerprint,
+    CASE
+        WHEN
+            min(coalesce(s.evaluator_version, '')) FILTER (s.outcome != 'failed')
+            IS NOT DISTINCT FROM max(coalesce(s.evaluator_version, '')) FILTER (s.outcome != 'failed')
+            THEN min(s.evaluator_version)
+    END AS "version",
     CASE WHEN min(s.threshold) = max(s.threshold) THEN min(s.threshold) END AS threshold,
     CASE WHEN min(s.direction) = max(s.direction) THEN min(s.direction) END AS direction,
     sum(s.cost_usd) AS cost_usd
