@@ -69,12 +69,16 @@ class ModelReply:
     @property
     def is_cut_off(self) -> bool:
         """True if the reply ended before it was complete."""
-        return self.refusal is None and (self.finish or "stop").lower() not in _COMPLETE | _CALLING
+        return self.refusal is None and not _is_normal(self.finish) and not self._is_calling
 
     @property
     def wants_tools(self) -> bool:
         """True if the model waits for the result of a tool."""
-        return bool(self.calls) or (self.finish or "").lower() in _CALLING
+        return bool(self.calls) or self._is_calling
+
+    @property
+    def _is_calling(self) -> bool:
+        return self.finish is not None and _bare(self.finish) in _CALLING
 
     def __post_init__(self) -> None:
         # JSON can spell half a surrogate pair, and what stores or shows a reply is UTF-8.
@@ -94,11 +98,27 @@ _DECLINED: Final = {
 """Why replies end, in the words of the protocols and of the gateways that speak them, in lower case."""
 
 
+def _bare(finish: str) -> str:
+    return finish.strip().lower().removeprefix("finish_reason_")
+
+
+def _is_normal(finish: str | None) -> bool:
+    return finish is None or _bare(finish) in _COMPLETE
+
+
+def _finish(*reasons: object) -> str | None:
+    """Return why a reply ended, of all reasons in a response: one of a filter, then one that is not normal."""
+    words = [word for word in map(_word, reasons) if word is not None]
+    declined = (word for word in words if _bare(word) in _DECLINED)
+    unusual = (word for word in words if not _is_normal(word))
+    return next(iter((*declined, *unusual, *words)), None)
+
+
 def _refusal(refusal: object, finish: str | None) -> str | None:
     """Return the reason for which a model declined, or None."""
     if refusal:
         return str(refusal)
-    return f"its content filter stopped it ({finish})" if (finish or "").lower() in _DECLINED else None
+    return f"its content filter stopped it ({finish})" if finish is not None and _bare(finish) in _DECLINED else None
 
 
 class NotAnAnswer(Exception):
@@ -169,10 +189,18 @@ def _chat_answer(document: object) -> ModelReply:
         raise NotAnAnswer("it has no choices")
     choice = _mapping(choices[0], "its first choice")
     message = _mapping(choice.get("message"), "the message of its first choice")
-    finish = _word(choice.get("finish_reason"))
+    _check_role(message)
+    parts = _parts(message.get("content"))
+    finish = _finish(
+        choice.get("finish_reason"),
+        choice.get("native_finish_reason"),  # of the provider behind a gateway
+        _member(choice.get("finish_details"), "type"),
+        "content_filter" if _is_filtered(choice) else None,
+        "tool_calls" if message.get("tool_calls") or message.get("function_call") else None,
+    )
     return ModelReply(
         text=_text(message.get("content")),
-        refusal=_refusal(message.get("refusal"), finish),
+        refusal=_refusal(message.get("refusal") or _refusals(parts), finish),
         finish=finish,
         model=_name(body),
         input_tokens=_count(body, "prompt_tokens"),
@@ -186,20 +214,28 @@ def _responses_answer(document: object) -> ModelReply:
     output = body.get("output")
     if not isinstance(output, list):
         raise NotAnAnswer("it has no output")
-    items = [item for item in output if isinstance(item, dict) and item.get("type", "message") == "message"]
-    parts = [part for item in items for part in _parts(item.get("content"))]
-    refusals = "; ".join(str(part.get("refusal") or "it refused") for part in parts if part.get("type") == "refusal")
+    items = [item for item in output if isinstance(item, dict)]
+    messages = [item for item in items if _kind(item) == "message" and item.get("role", "assistant") == "assistant"]
+    final = [item for item in messages if item.get("phase") in _FINAL_PHASES]
+    calls = tuple(responses_calls(output))
+    shown = messages if calls else final  # a commentary is no answer, but goes with calls
     incomplete = body.get("incomplete_details")
-    why = _word(incomplete.get("reason")) if isinstance(incomplete, dict) else None
-    finish = why or _word(body.get("status"))
+    finish = _finish(
+        _member(incomplete, "reason"),
+        body.get("status"),
+        "incomplete" if incomplete else None,
+        *(item.get("status") for item in messages),
+        *(_kind(item) for item in items if not _goes_on(_kind(item))),
+    )
+    parts = [part for item in messages for part in _parts(item.get("content"))]
     return ModelReply(
-        text="".join(_text([part]) for part in parts),
-        refusal=_refusal(refusals, finish),
+        text="".join(_text(item.get("content")) for item in shown),
+        refusal=_refusal(_refusals([*items, *parts]), finish),
         finish=finish,
         model=_name(body),
         input_tokens=_count(body, "input_tokens"),
         output_tokens=_count(body, "output_tokens"),
-        calls=tuple(responses_calls(output)),
+        calls=calls,
     )
 
 
@@ -208,12 +244,13 @@ def _anthropic_answer(document: object) -> ModelReply:
     content = body.get("content")
     if not isinstance(content, list):
         raise NotAnAnswer("it has no content")
-    finish = _word(body.get("stop_reason"))
+    _check_role(body)
+    finish = _finish(body.get("stop_reason"), _member(body.get("stop_details"), "type"))
     text = _text(content)
     counts = [_count(body, key) for key in _ANTHROPIC_INPUT]
     return ModelReply(
         text=text,
-        refusal=_refusal(text if finish == "refusal" else None, finish),
+        refusal=_refusal(_refusals(_parts(content)) or (text if finish == "refusal" else None), finish),
         finish=finish,
         model=_name(body),
         input_tokens=None if counts[0] is None else sum(count or 0 for count in counts),
@@ -234,6 +271,45 @@ def _mapping(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise NotAnAnswer(f"{what} is not an object")
     return value
+
+
+def _member(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else value
+
+
+def _check_role(message: Mapping[str, Any]) -> None:
+    if message.get("role") in _ROLES_OF_PROMPTS:
+        raise NotAnAnswer(f"its message is of the role {message['role']}")
+
+
+_ROLES_OF_PROMPTS: Final = ("user", "system", "developer", "tool")
+
+
+def _is_filtered(choice: Mapping[str, Any]) -> bool:
+    results = choice.get("content_filter_results")
+    categories = results.values() if isinstance(results, dict) else ()
+    return any(isinstance(category, dict) and category.get("filtered") is True for category in categories)
+
+
+def _kind(item: Mapping[str, Any]) -> str:
+    return str(item.get("type") or "message")
+
+
+def _goes_on(kind: str) -> bool:
+    """Return whether an item of an answer of Responses leaves nothing for its client to do."""
+    return kind in _PASSING or kind.endswith(("_search_call", "_output"))
+
+
+_PASSING: Final = {
+    *("message", "reasoning", "refusal", "compaction"),
+    *("code_interpreter_call", "image_generation_call", "mcp_call", "mcp_list_tools"),
+}
+_FINAL_PHASES: Final = (None, "", "final", "final_answer")
+
+
+def _refusals(parts: list[dict[str, Any]]) -> str:
+    refused = (part for part in parts if part.get("type") == "refusal")
+    return "; ".join(str(part.get("refusal") or part.get("text") or "it refused") for part in refused)
 
 
 def _word(value: object) -> str | None:
