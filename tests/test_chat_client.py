@@ -185,6 +185,48 @@ def test_a_request_that_is_refused_in_every_form_fails_and_forms_are_tried_again
     assert [asked.schema is not None for asked in server.asked] == [True, False, True]
 
 
+def ask_all(base_url: str, times: int) -> list[bool]:
+    """Ask one client so often; whether each request was answered."""
+    connection = ModelConnection(base_url=base_url, model="m", protocol="CHAT_COMPLETIONS")
+
+    async def asks() -> list[bool]:
+        async with ChatModel(connection) as model:
+            outcomes = []
+            for _ in range(times):
+                try:
+                    await model.ask(PROMPT, SCHEMA)
+                    outcomes.append(True)
+                except Unanswered:
+                    outcomes.append(False)
+            return outcomes
+
+    return asyncio.run(asks())
+
+
+def test_what_is_refused_alike_without_a_schema_is_asked_once() -> None:
+    """A refusal whose words, but for numbers, came without a schema, too, costs one call; one in twenty costs two."""
+    with a_model(lambda _: Status(400, f'{{"error": "Bad Request, id=a{len(server.asked)}"}}'.encode())) as server:
+        ask_all(server.base_url, 21)
+    without = [at for at, asked in enumerate(server.asked) if asked.schema is None]
+    assert (len(server.asked), without) == (23, [1, 22])
+
+
+@pytest.mark.parametrize("param, calls", [("messages", 1), ("response_format", 2), ("text.format.schema", 2), ("", 2)])
+def test_a_refusal_of_another_part_is_not_asked_again(param: str, calls: int) -> None:
+    """A request is sent without a schema only if the endpoint may mean the schema."""
+    body = json.dumps({"error": {"message": "no", "param": param}}).encode()
+    with a_model(Status(400, body=body)) as server:
+        ask_all(server.base_url, 1)
+    assert len(server.asked) == calls
+
+
+def test_a_schema_that_is_refused_in_the_words_of_an_earlier_refusal_is_left_out_in_the_end() -> None:
+    """A request that was refused in every form proves nothing about the schema of later ones."""
+    with a_model(lambda asked: Status(400) if asked.schema or len(server.asked) <= 2 else Says("plain")) as server:
+        assert ask_all(server.base_url, 22) == [False] * 20 + [True] * 2
+    assert server.asked[-1].schema is None
+
+
 @pytest.mark.parametrize("code", [408, 409, 429, 500, 502, 503, 529])
 def test_what_may_pass_is_tried_again(code: int) -> None:
     """Time-outs, conflicts, limits and server errors are retried, as soon as the endpoint allows."""

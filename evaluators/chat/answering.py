@@ -45,6 +45,13 @@ class ErrorStatus(Exception):
         words = [named] if isinstance(named, str) and named else re.findall(r"\w+", text)
         return next((word for word in words if word in ("max_tokens", "temperature")), None)
 
+    @property
+    def names_other_than_schema(self) -> bool:
+        """True if the endpoint names the part of the request that it refuses, and that is surely not the schema."""
+        error = self._error()
+        named = error.get("param") if isinstance(error, dict) else None
+        return isinstance(named, str) and bool(_OTHER_PART.match(named))
+
     def _error(self) -> object:
         try:
             document = json.loads(self.body)
@@ -60,6 +67,7 @@ _UNSUPPORTED = re.compile(
     r"unsupported|n[o']t support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|deprecated|extra ",
     re.IGNORECASE,
 )
+_OTHER_PART = re.compile(r"(messages|model|input|instructions|system|store|temperature|reasoning\w*|max_\w*tokens)\b")
 _FILTERED: Final = {"content_filter", "content_policy_violation", "responsibleaipolicyviolation"}
 _STATUS_OF_CODE: Final = {
     **dict.fromkeys(("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "resource_exhausted"), 429),

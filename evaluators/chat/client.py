@@ -7,6 +7,7 @@ to come again. The key is an argument; it is not logged, not shown, and cut out 
 import asyncio
 import logging
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -33,6 +34,8 @@ from storage.records import JsonValue
 log = logging.getLogger(__name__)
 
 _SHOWN_CHARACTERS = 300
+_ALIKE_IN_A_ROW = 20  # refusals alike of which one is asked about without a schema. A guess.
+_MOST_ALIKE = 100  # of which the words are remembered
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 
@@ -68,6 +71,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         self._slots = asyncio.Semaphore(connection.in_flight)
         self._pace = RateLimit(connection.requests_per_minute)
         self._takes_schemas = True  # until it refuses one and answers without
+        self._refused_alike: dict[str, int] = {}  # refusals that came without a schema, too: how often each came since
         self._unsupported: dict[str, set[str]] = {}  # parameters that a model refused
 
     async def __aenter__(self) -> Self:
@@ -142,12 +146,34 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         try:
             return await self._adapted(asking, schema if self._takes_schemas else None)
         except Unanswered as failure:
-            may_be_schema = schema is not None and self._takes_schemas and asking.last_status in PARAMETER_REFUSED
-            if failure.kind != "refused" or not may_be_schema:
+            if failure.kind != "refused" or schema is None or not self._may_refuse_schema(asking, failure):
                 raise
+            refusal = failure
+        try:
             answer = await self._adapted(asking, None)
-            self._takes_schemas = False
-            return answer
+        except Unanswered as failure:
+            if _shape(failure) == _shape(refusal):
+                self._note_alike(_shape(refusal))
+            raise
+        self._takes_schemas = False
+        return answer
+
+    def _may_refuse_schema(self, asking: "_Asking", failure: Unanswered) -> bool:
+        """Tell whether a request that was refused may be taken without a schema."""
+        if not self._takes_schemas or asking.last_status not in PARAMETER_REFUSED or asking.refuses_other:
+            return False
+        text = _shape(failure)
+        count = self._refused_alike.get(text)
+        if count is None:
+            return True
+        # The same words may mean the schema the next time, so without one is tried again now and then.
+        self._refused_alike[text] = count = (count + 1) % _ALIKE_IN_A_ROW
+        return count == 0
+
+    def _note_alike(self, refusal: str) -> None:
+        if len(self._refused_alike) >= _MOST_ALIKE:
+            self._refused_alike.clear()
+        self._refused_alike[refusal] = 0
 
     async def _adapted(self, asking: "_Asking", schema: JsonSchema | None) -> ModelReply:
         """Ask, and again where the model refuses a parameter that has another name, or can be left out."""
@@ -165,6 +191,11 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
 _KINDS: Mapping[int, FailureKind] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
 _MAY_HAVE_RUN = {408, 504}  # nobody waited for the model, which may go on, and be paid; other errors cost nothing
+
+
+def _shape(failure: Unanswered) -> str:
+    """Return the words of a failure without its numbers, such as the id of a request."""
+    return re.sub(r"\w*\d\w*", "#", str(failure))
 
 
 async def _with_usage(answering: Awaitable[ModelReply], asking: "_Asking") -> Answered:
@@ -193,6 +224,7 @@ class _Asking:
     spent: Usage | None = None  # by all attempts that left
     last_status: int | None = None
     unsupported: str | None = None  # the parameter for which the last attempt was refused
+    refuses_other: bool = False  # the last attempt was refused for a part of the request other than the schema
     started: float = field(default_factory=time.monotonic)
 
     async def answer(self, schema: JsonSchema | None, unsupported: Collection[str]) -> ModelReply:
@@ -284,6 +316,7 @@ class _Asking:
 
     async def _exchanged(self, body: bytes, trip: Trip) -> ModelReply:
         self.last_status = self.unsupported = None
+        self.refuses_other = False
         try:
             async with asyncio.timeout(self.connection.timeout_s):
                 document = await self.exchange.send(body, trip)
@@ -298,7 +331,7 @@ class _Asking:
             raise self._failure_of(error) from None
 
     def _failure_of(self, error: ErrorStatus) -> Unanswered:
-        self.last_status = error.status
+        self.last_status, self.refuses_other = error.status, error.names_other_than_schema
         kind = _KINDS.get(error.status, "refused" if error.status < 500 else "unavailable")  # noqa: PLR2004 - 5xx
         if error.is_filtered:
             return Unanswered("declined", self._shown(f"status {error.status}: {error.explanation()}"))
