@@ -1,15 +1,20 @@
 """What serves HTTP at an address: how soon it ends, and what time it tells."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 import pytest
 
 from collector import listening
+from collector.access.proxies import TrustedProxies
+from collector.doors.acceptor import Acceptor
+from collector.doors.closed_connections import ClosedConnections
+from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.request_starts import RequestStarts
 from collector.listening import ListenerOptions, address_of, bind, serving
 from tests.live import PATIENCE_S
@@ -20,6 +25,11 @@ async def answering(_scope: object, _receive: object, send: Callable[[dict[str, 
     """An application that answers everything with nothing."""
     await send({"type": "http.response.start", "status": 204, "headers": []})
     await send({"type": "http.response.body"})
+
+
+def never_made(_around: object) -> NoReturn:
+    """Make no protocol, where no connection is to be served."""
+    raise AssertionError
 
 
 def dates(*, pause_s: float) -> list[float]:
@@ -50,6 +60,28 @@ def test_answers_tell_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     before = int(time.time())
     first, second = dates(pause_s=1.5)
     assert before <= first < second <= time.time()
+
+
+def test_a_listener_ends_while_a_connection_comes(caplog: pytest.LogCaptureFixture) -> None:
+    """A listener that is closed in the pass in which a connection comes logs nothing and leaves it to the next one."""
+
+    async def run(listening: socket.socket) -> None:
+        first, closed = listening.dup(), ClosedConnections()
+        acceptor = Acceptor(never_made, ConnectionLimits(), TrustedProxies(), None, closed.of("http"))
+        acceptor.start(first)
+        await asyncio.sleep(0.01)
+        with socket.create_connection(listening.getsockname()):
+            await asyncio.sleep(0)  # from here on the loop knows of the connection, and takes it next
+            acceptor.close()
+            first.close()
+            await acceptor.wait_closed()
+            await asyncio.sleep(0)
+            listening.accept()[0].close()
+        assert not any(closed.counts.values())
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        asyncio.run(asyncio.wait_for(run(listening), PATIENCE_S))
+    assert caplog.text == ""
 
 
 def test_a_client_begins_before_the_flood_of_another() -> None:

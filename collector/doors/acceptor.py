@@ -1,7 +1,6 @@
 """Connections of a listening socket: accepted within limits, the oldest idle one closed for a new one."""
 
 import asyncio
-import errno
 import socket
 import ssl
 import time
@@ -72,25 +71,25 @@ class Acceptor:
         self._report = report
         self._by_address: dict[str, dict[_Connection, None]] = {}
         self._count = 0
-        self._task: asyncio.Task[None] | None = None
+        self._listening: socket.socket | None = None  # None once closed
 
     def start(self, listening: socket.socket) -> None:
         """Begin to accept."""
         listening.setblocking(False)  # noqa: FBT003 - the only parameter
-        self._task = asyncio.create_task(self._accept(listening))
+        self._listening = listening
+        self._accept_more(listening)
 
     def close(self) -> None:
         """Accept no more. Connections that are established stay."""
-        if self._task is not None:
-            self._task.cancel()
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)  # before the caller closes it, or hands it on
+            self._listening = None
         for connection in self._connections():
             if connection.protocol is None:
                 connection.close()
 
     async def wait_closed(self) -> None:
-        """Wait for the end of accepting."""
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        """Return at once: `close` leaves nothing to wait for."""
 
     def check_progress(self) -> None:
         """Close connections whose clients are too slow."""
@@ -102,19 +101,25 @@ class Acceptor:
     def _connections(self) -> list[_Connection]:
         return [connection for same in self._by_address.values() for connection in same]
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, peer = await loop.sock_accept(listening)
-            except OSError as error:
-                if error.errno != errno.ECONNABORTED:  # of a client that left again, all else is ours
-                    self._close_oldest(self._connections())
-                    self._report(Reason.NO_DESCRIPTOR, "", 1)
-                    await asyncio.sleep(_PAUSE_S)
-                continue
-            self._admit(accepted, unmapped(peer[0]))
-            await asyncio.sleep(0)  # an accept that needs no waiting does not let others run
+    def _accept_more(self, listening: socket.socket) -> None:
+        if self._listening is listening:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Accept one connection; the loop calls again in its next pass if there is another one."""
+        try:
+            accepted, peer = listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):  # the client left again
+            return
+        except OSError:  # all else is ours
+            self._close_oldest(self._connections())
+            self._report(Reason.NO_DESCRIPTOR, "", 1)
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listening)
+            loop.call_later(_PAUSE_S, self._accept_more, listening)
+            return
+        accepted.setblocking(False)  # noqa: FBT003 - the only parameter
+        self._admit(accepted, unmapped(peer[0]))
 
     def _admit(self, accepted: socket.socket, address: str) -> None:
         same = self._by_address.get(address, {})
