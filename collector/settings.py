@@ -385,7 +385,8 @@ class Settings(BaseModel):
         tuple[Network, ...],
         Field(
             description="addresses and networks of [proxies in front](access.md#proxies), whose `X-Forwarded-For` and"
-            " `X-Forwarded-Proto` count; without one, a client's address is that of its connection",
+            " `X-Forwarded-Proto` count; without one, a client's address is that of its connection, and all behind a"
+            " proxy that send no key [count as one client](access.md#proxies)",
             examples=["[10.0.0.7, 10.1.0.0/16]"],
         ),
     ] = ()

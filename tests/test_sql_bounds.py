@@ -233,6 +233,19 @@ def test_who_leaves_waits_no_longer_and_takes_no_place() -> None:
     asyncio.run(wait())
 
 
+def test_a_refused_address_learns_that_it_shares_its_turns() -> None:
+    """Clients without a key, or behind a proxy that is not trusted, are one client; its error names both remedies."""
+
+    async def refused() -> str:
+        async with turns(at_once=1, wait_s=0.01) as places, places.turn(asker="10.0.0.7"):
+            return await _wait(places, asker="10.0.0.7")
+
+    assert asyncio.run(refused()) == (
+        "other requests take all the time; try again later. All requests without a key from 10.0.0.7 count as one"
+        " client: send an API key, or list 10.0.0.7 in trusted_proxies if it is a proxy"
+    )
+
+
 def test_one_asker_leaves_a_place_and_half_of_the_queue_to_others() -> None:
     """A key whose statement runs waits with the next one, while another key has a place at once."""
 

@@ -1,6 +1,7 @@
 """SQL over HTTP in its other forms, and what becomes of a query that nobody waits for."""
 
 import io
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from collector.api.traces.sql_formats import FORMS
+from collector.api.base import written
+from collector.api.traces.sql_formats import FORMS, TableForm, form_of
+from storage.records import QueryColumn, Table
 from tests.live import PATIENCE_S, until
 from tests.serving import START_NS, a_server, an_export, post
 from tests.storing import trace_id
@@ -86,3 +89,23 @@ def test_a_query_ends_when_its_client_leaves(tmp_path: Path) -> None:
         start_s = time.monotonic()
         until(lambda: len(server.store._database._cursors), lambda open_cursors: open_cursors == 0)
         assert time.monotonic() - start_s < PATIENCE_S
+
+
+def test_an_answer_is_written_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON of many rows is as JSON of each row by itself: no single call holds Python's lock for the whole answer."""
+    rows = tuple((number, "x" * 100) for number in range(500))
+    columns = (QueryColumn(name="a", type="INTEGER"), QueryColumn(name="b", type="VARCHAR"))
+    table = Table(columns=columns, rows=rows, truncated=False)
+    longest, write = 0, written._write
+
+    def measured(value: object) -> str:
+        nonlocal longest
+        text = write(value)
+        longest = max(longest, len(text))
+        return text
+
+    monkeypatch.setattr(written, "_write", measured)
+    answer = form_of("json", "")
+    assert isinstance(answer, TableForm)
+    assert json.loads(bytes(answer.write(table).body))["rows"] == [list(row) for row in rows]
+    assert longest < 200

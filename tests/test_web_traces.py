@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.web.spans.conversation import calls_beside, conversation, failed_calls
-from collector.web.text import block, one_line
+from collector.web.spans.conversation import call_title, calls_beside, conversation, failed_calls
+from collector.web.text import block, json_block, one_line, value_block
 from storage.ingest.windows import Limits
 from storage.records import JsonValue
 from tests.access import a_closed_server, request
@@ -268,6 +268,22 @@ def test_texts_are_cut_and_spelled_out() -> None:
     assert block("a\r\nb\tc\x00") == '<pre class="text" dir="auto">a\nb\tc<span class="ctl">\\x00</span></pre>'
     assert "more characters" in block("line\n" * 1_000, "/whole")
     assert 'href="/whole?a=1&amp;b=%22"' in block("x" * 9_000, "/whole?a=1&b=%22")
+
+
+class _Endless(list[JsonValue]):
+    """A list that ends with a failure if it is read too far."""
+
+    def __iter__(self) -> Iterator[JsonValue]:
+        yield from range(20_000)
+        raise AssertionError("the value was written whole")
+
+
+@pytest.mark.parametrize("value", [_Endless([0]), {"a": {"b": _Endless([0])}}])
+def test_a_long_value_is_written_as_far_as_it_is_shown(value: JsonValue) -> None:
+    """Of a value with very many elements the beginning alone is written, in a block and in the title of a call."""
+    assert "at least" in value_block(value, "/whole")
+    assert "more characters" in json_block(value)
+    assert len(call_title("find", {"q": value})) == 90
 
 
 def test_a_result_is_folded_into_its_call() -> None:

@@ -31,6 +31,9 @@ TOOLS: Final[tuple[AnyTool, ...]] = (
     *tables.TOOLS,
 )
 BY_NAME: Final[Mapping[str, AnyTool]] = {tool.name: tool for tool in TOOLS}
+_SHOWN: Final[Mapping[str, types.Tool]] = {tool.name: tool.as_tool() for tool in TOOLS}
+"""Made once: making the schemas of all tools for each request held up the event loop for a tenth of a second."""
+
 _FINITE: Final = "must be finite; JSON has no NaN, no Infinity and no number beyond 1e308"
 
 
@@ -66,8 +69,8 @@ def make_server(api_of: ApiOf) -> Server[dict[str, Any]]:
 
 
 def _input_schema(name: str) -> dict[str, Any] | None:
-    tool = BY_NAME.get(name)
-    return None if tool is None else tool.arguments.model_json_schema()
+    shown = _SHOWN.get(name)
+    return None if shown is None else shown.input_schema
 
 
 class _Handlers:
@@ -82,7 +85,7 @@ class _Handlers:
             rights = await self._api_of(request).rights()
         except ToolRefused as error:
             raise MCPError(code=types.INVALID_REQUEST, message=str(error)) from error
-        return types.ListToolsResult(tools=[tool.as_tool() for tool in TOOLS if tool.is_for(rights)])
+        return types.ListToolsResult(tools=[_SHOWN[tool.name] for tool in TOOLS if tool.is_for(rights)])
 
     async def call_tool(self, request: Request, asked: types.CallToolRequestParams) -> types.CallToolResult:
         """What a tool answers. What goes wrong is told in words that a model can act on."""

@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from collector.beginning import json_beginning
 from collector.otlp.faults import Malformed
 
 _MAX_MESSAGES = 154
@@ -38,7 +39,7 @@ class _WrongType(Exception):
     """A value of the wrong kind; the path is completed on the way out."""
 
     def __init__(self, expected: str, value: object) -> None:
-        shown = json.dumps(value, default=str)
+        shown = json_beginning(value, _SHOWN + 1, is_ascii=True)
         super().__init__(expected, shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…")
         self.path = ""
 

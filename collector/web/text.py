@@ -5,6 +5,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
+from collector.beginning import json_beginning
 from collector.visible import UNSAFE
 
 LINE_CHARACTERS: Final = 160
@@ -13,6 +14,9 @@ LINE_CHARACTERS: Final = 160
 BLOCK_CHARACTERS: Final = 6_000
 BLOCK_LINES: Final = 80
 """Shown of a text at once; the rest is behind a link. Guesses: more than a screen, and a page stays small."""
+
+WRITTEN_CHARACTERS: Final = 2 * BLOCK_CHARACTERS
+"""Written of a value as JSON, of which less is shown."""
 
 _KEPT: Final = frozenset("\n\t")
 _CUT: Final = '<span class="cut">…</span>'
@@ -48,7 +52,8 @@ def framed(shown: Markup, missing: int, whole: str | None = None) -> Markup:
     framed = Markup('<pre class="text" dir="auto">{}</pre>').format(shown)
     if not missing:
         return framed
-    told = f"{missing:,} more characters"
+    least = "at least " if missing >= BLOCK_CHARACTERS else ""  # of JSON only the beginning was written
+    told = f"{least}{missing:,} more characters"
     if whole is None:
         return framed + Markup('<p class="cut">… {}</p>').format(told)
     return framed + Markup('<p class="cut">… <a href="{}">{}</a></p>').format(whole, told)
@@ -65,7 +70,7 @@ def value_block(value: object, whole: str | None = None, *, limit: int = BLOCK_C
 
 
 def value_text(value: object, *, limit: int = BLOCK_CHARACTERS) -> str:
-    """A text as it is, or as indented JSON where it holds that; anything else as JSON.
+    """A text as it is, or as indented JSON where it holds that; anything else as JSON, the beginning of a long one.
 
     A text of more than `limit` characters is not looked into.
     """
@@ -81,7 +86,7 @@ def value_text(value: object, *, limit: int = BLOCK_CHARACTERS) -> str:
 
 
 def _json_text(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return json_beginning(value, WRITTEN_CHARACTERS, indent=2)
 
 
 def _cut_at(text: str, limit: int) -> int:

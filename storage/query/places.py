@@ -4,9 +4,22 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from secrets import token_hex
 
 from storage.errors import Overloaded
+
+
+def hint(asker: str) -> str:
+    """Explain which clients share what one client may have, if it is an address; of a key it needs no explanation."""
+    try:
+        ip_address(asker)
+    except ValueError:
+        return ""
+    return (
+        f". All requests without a key from {asker} count as one client: send an API key, or list {asker} in"
+        " trusted_proxies if it is a proxy"
+    )
 
 
 class Places:
@@ -31,10 +44,8 @@ class Places:
         with self._lock:
             own, total = self._held[name], self._held.total()
             if own >= self._at_once - total:
-                raise Overloaded(
-                    f"{total} {self._work} run already, {own} of yours; try again later",
-                    retry_after_s=self._retry_after_s,
-                )
+                message = f"{total} {self._work} run already, {own} of yours; try again later{hint(name)}"
+                raise Overloaded(message, retry_after_s=self._retry_after_s)
             self._held[name] += 1
         try:
             yield

@@ -240,7 +240,8 @@ class Queries:
         with self._database.cursor(may_share=False) as cursor:
             cursor.register("rows_of_answer", answered.rename_columns(list(map(str, range(answered.num_columns)))))
             try:
-                values = cursor.execute("FROM rows_of_answer").fetchall()
+                cursor.execute("FROM rows_of_answer")
+                values = _fetch(cursor, max_rows + 1)
             except _FAILURES as error:  # a value that has no place in Python's types
                 raise BadQuery(str(error)) from error
         return Table(
@@ -438,7 +439,7 @@ def _too_large() -> BadQuery:
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[object, ...]]:
-    """At most so many rows.
+    """At most so many rows, some at a time: no other thread runs while DuckDB makes Python's values of them.
 
     Raises:
         BadQuery: they are larger than an answer may be.

@@ -14,6 +14,7 @@ from secrets import token_hex
 from typing import Final, ParamSpec, TypeVar
 
 from storage.errors import Overloaded
+from storage.query.places import hint
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -59,7 +60,7 @@ class Turns:
         self._waiting[place] = name
         try:
             self._admit()
-            await self._wait(place, has_left)
+            await self._wait(place, name, has_left)
             yield
         finally:
             self._waiting.pop(place, None)
@@ -69,7 +70,9 @@ class Turns:
                 self._running += Counter()  # without those that have none
                 self._admit()
 
-    async def _wait(self, place: "asyncio.Future[None]", has_left: Callable[[], Awaitable[bool]] | None) -> None:
+    async def _wait(
+        self, place: "asyncio.Future[None]", asker: str, has_left: Callable[[], Awaitable[bool]] | None
+    ) -> None:
         if place.done():
             return
         try:
@@ -78,18 +81,18 @@ class Turns:
                     if has_left is not None and await has_left():
                         raise Overloaded("whoever asked has left", retry_after_s=_RETRY_AFTER_S)
         except TimeoutError:
-            message = "other requests take all the time; try again later"
+            message = f"other requests take all the time; try again later{hint(asker)}"
             raise Overloaded(message, retry_after_s=_RETRY_AFTER_S) from None
 
     def _check_queue(self, asker: str) -> None:
         own = sum(name == asker for name in self._waiting.values())
         if own >= _OF_ONE_WAITING:
-            waiting = f"{own} requests of yours"
+            waiting, explanation = f"{own} requests of yours", hint(asker)
         elif len(self._waiting) >= _MAX_WAITING:
-            waiting = f"{len(self._waiting)} requests"
+            waiting, explanation = f"{len(self._waiting)} requests", ""
         else:
             return
-        raise Overloaded(f"{waiting} wait already; try again later", retry_after_s=_RETRY_AFTER_S)
+        raise Overloaded(f"{waiting} wait already; try again later{explanation}", retry_after_s=_RETRY_AFTER_S)
 
     def _admit(self) -> None:
         """Give free places to the askers with fewest, of these to the one that waits longest since its last."""

@@ -9,8 +9,9 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
+from collector.api.base.written import written_in_pieces
 from collector.api.documents.documents import json_value, table_document
 from collector.spreadsheet import safe_cell
 from storage.records import Table
@@ -75,7 +76,7 @@ def truncation(*, is_cut: bool) -> dict[str, str]:
 
 
 FORMS: dict[str, TableForm | ArrowForm] = {
-    "json": TableForm(media_type="application/json", write=lambda table: JSONResponse(table_document(table))),
+    "json": TableForm(media_type="application/json", write=lambda table: written_in_pieces(table_document(table))),
     "csv": TableForm(media_type="text/csv", write=partial(_csv, shown=safe_cell)),
     "rawcsv": TableForm(media_type="text/csv", write=partial(_csv, shown=str)),
     "arrow": ArrowForm(media_type="application/vnd.apache.arrow.stream", write=_stream),

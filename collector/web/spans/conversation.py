@@ -5,8 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal
 
+from collector.beginning import json_beginning
 from evaluators.chat.pictures import HEAD, MOST_BYTES, decoded, kind_of, type_and_data
 from storage.records import JsonValue, Message, TraceToolCall
 
@@ -174,7 +176,8 @@ def _pieces(
 def call_title(name: JsonValue, arguments: JsonValue) -> str:
     """A call as it is written: `get_weather(city=Oslo)`."""
     if isinstance(arguments, Mapping):
-        inside = ", ".join(f"{key}={_written(value)}" for key, value in arguments.items())
+        shown = islice(arguments.items(), _SUMMARY_CHARACTERS)
+        inside = ", ".join(f"{key}={_written(value)}" for key, value in shown)
     else:
         inside = "" if arguments is None else str(arguments)[: 2 * _SUMMARY_CHARACTERS]
     title = f"{name}({inside})"
@@ -182,7 +185,7 @@ def call_title(name: JsonValue, arguments: JsonValue) -> str:
 
 
 def _written(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json_beginning(value, _SUMMARY_CHARACTERS)
 
 
 def parts_of(message: Message) -> list[dict[str, JsonValue]]:

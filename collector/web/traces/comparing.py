@@ -1,6 +1,5 @@
 """Two traces beside each other: their spans as one tree, what each said, and what that took."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from collector.access.permission import Permission, needs
 from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Context, Here, Who
+from collector.beginning import json_beginning
 from collector.web.offline.marked import marked
 from collector.web.rendering import page
 from collector.web.spans.conversation import parts_of
 from collector.web.spans.span_view import Detail, detail_of
-from collector.web.text import value_block, value_text
+from collector.web.text import WRITTEN_CHARACTERS, value_block, value_text
 from collector.web.traces.alignment import AlignedSpan, TraceSide, align, differing
 from collector.web.visitor import page_router, with_query
 from storage.errors import Missing
@@ -220,7 +220,7 @@ def _message_text(message: Message) -> str:
     said = [
         str(part.get("content") or "")
         if part.get("type") in {"text", "reasoning"}
-        else json.dumps({key: value for key, value in part.items() if key != "id"}, ensure_ascii=False)
+        else json_beginning({key: value for key, value in part.items() if key != "id"}, WRITTEN_CHARACTERS)
         for part in parts_of(message)
     ]
     return f"{message.get('role') or 'unknown'}: " + "\n".join(said)
