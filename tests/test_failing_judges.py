@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,83 @@ def test_a_judge_that_dies_recovers_and_dies_is_reported_once_for_each_change(
     assert second.startswith("judge_failing: the connection 'main' gives no verdicts: refused")
 
 
+@pytest.mark.parametrize("dying", [["third"], ["main", "second", "third"]])
+def test_a_jury_that_dies_recovers_and_dies_is_reported_once_for_each_change(
+    tmp_path: Path, dying: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each connection of the jury that fails has a line for each change, and the rule that it stops has none."""
+    dead, counted = set(dying), len(dying)
+
+    def script(asked: Asked) -> Step:
+        return Status(401) if asked.body["model"] in dead else GOOD
+
+    with (
+        a_model(script) as model,
+        an_offline_server(tmp_path / "data") as server,
+        caplog.at_level(logging.WARNING),
+    ):
+        connection = {"baseUrl": model.base_url, "protocol": "CHAT_COMPLETIONS", "limits": {"attempts": 1}}
+        for name in ("main", "second", "third"):
+            server.ask("POST", "llm-connections", 201, json=connection | {"name": name, "model": name})
+        server.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE | {"jury": ["second", "third"]})
+        send(server, range(1, 9))
+        until(lambda: lines(caplog), lambda found: len(found) == counted, within_s=LONG_S)
+        (rule,) = server.ask("GET", "trace-eval-rules")["content"]
+        assert f"the connection {dying[0]!r} gives no verdicts" in rule["problem"]
+        dead.clear()
+        send(server, range(9, 17))
+        until(lambda: lines(caplog), lambda found: len(found) == 2 * counted, within_s=LONG_S)
+        dead.update(dying)
+        send(server, range(17, 25))
+        until(lambda: lines(caplog), lambda found: len(found) == 3 * counted, within_s=LONG_S)
+    for name in dying:
+        first, over, second = (line for line in lines(caplog) if f"the connection {name!r}" in line)
+        assert "is over after" in over
+        assert first.startswith(f"judge_failing: the connection {name!r} gives no verdicts: refused")
+        assert second.startswith(f"judge_failing: the connection {name!r} gives no verdicts: refused")
+
+
+def test_a_rule_that_fails_over_a_connection_that_works_is_to_blame(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is reported and its connection is not, also while the other rule rests; once nothing works both are."""
+    is_dead: list[bool] = []
+
+    def script(asked: Asked) -> Step:
+        if is_dead:
+            return Status(401)
+        return Says("no idea") if "BROKEN" in asked.user + asked.system else GOOD
+
+    rules = [RULE | {"name": "broken", "criteria": "BROKEN"}, RULE | {"name": "fine"}]
+    scored = "SELECT count(*) FROM evaluation WHERE outcome = 'scored'"
+    with (
+        a_model(script) as model,
+        caplog.at_level(logging.WARNING),
+        judged_over(tmp_path, model.base_url, *rules) as server,
+    ):
+        for trace in (1, 2):  # less than three targets, until the other rule has a verdict
+            send(server, [trace])
+            until(partial(server.sql, scored), [[trace]].__eq__, within_s=LONG_S)
+        send(server, range(3, 9))
+        until(
+            lambda: server.ask("GET", "status")["last24h"],
+            lambda found: (found["scored"], found["failed"]) == (8, 8),
+            within_s=LONG_S,
+        )
+        message = reported(server)
+        assert message.startswith("the rule 'broken' gives no verdicts: bad_reply: ")
+        (connection,) = server.ask("GET", "llm-connections")
+        problems = {each["name"]: each["problem"] for each in server.ask("GET", "trace-eval-rules")["content"]}
+        assert (connection["problem"], problems["fine"]) == (None, None)
+        assert message[:60] in problems["broken"]
+        assert len(lines(caplog)) == 1
+        is_dead.append(True)
+        send(server, range(9, 13))
+        until(lambda: holding(server), lambda found: any("the connection" in each for each in found), within_s=LONG_S)
+        (connection,) = server.ask("GET", "llm-connections")
+        assert "'main' gives no verdicts: refused" in connection["problem"]
+
+
 def test_a_rule_whose_fallback_answers_has_no_problem(tmp_path: Path) -> None:
     """The connection that is down is reported, with who is asked instead."""
     with a_model(Status(503)) as down, a_model(GOOD) as up, an_offline_server(tmp_path / "data") as server:
@@ -261,6 +339,31 @@ def test_one_target_alone_says_little_and_a_verdict_ends_the_streak() -> None:
     assert subject in health.streaks  # no judge was asked
     health.note(subject, Verdict(name="n", fingerprint="f", usage=usage, **verdict), 5)
     assert health.streaks == {}
+
+
+def test_a_failure_is_its_askers_own_if_others_get_verdicts() -> None:
+    """It counts against the connection again once the asker got a verdict, or if the connection did not answer."""
+    now = [0]
+    health, subject = JudgeHealth(lambda: now[0]), JudgeSubject("connection", "c")
+    broken, fine = JudgeSubject("rule", "broken"), JudgeSubject("rule", "fine")
+    usage = Usage(calls=1, model="m", input_tokens=1, output_tokens=1, cost_usd=None, latency_ms=1.0)
+    terms: dict[str, Any] = {"score": 1.0, "threshold": 0.5, "direction": "higher", "reason": "", "metadata": {}}
+    verdict = Verdict(name="n", fingerprint="f", usage=usage, **terms)
+    for asker in (broken, fine):
+        health.note(asker, a_failure("bad_reply"), 1)
+        health.note(subject, a_failure("bad_reply"), 1, asker)
+    assert health.streaks[subject].askers == {broken, fine}
+    now[0] = 1
+    health.note(subject, verdict, 1, fine)
+    assert health.streaks == {}  # the connection was to blame for both
+    for target in range(3):
+        health.note(subject, a_failure("bad_reply"), target, broken)
+    assert health.streaks == {}
+    health.note(subject, a_failure("unreachable"), 1, broken)
+    health.note(subject, verdict, 2, broken)
+    assert health.streaks == {}
+    health.note(subject, a_failure("bad_reply"), 3, broken)
+    assert health.streaks[subject].askers == {broken}
 
 
 def test_skipped_targets_between_failures_say_nothing() -> None:

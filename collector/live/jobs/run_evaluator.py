@@ -377,15 +377,16 @@ class RunEvaluator:
         evaluation, active, health = progress.evaluation, progress.active, self._judges.health
         of_run = _OfRun(evaluation.tenant, evaluation.project)
         target, asked = (evaluation.run_id, item.item_number), progress.connection_id
+        asker = JudgeSubject("evaluation", evaluation.evaluation_id)
 
         async def ask(over: str | None) -> tuple[Outcome, str | None]:
             judge_of = partial(self._judges.judge, active, of_run, over=over)
             said = await outcome_of(active.rule, case_document(item), judge_of, limit_s=self._retry_policy.job_s)
-            health.note(JudgeSubject("connection", over or asked or ""), said[0], target)
+            health.note(JudgeSubject("connection", over or asked or ""), said[0], target, asker)
             return said
 
         outcome, model = await outcome_of_judges(active.rule, partial(self._judges.jurors, active), ask)
-        health.note(JudgeSubject("evaluation", evaluation.evaluation_id), outcome, target)
+        health.note(asker, outcome, target)
         latency_ms = (time.perf_counter() - began_s) * 1000
         score = score_of(evaluation.name, outcome.to_document(), latency_ms=latency_ms, judge_model=model)
         if isinstance(outcome, Failure) and outcome.kind in RETRYABLE:

@@ -1,7 +1,7 @@
 """The judges that give no verdicts: why, since when, and how many evaluations wait for them."""
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -12,6 +12,7 @@ from collector.live.judges.judge_health import JudgeSubject, Streak
 from collector.live.judges.judges import ConnectedJudges
 from collector.live.rules.rules_in_force import KeptRule
 from collector.units import count_text, instant_text
+from evaluators.chat.pace import RETRYABLE
 from evaluators.errors import BadConfiguration
 from storage.errors import Missing
 
@@ -54,6 +55,7 @@ class FailingJudge:
     waiting: int
     rules: frozenset[str] = frozenset()  # of a budget: the rules that it stops
     fallback: str | None = None  # of a connection: the name of the one that is asked instead, if that works
+    is_doubtful: bool = False  # of a connection: only one rule or evaluation asks it, whose prompt may be the cause
 
     @property
     def about(self) -> str:
@@ -63,8 +65,9 @@ class FailingJudge:
     @property
     def reason(self) -> str:
         """The reason why there are no verdicts, without numbers."""
-        instead = "" if self.fallback is None else f"; its fallback {self.fallback!r} is asked instead"
-        return f"{self.subject} gives no verdicts: {self.cause}: {self.message[:_SHOWN_CHARACTERS]}{instead}"
+        more = "" if self.fallback is None else f"; its fallback {self.fallback!r} is asked instead"
+        more += "; only one rule or evaluation asked it, so the cause may be there" if self.is_doubtful else ""
+        return f"{self.subject} gives no verdicts: {self.cause}: {self.message[:_SHOWN_CHARACTERS]}{more}"
 
     @property
     def text(self) -> str:
@@ -99,7 +102,7 @@ class FailingJudges:
         self._waiting = waiting
 
     def find(self, now_ns: int) -> list[FailingJudge]:
-        """Return those that fail: connections first, then what fails over connections that work."""
+        """Return those that fail: connections first, then what fails for other reasons."""
         streaks, refusals = self._judges.health.streaks, self._budgets.too_small
         if not streaks and not refusals:
             return []
@@ -110,7 +113,9 @@ class FailingJudges:
             return []
         view = _View(self._judges, rules, self._waiting.of_rules(), self._waiting.of_runs())
         found = [self._connection(each, streak, view) for each, streak in failing.items() if each.kind == "connection"]
-        silent = {each.identity for each in found if each.fallback is None}
+        silent = {
+            each.identity: failing[JudgeSubject("connection", each.identity)] for each in found if each.fallback is None
+        }
         found += view.others(failing, silent)
         found += self._too_small(rules)
         return found
@@ -152,6 +157,7 @@ class FailingJudges:
             failures=streak.failures,
             waiting=view.waiting_over(subject.identity),
             fallback=other.name if other is not None and works else None,
+            is_doubtful=len(streak.askers) == 1 and streak.kind not in RETRYABLE,
         )
 
     def _too_small(self, rules: Mapping[str, KeptRule]) -> Iterator[FailingJudge]:
@@ -197,10 +203,10 @@ class ProblemsOfJudges:
         if not self._failing:
             return None
         asks = _connections_of(self._judges, active)
-        for each in self._failing:
-            is_its = each.kind == "rule" and each.identity == active.rule_id
+        own = [each for each in self._failing if each.kind == "rule" and each.identity == active.rule_id]
+        for each in (*own, *self._failing):
             is_asked = each.kind == "connection" and each.fallback is None and each.identity in asks
-            if is_its or is_asked or active.rule_id in each.rules:
+            if each in own or is_asked or active.rule_id in each.rules:
                 return each.text_for(self._tenant)
         return None
 
@@ -231,20 +237,34 @@ class _View:
         )
         return of_rules + sum(each.items for each in self.runs if each.connection_id == connection_id)
 
-    def others(self, failing: Mapping[JudgeSubject, Streak], silent: set[str]) -> Iterator[FailingJudge]:
-        """Rules and evaluations of runs that fail, but not because of a connection that is listed already."""
+    def others(self, failing: Mapping[JudgeSubject, Streak], silent: Mapping[str, Streak]) -> Iterator[FailingJudge]:
+        """Rules and evaluations of runs that fail, but not because of a connection that is listed already.
+
+        `silent` are the streaks of those connections by id.
+        """
         runs = {each.evaluation_id: each for each in self.runs}
         for subject, streak in failing.items():
             if subject.kind == "rule":
                 kept = self.rules[subject.identity]
-                if not silent & _connections_of(self.judges, kept.active):
+                asked = _connections_of(self.judges, kept.active)
+                if not _is_explained(subject, streak, asked, silent):
                     name, waiting = kept.stored.name, self.waiting.get(subject.identity, 0)
                     yield _other(subject, streak, f"the rule {name!r}", name, kept.stored.tenant, waiting)
             elif subject.kind == "evaluation":
                 run = runs.get(subject.identity)
-                if run is not None and run.connection_id not in silent:
+                if run is not None and not _is_explained(subject, streak, {run.connection_id}, silent):
                     words = f"the evaluation of a run by {run.name!r}"
                     yield _other(subject, streak, words, run.name, "", run.items)
+
+
+def _is_explained(
+    subject: JudgeSubject, streak: Streak, asked: Collection[str | None], silent: Mapping[str, Streak]
+) -> bool:
+    """Tell whether a rule or evaluation, which asks these connections, fails because one of the silent ones does."""
+    return any(
+        subject in each.askers or (connection_id in asked and each.kind == streak.kind)
+        for connection_id, each in silent.items()
+    )
 
 
 def _other(subject: JudgeSubject, streak: Streak, words: str, name: str, tenant: str, waiting: int) -> FailingJudge:

@@ -40,6 +40,7 @@ class Streak:
     message: str
     failures: int = 0
     targets: set[Hashable] = field(default_factory=set)  # the first of them
+    askers: set[JudgeSubject] = field(default_factory=set)  # of a connection: the rules and evaluations that met them
 
     def is_failing(self, now_ns: int) -> bool:
         """Tell whether there are enough failures to conclude that no verdicts come."""
@@ -48,12 +49,18 @@ class Streak:
 
 
 class JudgeHealth:
-    """Streaks by subject. Thread-safe."""
+    """Streaks by subject. Thread-safe.
+
+    A connection is to blame if nothing that asks over it gets a verdict. A failure is its asker's alone if others have
+    got verdicts over the connection since the asker began to fail.
+    """
 
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
         self._streaks: dict[JudgeSubject, Streak] = {}
+        self._verdict_ns: dict[JudgeSubject, int] = {}  # of connections: the latest verdict
+        self._failing_since_ns: dict[tuple[JudgeSubject, JudgeSubject], int] = {}  # by connection and asker
 
     @property
     def streaks(self) -> dict[JudgeSubject, Streak]:
@@ -61,22 +68,27 @@ class JudgeHealth:
         with self._lock:
             return dict(self._streaks)
 
-    def note(self, subject: JudgeSubject, outcome: Outcome, target: Hashable) -> None:
+    def note(
+        self, subject: JudgeSubject, outcome: Outcome, target: Hashable, asker: JudgeSubject | None = None
+    ) -> None:
         """Count an outcome: a failure continues the streak of the subject, a verdict ends it.
 
-        A skipped target of which no judge was asked says nothing.
+        A skipped target of which no judge was asked says nothing. `asker` is the rule or evaluation that asked over a
+        connection.
         """
         if isinstance(outcome, Skipped) and outcome.usage is None:
             return
         if not isinstance(outcome, Failure):
             if outcome.usage is not None or subject.kind != "connection":  # else no judge was asked
-                self.forget(subject)
+                self._end(subject, asker)
             return
         is_ours = subject.kind == "connection" and outcome.kind == "evaluator_error"
         if outcome.kind in SAYS_NOTHING or is_ours:
             return
         now_ns = self._clock_ns()
         with self._lock:
+            if asker is not None and self._is_askers_own(subject, asker, outcome, now_ns):
+                return
             streak = self._streaks.get(subject)
             if streak is None:
                 streak = Streak(since_ns=now_ns, last_ns=now_ns, kind=outcome.kind, message=outcome.message)
@@ -85,9 +97,29 @@ class JudgeHealth:
             streak.failures += 1
             if len(streak.targets) < _TARGETS:
                 streak.targets.add(target)
+            if asker is not None:
+                streak.askers.add(asker)
 
     def forget(self, subject: JudgeSubject) -> None:
-        """End the streak of a subject: it gave a verdict, was changed, or is no more."""
-        if subject in self._streaks:
-            with self._lock:
-                self._streaks.pop(subject, None)
+        """Forget a subject that was changed, or is no more."""
+        with self._lock:
+            self._streaks.pop(subject, None)
+            self._verdict_ns.pop(subject, None)
+            for pair in [each for each in self._failing_since_ns if subject in each]:
+                del self._failing_since_ns[pair]
+
+    def _end(self, subject: JudgeSubject, asker: JudgeSubject | None) -> None:
+        """End the streak of a subject that gave a verdict; of a connection also those of the askers that it stopped."""
+        with self._lock:
+            streak = self._streaks.pop(subject, None)
+            if subject.kind != "connection":
+                return
+            self._verdict_ns[subject] = self._clock_ns()
+            if asker is not None:
+                self._failing_since_ns.pop((subject, asker), None)
+            for each in () if streak is None else streak.askers:
+                self._streaks.pop(each, None)
+
+    def _is_askers_own(self, connection: JudgeSubject, asker: JudgeSubject, failure: Failure, now_ns: int) -> bool:
+        since_ns = self._failing_since_ns.setdefault((connection, asker), now_ns)
+        return failure.kind not in RETRYABLE and self._verdict_ns.get(connection, since_ns) > since_ns

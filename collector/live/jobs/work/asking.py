@@ -248,7 +248,8 @@ class JudgeExecutor:
         return JobAnswer(_with_fallback(outcome, other.name, missed), model, other, missed)
 
     def _note(self, connection_id: str | None, task: Task, outcome: Outcome) -> None:
-        self._judges.health.note(JudgeSubject("connection", connection_id or ""), outcome, task.job.job_id)
+        asker = JudgeSubject("rule", task.active.rule_id)
+        self._judges.health.note(JudgeSubject("connection", connection_id or ""), outcome, task.job.job_id, asker)
 
     def _settle(self, line: ConnectionQueue, task: Task, answer: JobAnswer, result: JobResult) -> None:
         """Hand in the job: done, or for another attempt."""
