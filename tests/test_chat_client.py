@@ -294,8 +294,6 @@ def test_the_wait_is_read_in_every_form(headers: Mapping[str, str], seconds: flo
 @pytest.mark.parametrize(
     "step",
     [
-        Sends(b""),
-        Sends(b"<html>hello</html>", "text/html"),
         Sends(b'{"half": '),
         Sends(b"[]"),
         Sends(b"null"),

@@ -29,7 +29,7 @@ CAUSES: dict[str, tuple[Step | None, str]] = {
     "unavailable": (Status(503), "unavailable"),
     "refusing": (Status(429, headers={"Retry-After": "3000"}), "rate_limited"),
     "without a key": (Status(401), "refused"),
-    "garbage": (Sends(b"<html>it works!</html>", "text/html"), "bad_reply"),
+    "garbage": (Sends(b'{"it": "works"}'), "bad_reply"),
     "prose": (Says("I would rather not give a number."), "bad_reply"),
 }
 

@@ -1,10 +1,11 @@
 """What a request to an endpoint may take and how it ends, whoever sends it."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+from evaluators.chat.error_body import facts_of
 
 ANSWER_BYTES: Final = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
 ERROR_BYTES: Final = 64 << 10  # a guess: what is told of an error is one line
@@ -13,98 +14,55 @@ USER_AGENT: Final = "tracejury-judge"  # by which a gateway can tell these calls
 
 
 class ErrorStatus(Exception):
-    """The endpoint answered with a status that is no success."""
+    """The endpoint answered with an error, by its status or within a response with status 200."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes, document: object = None) -> None:
+        """`document` is the error of a body with status 200; otherwise the body is the error."""
         super().__init__(status)
         self.status = status
         self.headers = headers  # lower-case names
         self.body = body
+        self._document = _document_of(body) if document is None else document
+        self.facts = facts_of(self._document)
 
     def explanation(self) -> str:
         """What the body says, without its JSON."""
-        error = self._error()
-        if error is None:
-            return self.body.decode("utf-8", "replace") or "no explanation"
-        message = error.get("message", error) if isinstance(error, dict) else error
-        return message if isinstance(message, str) else json.dumps(message)
+        if self.facts.messages:
+            return "; ".join(dict.fromkeys(self.facts.messages[:3]))
+        document = self._document
+        error = document.get("error", document) if isinstance(document, dict) else document
+        try:
+            return json.dumps(error) if error else "no explanation"
+        except RecursionError:
+            return "no explanation"
 
     @property
     def is_filtered(self) -> bool:
         """True if a content filter stopped the request, for which some endpoints return status 400."""
-        return not _FILTERED.isdisjoint(_codes_of(self._error()))
+        if self.status >= FIRST_SERVER_ERROR:
+            return self.facts.has_filter_code
+        return self.status not in _NEVER_FILTERED and self.facts.is_filtered
 
     @property
-    def unsupported(self) -> str | None:
-        """The parameter that the model does not take, of those that a request can name otherwise or do without."""
-        error = self._error()
-        text = self.explanation()
-        if self.status not in PARAMETER_REFUSED or not _UNSUPPORTED.search(" ".join((*_codes_of(error), text))):
-            return None
-        named = error.get("param") if isinstance(error, dict) else None
-        words = [named] if isinstance(named, str) and named else re.findall(r"\w+", text)
-        return next((word for word in words if word in ("max_tokens", "temperature")), None)
+    def is_throttled(self) -> bool:
+        """True if the endpoint takes no more requests now, for which some return status 400 or 403."""
+        return self.status == _TOO_MANY or (self.status in _MAYBE_THROTTLED and self.facts.has_rate_code)
 
-    @property
-    def names_other_than_schema(self) -> bool:
-        """True if the endpoint names the part of the request that it refuses, and that is surely not the schema."""
-        error = self._error()
-        named = error.get("param") if isinstance(error, dict) else None
-        return isinstance(named, str) and bool(_OTHER_PART.match(named))
 
-    def _error(self) -> object:
-        try:
-            document = json.loads(self.body)
-        except (ValueError, RecursionError):
-            return None
-        return document.get("error", document) if isinstance(document, dict) else document
-
+FIRST_SERVER_ERROR: Final = 500
+_TOO_MANY: Final = 429
+_MAYBE_THROTTLED: Final = (400, 403)
+_NEVER_FILTERED: Final = (401, 402, 404, 408, 413, _TOO_MANY)
 
 PARAMETER_REFUSED: Final = frozenset({400, 404, 415, 422, 501})
 """What endpoints answer to a parameter that they do not know."""
 
-_UNSUPPORTED = re.compile(
-    r"unsupported|n[o']t support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|deprecated|extra ",
-    re.IGNORECASE,
-)
-_OTHER_PART = re.compile(r"(messages|model|input|instructions|system|store|temperature|reasoning\w*|max_\w*tokens)\b")
-_FILTERED: Final = {"content_filter", "content_policy_violation", "responsibleaipolicyviolation"}
-_STATUS_OF_CODE: Final = {
-    **dict.fromkeys(("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "resource_exhausted"), 429),
-    **dict.fromkeys(("insufficient_quota", "throttling_exception"), 429),
-    **dict.fromkeys(("invalid_request_error", "invalid_argument", *_FILTERED), 400),
-    **dict.fromkeys(("authentication_error", "invalid_api_key", "unauthenticated"), 401),
-    **dict.fromkeys(("permission_error", "permission_denied"), 403),
-    **dict.fromkeys(("not_found_error", "not_found", "model_not_found"), 404),
-    **dict.fromkeys(("timeout", "deadline_exceeded"), 504),
-}
-_UNKNOWN_ERROR: Final = 502
-_STATUSES: Final = range(400, 600)
 
-
-def _codes_of(error: object) -> list[str]:
-    """List the names of an error, in lower case."""
-    if not isinstance(error, dict):
-        return []
-    inner = error.get("innererror")
-    codes = [error.get(key) for key in ("code", "type", "status")]
-    return [str(code).lower() for code in (*codes, inner.get("code") if isinstance(inner, dict) else None) if code]
-
-
-def error_in(document: object, body: bytes) -> ErrorStatus | None:
-    """Return the error in a response with status 200, or None.
-
-    Gateways send the status before the model has replied.
-    """
-    if isinstance(document, list) and len(document) == 1:
-        document = document[0]
-    error = document.get("error") if isinstance(document, dict) else None
-    if not error:
-        return None
-    codes = _codes_of(error)
-    numbers = [int(code) for code in codes if code.isascii() and code.isdecimal() and int(code) in _STATUSES]
-    named = [_STATUS_OF_CODE[code] for code in codes if code in _STATUS_OF_CODE]
-    return ErrorStatus((*numbers, *named, _UNKNOWN_ERROR)[0], {}, body[:ERROR_BYTES])
+def _document_of(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return {"message": body.decode("utf-8", "replace")} if body else None
 
 
 class EndpointUnreachable(Exception):

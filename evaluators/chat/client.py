@@ -16,11 +16,12 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 from urllib.parse import quote
 
-from evaluators.chat.answering import PARAMETER_REFUSED, EndpointUnreachable, ErrorStatus, Trip
+from evaluators.chat.answering import FIRST_SERVER_ERROR, PARAMETER_REFUSED, EndpointUnreachable, ErrorStatus, Trip
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.dialogue import ChatDialogue, dialogue_request
 from evaluators.chat.exchange import Exchange
 from evaluators.chat.pace import RETRYABLE, RateLimit, Share, wait_asked_for
+from evaluators.chat.parameters import SCHEMA, suspected_parameters
 from evaluators.chat.pictures import Image
 from evaluators.chat.request import body_of, cost_usd, most_of_body, with_parameters
 from evaluators.chat.request_budget import UNSENT, Estimate, Free, RequestBudget, RequestUsage, Reservation
@@ -34,7 +35,7 @@ from storage.records import JsonValue
 log = logging.getLogger(__name__)
 
 _SHOWN_CHARACTERS = 300
-_ALIKE_IN_A_ROW = 20  # refusals alike of which one is asked about without a schema. A guess.
+_ALIKE_IN_A_ROW = 20  # refusals alike of which one is asked about without a parameter. A guess.
 _MOST_ALIKE = 100  # of which the words are remembered
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
@@ -70,9 +71,10 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         self._exchange = Exchange(connection)
         self._slots = asyncio.Semaphore(connection.in_flight)
         self._pace = RateLimit(connection.requests_per_minute)
-        self._takes_schemas = True  # until it refuses one and answers without
-        self._refused_alike: dict[str, int] = {}  # refusals that came without a schema, too: how often each came since
-        self._unsupported: dict[str, set[str]] = {}  # parameters that a model refused
+        self._unsupported: dict[str, set[str]] = {}  # parameters that a model refused, and answered without
+        self._refused_alike: dict[
+            str, int
+        ] = {}  # refusals that came without a parameter, too: how often each came since
 
     async def __aenter__(self) -> Self:
         """Nothing to open: connections are made when they are needed."""
@@ -92,7 +94,8 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
     def parameters(self) -> Mapping[str, JsonValue]:
         """The parameters of requests that influence replies, without those that the model refused."""
         unsupported = self._unsupported.get(self.connection.model, ())
-        return {name: value for name, value in self.connection.parameters.items() if name not in unsupported}
+        taken = {name: value for name, value in self.connection.parameters.items() if name not in unsupported}
+        return {**taken, SCHEMA: False} if SCHEMA in unsupported else taken
 
     async def ask(
         self, prompt: ChatPrompt, schema: JsonSchema, request_budget: RequestBudget | None = None
@@ -143,50 +146,50 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         )
 
     async def _answer(self, asking: "_Asking", schema: JsonSchema | None) -> ModelReply:
-        try:
-            return await self._adapted(asking, schema if self._takes_schemas else None)
-        except Unanswered as failure:
-            if failure.kind != "refused" or schema is None or not self._may_refuse_schema(asking, failure):
-                raise
-            refusal = failure
-        try:
-            answer = await self._adapted(asking, None)
-        except Unanswered as failure:
-            if _shape(failure) == _shape(refusal):
-                self._note_alike(_shape(refusal))
-            raise
-        self._takes_schemas = False
-        return answer
+        """Ask, and again without what the model refuses, which is remembered once a reply proves it."""
+        model = asking.connection.model
+        without = set(self._unsupported.get(model, ()))
+        tried: set[str] = set()
+        dropped: frozenset[str] = frozenset()
+        complaint = ""
+        while True:
+            try:
+                reply = await asking.answer(None if SCHEMA in without else schema, without)
+            except Unanswered as failure:
+                shape = _shape(failure)
+                if shape == complaint:
+                    without -= dropped  # it was not that
+                dropped = asking.suspects - tried
+                if failure.kind != "refused" or not dropped or (not tried and self._is_futile(shape)):
+                    if shape == complaint:
+                        self._note_alike(shape)
+                    raise
+                complaint = shape
+                tried |= dropped
+                without |= dropped
+                continue
+            self._remember(model, without)
+            return reply
 
-    def _may_refuse_schema(self, asking: "_Asking", failure: Unanswered) -> bool:
-        """Tell whether a request that was refused may be taken without a schema."""
-        if not self._takes_schemas or asking.last_status not in PARAMETER_REFUSED or asking.refuses_other:
-            return False
-        text = _shape(failure)
-        count = self._refused_alike.get(text)
+    def _is_futile(self, refusal: str) -> bool:
+        """Tell whether a request that was refused in these words is refused in any form."""
+        count = self._refused_alike.get(refusal)
         if count is None:
-            return True
-        # The same words may mean the schema the next time, so without one is tried again now and then.
-        self._refused_alike[text] = count = (count + 1) % _ALIKE_IN_A_ROW
-        return count == 0
+            return False
+        # The same words may mean a parameter the next time, so without it is tried again now and then.
+        self._refused_alike[refusal] = count = (count + 1) % _ALIKE_IN_A_ROW
+        return count != 0
 
     def _note_alike(self, refusal: str) -> None:
         if len(self._refused_alike) >= _MOST_ALIKE:
             self._refused_alike.clear()
         self._refused_alike[refusal] = 0
 
-    async def _adapted(self, asking: "_Asking", schema: JsonSchema | None) -> ModelReply:
-        """Ask, and again where the model refuses a parameter that has another name, or can be left out."""
-        model = asking.connection.model
-        while True:
-            try:
-                return await asking.answer(schema, self._unsupported.get(model, ()))
-            except Unanswered:
-                refused = asking.unsupported
-                if refused is None or refused in self._unsupported.get(model, ()):
-                    raise
-                self._unsupported.setdefault(model, set()).add(refused)
-                log.info("model %s does not take %s: it is sent under another name, or left out", model, refused)
+    def _remember(self, model: str, without: set[str]) -> None:
+        known = self._unsupported.setdefault(model, set())
+        if more := sorted(without - known):
+            known.update(more)
+            log.warning("model %s does not take %s: sent under another name, or left out", model, ", ".join(more))
 
 
 _KINDS: Mapping[int, FailureKind] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
@@ -223,12 +226,13 @@ class _Asking:
     pictures: Sequence[Image] = ()  # in its body
     spent: Usage | None = None  # by all attempts that left
     last_status: int | None = None
-    unsupported: str | None = None  # the parameter for which the last attempt was refused
-    refuses_other: bool = False  # the last attempt was refused for a part of the request other than the schema
+    sent: Mapping[str, Any] = field(default_factory=dict)  # by the last attempt
+    suspects: frozenset[str] = frozenset()  # parameters for which the last attempt may have been refused
     started: float = field(default_factory=time.monotonic)
 
     async def answer(self, schema: JsonSchema | None, unsupported: Collection[str]) -> ModelReply:
-        body = body_of(with_parameters(self.request(schema), self.connection, unsupported))
+        self.sent = with_parameters(self.request(schema), self.connection, unsupported)
+        body = body_of(self.sent)
         for attempt in range(self.connection.attempts):
             try:
                 return await self._attempt(body)
@@ -315,8 +319,7 @@ class _Asking:
             await asyncio.sleep(pause_s)
 
     async def _exchanged(self, body: bytes, trip: Trip) -> ModelReply:
-        self.last_status = self.unsupported = None
-        self.refuses_other = False
+        self.last_status, self.suspects = None, frozenset()
         try:
             async with asyncio.timeout(self.connection.timeout_s):
                 document = await self.exchange.send(body, trip)
@@ -331,13 +334,16 @@ class _Asking:
             raise self._failure_of(error) from None
 
     def _failure_of(self, error: ErrorStatus) -> Unanswered:
-        self.last_status, self.refuses_other = error.status, error.names_other_than_schema
-        kind = _KINDS.get(error.status, "refused" if error.status < 500 else "unavailable")  # noqa: PLR2004 - 5xx
+        self.last_status = error.status
+        kind = _KINDS.get(error.status, "refused" if error.status < FIRST_SERVER_ERROR else "unavailable")
         if error.is_filtered:
             return Unanswered("declined", self._shown(f"status {error.status}: {error.explanation()}"))
-        parameter, wire = error.unsupported, WIRES[self.connection.protocol]
-        if parameter == "temperature" or (parameter is not None and wire.renames(parameter)):
-            self.unsupported = parameter
+        if error.is_throttled:
+            kind = "rate_limited"
+        elif error.status in PARAMETER_REFUSED:
+            wire = WIRES[self.connection.protocol]
+            needed = {wire.most_tokens} if wire.needs_most_tokens else set()
+            self.suspects = suspected_parameters(error.facts, self.sent) - needed
         wait_s = wait_asked_for(error.headers, time.time())
         if wait_s is not None and kind in RETRYABLE:
             self.pace.pause(wait_s)

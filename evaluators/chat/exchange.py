@@ -5,9 +5,10 @@ import urllib.request
 from typing import Final
 from urllib.parse import urlsplit
 
-from evaluators.chat.answering import USER_AGENT, Courier, Trip, error_in
+from evaluators.chat.answering import USER_AGENT, Courier, ErrorStatus, Trip
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.direct import DirectCourier
+from evaluators.chat.error_body import error_in, error_in_text
 from evaluators.chat.wire import WIRES, NotAnAnswer
 
 _HEADERS: Final = {
@@ -23,6 +24,7 @@ class Exchange:
 
     def __init__(self, connection: ModelConnection) -> None:
         self._courier = _courier(connection)
+        self._member = WIRES[connection.protocol].member
 
     async def close(self) -> None:
         """Close its connections."""
@@ -37,13 +39,16 @@ class Exchange:
             EndpointUnreachable: the connection failed, maybe half-way.
         """
         body = await self._courier.post(request, trip)
+        document: object = None
         try:
-            document: object = json.loads(body)
+            document = json.loads(body)
+            error = error_in(document, self._member)
         except (ValueError, RecursionError):
-            raise NotAnAnswer("it is not JSON") from None
-        error = error_in(document, body)
+            error = error_in_text(body, self._member)
+            if error is None:
+                raise NotAnAnswer("it is not JSON") from None
         if error is not None:
-            raise error
+            raise ErrorStatus(error.status, {}, body, error.document)
         return document
 
 

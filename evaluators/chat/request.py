@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from evaluators.chat.connection import ModelConnection, Price
+from evaluators.chat.parameters import EFFORT, TEMPERATURE
 from evaluators.chat.pictures import TOKENS_OF_PICTURE, Image
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate
 from evaluators.chat.wire import WIRES
@@ -17,11 +18,12 @@ def with_parameters(
     wire, most = WIRES[connection.protocol], connection.max_output_tokens
     if most is None and wire.needs_most_tokens:
         most = ASSUMED_OUTPUT_TOKENS
-    if most is not None:
-        request[wire.most_tokens_else if wire.most_tokens in unsupported else wire.most_tokens] = most
-    if connection.temperature is not None and "temperature" not in unsupported:
+    limits = [name for name in (wire.most_tokens, wire.most_tokens_else) if name and name not in unsupported]
+    if most is not None and limits:
+        request[limits[0]] = most
+    if connection.temperature is not None and TEMPERATURE not in unsupported:
         request["temperature"] = connection.temperature
-    if connection.reasoning_effort is not None:
+    if connection.reasoning_effort is not None and EFFORT not in unsupported:
         for name, value in wire.effort(connection.reasoning_effort).items():
             request[name] = {**request.get(name, {}), **value} if isinstance(value, dict) else value
     return request

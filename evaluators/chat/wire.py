@@ -138,15 +138,12 @@ class ChatProtocol:
     most_tokens: str
     effort: Callable[[str], dict[str, Any]]
     answer: Callable[[object], ModelReply]
+    member: str  # of a response, that has the answer
     key_header: str = "Authorization"
     key_value: str = "Bearer {key}"
     headers: Mapping[str, str] = field(default_factory=dict)  # that every request has
     needs_most_tokens: bool = False
     most_tokens_else: str = ""  # none, unless it is given
-
-    def renames(self, parameter: str) -> bool:
-        """Return whether a refused parameter can be sent under another name."""
-        return parameter == self.most_tokens and bool(self.most_tokens_else)
 
 
 def _chat_request(model: str, prompt: ChatPrompt, schema: JsonSchema | None) -> dict[str, Any]:
@@ -345,6 +342,7 @@ WIRES: Final[Mapping[Protocol, ChatProtocol]] = {
         most_tokens="max_output_tokens",
         effort=lambda effort: {"reasoning": {"effort": effort}},
         answer=_responses_answer,
+        member="output",
     ),
     "CHAT_COMPLETIONS": ChatProtocol(
         path="/chat/completions",
@@ -353,6 +351,7 @@ WIRES: Final[Mapping[Protocol, ChatProtocol]] = {
         most_tokens_else="max_completion_tokens",
         effort=lambda effort: {"reasoning_effort": effort},
         answer=_chat_answer,
+        member="choices",
     ),
     "ANTHROPIC": ChatProtocol(
         path="/messages",
@@ -360,6 +359,7 @@ WIRES: Final[Mapping[Protocol, ChatProtocol]] = {
         most_tokens="max_tokens",
         effort=lambda effort: {"output_config": {"effort": effort}},
         answer=_anthropic_answer,
+        member="content",
         key_header="x-api-key",
         key_value="{key}",
         headers={"anthropic-version": "2023-06-01"},

@@ -1,0 +1,230 @@
+"""Errors of endpoints, read by what their members and words mean, whatever their shape."""
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+_MOST_VALUES: Final = 500  # a guess: errors have less than 50
+_MOST_CHARACTERS: Final = 4_000  # of a text, of which one line is shown
+
+_CODES: Final = frozenset(
+    (
+        *("code", "type", "status", "reason", "errorcode", "statuscode", "httpstatus", "errortype", "action"),
+        *("blockreason", "error"),
+    )
+)
+_MESSAGES: Final = frozenset(
+    (
+        *("message", "msg", "detail", "details", "errormsg", "errormessage", "statusmsg", "errordescription", "error"),
+        *("errors", "raw", ""),
+    )
+)
+_PARAMETERS: Final = frozenset(("param", "parameter", "loc", "field"))
+_FILTER_MARKS: Final = frozenset(("blockreason", "flaggedinput", "contentfilter", "inputsensitive", "outputsensitive"))
+"""Members by whose presence a filter tells that it acted."""
+
+_ECHOES: Final = frozenset(("input", "messages", "prompt", "body", "request", "ctx", "flaggedinput"))
+"""Members that repeat what was sent, whose words say nothing about the error."""
+
+_FILTER_CODES = re.compile(
+    r"content ?filter|content ?policy|policy ?violation|data ?inspection|guardrail|moderation|prohibited ?content"
+    r"|sensitive|inappropriate|safety|recitation|block ?list|\bspii\b|toxic|high ?risk|\b(?:1301|1026|1027)\b"
+)
+_FILTER_MESSAGES = re.compile(
+    r"content.{0,12}(?:filter|polic)|usage polic|inappropriate content|high risk|sensitive (?:content|words|info)"
+    r"|violated? .{0,20}guardrail|guardrail.{0,20}(?:interven|violat|block)"
+    r"|blocked by .{0,40}(?:guardrail|filter|safety|polic)"
+    r"|input was flagged|flagged (?:as|for|by)|prohibited.content|unsafe content|敏感|不安全|违规"
+)
+_RATE_CODES = re.compile(r"rate ?limit|too ?many ?requests|throttl")
+_STATUSES_OF_WORDS: Final = tuple(
+    (status, re.compile(words))
+    for status, words in (
+        (429, r"rate.?limit|too many|throttl|quota|resource exhausted|requests? limit|\b[qrt]p[smd]\b|concurren"),
+        (429, "速率|频率|限流"),
+        (401, r"api.?key|authenticat|unauthori[sz]ed|authori[sz]ation|access token|credential"),
+        (402, r"insufficient.{0,10}(?:balance|funds|credit)|credits|billing|arrear|余额|欠费"),
+        (403, r"permission|forbidden|access denied"),
+        (504, r"time(?:d|-)? ?out|deadline"),
+        (503, r"overload|unavailable|capacity|try again|busy|internal|server error|upstream|gateway"),
+        (404, r"not.found|does not exist"),
+        (400, r"invalid|bad request|param|argument|support|not (?:allowed|permitted|available)|cannot be used"),
+    )
+)
+_STATUSES_OF_MINIMAX: Final = {
+    **dict.fromkeys(("1002", "1039", "1041"), 429),
+    **dict.fromkeys(("1004", "2049"), 401),
+    "1008": 402,
+    "2013": 400,
+}
+_UNKNOWN_ERROR: Final = 502
+_STATUSES: Final = range(400, 600)
+
+
+@dataclass(slots=True)
+class ErrorFacts:
+    """The texts of an error by what they are: codes as words in lower case, messages, names of parameters."""
+
+    codes: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    parameters: list[str] = field(default_factory=list)
+    is_marked: bool = False  # by a filter
+
+    @property
+    def is_filtered(self) -> bool:
+        """True if a content filter stopped the request."""
+        return (
+            self.is_marked
+            or self.has_filter_code
+            or any(_FILTER_MESSAGES.search(text.lower()) for text in self.messages)
+        )
+
+    @property
+    def has_filter_code(self) -> bool:
+        """True if a code says that a content filter stopped the request."""
+        return any(_FILTER_CODES.search(code) for code in self.codes)
+
+    @property
+    def has_rate_code(self) -> bool:
+        """True if a code says that there were too many requests."""
+        return any(_RATE_CODES.search(code) for code in self.codes)
+
+    @property
+    def number(self) -> int | None:
+        """The first code that is a status of HTTP, or None."""
+        return next((int(code) for code in self.codes if code.isdecimal() and int(code) in _STATUSES), None)
+
+    def status(self) -> int | None:
+        """Return the status of HTTP that fits the error, or None if nothing says it."""
+        if self.number is not None:
+            return self.number
+        if self.is_filtered:
+            return 400
+        return _status_of(self.codes) or _status_of(text.lower() for text in self.messages)
+
+
+def _status_of(texts: Iterable[str]) -> int | None:
+    joined = "\n".join(texts)
+    return next((status for status, words in _STATUSES_OF_WORDS if words.search(joined)), None)
+
+
+def facts_of(document: object) -> ErrorFacts:
+    """Read the texts of an error out of a document of any shape."""
+    facts, left = ErrorFacts(), deque([("", document)])
+    for _ in range(_MOST_VALUES):
+        if not left:
+            break
+        key, value = left.popleft()
+        if isinstance(value, dict):
+            named = [(_bare(name), each) for name, each in value.items()]
+            facts.is_marked |= any(each and name in _FILTER_MARKS for name, each in named)
+            left.extend((name, each) for name, each in named if name not in _ECHOES)
+        elif isinstance(value, list) and key in _PARAMETERS:
+            facts.parameters.append(".".join(map(str, value[:20])))
+        elif isinstance(value, list):
+            left.extend((key, each) for each in value[:_MOST_VALUES])
+        elif isinstance(value, str):
+            _take(facts, left, key, value[:_MOST_CHARACTERS])
+        elif isinstance(value, int | float) and not isinstance(value, bool) and key in _CODES:
+            facts.codes.append(str(value).removesuffix(".0"))
+    return facts
+
+
+def _take(facts: ErrorFacts, left: "deque[tuple[str, object]]", key: str, text: str) -> None:
+    if text.strip().lower() in {"", "none", "null"}:
+        return
+    nested = _parsed(text)
+    if nested is not None:
+        left.append((key, nested))
+        return
+    if key in _CODES:
+        facts.codes.append(_words(text))
+    if key in _MESSAGES:
+        facts.messages.append(text)
+    if key in _PARAMETERS:
+        facts.parameters.append(text)
+
+
+def _parsed(text: str) -> object:
+    """Return the JSON that a gateway wrapped in a text, or None."""
+    if text[:1] not in "{[":
+        return None
+    try:
+        parsed: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed
+
+
+def _bare(name: object) -> str:
+    return str(name)[:100].lower().replace("_", "").replace("-", "")
+
+
+def _words(code: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[_.\-\s]+", " ", code).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundError:
+    """An error in a response with status 200."""
+
+    status: int
+    document: object
+
+
+def error_in(document: object, member: str) -> FoundError | None:
+    """Return the error in a response with status 200, or None. `member` of the protocol has its answer.
+
+    Gateways send the status before the model has replied.
+    """
+    for each in document if isinstance(document, list) else [document]:
+        error = _error_of(each, member) if isinstance(each, dict) else None
+        if error is not None:
+            return error
+    return None
+
+
+def _error_of(document: Mapping[str, Any], member: str) -> FoundError | None:
+    # Zhipu adds content_filter to answers too, with how harmless they are.
+    about = {name: value for name, value in document.items() if name not in (member, "content_filter")}
+    answer = document.get(member)
+    choice = answer[0] if member == "choices" and isinstance(answer, list) and answer else None
+    if isinstance(choice, dict) and _says_something(choice.get("error")):
+        about["error"] = choice["error"]
+    facts = facts_of(about)
+    base = document.get("base_resp")
+    number = str(base.get("status_code", 0)) if isinstance(base, dict) else "0"
+    says = (
+        any(_says_something(about.get(name)) for name in ("error", "Error", "errors"))
+        or "error" in (about.get("type"), about.get("object"))
+        or about.get("success") is False
+        or number != "0"
+        or True in (about.get("input_sensitive"), about.get("output_sensitive"))
+    )
+    has_answer = isinstance(answer, list) and bool(answer or member != "choices")
+    if not says and (has_answer or not (facts.messages or facts.number or facts.is_marked)):
+        return None
+    status = _STATUSES_OF_MINIMAX.get(number) or facts.status() or _UNKNOWN_ERROR
+    return FoundError(status, about)
+
+
+def _says_something(error: object) -> bool:
+    return any(error.values()) if isinstance(error, dict) else bool(error)
+
+
+def error_in_text(body: bytes, member: str) -> FoundError | None:
+    """Return the error in a response with status 200 that is not JSON, or None."""
+    text = body[: 16 * _MOST_CHARACTERS].decode("utf-8", "replace").strip()
+    if text.startswith(("data:", "event:", "id:", "retry:", ":")):
+        events = (_parsed(line.removeprefix("data:").strip()) for line in text.splitlines() if line.startswith("data:"))
+        return next((error for error in (error_in(event, member) for event in events) if error is not None), None)
+    if not text:
+        return FoundError(_UNKNOWN_ERROR, {"message": "the body is empty"})
+    words = " ".join(re.sub(r"<[^<>]*>", " ", text[:_MOST_CHARACTERS]).split())
+    status = _status_of([words.lower()]) if text[0] not in "{[" else None
+    if status is None and text[0] == "<":
+        status = _UNKNOWN_ERROR
+    return None if status is None else FoundError(status, {"message": words})
