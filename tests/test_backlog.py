@@ -1,11 +1,15 @@
 """When what waits for the writer is due: at once where it comes now and then, later where more keeps coming."""
 
 import itertools
+from pathlib import Path
 
+import pytest
+
+from storage.errors import BadQuery
 from storage.ingest.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, WriteTask
 from storage.ingest.shares import Shares
 from storage.ingest.spool import Position, SpoolGroup
-from tests.storing import a_batch, an_export
+from tests.storing import a_batch, a_store, an_export
 
 INTERVAL_S = 1.0
 GATHERED_BYTES = 1000
@@ -88,3 +92,10 @@ def test_much_of_it_is_not_gathered() -> None:
     assert requests.committed_at(2.0) == 2
     requests.come(MAX_COMMIT_ROWS)
     assert requests.committed_at(2.0) == MAX_COMMIT_ROWS
+
+
+@pytest.mark.parametrize("value", ["x", str(2**63), 2**70, 1e400])
+def test_a_value_that_no_column_can_hold_is_bad_input(tmp_path: Path, value: object) -> None:
+    """A change whose value DuckDB cannot convert is refused by what it says of it, since no retry would help."""
+    with a_store(tmp_path / "data") as store, pytest.raises(BadQuery, match=r"a value cannot be stored .*: send one"):
+        store._writer.store(lambda cursor: cursor.execute("SELECT $value::BIGINT", {"value": value}), 1)

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import duckdb
 
 from storage.engine.database import ROW_GROUP_ROWS
-from storage.errors import Overloaded, Unusable
+from storage.errors import BadQuery, Overloaded, Unusable
 from storage.ingest.batch import SpanBatch, concatenate
 from storage.ingest.shares import Shares
 from storage.ingest.spool import Position, SpoolGroup
@@ -21,6 +21,11 @@ MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 
 SEQ_BITS = 20
 """Of the number of a span, which numbers it within its commit: a commit has fewer rows than so many bits count."""
+
+VALUE_ERRORS: Final = (duckdb.DataError, duckdb.InvalidInputException)
+"""What DuckDB raises for a value that its column cannot hold: no retry helps."""
+
+_MOST_CHARACTERS: Final = 300  # of DuckDB's words, which repeat the value; a guess
 
 _COMING_ON, _WITHIN_INTERVALS = 4, 6
 """Groups keep coming where the fourth before came less than six intervals ago. A guess: who sends each second or more
@@ -214,11 +219,15 @@ def wait_for(write_task: "Future[None]") -> None:
     """Wait until it is done.
 
     Raises:
+        BadQuery: a value cannot be stored.
         Overloaded: it failed, or was cancelled.
     """
     try:
         write_task.result()
     except CancelledError:
         raise Overloaded("the store is closing") from None
+    except VALUE_ERRORS as error:
+        why = str(error).partition("\n")[0][:_MOST_CHARACTERS]
+        raise BadQuery(f"a value cannot be stored ({why}): send one that fits") from error
     except (duckdb.Error, Unusable) as error:
         raise Overloaded(f"the database cannot be written ({error})", retry_after_s=5) from error

@@ -21,7 +21,7 @@ from storage import sql
 from storage.engine.database import ROW_GROUP_ROWS, Database
 from storage.errors import Busy, Damaged, Overloaded, Reopened, Unusable
 from storage.ingest import presence
-from storage.ingest.backlog import MAX_COMMIT_ROWS, SEQ_BITS, Backlog, Chunk, WriteTask, wait_for
+from storage.ingest.backlog import MAX_COMMIT_ROWS, SEQ_BITS, VALUE_ERRORS, Backlog, Chunk, WriteTask, wait_for
 from storage.ingest.batch import SpanBatch
 from storage.ingest.dimensions import spelled_out
 from storage.ingest.known_spans import KnownSpans
@@ -42,8 +42,7 @@ _MOST_ROWS = 2 * MAX_COMMIT_ROWS  # spans and log records
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
 
 _REFUSALS = (
-    duckdb.ConversionException,
-    duckdb.InvalidInputException,
+    *VALUE_ERRORS,
     duckdb.ConstraintException,
     pa.ArrowException,
     ValueError,
@@ -176,6 +175,7 @@ class Writer:
         """Let `write` store some `rows`, as `ask` does, and wait until it is stored. Not for the writer's own thread.
 
         Raises:
+            BadQuery: nothing was stored, because a value has no place in its column.
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
         wait_for(self.ask(write, rows, frees=frees))
