@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import duckdb
+import httpx
 import pyarrow.parquet as pq
 import pytest
 
@@ -355,6 +356,30 @@ def test_what_can_be_read_of_a_damaged_database_is_exported(data: Path, used: di
         assert counts[number] >= 8192, (report, result.output)
         flip_in_block(data / FILE_NAME, number)
     assert len(counts) > 1
+
+
+@pytest.mark.parametrize("form", ["parquet", "otlp-json"])
+def test_a_server_exports_around_damage_if_it_is_asked_to(
+    data: Path, of_spans: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """`tracejury export --server` writes the other spans, and counts what it left out; a plain request fails."""
+    flip_in_block(data / FILE_NAME, of_spans)
+    with a_closed_server(data) as server:
+        monkeypatch.setenv("TRACEJURY_API_KEY", server.keys["admin"])
+        address = ("--server", f"http://{server.running.http}")
+        days = ("--from", DAY, "--to", NEXT_DAY)
+        result = run("export", tmp_path / "out", *days, *address, "--format", form)
+        path = f"/api/v1/export/spans?from={DAY}T00:00:00Z&to={NEXT_DAY}T00:00:00Z"
+        with suppress(httpx.TransportError):  # damage that is met after the first piece ends the answer
+            assert server.ask("GET", path, key=server.keys["admin"]).status_code == 500
+    left_out = re.search(r"damaged: ([0-9,]+) spans?(, and others)?.* are left out", result.output)
+    assert left_out is not None, result.output
+    assert result.exit_code == 1
+    lines = "".join(file.read_text() for file in (tmp_path / "out").rglob("*.jsonl"))
+    written = exported(tmp_path / "out") + lines.count('"spanId"')
+    assert 8192 <= written < 3 * 8192
+    assert left_out[2] or written + int(left_out[1].replace(",", "")) == 3 * 8192
+    assert "leftOut" not in lines
 
 
 def test_advice_for_a_backup_is_about_backups(stopped: Path, used: dict[int, str], tmp_path: Path) -> None:

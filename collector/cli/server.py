@@ -150,40 +150,44 @@ class Server(ServerRequests):
             file.truncate()
             os.fsync(file.fileno())
 
-    def spans(
-        self,
-        from_ns: int,
-        to_ns: int,
-        unread: "list[Unread]",  # noqa: ARG002 - a server fails at damage
-    ) -> "Iterator[pa.RecordBatch]":
+    def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
         """The spans that start between two instants, by time, after an empty batch with the schema."""
         import pyarrow as pa
+
+        from storage.query.exports import LEFT_OUT, left_out_in
 
         with self._export(from_ns, to_ns, form="arrow") as response:
             reader = pa.ipc.open_stream(_Body(response.iter_bytes()))
             yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-            yield from reader
+            for batch, metadata in reader.iter_batches_with_custom_metadata():
+                if metadata is not None and LEFT_OUT in metadata:
+                    unread += left_out_in(metadata[LEFT_OUT])
+                else:
+                    yield batch
 
-    def otlp_lines(
-        self,
-        from_ns: int,
-        to_ns: int,
-        unread: "list[Unread]",  # noqa: ARG002 - a server fails at damage
-    ) -> Iterator[bytes]:
+    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> Iterator[bytes]:
         """The spans that start between two instants, as OTLP/JSON export requests, some whole lines at a time."""
         from collector.otlp.encode import LINES_TYPE
+        from storage.query.exports import LEFT_OUT, left_out_in
 
+        begin = f'{{"{LEFT_OUT}":'.encode()
         with self._export(from_ns, to_ns, form="otlp-json") as response:
             if not response.headers.get("content-type", "").startswith(LINES_TYPE):  # of a server that is older
                 raise NoAnswer(f"the server at {address_of(self._client)} cannot export OTLP; use its own version")
-            yield from _whole_lines(response.iter_bytes())
+            for lines in _whole_lines(response.iter_bytes()):
+                rest, end, last = lines[:-1].rpartition(b"\n")
+                if last.startswith(begin):
+                    unread += left_out_in(last[len(begin) : -1])
+                    yield from [rest + end] * bool(rest)
+                else:
+                    yield lines
 
     @contextmanager
     def _export(self, from_ns: int, to_ns: int, *, form: str) -> Iterator[httpx.Response]:
         from collector.api.base.times import time_text
 
         bounds = {"from": time_text(from_ns) or "1970-01-01T00:00:00Z", "to": time_text(to_ns) or ""}
-        with self._stream("/api/v1/export/spans", params=bounds | {"format": form}) as response:
+        with self._stream("/api/v1/export/spans", params=bounds | {"format": form, "damage": "leave-out"}) as response:
             yield response
 
     @contextmanager

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class SpanSource(Protocol):
-    """The spans that exports read. A directory leaves out damaged ones and appends them to `unread`; a server fails."""
+    """The spans that exports read. Damaged ones are left out, and appended to `unread`."""
 
     def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
         """The spans that start between two instants, by time, after an empty batch with the schema."""

@@ -4,7 +4,8 @@ A window is read whole before its first span is handed out, so nothing of DuckDB
 Spans that are stored or leave meanwhile may or may not be among those that are handed out; no span is twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -71,6 +72,25 @@ class Unread(NamedTuple):
     first_ns: int
     last_ns: int
     rows: int | None  # None: not even counted
+
+
+LEFT_OUT: Final = "leftOut"
+"""What the API calls the damaged spans that an export lacks: a key of its last line, or of its last batch."""
+
+
+def left_out_text(unread: Sequence[Unread]) -> str:
+    """Return damaged spans as the JSON of the API; times are texts, as in OTLP/JSON."""
+    return json.dumps(
+        [
+            {"firstUnixNano": str(each.first_ns), "lastUnixNano": str(each.last_ns), "spans": each.rows}
+            for each in unread
+        ]
+    )
+
+
+def left_out_in(text: bytes) -> list[Unread]:
+    """Return the damaged spans that the JSON of the API tells."""
+    return [Unread(int(each["firstUnixNano"]), int(each["lastUnixNano"]), each["spans"]) for each in json.loads(text)]
 
 
 class _WindowSize:

@@ -1,8 +1,8 @@
 """All spans of a time as one stream."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import pyarrow as pa
 from fastapi import Query
@@ -14,6 +14,7 @@ from collector.api.base.problems import problem
 from collector.api.base.times import DATE_TIME, stored_ns
 from collector.api.traces.sql_formats import FORMS
 from collector.otlp.encode import LINES_TYPE, json_lines
+from storage.query.exports import LEFT_OUT, Unread, left_out_text
 
 router = api_router(prefix="/api/v1")
 
@@ -44,6 +45,11 @@ class _Chunks:
 
 
 _ARROW_TYPE = FORMS["arrow"].media_type
+_DAMAGE: Final = (
+    "What to do at damaged spans. If any are left out, `leftOut` lists them at the end, in a line "
+    "of its own or in the metadata of an empty batch: `firstUnixNano` and `lastUnixNano` of their start, and their "
+    "number (`spans`, null if it is unknown)."
+)
 
 
 @router.get(
@@ -66,6 +72,7 @@ def spans(
     start: Annotated[str, Query(alias="from", json_schema_extra=DATE_TIME)],
     end: Annotated[str, Query(alias="to", json_schema_extra=DATE_TIME)],
     form: Annotated[Literal["arrow", "otlp-json"], Query(alias="format")] = "arrow",
+    damage: Annotated[Literal["fail", "leave-out"], Query(description=_DAMAGE)] = "fail",
 ) -> Response:
     """The spans that start between two times, by their start, however many; it ends when the client leaves.
 
@@ -76,12 +83,13 @@ def spans(
         from_ns, to_ns = stored_ns(start), stored_ns(end)
     except ValueError:
         return problem(400, "from and to are times such as 2026-11-21T00:00:00Z")
-    asker = who.client
+    unread: list[Unread] = []
+    tenant, damaged = who.visible_tenant, unread if damage == "leave-out" else None
     if form == "arrow":
-        pieces = _arrow(here.exports.rows(from_ns, to_ns, tenant=who.visible_tenant, asker=asker))
-        return streamed(pieces, media_type=_ARROW_TYPE)
-    batches = here.exports.spans(from_ns, to_ns, tenant=who.visible_tenant, asker=asker)
-    return streamed(json_lines(batches), media_type=LINES_TYPE)
+        rows = here.exports.rows(from_ns, to_ns, tenant=tenant, asker=who.client, unread=damaged)
+        return streamed(_arrow(rows, unread), media_type=_ARROW_TYPE)
+    batches = here.exports.spans(from_ns, to_ns, tenant=tenant, asker=who.client, unread=damaged)
+    return streamed(chain(json_lines(batches), _left_out_line(unread)), media_type=LINES_TYPE)
 
 
 def streamed(pieces: Iterator[bytes], *, media_type: str, headers: dict[str, str] | None = None) -> Response:
@@ -90,7 +98,12 @@ def streamed(pieces: Iterator[bytes], *, media_type: str, headers: dict[str, str
     return StreamingResponse(chain([first], pieces), media_type=media_type, headers=headers)
 
 
-def _arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+def _left_out_line(unread: Sequence[Unread]) -> Iterator[bytes]:
+    if unread:  # complete once the lines before it were read
+        yield f'{{"{LEFT_OUT}":{left_out_text(unread)}}}\n'.encode()
+
+
+def _arrow(batches: Iterator[pa.RecordBatch], unread: Sequence[Unread]) -> Iterator[bytes]:
     first = next(batches)  # an empty one, for the schema
     chunks = _Chunks()
     with pa.ipc.new_stream(pa.PythonFile(chunks, mode="w"), first.schema) as writer:
@@ -98,4 +111,6 @@ def _arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
         for batch in batches:
             writer.write_batch(batch)
             yield chunks.take()
+        if unread:
+            writer.write_batch(first, custom_metadata={LEFT_OUT: left_out_text(unread)})
     yield chunks.take()
