@@ -125,14 +125,24 @@ Headers = dict[
 """HTTP headers, with the names of the variables that hold their values."""
 
 
-Size = Annotated[str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9})?\s?(MB|MiB|GB|GiB)$")]
-"""So much memory, as DuckDB reads it: `512MB`, `1.5 GiB`."""
-
 _SIZE: Final = re.compile(r"([\d.]+)\s?(\w+)")
 _UNITS: Final = {"MB": 10**6, "MiB": 1 << 20, "GB": 10**9, "GiB": 1 << 30}
+_LEAST_MEMORY: Final = "32MB"
+"""DuckDB opened a new file with 16 MB, and not with 8 MB; the rest is for what is stored."""
 
 
 def bytes_of_size(size: str) -> int:
     """A size in bytes."""
     number, unit = _SIZE.fullmatch(size).groups()  # type: ignore[union-attr] # the pattern is that of `Size`
     return int(float(number) * _UNITS[unit])
+
+
+def _enough_memory(size: str) -> str:
+    if bytes_of_size(size) < bytes_of_size(_LEAST_MEMORY):
+        msg = f"must be {_LEAST_MEMORY} or more, since DuckDB cannot open its file with less; 256MB is a good start"
+        raise ValueError(msg)
+    return size
+
+
+Size = Annotated[str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9})?\s?(MB|MiB|GB|GiB)$"), AfterValidator(_enough_memory)]
+"""So much memory, as DuckDB reads it: `512MB`, `1.5 GiB`."""

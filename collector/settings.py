@@ -67,10 +67,10 @@ class Settings(BaseModel):
         Field(ge=4, le=100_000, description="of them, those from one address, unless it is in `trusted_proxies`"),
     ] = 250
     first_byte_seconds: Annotated[
-        float, Field(gt=0, le=3600, description="time from a connection to its first request, with a TLS handshake")
+        float, Field(ge=0.1, le=3600, description="time from a connection to its first request, with a TLS handshake")
     ] = 10
     header_seconds: Annotated[
-        float, Field(gt=0, le=3600, description="time from the first byte of a request to the end of its header")
+        float, Field(ge=0.1, le=3600, description="time from the first byte of a request to the end of its header")
     ] = 20
     max_header_bytes: Annotated[
         int,
@@ -146,7 +146,7 @@ class Settings(BaseModel):
     sweep_interval_seconds: Annotated[
         float,
         Field(
-            gt=0,
+            ge=0.1,
             le=7 * 86_400,
             description="time between two sweeps, which delete what has expired and give the room back",
         ),
@@ -154,7 +154,7 @@ class Settings(BaseModel):
     sweep_share: Annotated[
         float,
         Field(
-            gt=0,
+            ge=0.001,
             le=1,
             description="share of what is stored that a sweep may delete because of its age; more stays"
             " until [`tracejury sweep --yes`](retention.md#a-clock-that-is-wrong); 1: any",
@@ -332,7 +332,7 @@ class Settings(BaseModel):
     ] = {}
     sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="rows that one SQL answer may have")] = 10_000
     sql_seconds: Annotated[
-        float, Field(gt=0, le=3600, description="time that one SQL query may take; it ends at most 5 s later")
+        float, Field(ge=0.1, le=3600, description="time that one SQL query may take; it ends at most 5 s later")
     ] = 30
     sql_memory_bytes: Annotated[
         Bytes | None,
@@ -354,7 +354,7 @@ class Settings(BaseModel):
     shutdown_seconds: Annotated[
         float,
         Field(
-            gt=0,
+            ge=0.1,
             le=3600,
             description="time for stopping: half of it for the requests under way, half for the commits after them",
         ),
@@ -392,10 +392,10 @@ class Settings(BaseModel):
     ] = ()
     key_requests_per_second: Annotated[
         float | None,
-        Field(gt=0, le=1e9, description="export requests that one key may send; more are told to wait"),
+        Field(ge=0.001, le=1e9, description="export requests that one key may send; more are told to wait"),
     ] = None
     key_bytes_per_second: Annotated[
-        float | None, Field(gt=0, le=1e12, description="bytes of export requests that one key may send, decompressed")
+        float | None, Field(ge=1, le=1e12, description="bytes of export requests that one key may send, decompressed")
     ] = None
     audit_entries: Annotated[
         int, Field(ge=1000, le=100_000_000, description="entries of the audit that are kept, the latest ones")

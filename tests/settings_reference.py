@@ -94,7 +94,7 @@ def _values(schema: Mapping[str, Any]) -> str:
 
 
 def _number(number: float) -> str:
-    return f"{number:,.0f}"
+    return f"{number:,.0f}" if number >= 1 or not number else f"{number:g}"
 
 
 def _block(name: str, schema: Mapping[str, Any]) -> str:
