@@ -12,6 +12,7 @@ _MOST_CHARACTERS: Final = 4_000  # of a text, of which one line is shown
 
 _CODES: Final = frozenset(
     (
+        "errcode",
         *("code", "type", "status", "reason", "errorcode", "statuscode", "httpstatus", "errortype", "action"),
         *("blockreason", "error"),
     )
@@ -19,10 +20,13 @@ _CODES: Final = frozenset(
 _MESSAGES: Final = frozenset(
     (
         *("message", "msg", "detail", "details", "errormsg", "errormessage", "statusmsg", "errordescription", "error"),
-        *("errors", "raw", ""),
+        *("errors", "raw", "description", "title", "faultstring", "errmsg", "value", ""),
     )
 )
-_PARAMETERS: Final = frozenset(("param", "parameter", "loc", "field"))
+_PARAMETERS: Final = frozenset(("param", "parameter", "loc", "field", "params", "invalidparams", "unsupportedparams"))
+_NAMED_BY_MEMBERS: Final = frozenset(("temperature", "maxtokens", "maxcompletiontokens", "maxoutputtokens"))
+"""Parameters that frameworks name by a member, which has what is wrong with them."""
+
 _FILTER_MARKS: Final = frozenset(("blockreason", "flaggedinput", "contentfilter", "inputsensitive", "outputsensitive"))
 """Members by whose presence a filter tells that it acted."""
 
@@ -39,17 +43,20 @@ _FILTER_MESSAGES = re.compile(
     r"|blocked by .{0,40}(?:guardrail|filter|safety|polic)"
     r"|input was flagged|flagged (?:as|for|by)|prohibited.content|unsafe content|敏感|不安全|违规"
 )
+_MENTIONED_STATUS = re.compile(r"(?:http|status|code)[^\d\n]{0,12}\b([45]\d\d)\b")
 _RATE_CODES = re.compile(r"rate ?limit|too ?many ?requests|throttl")
 _STATUSES_OF_WORDS: Final = tuple(
     (status, re.compile(words))
     for status, words in (
-        (429, r"rate.?limit|too many|throttl|quota|resource exhausted|requests? limit|\b[qrt]p[smd]\b|concurren"),
+        (429, r"rate.?limit|slow ?down|too many|throttl|quota|resource exhausted|requests? limit"),
+        (429, r"\b[qrt]p[smd]\b|concurren"),
         (429, "速率|频率|限流"),
-        (401, r"api.?key|authenticat|unauthori[sz]ed|authori[sz]ation|access token|credential"),
-        (402, r"insufficient.{0,10}(?:balance|funds|credit)|credits|billing|arrear|余额|欠费"),
+        (401, r"api.?key|\bauth ?fail|authenticat|unauthori[sz]ed|authori[sz]ation|access token|credential"),
+        (402, r"insufficient.{0,10}(?:balance|funds|credit)|credits|billing|arrear|overdue|余额|欠费"),
         (403, r"permission|forbidden|access denied"),
         (504, r"time(?:d|-)? ?out|deadline"),
-        (503, r"overload|unavailable|capacity|try again|busy|internal|server error|upstream|gateway"),
+        (400, r"context.?(?:length|window)"),
+        (503, r"overload|loading|unavailable|capacity|try again|busy|internal|server error|upstream|gateway"),
         (404, r"not.found|does not exist"),
         (400, r"invalid|bad request|param|argument|support|not (?:allowed|permitted|available)|cannot be used"),
     )
@@ -103,6 +110,10 @@ class ErrorFacts:
             return self.number
         if self.is_filtered:
             return 400
+        mentioned = _MENTIONED_STATUS.search("\n".join(self.messages).lower())
+        return int(mentioned.group(1)) if mentioned else self._meant_status()
+
+    def _meant_status(self) -> int | None:
         return _status_of(self.codes) or _status_of(text.lower() for text in self.messages)
 
 
@@ -122,6 +133,8 @@ def facts_of(document: object) -> ErrorFacts:
             named = [(_bare(name), each) for name, each in value.items()]
             facts.is_marked |= any(each and name in _FILTER_MARKS for name, each in named)
             left.extend((name, each) for name, each in named if name not in _ECHOES)
+            by_members = (name for name, each in value.items() if _bare(name) in _NAMED_BY_MEMBERS and _is_text(each))
+            facts.parameters.extend(by_members)
         elif isinstance(value, list) and key in _PARAMETERS:
             facts.parameters.append(".".join(map(str, value[:20])))
         elif isinstance(value, list):
@@ -146,6 +159,10 @@ def _take(facts: ErrorFacts, left: "deque[tuple[str, object]]", key: str, text: 
         facts.messages.append(text)
     if key in _PARAMETERS:
         facts.parameters.append(text)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str | list)
 
 
 def _parsed(text: str) -> object:
@@ -189,18 +206,21 @@ def error_in(document: object, member: str) -> FoundError | None:
 
 def _error_of(document: Mapping[str, Any], member: str) -> FoundError | None:
     # Zhipu adds content_filter to answers too, with how harmless they are.
-    about = {name: value for name, value in document.items() if name not in (member, "content_filter")}
+    about = {name: value for name, value in document.items() if name not in (member, *_NO_ERRORS)}
     answer = document.get(member)
     choice = answer[0] if member == "choices" and isinstance(answer, list) and answer else None
-    if isinstance(choice, dict) and _says_something(choice.get("error")):
-        about["error"] = choice["error"]
+    if isinstance(choice, dict):
+        message = choice.get("message")
+        inner = choice.get("error") or (message.get("error") if isinstance(message, dict) else None)
+        about |= {"error": inner} if _says_something(inner) else {}
     facts = facts_of(about)
     base = document.get("base_resp")
     number = str(base.get("status_code", 0)) if isinstance(base, dict) else "0"
     says = (
         any(_says_something(about.get(name)) for name in ("error", "Error", "errors"))
         or "error" in (about.get("type"), about.get("object"))
-        or about.get("success") is False
+        or any(about.get(name) is False for name in ("success", "ok"))
+        or facts_of({name: about[name] for name in _TOP_CODES if name in about}).number is not None
         or number != "0"
         or True in (about.get("input_sensitive"), about.get("output_sensitive"))
     )
@@ -211,20 +231,34 @@ def _error_of(document: Mapping[str, Any], member: str) -> FoundError | None:
     return FoundError(status, about)
 
 
+_NO_ERRORS: Final = ("content_filter", "tools", "text", "metadata", "usage", "reasoning")
+"""Members of responses whose words say nothing about an error."""
+
+_TOP_CODES: Final = ("code", "status_code", "statusCode")
+
+
 def _says_something(error: object) -> bool:
-    return any(error.values()) if isinstance(error, dict) else bool(error)
+    values = error.values() if isinstance(error, dict) else error if isinstance(error, list) else [error]
+    return any(each for each in values if each not in ("None", "null", "none"))
 
 
 def error_in_text(body: bytes, member: str) -> FoundError | None:
     """Return the error in a response with status 200 that is not JSON, or None."""
-    text = body[: 16 * _MOST_CHARACTERS].decode("utf-8", "replace").strip()
-    if text.startswith(("data:", "event:", "id:", "retry:", ":")):
-        events = (_parsed(line.removeprefix("data:").strip()) for line in text.splitlines() if line.startswith("data:"))
-        return next((error for error in (error_in(event, member) for event in events) if error is not None), None)
+    text = body[: 16 * _MOST_CHARACTERS].decode("utf-8", "replace").strip().lstrip("\ufeff")
+    lines = (_parsed(line.removeprefix("data:").strip()) for line in text.splitlines())  # events, or a document a line
+    errors = (error_in(line, member) for line in lines if line is not None)
+    found = next((error for error in errors if error is not None), None)
+    if found is not None or text[:1] in ("{", "["):
+        return found
     if not text:
         return FoundError(_UNKNOWN_ERROR, {"message": "the body is empty"})
-    words = " ".join(re.sub(r"<[^<>]*>", " ", text[:_MOST_CHARACTERS]).split())
-    status = _status_of([words.lower()]) if text[0] not in "{[" else None
-    if status is None and text[0] == "<":
-        status = _UNKNOWN_ERROR
-    return None if status is None else FoundError(status, {"message": words})
+    is_no_answer = text.startswith(("<", "event: error"))
+    if text.startswith(_EVENTS) and not is_no_answer:
+        return None
+    words = re.sub(r"<(script|style)\b.*?</\1>|<[^<>]*>", " ", text[:_MOST_CHARACTERS], flags=re.DOTALL | re.IGNORECASE)
+    message = {"message": " ".join(words.split())}
+    status = facts_of(message).status() or (_UNKNOWN_ERROR if is_no_answer else None)
+    return None if status is None else FoundError(status, message)
+
+
+_EVENTS: Final = ("data:", "event:", "id:", "retry:", ":")

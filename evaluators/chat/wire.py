@@ -91,6 +91,7 @@ class ModelReply:
 
 _COMPLETE: Final = {"stop", "end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed", "finished"}
 _CALLING: Final = {"tool_calls", "tool_use", "function_call", "tool_call"}
+_FAILED: Final = ("incomplete", "failed", "error", "cancelled")
 _DECLINED: Final = {
     *("content_filter", "content_filtered", "content_policy_violation", "refusal", "safety", "image_safety"),
     *("recitation", "blocklist", "prohibited_content", "spii", "guardrail_intervened", "error_toxic", "sensitive"),
@@ -192,6 +193,7 @@ def _chat_answer(document: object) -> ModelReply:
         choice.get("finish_reason"),
         choice.get("native_finish_reason"),  # of the provider behind a gateway
         _member(choice.get("finish_details"), "type"),
+        status if (status := body.get("status")) in _FAILED else None,
         "content_filter" if _is_filtered(choice) else None,
         "tool_calls" if message.get("tool_calls") or message.get("function_call") else None,
     )
@@ -212,11 +214,11 @@ def _responses_answer(document: object) -> ModelReply:
     if not isinstance(output, list):
         raise NotAnAnswer("it has no output")
     items = [item for item in output if isinstance(item, dict)]
-    messages = [item for item in items if _kind(item) == "message" and item.get("role", "assistant") == "assistant"]
-    final = [item for item in messages if item.get("phase") in _FINAL_PHASES]
+    messages = [item for item in items if _kind(item) == "message" and item.get("role") in (None, "assistant")]
+    final = [item for item in messages if _word(item.get("phase") or item.get("channel")) in _FINAL_PHASES]
     calls = tuple(responses_calls(output))
     shown = messages if calls else final  # a commentary is no answer, but goes with calls
-    incomplete = body.get("incomplete_details")
+    incomplete = body.get("incomplete_details") or None
     finish = _finish(
         _member(incomplete, "reason"),
         body.get("status"),
@@ -283,9 +285,13 @@ _ROLES_OF_PROMPTS: Final = ("user", "system", "developer", "tool")
 
 
 def _is_filtered(choice: Mapping[str, Any]) -> bool:
-    results = choice.get("content_filter_results")
-    categories = results.values() if isinstance(results, dict) else ()
-    return any(isinstance(category, dict) and category.get("filtered") is True for category in categories)
+    categories: list[object] = []
+    for results in (choice.get("content_filter_results"), choice.get("safety_ratings")):
+        categories += results.values() if isinstance(results, dict) else results if isinstance(results, list) else ()
+    return any(
+        isinstance(category, dict) and True in (category.get("filtered"), category.get("blocked"))
+        for category in categories
+    )
 
 
 def _kind(item: Mapping[str, Any]) -> str:
@@ -301,7 +307,7 @@ _PASSING: Final = {
     *("message", "reasoning", "refusal", "compaction"),
     *("code_interpreter_call", "image_generation_call", "mcp_call", "mcp_list_tools"),
 }
-_FINAL_PHASES: Final = (None, "", "final", "final_answer")
+_FINAL_PHASES: Final = (None, "final", "final_answer")
 
 
 def _refusals(parts: list[dict[str, Any]]) -> str:
