@@ -1,5 +1,6 @@
 """JSON bodies and memory: what a server takes to read them, whatever they hold."""
 
+import asyncio
 import gzip
 import random
 import threading
@@ -10,6 +11,7 @@ import pytest
 from google.protobuf import json_format
 from google.rpc.status_pb2 import Status
 
+from collector.doors.otlp_http import JsonReader
 from collector.otlp.json_request import memory_needed
 from tests.live import Live, a_live_server
 from tests.traffic import a_batch
@@ -119,3 +121,21 @@ def test_json_of_other_signals_is_bounded_too(server: Live, path: str, status: i
     body = filled(b'{"resourceMetrics":[%s]}' if path == "/v1/metrics" else b'{"resourceLogs":[%s]}', b"{}", 32 << 20)
     assert post(server, gzip.compress(body, 1), kind=JSON, encoding="gzip", path=path).status_code == status
     assert memory_bytes(server, "VmHWM") - idle < ABOVE_IDLE_BYTES
+
+
+def test_json_is_read_in_turns_of_senders() -> None:
+    """Of each sender one body at a time goes to the thread, so another sender's comes next."""
+    order: list[bytes] = []
+
+    def parse(body: bytes) -> bytes:
+        order.append(body)
+        return body
+
+    async def read() -> None:
+        reader = JsonReader()
+        flood = [asyncio.create_task(reader.read(b"[%d]" % number, parse, "flood")) for number in range(20)]
+        await asyncio.gather(*flood, asyncio.create_task(reader.read(b"{}", parse, "other")))
+
+    asyncio.run(read())
+    assert sorted(order[:2]) == [b"[0]", b"{}"]
+    assert order[2:] == [b"[%d]" % number for number in range(1, 20)]

@@ -3,10 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from google.protobuf import json_format
 from google.protobuf.empty_pb2 import Empty
@@ -37,20 +39,36 @@ T = TypeVar("T")
 _JSON_BYTES = 360 << 20
 """For one body and for all that are being read. Of agent spans with plain texts, 24 MiB of JSON take as much."""
 
+_SMALL_JSON_BYTES = 64 << 10
+"""A guess: some 50 ms of the smallest spans, which a small body waits behind others at most."""
+
 
 class JsonReader:
-    """Reads JSON bodies, in worker threads, as far as there is memory for it."""
+    """Reads JSON bodies as far as there is memory for it: small ones in one thread, large ones in another.
+
+    More threads would only take Python's lock from each other and from the event loop. Of each sender one body at a
+    time is in a thread, so that its others do not wait before those of other senders.
+    """
 
     def __init__(self) -> None:
         self._budget = ByteBudget(_JSON_BYTES)
+        self._small = ThreadPoolExecutor(1, "otlp-json-small")
+        self._large = ThreadPoolExecutor(1, "otlp-json-large")
+        self._senders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of those whose bodies are read
 
-    def read(self, data: bytes, parse: Callable[[bytes], T], sender: str = "") -> T:
-        """Return what `parse` makes of the body.
+    async def read(self, data: bytes, parse: Callable[[bytes], T], sender: str) -> T:
+        """Return what `parse` makes of the body, in turns of the senders.
 
         Raises:
             TooLarge: the body has more parts than can be read at all.
             Overloaded: other bodies are being read.
         """
+        thread = self._small if len(data) <= _SMALL_JSON_BYTES else self._large
+        turn = self._senders.setdefault(sender, asyncio.Lock())
+        async with turn:
+            return await asyncio.get_running_loop().run_in_executor(thread, self._read, data, parse, sender)
+
+    def _read(self, data: bytes, parse: Callable[[bytes], T], sender: str) -> T:
         needed = memory_needed(data)
         if needed > _JSON_BYTES:
             limit = f"{_JSON_BYTES >> 20} MiB, which is the limit"
@@ -134,7 +152,7 @@ class OtlpReader:
                 if headers.reply_type() == JSON:
                     body.hold(len(body.data))
                     parse = partial(json_request.to_protobuf, kind=signal.request)
-                    body.data = await asyncio.to_thread(self._json.read, body.data, parse, caller.client)
+                    body.data = await self._json.read(body.data, parse, caller.client)
                 if not body.data:
                     return Receipt(accepted=0, rejected=0)
                 request = Request(
