@@ -133,8 +133,8 @@ def what_failed() -> Iterator[list[str]]:
 NOTED = {"audit", "api_key"}
 """Tables that a GET may change: the audit of who asked, and when a key was last used."""
 
-WORKED_ON = {"alert_delivery", "metric_monitor"}
-"""Tables whose rows the server changes by itself meanwhile: deliveries are tried again, monitors look again."""
+WORKED_ON = {"alert_delivery", "deletion", "metric_monitor"}
+"""Tables whose rows the server changes by itself meanwhile: deliveries, deletions, what monitors saw last."""
 
 
 def test_a_get_changes_nothing(walk: Walk) -> None:

@@ -182,6 +182,7 @@ TAKEN_OVER = {"/runs/{run_id}/items/{number}/promote"}
 """What is shared, and seen, is added to something of one's own there."""
 
 STEADY = {
+    "deletion": "deletion_id, filters, created_at",
     "api_key": "key_id, enabled",
     "alert_webhook": "webhook_id, url, version, deleted_at",
     "metric_monitor": "monitor_id, name, version, deleted_at",
