@@ -230,6 +230,24 @@ def test_calls_go_on_beside_a_crowd_of_their_address(tmp_path: Path) -> None:
         assert cut_by(server, "grpc", "address_limit")
 
 
+@pytest.mark.parametrize("method", [TRACE_EXPORT, "/unknown/Method"])
+def test_refused_calls_wait_and_others_do_not(tmp_path: Path, method: str) -> None:
+    """Of 1,500 calls without a valid key most wait for their refusal, while a call with one is answered."""
+    with ExitStack() as stack, a_server(tmp_path / "data", api_key=OPERATOR_KEY) as server:
+        own = [("grpc.use_local_subchannel_pool", 1)]  # else they share one connection
+        channels = [stack.enter_context(grpc.insecure_channel(server.grpc, options=own)) for _ in range(31)]
+        refused: list[grpc.Future[bytes]] = []
+        for channel in channels[1:]:
+            wrong: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+            refused += [wrong.future(b"", metadata=(("authorization", "Bearer wrong"),)) for _ in range(50)]
+        good: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channels[0].unary_unary(TRACE_EXPORT)
+        assert good(b"", metadata=(("authorization", f"Bearer {OPERATOR_KEY}"),), timeout=PATIENCE_S) == b""
+        expected = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED}
+        answered = [each.code() for each in refused if each.done()]  # type: ignore[attr-defined] # a call is one, too
+        assert set(answered) <= expected
+        assert len(answered) < len(refused)
+
+
 def is_ended(client: socket.socket) -> bool:
     """Tell whether the other side ended a connection that it sends nothing over."""
     try:

@@ -23,6 +23,7 @@ from collector.doors.closed_connections import Reason, ReportClosed
 from collector.doors.connection_calls import ConnectionCalls, Peer
 from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
+from collector.doors.refusals import Refusals
 from collector.doors.status import BodyTooLarge, FailureAnswer, TooSlow, failure_of
 from collector.ingest import Ingest
 from collector.otlp.decode import Receipt, Request
@@ -40,6 +41,9 @@ _MOST_AT_ONCE, _LEAST_AT_ONCE = 32, 4
 
 _STREAMS: Final = 256
 """Calls at the same time on one connection. A guess: exporters have one or two, and a proxy opens more connections."""
+
+_PENDING: Final = 10_000
+"""Calls that wait in gRPC's core; from there on it cancels calls of any client. By default these are 1,000."""
 
 _ENTRY_BYTES: Final = 32
 """In which HTTP/2 counts an entry of metadata beside its name and value (RFC 9113, 10.5.1)."""
@@ -151,6 +155,7 @@ class OtlpGrpc:
         self._report = report
         self.calls = ConnectionCalls()
         self._turns = _Turns()
+        self._refusals = Refusals()
         options = [
             ("grpc.max_receive_message_length", max_message_bytes),
             ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share
@@ -162,6 +167,8 @@ class OtlpGrpc:
             ("grpc.max_metadata_size", 2 * limits.header_bytes),
             ("grpc.absolute_max_metadata_size", 2 * limits.header_bytes),
             ("grpc.max_concurrent_streams", _STREAMS),
+            ("grpc.server.max_pending_requests", _PENDING),
+            ("grpc.server.max_pending_requests_hard_limit", _PENDING),
         ]
         self._server = grpc.aio.server(options=options)
         self._server.add_generic_rpc_handlers(
@@ -174,6 +181,7 @@ class OtlpGrpc:
                 )
             )
         )
+        self._server.add_generic_rpc_handlers((_AnyMethod(grpc.stream_unary_rpc_method_handler(self._unknown)),))
 
     async def start(self, address: str, tls: Certificate | None = None) -> int:
         """Bind and serve; the port that was bound.
@@ -205,8 +213,11 @@ class OtlpGrpc:
                 return await answered(context)
 
         async def answered(context: _Context) -> bytes:
+            address = self._address_of(context)
+            has_entered = False
             try:
-                caller = self._enter(context, method)
+                caller = self._enter(context, method, address)
+                has_entered = True
                 with arriving(self._ingest.budget, self._authenticator.traffic, "grpc", caller.client) as body:
                     await self._read(context, body, caller.client)
                     reply = (await answer(body, caller)).SerializeToString()
@@ -215,21 +226,29 @@ class OtlpGrpc:
             except Exception as error:  # noqa: BLE001 - the border of the door: every call gets an answer from the table
                 failure = _failure_of(error)
             self._authenticator.traffic.called(method, failure.grpc_code.name)
+            if not has_entered:
+                await self._refusals.wait(address)
             # Outside of the block, so that what gRPC keeps of a failed call does not keep the message too: it keeps an
             # exception in a cycle, which is freed late, and an exception keeps the one before it with all its frames.
             return await _abort(context, failure)
 
         return grpc.stream_unary_rpc_method_handler(export)
 
-    def _enter(self, context: _Context, method: str) -> Caller:
-        metadata = tuple(context.invocation_metadata() or ())
+    async def _unknown(self, _requests: object, context: _Context) -> bytes:
+        await self._refusals.wait(self._address_of(context))
+        return await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+
+    def _address_of(self, context: _Context) -> str:
+        metadata = context.invocation_metadata() or ()
         forwarded_for = [str(value) for name, value in metadata if name == FORWARDED_FOR]
-        peer = _peer_of(context)[0]
+        return self._proxies.client_of(_peer_of(context)[0], forwarded_for)
+
+    def _enter(self, context: _Context, method: str, address: str) -> Caller:
+        metadata = tuple(context.invocation_metadata() or ())
         if sum(len(name) + len(value) + _ENTRY_BYTES for name, value in metadata) > self._max_metadata_bytes:
-            self._report(Reason.HEADER_TOO_LARGE, peer, 1)
+            self._report(Reason.HEADER_TOO_LARGE, _peer_of(context)[0], 1)
             self._authenticator.traffic.not_decoded("grpc", "too_large", 0)
             raise BodyTooLarge(f"the metadata is larger than {self._max_metadata_bytes} bytes, which is the limit")
-        address = self._proxies.client_of(peer, forwarded_for)
         request_info = RequestInfo(method="gRPC", path=method, address=address)
         authorization = dict(metadata).get("authorization")
         try:
@@ -268,6 +287,16 @@ class OtlpGrpc:
     async def _metrics(self, body: HeldBody, caller: Caller) -> Message:
         self._authenticator.sent(caller, len(body.data))
         return metrics_reply(body.data)
+
+
+class _AnyMethod(grpc.GenericRpcHandler):
+    """A handler of the methods that no other one has."""
+
+    def __init__(self, method: Any) -> None:  # noqa: ANN401 - grpc's handlers have no public type
+        self._method = method
+
+    def service(self, _details: object) -> Any:  # noqa: ANN401
+        return self._method
 
 
 def _credentials(tls: Certificate) -> grpc.ServerCredentials:
