@@ -54,6 +54,7 @@ def test_a_run_that_is_worse_fails(api: Offline) -> None:
     assert (len(found["cases"]), found["casesTruncated"]) == (50, True)
     assert [each["evaluator"] for each in found["regressedEvaluators"]] == ["exact"]
     assert (found["pairing"], found["comparedPass"]) == ("dataset_item_id", True)
+    assert found["warnings"] == []  # such as that another run would be nearer
 
 
 def test_a_run_that_is_not_worse_passes_and_one_that_is_the_first_has_no_baseline(api: Offline) -> None:

@@ -221,7 +221,7 @@ def baseline_of(candidate: Run, runs: Runs, *, branch: str | None = None) -> Bas
         lacks = sorted(name for name, count in needed.items() if 2 * scored.get(name, 0) < count)
         newest = newest or (run, lacks)
         if best is None or len(lacks) < len(best[1]):
-            best = run, lacks
+            best = (run, lacks) if best else newest
         if not lacks:
             break
     if best is None or newest is None:
