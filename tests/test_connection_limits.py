@@ -1,11 +1,12 @@
 """Clients that open many connections, send without end, or are too slow: others are served all the while."""
 
+import asyncio
 import re
 import resource
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import grpc
@@ -13,9 +14,12 @@ import pytest
 
 from collector.access.proxies import TrustedProxies
 from collector.app import Running
+from collector.doors.client_calls import ClientCalls
 from collector.doors.closed_connections import ClosedConnections, Reason
 from collector.doors.connection_calls import ConnectionCalls
 from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.refused_addresses import RefusedAddresses
+from collector.doors.socket_filter import refuse
 from collector.doors.socket_guard import SocketGuard
 from collector.machine import raise_open_files
 from tests.access import OPERATOR_KEY, TRACE_EXPORT, call, request
@@ -246,6 +250,121 @@ def test_refused_calls_wait_and_others_do_not(tmp_path: Path, method: str) -> No
         answered = [each.code() for each in refused if each.done()]  # type: ignore[attr-defined] # a call is one, too
         assert set(answered) <= expected
         assert len(answered) < len(refused)
+
+
+def headers(stream: int, *, key: str = OPERATOR_KEY) -> bytes:
+    """Begin a call in HTTP/2, as a client does that sends its message later."""
+    fields = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": TRACE_EXPORT,
+        ":authority": "localhost",
+        "te": "trailers",
+        "content-type": "application/grpc",
+        "authorization": f"Bearer {key}",
+    }
+    block = bytearray()
+    for name, value in fields.items():
+        assert len(value) < 127  # a longer one has a length of its own kind
+        block += b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+    return len(block).to_bytes(3) + b"\x01\x04" + stream.to_bytes(4) + block
+
+
+def reset(stream: int) -> bytes:
+    """Leave a call."""
+    return b"\0\0\x04\x03\0" + stream.to_bytes(4) + b"\0\0\0\x08"
+
+
+@pytest.mark.parametrize("key", [OPERATOR_KEY, "wrong"])
+def test_an_address_that_leaves_its_calls_is_refused(tmp_path: Path, key: str) -> None:
+    """An address that begins and leaves 500 calls loses its connections and gets no new one; others are answered."""
+    with ExitStack() as stack, a_server(tmp_path / "data", api_key=OPERATOR_KEY) as server:
+        both = crowd(stack, server.grpc, 2)
+        calls = b"".join(headers(stream, key=key) + reset(stream) for stream in range(1, 1001, 2))
+        assert answer_to(both[0], PREFACE + calls)  # until the server closes
+        answer_to(both[1])
+        assert until(lambda: cut_by(server, "grpc", "wasted_calls"), lambda count: count == 2)
+        with socket.socket() as again:
+            again.bind(("127.0.0.2", 0))
+            again.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                again.connect(address(server.grpc))
+        assert call(server.grpc, key=OPERATOR_KEY) is grpc.StatusCode.OK
+
+
+def test_a_filter_of_the_kernel_knows_addresses_of_both_kinds() -> None:
+    """A listening socket for both kinds gets no connection from an address that is refused, and all others."""
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listening:
+        port = listening.getsockname()[1]
+
+        def connects(source: str) -> bool:
+            family = socket.AF_INET6 if ":" in source else socket.AF_INET
+            with socket.socket(family) as client:
+                client.bind((source, 0))
+                client.settimeout(0.1)
+                with suppress(TimeoutError):
+                    client.connect(("::1" if ":" in source else "127.0.0.1", port))
+                    return True
+            return False
+
+        many = [f"10.0.{number}.1" for number in range(100)]
+        for refused in ([], ["127.0.0.2"], ["::1"], [*many, "127.0.0.2", "::2", "::1"], []):
+            refuse(listening, refused)
+            served = [source for source in ("127.0.0.1", "127.0.0.2", "::1") if connects(source)]
+            assert served == [source for source in ("127.0.0.1", "127.0.0.2", "::1") if source not in refused]
+
+
+def test_an_address_is_refused_for_its_waste_in_a_second() -> None:
+    """Of two addresses the one with 101 wasted calls is refused, the one with 100 is not."""
+    refused = RefusedAddresses()
+    for _ in range(100):
+        refused.waste("10.0.0.1")
+        refused.waste("10.0.0.2")
+    assert not refused.now()
+    refused.waste("10.0.0.1")
+    assert list(refused.now()) == ["10.0.0.1"]
+    assert (refused.is_refused("10.0.0.1"), refused.is_refused("10.0.0.2")) == (True, False)
+
+
+def test_calls_of_one_key_leave_room_for_another(tmp_path: Path) -> None:
+    """Beside 2,000 calls of a key whose messages do not come, one of another key is answered, and none is refused."""
+    with ExitStack() as stack, a_server(tmp_path / "data", api_key=OPERATOR_KEY) as server:
+        other = an_ingest_key(server)
+        waiting = crowd(stack, server.grpc, 10)
+        for client in waiting:
+            client.sendall(PREFACE + b"".join(headers(stream, key=other) for stream in range(1, 401, 2)))
+        for _ in range(3):
+            assert call(server.grpc, key=OPERATOR_KEY) is grpc.StatusCode.OK
+        assert not cut_by(server, "grpc", "wasted_calls")
+
+
+def test_a_client_has_32_calls_at_a_time() -> None:
+    """Of 33 calls of a client one waits until another has ended, while one of another client begins."""
+
+    async def begun() -> list[str]:
+        calls, order = ClientCalls(), []
+        async with calls.turn("other"), AsyncExitStack() as held, asyncio.TaskGroup() as tasks:
+
+            async def one(client: str) -> None:
+                async with calls.turn(client):
+                    order.append(client)
+
+            for _ in range(31):
+                await held.enter_async_context(calls.turn("many"))
+            async with calls.turn("many"):
+                tasks.create_task(one("many"))
+                await tasks.create_task(one("few"))
+                order.append("one ends")
+        return order
+
+    assert asyncio.run(begun()) == ["few", "one ends", "many"]
+
+
+def an_ingest_key(server: Running) -> str:
+    """Make a key that may send."""
+    body = {"name": "other", "role": "INGEST"}
+    made = request(f"http://{server.http}/api/v1/api-keys", "POST", json=body, key=OPERATOR_KEY)
+    return str(made.raise_for_status().json()["key"])
 
 
 def is_ended(client: socket.socket) -> bool:

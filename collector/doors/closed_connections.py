@@ -31,6 +31,7 @@ class Reason(StrEnum):
     PIPELINED = "pipelined"
     MALFORMED = "malformed"
     TLS_FAILED = "tls_failed"
+    WASTED_CALLS = "wasted_calls"
 
 
 LIMITS: Final[Mapping[Reason, str]] = {
@@ -52,6 +53,8 @@ _FAULTS: Final[Mapping[Reason, str]] = {
     Reason.UNREAD_ANSWER: "the client did not read its answer within idle_seconds",
     Reason.PIPELINED: "more than 16 requests waited on one connection",
     Reason.MALFORMED: "what came is not HTTP",
+    Reason.WASTED_CALLS: "the address left more than 100 calls in a second, had too many at a time, or sent them with"
+    " large metadata; it is refused for 10 s, longer if it goes on",
     Reason.TLS_FAILED: "the TLS handshake failed; the client may not trust the certificate, or speak no TLS",
 }
 

@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from collector.doors.refused_addresses import RefusedAddresses
+
 Peer: TypeAlias = tuple[str, int]
 """Address and port of a client, which are those of one connection."""
 
@@ -13,7 +15,9 @@ class ConnectionCalls:
     """Notes calls by connection. Noted on the event loop, read from one other thread."""
 
     def __init__(self) -> None:
+        self.refused = RefusedAddresses()
         self._under_way: Counter[Peer] = Counter()
+        self._by_address: Counter[str] = Counter()
         self._served: set[Peer] = set()
         self._gone: set[Peer] = set()
 
@@ -21,6 +25,7 @@ class ConnectionCalls:
     def under_way(self, peer: Peer) -> Iterator[None]:
         """Note a call for the time of the block."""
         self._under_way[peer] += 1
+        self._by_address[peer[0]] += 1
         try:
             yield
         finally:
@@ -28,6 +33,13 @@ class ConnectionCalls:
             self._under_way[peer] -= 1
             if not self._under_way[peer]:
                 del self._under_way[peer]
+            self._by_address[peer[0]] -= 1
+            if not self._by_address[peer[0]]:
+                del self._by_address[peer[0]]
+
+    def of(self, address: str) -> int:
+        """Count calls of an address that are under way."""
+        return self._by_address[address]
 
     def is_busy(self, peer: Peer) -> bool:
         """Return whether a call is under way."""

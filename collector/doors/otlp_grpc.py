@@ -5,7 +5,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
@@ -19,6 +19,7 @@ from collector.access.errors import AccessRefused
 from collector.access.proxies import FORWARDED_FOR, TrustedProxies, unmapped
 from collector.doors.body import HeldBody, arriving
 from collector.doors.certificate import Certificate, Loaded
+from collector.doors.client_calls import ClientCalls
 from collector.doors.closed_connections import Reason, ReportClosed
 from collector.doors.connection_calls import ConnectionCalls, Peer
 from collector.doors.connection_limits import ConnectionLimits
@@ -44,6 +45,12 @@ _STREAMS: Final = 256
 
 _PENDING: Final = 10_000
 """Calls that wait in gRPC's core; from there on it cancels calls of any client. By default these are 1,000."""
+
+_CALLS_OF_ADDRESS: Final = 5_000
+"""Calls of an address at a time, with those whose answers it does not read; more of them count as wasted. A guess."""
+
+_LEFT_SECONDS: Final = 1.0
+"""A call that its client leaves sooner was made in vain. A guess: exporters leave theirs after 10 s."""
 
 _ENTRY_BYTES: Final = 32
 """In which HTTP/2 counts an entry of metadata beside its name and value (RFC 9113, 10.5.1)."""
@@ -154,6 +161,7 @@ class OtlpGrpc:
         self._max_metadata_bytes = limits.header_bytes
         self._report = report
         self.calls = ConnectionCalls()
+        self._client_calls = ClientCalls()
         self._turns = _Turns()
         self._refusals = Refusals()
         options = [
@@ -181,7 +189,7 @@ class OtlpGrpc:
                 )
             )
         )
-        self._server.add_generic_rpc_handlers((_AnyMethod(grpc.stream_unary_rpc_method_handler(self._unknown)),))
+        self._server.add_generic_rpc_handlers((_AnyMethod(self._handler(self._unknown)),))
 
     async def start(self, address: str, tls: Certificate | None = None) -> int:
         """Bind and serve; the port that was bound.
@@ -208,19 +216,16 @@ class OtlpGrpc:
         # is read when the handler asks for it, and reading can be bounded. On the wire the two are the same.
         method = f"/{_PACKAGE}.{service}/Export"
 
-        async def export(_requests: object, context: _Context) -> bytes:
-            with self.calls.under_way(_peer_of(context)):
-                return await answered(context)
-
         async def answered(context: _Context) -> bytes:
             address = self._address_of(context)
             has_entered = False
             try:
                 caller = self._enter(context, method, address)
                 has_entered = True
-                with arriving(self._ingest.budget, self._authenticator.traffic, "grpc", caller.client) as body:
-                    await self._read(context, body, caller.client)
-                    reply = (await answer(body, caller)).SerializeToString()
+                async with self._client_calls.turn(caller.client):
+                    with arriving(self._ingest.budget, self._authenticator.traffic, "grpc", caller.client) as body:
+                        await self._read(context, body, caller.client)
+                        reply = (await answer(body, caller)).SerializeToString()
                 self._authenticator.traffic.called(method, grpc.StatusCode.OK.name)
                 return reply
             except Exception as error:  # noqa: BLE001 - the border of the door: every call gets an answer from the table
@@ -232,9 +237,34 @@ class OtlpGrpc:
             # exception in a cycle, which is freed late, and an exception keeps the one before it with all its frames.
             return await _abort(context, failure)
 
-        return grpc.stream_unary_rpc_method_handler(export)
+        return self._handler(answered)
 
-    async def _unknown(self, _requests: object, context: _Context) -> bytes:
+    def _handler(self, answered: Callable[[_Context], Awaitable[bytes]]) -> Any:  # noqa: ANN401
+        """Note calls until their answers are sent, and count those that cost much in vain."""
+
+        async def begun(_requests: object, context: _Context) -> bytes:
+            peer, began_s, noted = _peer_of(context), time.monotonic(), ExitStack()
+            noted.enter_context(self.calls.under_way(peer))
+            context.add_done_callback(lambda _: noted.close())  # type: ignore[arg-type] # its type names no lambda
+            if self.calls.of(peer[0]) > _CALLS_OF_ADDRESS:
+                self._waste(peer)
+            if self.calls.refused.is_refused(peer[0]):  # the call goes with its connection
+                await asyncio.sleep(_READ_SECONDS)
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "This address left too many calls.")
+            try:
+                return await answered(context)
+            except asyncio.CancelledError:
+                if time.monotonic() - began_s < _LEFT_SECONDS:
+                    self._waste(peer)
+                raise
+
+        return grpc.stream_unary_rpc_method_handler(begun)
+
+    def _waste(self, peer: Peer) -> None:
+        if peer[0] not in self._proxies:
+            self.calls.refused.waste(peer[0])
+
+    async def _unknown(self, context: _Context) -> bytes:
         await self._refusals.wait(self._address_of(context))
         return await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
 
@@ -247,6 +277,7 @@ class OtlpGrpc:
         metadata = tuple(context.invocation_metadata() or ())
         if sum(len(name) + len(value) + _ENTRY_BYTES for name, value in metadata) > self._max_metadata_bytes:
             self._report(Reason.HEADER_TOO_LARGE, _peer_of(context)[0], 1)
+            self._waste(_peer_of(context))
             self._authenticator.traffic.not_decoded("grpc", "too_large", 0)
             raise BodyTooLarge(f"the metadata is larger than {self._max_metadata_bytes} bytes, which is the limit")
         request_info = RequestInfo(method="gRPC", path=method, address=address)

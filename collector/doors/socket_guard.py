@@ -14,7 +14,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -23,6 +23,7 @@ from collector.access.proxies import TrustedProxies, unmapped
 from collector.doors.closed_connections import Reason, ReportClosed
 from collector.doors.connection_calls import ConnectionCalls, Peer
 from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.socket_filter import refuse
 
 _DESCRIPTORS: Final = "/proc/self/fd"
 _LOOK_S: Final = 0.2
@@ -88,6 +89,7 @@ class SocketGuard:
         self._proxies = proxies
         self._report = report
         self._calls = calls or ConnectionCalls()
+        self._dropped: Collection[str] = ()  # addresses of which the kernel drops packets
         self._goaway = goaway
         self._leaving_s: dict[int, float] = {}  # by inode: since when its client is asked to leave
         self._began_s: dict[int, float] = {}  # by inode: when the request began that is arriving
@@ -104,6 +106,22 @@ class SocketGuard:
 
     def lengthen_backlog(self) -> None:
         """Let more connections wait for their accept."""
+        self._with_listening(lambda one: one.listen(_BACKLOG))
+
+    def refuse(self) -> None:
+        """End the connections of addresses that are refused, and let no new ones come about."""
+        addresses = [address for address in self._calls.refused.now() if address not in self._proxies]
+        if addresses != self._dropped:
+            self._with_listening(lambda one: refuse(one, addresses))
+            self._dropped = addresses
+        if addresses:
+            for client in [client for client in self._clients() if client.peer[0] in addresses]:
+                self._shut_down(client)
+                if client.inode not in self._ended:
+                    self._report(Reason.WASTED_CALLS, client.peer[0], 1)
+                self._ended.add(client.inode)
+
+    def _with_listening(self, act: Callable[[socket.socket], None]) -> None:
         for descriptor, inode in self._sockets():
             with self._looked_at(descriptor, inode) as one:
                 if (
@@ -111,7 +129,7 @@ class SocketGuard:
                     and self._is_of_port(one)
                     and one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
                 ):
-                    one.listen(_BACKLOG)
+                    act(one)
 
     def close_excess(self) -> None:
         """Close the connections that are too much."""
@@ -280,13 +298,18 @@ def guarded(
     if sys.platform != "linux":
         yield
         return
-    guard, over = SocketGuard(port, limits.with_room(), proxies, report, calls, goaway=goaway), threading.Event()
+    calls = calls or ConnectionCalls()
+    guard = SocketGuard(port, limits.with_room(), proxies, report, calls, goaway=goaway)
+    is_over, wake = False, calls.refused.changed
     guard.lengthen_backlog()
 
     def watch() -> None:
         pause_s, next_s = _LOOK_S, 0.0
-        while not over.wait(pause_s):
+        while not is_over:
+            wake.wait(pause_s)
+            wake.clear()
             began_s = time.monotonic()
+            guard.refuse()
             guard.close_excess()
             if began_s >= next_s:
                 guard.close_slow()
@@ -298,6 +321,7 @@ def guarded(
     try:
         yield
     finally:
-        over.set()
+        is_over = True
+        wake.set()
         thread.join()
         guard.close()

@@ -1,0 +1,66 @@
+"""Addresses that are refused for a while, because their calls cost much and are left by their clients at once."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+_MOST: Final = 100
+"""Wasted calls of an address in a second. A guess: a client that stops leaves its calls, which are one or two."""
+
+_SECOND: Final = 1.0
+_FIRST_S: Final = 10.0
+_LONGEST_S: Final = 600.0
+"""An address is refused for the first time, which doubles up to the longest with each time that follows within it. Each
+time costs others up to a second, in which the calls that gRPC's core has taken are left."""
+
+_REMEMBERED: Final = 10_000
+_REFUSED: Final = 100
+"""Addresses that are refused at a time; those that waste most recently. A program of the kernel holds them."""
+
+
+@dataclass(slots=True)
+class _Waste:
+    since_s: float
+    calls: int = 0
+    refused_until_s: float = 0.0
+    refused_for_s: float = 0.0
+
+
+class RefusedAddresses:
+    """Counts wasted calls by address. Counted on the event loop, read from one other thread."""
+
+    def __init__(self) -> None:
+        self._wastes: OrderedDict[str, _Waste] = OrderedDict()
+        self._refused: dict[str, float] = {}  # by address: until when; replaced, never changed
+        self.changed = threading.Event()
+        """Set when there are new ones."""
+
+    def waste(self, address: str) -> None:
+        """Count a wasted call."""
+        now_s = time.monotonic()
+        waste = self._wastes.setdefault(address, _Waste(now_s))
+        self._wastes.move_to_end(address)
+        if len(self._wastes) > _REMEMBERED:
+            self._wastes.popitem(last=False)
+        if now_s - waste.since_s > _SECOND:
+            waste.since_s, waste.calls = now_s, 0
+        waste.calls += 1
+        if waste.calls > _MOST and waste.refused_until_s < now_s:
+            is_again = now_s - waste.refused_until_s < _LONGEST_S
+            waste.refused_for_s = min(2 * waste.refused_for_s, _LONGEST_S) if is_again else _FIRST_S
+            waste.refused_until_s = now_s + waste.refused_for_s
+            latest = [*((each, until_s) for each, until_s in self._refused.items() if until_s > now_s)][1 - _REFUSED :]
+            self._refused = dict([*latest, (address, waste.refused_until_s)])
+            self.changed.set()
+
+    def is_refused(self, address: str) -> bool:
+        """Return whether an address is refused now."""
+        return self._refused.get(address, 0.0) > time.monotonic()
+
+    def now(self) -> Collection[str]:
+        """Return the addresses that are refused now."""
+        now_s = time.monotonic()
+        return [address for address, until_s in self._refused.items() if until_s > now_s]
