@@ -20,12 +20,14 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from benchmarks.senders import METHOD
 from benchmarks.soak_clients import Client
 from tests import quack_client
+from tests.http2 import PREFACE, headers, reset
 
 PROTOBUF: Final = {"content-type": "application/x-protobuf"}
 REPEATED: Final = 20_000
 CONNECTIONS: Final = 1_300  # more than the usual limit of open files
 HOLD_S: Final = 20.0  # how long connections without a request stay open
 HEADER_BYTES: Final = 10 << 20
+LEAVING: Final = 30  # connections with 1,000 calls that are left at once
 STOP_S: Final = 30.0  # a drip that is not ended by then is given up
 MAX_INT: Final = 2**63 - 1
 
@@ -83,6 +85,7 @@ def hostile(target: Target) -> list[Client]:
         Client("idle connections, API", 60.0, (_idle(target.api.removeprefix("http://")) for _ in _ever())),
         Client("idle connections, OTLP", 60.0, (_idle(target.otlp_http) for _ in _ever())),
         Client("idle connections, gRPC", 60.0, (_idle(target.grpc) for _ in _ever())),
+        Client("calls left at once, gRPC", 60.0, (_left_calls(target) for _ in _ever())),
         Client("long header", 20.0, (_raw(address, _long_header()) for address in itertools.cycle(_both(target)))),
         Client("dripped header", 5.0, (_drip(address) for address in itertools.cycle(_both(target)))),
         Client("wrong keys", 0.5, (_wrong_key() for _ in _ever())),
@@ -315,6 +318,22 @@ def _idle(address: str) -> Request:
         time.sleep(HOLD_S)
         for connection in connections:
             connection.close()
+
+    return send
+
+
+def _left_calls(target: Target) -> Request:
+    """Begin calls over gRPC and leave them, over connections from an address of its own, until they are closed."""
+    calls = b"".join(headers(stream, key=target.keys["hostile ingest"]) + reset(stream) for stream in range(1, 2001, 2))
+    host, _, port = target.grpc.rpartition(":")
+
+    def send(_: httpx.Client) -> None:
+        for _connection in range(LEAVING):
+            try:
+                with socket.create_connection((host, int(port)), 1.0, ("127.0.0.3", 0)) as connection:
+                    connection.sendall(PREFACE + calls)
+            except OSError:
+                pass
 
     return send
 

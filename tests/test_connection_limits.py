@@ -23,6 +23,7 @@ from collector.doors.socket_filter import refuse
 from collector.doors.socket_guard import SocketGuard
 from collector.machine import raise_open_files
 from tests.access import OPERATOR_KEY, TRACE_EXPORT, call, request
+from tests.http2 import PREFACE, headers, reset
 from tests.live import PATIENCE_S, Live, a_live_server, until
 from tests.quack_client import a_client
 from tests.serving import PROTOBUF, a_server, unused_port
@@ -31,9 +32,6 @@ from tests.source_tree import ROOT
 IDLE = 1300
 OPEN_FILES = ("prlimit", "--nofile=1024:1024")
 LOG_BYTES = 10_000
-
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"
-"""With empty settings: a connection that gRPC's core takes for one of a client."""
 
 ENOUGH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 POST = b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-protobuf\r\n"
@@ -250,29 +248,6 @@ def test_refused_calls_wait_and_others_do_not(tmp_path: Path, method: str) -> No
         answered = [each.code() for each in refused if each.done()]  # type: ignore[attr-defined] # a call is one, too
         assert set(answered) <= expected
         assert len(answered) < len(refused)
-
-
-def headers(stream: int, *, key: str = OPERATOR_KEY) -> bytes:
-    """Begin a call in HTTP/2, as a client does that sends its message later."""
-    fields = {
-        ":method": "POST",
-        ":scheme": "http",
-        ":path": TRACE_EXPORT,
-        ":authority": "localhost",
-        "te": "trailers",
-        "content-type": "application/grpc",
-        "authorization": f"Bearer {key}",
-    }
-    block = bytearray()
-    for name, value in fields.items():
-        assert len(value) < 127  # a longer one has a length of its own kind
-        block += b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
-    return len(block).to_bytes(3) + b"\x01\x04" + stream.to_bytes(4) + block
-
-
-def reset(stream: int) -> bytes:
-    """Leave a call."""
-    return b"\0\0\x04\x03\0" + stream.to_bytes(4) + b"\0\0\0\x08"
 
 
 @pytest.mark.parametrize("key", [OPERATOR_KEY, "wrong"])
