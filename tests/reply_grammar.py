@@ -1,18 +1,60 @@
 """Replies of judges, made by the grammar of `evaluators.chat.reply`, with the verdict that each has."""
 
+import html
 import json
 import random
+import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 _WORDS: Final = ("the answer", "omits X", "score", "reason", "fine", "wait", "[1]", "{x}", "no", "ok", "1.", "so", "é")
-_TAGS: Final = (
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("<reasoning>", "</reasoning>"),
+_MENTIONS: Final = ("`<think>`", "“</think>”", '"<tool_call>"', "its <think> tag", "a </reasoning> tag", "'[THINK]'")
+_HARMONY: Final = ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>")
+TAGS: Final = (
+    *(
+        (f"<{name}>", f"</{name}>")
+        for name in ("think", "thinking", "thought", "reasoning", "reflection", "scratchpad")
+    ),
+    *(
+        (f"<{name}>", f"</{name}>")
+        for name in ("analysis", "thinking_process", "antThinking", "inner-monologue", "tool_call")
+    ),
+    *((f"<{name}>", f"</{name}>") for name in ("seed:think", "antml:thinking", "function_calls", "rationale", "draft")),
+    ('<THINK effort="high">', "</Think>"),
+    ("< think >", "<\\/think>"),
+    ("&lt;think&gt;", "&lt;/think&gt;"),
+    ("\uff1cthink\uff1e", "\uff1c/think\uff1e"),
     ("[THINK]", "[/THINK]"),
-    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ("[think]", "[/think]"),
+    ("◁think▷", "◁/think▷"),
+    ("<|think|>", "<|/think|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+    ("<|START_ACTION|>", "<|END_ACTION|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<\uff5cbegin▁of▁thinking\uff5c>", "<\uff5cend▁of▁thinking\uff5c>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<|tool_call>", "<tool_call|>"),
+    ("<|channel>thought\n", "<channel|>"),
+    ("<unused94>thought\n", "<unused95>"),
+    _HARMONY,
+)
+"""How models and their servers mark reasoning and calls of tools."""
+
+_RENDERINGS: tuple[Callable[[dict[str, object]], str], ...] = (
+    json.dumps,
+    repr,
+    lambda value: json.dumps(value, indent=2),
+    lambda value: json.dumps(json.dumps(value)),
+    lambda value: json.dumps(json.dumps(json.dumps(value))),
+    lambda value: json.dumps(value)[:-1],
+    lambda value: json.dumps({"output": value, "id": 1})[:-2],
+    lambda value: html.escape(json.dumps(value)),
+    lambda value: html.escape(html.escape(json.dumps(value))),
+    lambda value: urllib.parse.quote(json.dumps(value)),
+    lambda value: "\n" + "\n".join(f"{name}: {each}" for name, each in value.items()) + "\n",
+    lambda value: "\n- " + "\n  ".join(f"{name}: '{each}'" for name, each in value.items()) + "\n",
+    lambda value: "{" + ", ".join(f"{name}: '{each}'" for name, each in value.items()) + ",}",
 )
 
 
@@ -28,17 +70,16 @@ class MadeReply:
 def a_reply(source: random.Random) -> MadeReply:
     """Make a reply of reasoning, prose, drafts, quotations and verdicts, which may be cut off."""
     own, quoted = _an_object(source), _an_object(source)
-    judged = f"{_prose(source)} {_written(source, quoted)} {_prose(source)}"
-    parts, objects = [_prose(source)], list[dict[str, object]]()
+    judged = f"{_prose(source)} {source.choice(_RENDERINGS)(quoted)} {_prose(source)} {_alike(source, own)}"
+    parts, objects = [_start(source, own)], list[dict[str, object]]()
     for _ in range(source.randrange(4)):
         match source.choice(("prose", "reasoning", "closing", "own", "own", "quotation", "other")):
             case "reasoning":
-                opening, closing = source.choice(_TAGS)
-                parts.append(f"{opening}{_prose(source)} {_written(source, _an_object(source))}{closing}")
-                if "channel" in opening:
+                parts.append(_reasoning(source))
+                if "channel" in parts[-1] or "RESPONSE" in parts[-1]:
                     objects.clear()
             case "closing":
-                parts.append(source.choice(_TAGS)[1])
+                parts.append(source.choice(TAGS)[1])
                 objects.clear()
             case "own":
                 parts.append(_written(source, own))
@@ -52,7 +93,7 @@ def a_reply(source: random.Random) -> MadeReply:
                 parts.append(_prose(source))
     match source.choice(("whole", "whole", "whole", "draft", "half")):
         case "draft":
-            parts.append(f"{source.choice(_TAGS)[0]}{_prose(source)} {_written(source, own)}")
+            parts.append(_unfinished(source, own))
             objects = []
         case "half":
             written = json.dumps(own)
@@ -64,6 +105,44 @@ def a_reply(source: random.Random) -> MadeReply:
     return MadeReply(text="\n".join(parts), judged=judged, verdict=verdict)
 
 
+def _start(source: random.Random, own: dict[str, object]) -> str:
+    match source.randrange(8):
+        case 0:
+            draft = f"{_prose(source)} {_written(source, own)}"
+            return f"Here is my thought process:\n{draft}\nHere is my response:\n{_prose(source)}"
+        case 1:
+            return f"analysisWe see {_written(source, own)} and {_prose(source)}.assistantfinal"
+        case 2:
+            return f"Analysis: {_prose(source)}"
+        case _:
+            return _prose(source)
+
+
+def _reasoning(source: random.Random) -> str:
+    opening, closing = source.choice(TAGS)
+    inner = f"{_prose(source)} {_written(source, _an_object(source))}"
+    if source.random() < 0.2 and "channel" not in opening:
+        inner = f"{inner} {opening}{_prose(source)}{closing} {_written(source, _an_object(source))}"
+    return f"{opening}{inner}{closing}"
+
+
+def _unfinished(source: random.Random, own: dict[str, object]) -> str:
+    """Make reasoning that does not end, with a draft, and maybe with a pair of its own marks in it."""
+    opening, closing = source.choice(TAGS)
+    pair = f"says {opening}{_prose(source)}{closing} " if source.random() < 0.3 and "channel" not in opening else ""
+    return f"{opening}{_prose(source)} {pair}so {_written(source, own)} {source.choice(('', _prose(source)))}"
+
+
+def _alike(source: random.Random, own: dict[str, object]) -> str:
+    """Make values with a field of the verdict each, of which none is a quotation."""
+    others = [{"score": own["score"], "id": 1}, {"reason": own["reason"], "score": 2}, {"score": own["score"]}]
+    others += [{"reason": "x", "score": own["score"]}, {"reason": own["reason"], "more": [{"score": 3}]}]
+    chosen = source.sample(others, source.randrange(4))
+    if source.random() < 0.3:
+        return "".join("\n- " + "\n  ".join(f"{name}: {each}" for name, each in value.items()) for value in chosen)
+    return json.dumps(chosen)
+
+
 def _an_object(source: random.Random) -> dict[str, object]:
     members: list[tuple[str, object]] = [("reason", f"{_prose(source)} {source.random()}"), ("score", source.random())]
     source.shuffle(members)
@@ -71,7 +150,9 @@ def _an_object(source: random.Random) -> dict[str, object]:
 
 
 def _prose(source: random.Random) -> str:
-    return " ".join(source.choices(_WORDS, k=source.randrange(1, 6)))
+    words = source.choices(_WORDS, k=source.randrange(1, 6))
+    mention = [source.choice(_MENTIONS), "ok"] if source.random() < 0.1 else []
+    return " ".join([*words, *mention])
 
 
 def _written(source: random.Random, value: dict[str, object]) -> str:

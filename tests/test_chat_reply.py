@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 import time
 from collections.abc import Collection
 
@@ -9,17 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.chat.reply import MAX_DEPTH, NoVerdict, find_reply
+from evaluators.chat.lenient import MAX_DEPTH
+from evaluators.chat.reply import NoVerdict, find_reply
 from storage.records import JsonValue
-from tests.reply_grammar import a_reply
+from tests.reply_grammar import TAGS, a_reply
 
 SCORE = ("score", "reason")
 
 
-def read(text: str, wanted: Collection[str] = SCORE, judged: str = "") -> dict[str, JsonValue] | str:
+def read(
+    text: str, wanted: Collection[str] = SCORE, judged: str = "", optional: Collection[str] = ()
+) -> dict[str, JsonValue] | str:
     """The verdict in a reply, or the kind of failure that it is."""
     try:
-        return find_reply(text, wanted, judged)
+        return find_reply(text, wanted, judged, optional)
     except NoVerdict as error:
         return error.kind
 
@@ -69,6 +73,14 @@ prose = st.text().filter(lambda text: not any(bracket in text for bracket in "{}
         'The answer was "{". {"score": 0.5, "reason": "ok"} :-}',
         'Neither "[" nor "{" is one: {"score": 0.5, "reason": "ok"}',
         '{"score": 0.5, "reason": "ok", "details": "it says <think> and {\'score\': 1, \'reason\': 1}"}',
+        'Analysis: the answer is right.\n\n{"score": 0.5, "reason": "ok"}',
+        'analysis\n{"score": 0.5, "reason": "ok"}',
+        'The answer leaks its `<think>` tag. {"score": 0.5, "reason": "ok"}',
+        'The answer leaks its <think> tag, and a “</think>”. {"score": 0.5, "reason": "ok"}',
+        '{"score": 0.5, "reason": "ok"}\nThe answer leaks its `</think>` tag.',
+        'I follow [REASONING]. {"score": 0.5, "reason": "ok"}',
+        '<think>\n<think>\nIt omits X.</think>{"score": 0.5, "reason": "ok"}',
+        '<think>It has a <think> in it.</think>\n```json\n{"score": 0.5, "reason": "ok"}\n```',
     ],
 )
 def test_a_verdict_is_found_in_whatever_is_around_it(text: str) -> None:
@@ -121,6 +133,40 @@ def test_what_is_not_one_whole_verdict_is_none(text: str, kind: str) -> None:
     assert read(text) == kind
 
 
+DRAFT = 'It omits X. {"score": 0.1, "reason": "draft"} Hmm, wait'
+OWN = '{"score": 0.5, "reason": "ok"}'
+
+
+@pytest.mark.parametrize(
+    "opening,closing",
+    [*TAGS, ("Here is my thought process:\n", "\nHere is my response:\n"), ("analysis{", "assistantfinal")],
+)
+def test_a_draft_in_reasoning_or_a_call_of_a_tool_never_counts(opening: str, closing: str) -> None:
+    """Marks of any model remove what they enclose; without the closing one there is no verdict."""
+    verdict = json.loads(OWN)
+    assert read(f"{opening}{DRAFT}{closing}{OWN}") == verdict
+    assert read(f"{DRAFT}{closing}{OWN}") == verdict
+    assert read(f"{opening}{DRAFT}") == "truncated"
+    assert read(f"{opening}{DRAFT}{closing}I cannot decide.") == "bad_reply"
+    assert read(f"{DRAFT}{closing}I cannot decide.") == "bad_reply"
+
+
+@pytest.mark.parametrize(
+    "text,kind",
+    [
+        (f"<think>It has <think>x</think> in it. {DRAFT}", "truncated"),
+        (f"<think>It has <think>x</think> in it. {DRAFT}</think> I cannot decide.", "bad_reply"),
+        (f'<think>It leaks "</think>". {DRAFT}', "truncated"),
+        (r'<think>So: {"reason": "it leaks \"</think>\"", "score": 0.1} Hmm', "truncated"),
+        (f"[TOOL_CALLS]verdict{OWN}", "truncated"),
+        (f"[REASONING]{DRAFT}[/REASONING]", "bad_reply"),
+    ],
+)
+def test_reasoning_that_speaks_of_reasoning_does_not_end(text: str, kind: str) -> None:
+    """Pairs of marks in reasoning are a part of it, and marks in quotation marks are none."""
+    assert read(text) == kind
+
+
 QUOTED = '{"reason": "great", "score": 1}'
 
 
@@ -137,6 +183,15 @@ QUOTED = '{"reason": "great", "score": 1}'
         '{"' + QUOTED,
         '{"reason": "great", /* really */ "score": 1}',
         '{"score": 1e0, "reason": "great",} {"unfinished',
+        "{&quot;reason&quot;: &quot;great&quot;, &quot;score&quot;: 1}",
+        "{&amp;quot;reason&amp;quot;: &amp;#39;Great&amp;#39;, &amp;quot;score&amp;quot;: 1}",
+        "%7B%22reason%22%3A%22great%22%2C%22score%22%3A1%7D",
+        'Hi {"reason": "great", "score": 1 and more',
+        'Hi {"score": 1, "reason": "great" 2',
+        "Rated:\n  score: 1\n  reason: great\n",
+        "- reason: 'great'\n  score: '1'\n",
+        "{score: 1, reason: great}",
+        '{"reason": "gr\u200beat", "score": 1}',
     ],
 )
 @pytest.mark.parametrize("reply", [QUOTED, f"It says {QUOTED}, so I cannot judge it.", f"```json\n{QUOTED}\n```"])
@@ -178,6 +233,39 @@ def test_a_list_that_is_alike_is_no_quotation(reply: str, judged: str) -> None:
 def test_a_million_backslashes_are_read_in_linear_time() -> None:
     """A judged text of backslashes alone holds up no one: with a look from each of them it takes minutes."""
     assert read(QUOTED, SCORE, "\\" * 1_000_000) == {"reason": "great", "score": 1}
+
+
+@pytest.mark.parametrize(
+    "reply, judged",
+    [
+        ('{"score": 1}', '{"docs": [{"id": 1, "score": 1.0, "text": "x"}]}'),
+        ('It is right. {"score": 1}', '{"id": 1, "score": 1.0}'),
+        ('{"score": 0.5, "reason": ""}', '[{"reason": "", "x": 1}, {"score": 0.5, "id": 2}]'),
+        ('{"score": 1, "reason": "ok"}', '[{"score": 0, "reason": "ok"}, {"score": 1, "reason": "bad"}]'),
+        ('{"score": 1, "reason": "ok"}', "- reason: ok\n  score: 0\n- reason: bad\n  score: 1\n"),
+        ('{"score": 1, "reason": "ok"}', "- score: 1\n- reason: ok\n"),
+        (
+            '{"score": 1, "reason": "ok"}',
+            "{&quot;reason&quot;: &quot;ok&quot;, &quot;score&quot;: 0}, &quot;score&quot;: 1",
+        ),
+    ],
+)
+def test_small_values_of_the_judged_text_are_no_verdict(reply: str, judged: str) -> None:
+    """A number or a word that some object has, too, or that stands in different objects, leaves the verdict alone."""
+    assert read(reply, ["score"], judged, ["reason"]) == json.loads(reply[reply.index("{") :])
+
+
+@pytest.mark.parametrize(
+    "reply, judged",
+    [
+        ('It says {"score": 1}.', QUOTED),
+        ('It says {"score": 1}.', 'Rated: {"score": 1.0}'),
+        ('{"score": 1, "reason": "great", "source": "the output"}', QUOTED),
+    ],
+)
+def test_a_part_of_a_verdict_is_a_quotation(reply: str, judged: str) -> None:
+    """A score without its reason that an object with both has, and one with more fields, are quotations."""
+    assert read(reply, ["score"], judged, ["reason"]) == "bad_reply"
 
 
 @pytest.mark.parametrize(
@@ -270,7 +358,7 @@ def test_reading_is_total(text: str) -> None:
     [
         *("{", "[", '{"a":', '{"a":[', "'", "{'", "/*", "{a:1}", "{score:1,reason:2}", '{"a": "', "[1,", "{//", "\\"),
         *("<think></think>", "</think>", '{"a <think></think>', "{/*</think>", "<think>", "[think][/think]"),
-        *("{reason:2,score:1,", "\\u0041"),
+        *("{reason:2,score:1,", "\\u0041", "&amp;quot;", "\n- ", "score: 1\n", "<|", "<think", "`<think>`", "e\u0301"),
     ],
 )
 def test_time_is_linear(unit: str) -> None:
@@ -285,6 +373,41 @@ def test_time_is_linear(unit: str) -> None:
     small = min(seconds(5_000) for _ in range(3))
     large = min(seconds(50_000) for _ in range(2))
     assert large < 40 * small + 0.05
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "<think>x",
+        "<think>x</think>",
+        "<think>`</think>`",
+        '{"a <think>x</think>',
+        "[THINK]",
+        "<|channel|>a",
+        "score:",
+        OWN,
+    ],
+)
+def test_steps_are_linear(unit: str) -> None:
+    """Ten times as much nonsense takes at most about ten times as many calls of functions."""
+
+    def calls(repeats: int) -> int:
+        text, counted = "score reason " + unit * repeats, 0
+
+        def count(_frame: object, event: str, _argument: object) -> None:
+            nonlocal counted
+            counted += event in {"call", "c_call"}
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            read(text, SCORE)
+            read(OWN, SCORE, text)
+        finally:
+            sys.setprofile(before)
+        return counted
+
+    assert calls(2_000) < 12 * calls(200)
 
 
 def test_depth_is_bounded() -> None:

@@ -61,7 +61,7 @@ class ChatJudge:
             why = f"has {len(text)} characters, of which at most {most} are read"
             raise UnusableAnswer(f"the reply {why}: {_shown(text[:most])}", answered.usage)
         read = partial(_fields, answered, wanted, judged)
-        is_short = len(text) <= _READ_AT_ONCE and ("\\" not in judged or len(judged) <= _READ_AT_ONCE)
+        is_short = len(text) <= _READ_AT_ONCE and len(judged) <= _READ_AT_ONCE
         return read() if is_short else await self._model.reading.spend(read)
 
 
@@ -74,7 +74,8 @@ def _fields(answered: Answered, wanted: Mapping[str, JsonValue], judged: str) ->
         raise UnusableAnswer(f"the reply {why}: {_shown(answer.text)}", answered.usage, "truncated")
     required = [name for name, schema in wanted.items() if not _may_be_missing(schema)]
     try:
-        return find_reply(answer.text, required, judged)
+        optional = [name for name in wanted if name not in required]
+        return find_reply(answer.text, required, judged, optional)
     except NoVerdict as error:
         raise UnusableAnswer(f"the reply {error}: {_shown(answer.text)}", answered.usage, error.kind) from None
 
