@@ -16,6 +16,8 @@ from rules.tree import ValueNode, read_json, read_tree
 from storage.records import JsonValue
 
 LLM_JUDGE: Final = "llm_judge"
+SHOWN_BY_DEFAULT: Final = ["INPUT", "ACTUAL_OUTPUT"]
+"""What a rule of spans or traces shows its judge, unless it says so itself."""
 """The evaluator of a rule that names none."""
 
 MAX_NAME: Final = 200
@@ -199,7 +201,7 @@ def _evaluation(members: Members, target: Target) -> tuple[str, dict[str, JsonVa
         elif value is not None:
             configuration[name] = value
     if evaluator == LLM_JUDGE:
-        read: list[JsonValue] = ["CONVERSATION"] if target == "SESSION" else ["INPUT", "ACTUAL_OUTPUT"]
+        read: list[JsonValue] = ["CONVERSATION"] if target == "SESSION" else [*SHOWN_BY_DEFAULT]
         configuration.setdefault("evaluationParams", read)
     return evaluator, configuration
 
