@@ -202,7 +202,7 @@ def _evaluation(members: Members, target: Target) -> tuple[str, dict[str, JsonVa
         elif value is not None:
             configuration[name] = value
     if evaluator == LLM_JUDGE:
-        read: list[JsonValue] = ["CONVERSATION"] if target == "SESSION" else [*SHOWN_BY_DEFAULT]
+        read: list[JsonValue] = ["CONVERSATION"] if target == "SESSION" else ["INPUT", "ACTUAL_OUTPUT"]
         configuration.setdefault("evaluationParams", read)
     return evaluator, configuration
 

@@ -8,8 +8,9 @@ from collector.conventions.trace import read_trace
 from collector.evaluation.deferred import DeferredParts, with_default
 from collector.evaluation.trace_case import case_of_trace
 from collector.live.jobs.work.storable import storable_text
+from evaluators.errors import BadConfiguration
 from evaluators.model import Case, text_of, unchecked_case
-from rules.rule_text import LLM_JUDGE, SHOWN_BY_DEFAULT
+from evaluators.registry import kind_of
 from storage.records import LogRecord, Span
 
 POSTPONED: Final = "postponed"
@@ -78,5 +79,9 @@ def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) 
 
 
 def asks_for_input(rule: Mapping[str, Any]) -> bool:
-    """Whether a rule needs an input only because it has criteria and does not name what else it reads."""
-    return bool(rule["evaluator"] == LLM_JUDGE and rule["config"].get("evaluationParams") == SHOWN_BY_DEFAULT)
+    """Whether a rule needs an input only because it has criteria and does not name what it reads."""
+    try:
+        settings = kind_of(rule["evaluator"]).settings(rule["config"])
+        return "INPUT" in settings.evaluation_params and "evaluation_params" not in settings.model_fields_set
+    except BadConfiguration:  # the evaluator will say so itself
+        return False
