@@ -79,9 +79,8 @@ def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) 
 
 
 def asks_for_input(rule: Mapping[str, Any]) -> bool:
-    """Whether a rule needs an input only because it has criteria and does not name what it reads."""
+    """Whether the evaluator of a rule needs an input."""
     try:
-        settings = kind_of(rule["evaluator"]).settings(rule["config"])
-        return "INPUT" in settings.evaluation_params and "evaluation_params" not in settings.model_fields_set
+        return "INPUT" in kind_of(rule["evaluator"]).settings(rule["config"]).evaluation_params
     except BadConfiguration:  # the evaluator will say so itself
         return False
