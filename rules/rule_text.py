@@ -18,9 +18,6 @@ from storage.records import JsonValue
 LLM_JUDGE: Final = "llm_judge"
 """The evaluator of a rule that names none."""
 
-SHOWN_BY_DEFAULT: Final = ["INPUT", "ACTUAL_OUTPUT"]
-"""The parts that a judge of spans or traces is shown if its rule names none."""
-
 MAX_NAME: Final = 200
 _MAX_CRITERIA: Final = 20_000  # characters. A guess at more than a judge follows
 _MAX_TOOLS: Final = 200
