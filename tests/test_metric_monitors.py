@@ -503,4 +503,5 @@ def test_an_alert_that_is_resolved_by_hand_is_over_and_does_not_come_back(server
     assert look(server, monitor)["standing"] == "fine"
     send(server, "resolved", 200, failed=200)
     look(server, monitor)
-    assert [each.state for each in alerts(server, monitor)] == ["open", "recovered"]
+    # The server itself may have opened the second one: by its own clock, which is behind that of `look`.
+    assert sorted(each.state for each in alerts(server, monitor)) == ["open", "recovered"]
