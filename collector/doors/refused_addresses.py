@@ -10,15 +10,15 @@ from typing import Final
 _MOST: Final = 100
 """Wasted calls of an address in a second. A guess: a client that stops leaves its calls, which are one or two."""
 
-_SECOND: Final = 1.0
+_WINDOW_S: Final = 1.0  # in which wasted calls are counted
 _FIRST_S: Final = 10.0
 _LONGEST_S: Final = 600.0
-"""An address is refused for the first time, which doubles up to the longest with each time that follows within it. Each
-time costs others up to a second, in which the calls that gRPC's core has taken are left."""
+"""Length of the first refusal of an address and of the longest one. Within the longest each refusal is twice as long as
+the one before, because each costs others up to a second: gRPC's core has taken calls that are still to be left."""
 
 _REMEMBERED: Final = 10_000
 _REFUSED: Final = 100
-"""Addresses that are refused at a time; those that waste most recently. A program of the kernel holds them."""
+"""Addresses refused at the same time: the latest. The filter in the kernel holds each of them."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class RefusedAddresses:
         self._wastes.move_to_end(address)
         if len(self._wastes) > _REMEMBERED:
             self._wastes.popitem(last=False)
-        if now_s - waste.since_s > _SECOND:
+        if now_s - waste.since_s > _WINDOW_S:
             waste.since_s, waste.calls = now_s, 0
         waste.calls += 1
         if waste.calls > _MOST and waste.refused_until_s < now_s:

@@ -53,10 +53,10 @@ def framed(shown: Markup, missing: int, whole: str | None = None) -> Markup:
     if not missing:
         return framed
     least = "at least " if missing >= BLOCK_CHARACTERS else ""  # of JSON only the beginning was written
-    told = f"{least}{missing:,} more characters"
+    rest = f"{least}{missing:,} more characters"
     if whole is None:
-        return framed + Markup('<p class="cut">… {}</p>').format(told)
-    return framed + Markup('<p class="cut">… <a href="{}">{}</a></p>').format(whole, told)
+        return framed + Markup('<p class="cut">… {}</p>').format(rest)
+    return framed + Markup('<p class="cut">… <a href="{}">{}</a></p>').format(whole, rest)
 
 
 def json_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:

@@ -247,9 +247,9 @@ def error_in_text(body: bytes, member: str) -> FoundError | None:
     text = body[: 16 * _MOST_CHARACTERS].decode("utf-8", "replace").strip().lstrip("\ufeff")
     lines = (_parsed(line.removeprefix("data:").strip()) for line in text.splitlines())  # events, or a document a line
     errors = (error_in(line, member) for line in lines if line is not None)
-    found = next((error for error in errors if error is not None), None)
-    if found is not None or text[:1] in ("{", "["):
-        return found
+    first = next((error for error in errors if error is not None), None)
+    if first is not None or text[:1] in ("{", "["):
+        return first
     if not text:
         return FoundError(_UNKNOWN_ERROR, {"message": "the body is empty"})
     is_no_answer = text.startswith(("<", "event: error"))

@@ -96,8 +96,8 @@ def _places(plain: str, name: str, value: JsonValue, key: str) -> Iterator[tuple
             continue
         at = start + len(name) + 1
         if number is not None:
-            there = _NUMBER.match(plain, at)
-            yield start, there.end() if there else at, key, there is not None and float(there[0]) == number
+            other = _NUMBER.match(plain, at)
+            yield start, other.end() if other else at, key, other is not None and float(other[0]) == number
         else:
             end = at + len(text)
             is_same = start in same and (end == len(plain) or plain[end] in {",", *_EDGES})

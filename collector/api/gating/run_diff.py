@@ -67,7 +67,7 @@ def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> 
     return baseline_of(candidate, here.runs)
 
 
-def _summary(found: "ComparedRuns", chosen: Sequence[str]) -> dict[str, Any]:
+def _summary(found: "ComparedRuns", about_baseline: Sequence[str]) -> dict[str, Any]:
     from collector.gating.gate import repeats_document  # noqa: PLC0415 - as above
 
     table, rate = found.table, found.comparison.rate
@@ -83,7 +83,7 @@ def _summary(found: "ComparedRuns", chosen: Sequence[str]) -> dict[str, Any]:
         "flippedToFailCount": int((table.flips < 0).sum()),
         "flippedToPassCount": int((table.flips > 0).sum()),
         "repeats": repeats_document(found.comparison.repeats),
-        "warnings": [*found.comparison.warnings, *chosen],
+        "warnings": [*found.comparison.warnings, *about_baseline],
     }
 
 

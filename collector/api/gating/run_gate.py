@@ -100,10 +100,10 @@ def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Contex
         decision = compared_runs(candidate, before.run, policy.options, here).decision(policy)
     corrected = [] if before is None else corrected_evaluators(here, before.run, candidate)
     document = dict(decision.document)
-    chosen = () if before is None else before.warnings
+    about_baseline = () if before is None else before.warnings
     return {
         **document,
-        "warnings": [*document["warnings"], *chosen, *correction_warnings(corrected, document)],
+        "warnings": [*document["warnings"], *about_baseline, *correction_warnings(corrected, document)],
         "corrected": corrected,
         "candidateRunId": candidate.run_id,
         "baselineRunId": None if before is None else before.run.run_id,

@@ -246,8 +246,8 @@ class _View:
         for subject, streak in failing.items():
             if subject.kind == "rule":
                 kept = self.rules[subject.identity]
-                asked = _connections_of(self.judges, kept.active)
-                if not _is_explained(subject, streak, asked, silent):
+                connections = _connections_of(self.judges, kept.active)
+                if not _is_explained(subject, streak, connections, silent):
                     name, waiting = kept.stored.name, self.waiting.get(subject.identity, 0)
                     yield _other(subject, streak, f"the rule {name!r}", name, kept.stored.tenant, waiting)
             elif subject.kind == "evaluation":
@@ -258,11 +258,11 @@ class _View:
 
 
 def _is_explained(
-    subject: JudgeSubject, streak: Streak, asked: Collection[str | None], silent: Mapping[str, Streak]
+    subject: JudgeSubject, streak: Streak, connections: Collection[str | None], silent: Mapping[str, Streak]
 ) -> bool:
-    """Tell whether a rule or evaluation, which asks these connections, fails because one of the silent ones does."""
+    """Tell whether a rule or evaluation, over these connections, fails because one of the silent ones does."""
     return any(
-        subject in each.askers or (connection_id in asked and each.kind == streak.kind)
+        subject in each.askers or (connection_id in connections and each.kind == streak.kind)
         for connection_id, each in silent.items()
     )
 
