@@ -72,9 +72,8 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         self._slots = asyncio.Semaphore(connection.in_flight)
         self._pace = RateLimit(connection.requests_per_minute)
         self._unsupported: dict[str, set[str]] = {}  # parameters that a model refused, and answered without
-        self._refused_alike: dict[
-            str, int
-        ] = {}  # refusals that came without a parameter, too: how often each came since
+        # By the words of a refusal that came without the parameter as well: how often it came since.
+        self._refused_alike: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
         """Nothing to open: connections are made when they are needed."""
