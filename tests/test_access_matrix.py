@@ -22,6 +22,7 @@ ROUTES = [
     if isinstance(route, APIRoute)
     for method in sorted(route.methods or ())
 ]
+CHANGING = [each for each in ROUTES if each[0] not in {"GET", "HEAD"} and each[1].startswith("/api/")]
 NAMES = [f"{method} {path}" for method, path, _ in ROUTES]
 KEYS = [role.lower() for role in Role] + [f"{role.lower()} of acme" for role in Role]
 
@@ -211,6 +212,17 @@ def test_every_route_lets_in_whom_it_should(server: Closed, method: str, path: s
         assert (status == 403) is not may, (key, status)
         assert status != 401
         assert status < 500
+
+
+@pytest.mark.parametrize(
+    "method, path", [(method, path) for method, path, _ in CHANGING if f"{method} {path}" not in SENDING]
+)
+def test_a_change_with_an_unknown_parameter_is_refused(server: Closed, method: str, path: str) -> None:
+    """A condition that is spelled wrong changes nothing, because without it more would be changed or deleted."""
+    address = re.sub(r"\{\w+\}", "1", path) + "?project=shop&befor=2026-01-01"
+    answer = server.ask(method, address, key=server.keys["admin"], json={})
+    assert answer.status_code == 400
+    assert answer.json()["detail"].startswith(("unknown query parameter 'befor'", "unknown query parameter 'project'"))
 
 
 def test_what_is_no_route_is_nobodys_business(server: Closed) -> None:

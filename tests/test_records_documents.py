@@ -52,7 +52,7 @@ SUMMARY_KEYS = {
 }  # fmt: skip
 TRACE_KEYS = {
     "input", "output", "finalResponse", "sessionId", "userId", "inputTokens", "outputTokens", "costUsd", "toolCalls",
-    "toolDefinitions", "conversation", "spans",
+    "toolDefinitions", "conversation", "spans", "summedSpanCount",
 }  # fmt: skip
 SPAN_KEYS = {
     "spanId", "parentSpanId", "name", "kind", "startTime", "endTime", "durationMs", "statusCode", "statusMessage",

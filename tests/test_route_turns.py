@@ -1,5 +1,6 @@
 """Requests of one client that take long leave threads and processors to others."""
 
+import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +13,13 @@ import pytest
 from fastapi.routing import APIRoute
 
 from collector.api.base import route_turns
-from collector.api.base.route_turns import TurnRoute
+from collector.api.base.route_turns import TurnRoute, _query_names
 from collector.api.offline import dataset_files
 from collector.api.serving.application import routes
 from collector.web.site import make_site
 from storage.query.listing import Listing
 from tests.access import a_closed_server
+from tests.answers import the_document
 from tests.live import PATIENCE_S, until
 
 ASKED = 50  # more than the threads of the pool
@@ -28,6 +30,17 @@ def test_every_route_in_a_thread_takes_turns() -> None:
     alone = [route for route in (*routes(), *make_site().routes) if not isinstance(route, TurnRoute)]
     on_loop = [route for route in alone if isinstance(route, APIRoute) and iscoroutinefunction(route.endpoint)]
     assert alone == on_loop
+
+
+def test_the_parameters_that_a_change_may_have_are_those_of_the_contract() -> None:
+    """What a route knows is read from its declaration, of which the document of the contract is made as well."""
+    documented = the_document()["paths"]
+    for route in routes():
+        if isinstance(route, APIRoute) and route.include_in_schema:
+            operations = documented[re.sub(r":\w+}", "}", route.path)]
+            (method,) = route.methods or {""}
+            parameters = operations[method.lower()].get("parameters", ())
+            assert _query_names(route.dependant) == {each["name"] for each in parameters if each["in"] == "query"}
 
 
 def test_stalled_imports_of_one_key_leave_places_to_others(tmp_path: Path) -> None:

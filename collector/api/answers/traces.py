@@ -237,10 +237,13 @@ class TraceDocument(TraceSummaryDocument):
     decisions: list[DecisionDocument]
     external_scores: list[ExternalScoreDocument]
     spans: list[SpanDocument]
+    summed_span_count: int = Field(
+        description="`inputTokens`, `outputTokens` and `costUsd` are of so many spans: the first ones of a long trace."
+    )
     truncated: bool = Field(
         default=False,
         description="It has more spans than are shown: at most 10,000, 32 MiB as stored and 64 MiB as JSON."
-        " `/otlp` has all.",
+        " `toolCalls` and `conversation` are of the first ones too. `/otlp` has all.",
     )
     judgements_truncated: bool = Field(default=False, description="The rules made more of it than is shown.")
 

@@ -1,18 +1,21 @@
 """Routes whose work in a thread waits for its turn, so that no client takes all threads and processors."""
 
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from inspect import iscoroutinefunction
 from typing import Any, Final
 
 from fastapi import Request
+from fastapi.dependencies.models import Dependant
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from collector.access.caller import Caller
-from collector.access.permission import changes
+from collector.access.permission import Permission, changes, need_of
 from collector.api.base.json_bodies import BodyParser, read_large
 from collector.api.base.turns import Turns
+from storage.errors import BadQuery
 
 _READS_AT_ONCE: Final = 16
 _READS_OF_ONE: Final = max(2, os.cpu_count() or 1)
@@ -44,8 +47,12 @@ class TurnRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:  # noqa: D102 - overrides
         handle = super().get_route_handler()
         is_on_loop, has_json = iscoroutinefunction(self.endpoint), self.body_field is not None
+        known = _query_names(self.dependant) if self.include_in_schema and not _sends(self) else None
 
         async def wait_and_handle(request: Request) -> Response:
+            if known is not None and changes(request.method) and (unknown := request.query_params.keys() - known):
+                # Without a condition that is spelled wrong, more would be changed or deleted than its client means.
+                raise BadQuery(f"unknown query parameter {min(unknown)[:100]!r}; {_listed(known)}")
             turns: RouteTurns = request.app.state.context.route_turns
             if has_json:
                 await read_large(request, turns.bodies)
@@ -58,3 +65,24 @@ class TurnRoute(APIRoute):
                 return await handle(request)
 
         return wait_and_handle
+
+
+def _sends(route: APIRoute) -> bool:
+    """Return whether a route takes what applications send, with whatever their exporters add to its address."""
+    return any(need_of(route.endpoint, method).permission is Permission.SEND for method in route.methods or ())
+
+
+def _query_names(dependant: Dependant) -> set[str]:
+    """Return the names in an address: of single parameters, of models of several, and of what a route depends on."""
+    names: set[str] = set()
+    for each in dependant.query_params:
+        kind = each.field_info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            names.update(field.alias or name for name, field in kind.model_fields.items())
+        else:
+            names.add(each.alias)
+    return names.union(*map(_query_names, dependant.dependencies))
+
+
+def _listed(names: Collection[str]) -> str:
+    return f"known are {', '.join(sorted(names))}" if names else "this request takes none"

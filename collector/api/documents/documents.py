@@ -17,6 +17,7 @@ from collector.api.base.times import time_text
 from collector.api.documents.judgement_documents import judged_documents
 from collector.api.documents.reading_documents import Document, span_reading_document, trace_reading_document
 from storage.judging.judgements import Judged
+from storage.query.listing import Brief
 from storage.records import Link, LogRecord, Span, SpanEvent, SpanReading, Table, Trace, TraceReading, TraceSummary
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
@@ -27,9 +28,10 @@ MAX_TRACE_BYTES: Final = 64 << 20
 """Characters of a trace's spans as JSON. A guess; one text may become six times as long as it was sent."""
 
 
-def trace_document(trace: Trace, reading: TraceReading, judged: Judged) -> Document:
-    """A trace: its summary, what it means, what the rules made of it, and its spans by start time with the same.
+def trace_document(trace: Trace, reading: TraceReading, judged: Judged, sums: Brief | None = None) -> Document:
+    """Describe a trace: its summary, meaning and results of rules, and those of its spans by start time.
 
+    Tokens and cost are `sums` if these are of more spans than `trace` has.
     `truncated` if it has more spans than are shown, which are those that fit into `MAX_TRACE_BYTES`;
     `judgementsTruncated` if the rules made more of it.
     """
@@ -42,7 +44,15 @@ def trace_document(trace: Trace, reading: TraceReading, judged: Judged) -> Docum
         **summary_document(trace.summary),
         **json_fields(trace_reading_document(reading)),
         **json_fields(judgements[None]),
+        "summedSpanCount": len(spans),
     }
+    if sums is not None and (sums.summed_span_count or 0) > len(spans):
+        document |= {
+            "inputTokens": sums.input_tokens,
+            "outputTokens": sums.output_tokens,
+            "costUsd": json_value(sums.cost_usd),
+            "summedSpanCount": sums.summed_span_count,
+        }
     document["spans"] = shown = []
     room = MAX_TRACE_BYTES
     for span in spans:

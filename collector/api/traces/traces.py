@@ -167,7 +167,9 @@ def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Re
         return _not_found(trace_id)
     reading = read_trace(trace.spans, trace.logs, here.own_keys)
     judged = here.judgements.of_trace(trace.summary.trace_id, tenant=trace.summary.tenant)
-    return written_in_pieces(trace_document(trace, reading, judged))
+    is_part = len(trace.spans) < trace.summary.span_count
+    sums = here.listing.reading(trace.summary) if is_part else None
+    return written_in_pieces(trace_document(trace, reading, judged, sums))
 
 
 @router.get("/{trace_id}/otlp", response_class=JSONResponse)

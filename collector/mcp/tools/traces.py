@@ -113,6 +113,8 @@ class ShownTrace(Answer):
     toolCalls: list[dict[str, Any]]
     evaluations: list[dict[str, Any]] = Field(description="Results of rules about the trace.")
     spans: list[SpanLine]
+    summedSpanCount: int = Field(description="Tokens and cost are of the first so many spans.")
+    truncated: bool = Field(default=False, description="There are more spans and toolCalls.")
 
 
 async def get_trace(api: Api, asked: GetTrace) -> ShownTrace:
