@@ -214,7 +214,6 @@ class _Parts:
 
 
 def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Context:
-    """What the API speaks to."""
     return Context(
         queries=parts.store.queries,
         access=parts.store.access,
@@ -224,6 +223,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         reader=parts.reader,
         sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
         turns=_turns(settings, stack),
+        answers=parts.listener.answers,
         overloaded=lambda: parts.store.overload is not None,
         set_aside=lambda: parts.store.totals.set_aside,
         own_keys=settings.own_keys,
@@ -353,6 +353,7 @@ def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -
         failing_judges=parts.pipeline.failing_judges.find,
         reading=parts.reading,
         closed=parts.listener.counts,
+        answers=parts.listener.answers,
     )
 
 

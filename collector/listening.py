@@ -15,6 +15,7 @@ from collector.doors.certificate import Certificate
 from collector.doors.closed_connections import ClosedConnections, ReportClosed
 from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.forwarded import ForwardedClient
+from collector.doors.held_answer import AnswerRoom
 from collector.doors.http_protocol import HttpProtocol, Surroundings
 from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.request_starts import InTurns, RequestStarts
@@ -40,6 +41,7 @@ class ListenerOptions:
     name: str = "internal"
     counts: ClosedConnections = field(default_factory=ClosedConnections)
     starts: RequestStarts = field(default_factory=RequestStarts)
+    answers: AnswerRoom = field(default_factory=AnswerRoom)
 
     @property
     def report(self) -> ReportClosed:

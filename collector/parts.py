@@ -16,6 +16,7 @@ from collector.access.proxies import TrustedProxies
 from collector.doors.body import BodyLimits
 from collector.doors.certificate import Certificate
 from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.held_answer import AnswerRoom
 from collector.doors.otlp_http import OtlpHttp
 from collector.listening import ListenerOptions
 from collector.machine import memory_bytes, open_files, share_of_memory, share_of_threads
@@ -86,6 +87,7 @@ def listener_options(settings: Settings, tls: Certificate | None) -> ListenerOpt
         tls=tls,
         proxies=TrustedProxies(settings.trusted_proxies),
         limits=limits.within(open_files()),
+        answers=AnswerRoom(settings.answer_bytes),
     )
 
 

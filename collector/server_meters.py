@@ -11,6 +11,7 @@ from collector.access.authenticator import Authenticator
 from collector.access.journal import AuditJournal
 from collector.conditions import ServerConditions
 from collector.doors.closed_connections import ClosedConnections
+from collector.doors.held_answer import AnswerRoom
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.live.budgets.budgets import Budgets
@@ -39,6 +40,7 @@ class MeasuredServer:
     failing_judges: Callable[[int], Sequence[FailingJudge]]  # at an instant
     reading: ReadingCounts
     closed: ClosedConnections
+    answers: AnswerRoom
 
 
 def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
@@ -48,6 +50,7 @@ def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
         *_ingest_meters(measured.ingest),
         *_traffic_meters(measured.authenticator.traffic),
         _connection_meter(measured.closed),
+        *_answer_meters(measured.answers),
         *_store_meters(measured.store),
         *_reading_meters(measured.reading),
         *_behind("stale_trace", "traces", "committed and not in the sums of their traces yet", lambda: look().stale),
@@ -127,6 +130,21 @@ def _connection_meter(closed: ClosedConnections) -> Meter:
         read=lambda: {
             (("listener", listener), ("reason", reason)): count for (listener, reason), count in closed.counts.items()
         },
+    )
+
+
+def _answer_meters(answers: AnswerRoom) -> Sequence[Meter]:
+    return (
+        Meter(
+            name="tracejury_answer_bytes",
+            told="Bytes of answers over HTTP that clients have not read yet.",
+            read=lambda: answers.held,
+        ),
+        Meter(
+            name="tracejury_refused_answers_total",
+            told="Answers over HTTP since the start that were refused, since others to the client were not read.",
+            read=lambda: answers.refused,
+        ),
     )
 
 

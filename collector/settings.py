@@ -108,6 +108,15 @@ class Settings(BaseModel):
             " to wait. One client leaves a quarter to others, as above"
         ),
     ] = 48 * _MIB
+    answer_bytes: Annotated[
+        int,
+        Field(
+            ge=16 * _MIB,
+            le=1 << 40,
+            description="[answers](doors.md#answers) over HTTP that clients have not read yet; above this, requests get"
+            " 503. One client leaves a quarter to others, as above",
+        ),
+    ] = 128 * _MIB
     commit_interval_ms: Annotated[
         int,
         Field(

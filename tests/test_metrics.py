@@ -89,6 +89,8 @@ def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
         ("tracejury_matching_lag_seconds", {}, 0),
         ("tracejury_queue_bytes", {}, 0),
         ("tracejury_backlog_bytes", {}, 0),
+        ("tracejury_answer_bytes", {}, 0),
+        ("tracejury_refused_answers_total", {}, 0),
         ("tracejury_commits_failing", {}, 0),
         ("tracejury_jobs", {"state": "claimed"}, 0),
         ("tracejury_alerts", {"state": "open"}, 0),

@@ -12,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from collector.doors.closed_connections import Reason
 from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.held_answer import SLICE_BYTES
 
 _MOST_PIPELINED: Final = 16
 """Requests that wait behind one on the same connection. Few clients pipeline; a read of 256 KiB may hold 14,000."""
@@ -110,6 +111,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
+        transport.set_write_buffer_limits(SLICE_BYTES)  # under TLS asyncio keeps eight times as much
         self._wait(Reason.FIRST_BYTE_TIMEOUT, self._limits.first_byte_s)
 
     def connection_lost(self, exc: Exception | None) -> None:

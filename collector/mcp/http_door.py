@@ -19,6 +19,7 @@ from collector.api.base.context import Context
 from collector.api.base.json_bodies import has_more_values
 from collector.api.base.turns import Turns
 from collector.doors.body import HeldBody
+from collector.doors.held_answer import AnswerRoom, HeldAnswer, Refused
 from collector.doors.otlp_http import address_of
 from collector.ingest import ByteBudget
 from collector.mcp.asking import Api
@@ -58,12 +59,14 @@ class McpDoor:
         names: Names,
         authenticator: Authenticator,
         bodies: ByteBudget,
+        answers: AnswerRoom,
         is_stopping: Callable[[], bool],
     ) -> None:
         self._application = application
         self._names = names
         self._authenticator = authenticator
         self._bodies = bodies
+        self._answers = answers
         self._is_stopping = is_stopping
         self._turns = Turns(at_once=_AT_ONCE, of_one=_OF_ONE, wait_s=_WAIT_S)
         self._speaking: asyncio.Task[None] | None = None
@@ -92,6 +95,12 @@ class McpDoor:
         """Answer a message of a caller that may ask."""
         client = self._authenticator.client_of(Headers(scope=scope).get("authorization"), address_of(scope))
         body = HeldBody(self._bodies, client)
+
+        async def refuse(why: str) -> None:
+            message = f"this may have been done, but its answer cannot be sent: {why}"
+            await _error_response(503, message, {})(scope, receive, send)
+
+        held = HeldAnswer(self._answers, client, send, refuse)
         request = _Replay(receive, body)
         try:
             message = await request.peek()
@@ -99,10 +108,13 @@ class McpDoor:
                 return
             async with self._turns.turn(asker=client):
                 answer = await self._protocol_for(scope, message)
-                await self._unless_stopping(answer(scope, request, send))
+                await self._unless_stopping(answer(scope, request, held.send))
         except Overloaded as error:
             await _error_response(503, str(error), {"retry-after": str(error.retry_after_s)})(scope, receive, send)
+        except Refused:
+            pass
         finally:
+            held.let_go()
             body.let_go()
 
     async def _unless_stopping(self, answering: Awaitable[None]) -> None:
@@ -231,6 +243,7 @@ def with_mcp(stack: AsyncExitStack, application: ASGIApp, names: Names, context:
         names,
         context.authenticator,
         context.bodies,
+        context.answers,
         is_stopping=lambda: context.state == "stopping",
     )
     stack.push_async_callback(door.close)

@@ -21,6 +21,7 @@ from collector.access.permission import Permission, needs
 from collector.api.base.problems import problem
 from collector.api.base.turns import QueryTurns
 from collector.api.serving.gate import Admission, Gate
+from collector.doors.held_answer import AnswerRoom
 from collector.doors.status import failure_of
 from collector.ingest import ByteBudget
 from collector.quack.words import ERROR, PATH
@@ -44,6 +45,7 @@ class Answering:
     queries: Queries
     turns: QueryTurns
     bodies: ByteBudget
+    answers: AnswerRoom
     seconds: float
 
 
@@ -64,7 +66,7 @@ def make_door(answering: Answering, authenticator: Authenticator) -> ASGIApp:
     routes = [Route(PATH, ask, methods=["POST"])]
     gate = Gate(
         Starlette(routes=routes),
-        admission=Admission(authenticator=authenticator, bodies=answering.bodies),
+        admission=Admission(authenticator=authenticator, bodies=answering.bodies, answers=answering.answers),
         names=Names(bound="127.0.0.1"),
         routes=routes,
     )

@@ -179,7 +179,9 @@ async def serving_quack(settings: Settings, context: Context, listener: Listener
     with bind(settings.quack) as probe:  # Quack shares an address with whoever has it, and does not tell its port
         port = address_of(probe).rpartition(":")[2]
     seconds = context.sql_limits.seconds
-    answering = Answering(queries=context.queries, turns=context.turns, bodies=context.bodies, seconds=seconds)
+    answering = Answering(
+        queries=context.queries, turns=context.turns, bodies=context.bodies, answers=context.answers, seconds=seconds
+    )
     door = make_door(answering, context.authenticator)
     with bind("127.0.0.1:0") as bound:
         async with serving(door, bound, ListenerOptions()):

@@ -17,6 +17,7 @@ from collector.api.base.turns import QueryTurns
 from collector.conditions import ServerConditions
 from collector.conventions.own import OwnKeys
 from collector.delivery.receivers import Receivers
+from collector.doors.held_answer import AnswerRoom
 from collector.doors.otlp_http import OtlpReader
 from collector.experiments.kept import Kept
 from collector.ingest import ByteBudget
@@ -111,6 +112,7 @@ class Context:
     sql_limits: SqlLimits
     turns: QueryTurns
     bodies: ByteBudget = field(default_factory=partial(ByteBudget, _BODIES_BYTES))
+    answers: AnswerRoom = field(default_factory=AnswerRoom)
     route_turns: RouteTurns = field(default_factory=RouteTurns)
     overloaded: Callable[[], bool]
     set_aside: Callable[[], int]

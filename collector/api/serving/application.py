@@ -97,7 +97,12 @@ def make_application(context: Context, names: Names, site: Site) -> FastAPI:
     application.add_middleware(Repetitions)
     application.add_middleware(
         Gate,
-        admission=Admission(authenticator=context.authenticator, bodies=context.bodies, watch=context.watch),
+        admission=Admission(
+            authenticator=context.authenticator,
+            bodies=context.bodies,
+            answers=context.answers,
+            watch=context.watch,
+        ),
         names=names,
         routes=routes(),
         site=site,

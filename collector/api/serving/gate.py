@@ -23,6 +23,7 @@ from collector.access.origin import Names
 from collector.access.permission import Need, Permission, changes, need_of
 from collector.api.base.problems import answer
 from collector.doors.body import HeldBody
+from collector.doors.held_answer import RETRY_AFTER_S, AnswerRoom, HeldAnswer, Refused
 from collector.doors.otlp_http import address_of
 from collector.doors.status import failure_of
 from collector.ingest import ByteBudget
@@ -65,10 +66,11 @@ _PROGRAMS: Final = ("/api/", "/jaeger/")  # what begins so is asked by programs,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The checks that requests pass: of their keys, and of the room for bodies that are not of spans."""
+    """The checks that requests pass: keys, and the room for bodies that are not of spans and for answers."""
 
     authenticator: Authenticator
     bodies: ByteBudget
+    answers: AnswerRoom
     watch: Watch | None = None  # hears of each request that was answered, but for those that send spans
 
 
@@ -86,6 +88,7 @@ class Gate:
     ) -> None:
         self._watch = admission.watch
         self._bodies = admission.bodies
+        self._answers = admission.answers
         self._application = application
         self._authenticator = admission.authenticator
         self._names = names
@@ -132,7 +135,7 @@ class Gate:
         body = HeldBody(self._bodies, caller.client)
         if not need.takes_spans:
             most_bytes = _most_bytes(need)
-            unfit = _unfit(Request(scope), most_bytes, is_page=is_page)
+            unfit = _unfit(Request(scope), most_bytes, is_page=is_page) or self._crowded(scope, caller, need)
             if unfit is not None:
                 await unfit(scope, receive, passage.send)
                 self._note(request_info, caller, passage.status, need)
@@ -140,11 +143,7 @@ class Gate:
             receive = _bounded(receive, most_bytes, None if need.takes_files else body)
         began_ns = now_ns()
         try:
-            await self._application(scope, receive, passage.send)
-        except asyncio.CancelledError:  # the time for stopping is over; what it changes may be done all the same
-            if passage.is_answered:
-                raise
-            await answer(Request(scope), 503, _STOPPED, headers={"retry-after": "5"})(scope, receive, passage.send)
+            await self._let_through(scope, receive, passage, caller)
         finally:
             body.let_go()
             passage.close()
@@ -152,6 +151,23 @@ class Gate:
             self._note(request_info, caller, passage.status, need, only_looked=bool(state.get("only_looked")))
             if self._watch is not None and need.permission is not Permission.SEND and INTERNAL_HEADER not in headers:
                 self._watch(_answered(scope, request_info, passage.status, began_ns))
+
+    async def _let_through(self, scope: Scope, receive: Receive, passage: "_Passage", caller: Caller) -> None:
+        async def refuse(why: str) -> None:
+            is_done = _is_change(scope["state"]["need"], scope["method"])
+            await _without_room(scope, why, is_done=is_done)(scope, receive, passage.send)
+
+        held = HeldAnswer(self._answers, caller.client, passage.send, refuse)
+        try:
+            await self._application(scope, receive, held.send)
+        except Refused:
+            pass
+        except asyncio.CancelledError:  # the time for stopping is over; what it changes may be done all the same
+            if passage.is_answered:
+                raise
+            await answer(Request(scope), 503, _STOPPED, headers={"retry-after": "5"})(scope, receive, passage.send)
+        finally:
+            held.let_go()
 
     def _enter(self, scope: Scope, headers: Headers, request_info: RequestInfo, *, is_page: bool) -> Caller:
         need: Need = scope["state"]["need"]
@@ -164,6 +180,11 @@ class Gate:
             return self._authenticator.enter_to_send(authorization, request_info, without_key)
         signed_in = self._site.key_of(scope) if self._site and is_page else None
         return self._authenticator.enter(authorization, request_info, need, without_key, signed_in=signed_in)
+
+    def _crowded(self, scope: Scope, caller: Caller, need: Need) -> Response | None:
+        """Return the answer to a change that must not begin, because there may be no room for its answer."""
+        why = self._answers.lack(caller.client) if _is_change(need, scope["method"]) else None
+        return None if why is None else _without_room(scope, why, is_done=False)
 
     def _need_and_route(self, scope: Scope, headers: Headers) -> tuple[Need, bool, str | None]:
         """What is needed for what is asked, whether it is a page, and its route; no route is one if a person asks."""
@@ -192,8 +213,7 @@ class Gate:
 
         Nor is a form that only asked what it would do.
         """
-        writing = {Permission.WRITE, Permission.REVIEW, Permission.ADMINISTER}
-        is_write = need.permission in writing and changes(request_info.method)
+        is_write = _is_change(need, request_info.method)
         if (is_write and not only_looked) or status == HTTPStatus.FORBIDDEN:
             self._authenticator.journal.note(request_info, caller, status)
 
@@ -242,6 +262,18 @@ class _Passage:
             if self.status == HTTPStatus.METHOD_NOT_ALLOWED:
                 headers["allow"] = self._allowed()
         await self._send(message)
+
+
+def _is_change(need: Need, method: str) -> bool:
+    writing = {Permission.WRITE, Permission.REVIEW, Permission.ADMINISTER}
+    return need.permission in writing and changes(method)
+
+
+def _without_room(scope: Scope, why: str, *, is_done: bool) -> Response:
+    """Answer that there is no room for the answer; a change that was made must not be sent again."""
+    if is_done:
+        return answer(Request(scope), 503, f"this was done, but its answer cannot be sent: {why}")
+    return answer(Request(scope), 503, why, headers={"retry-after": str(RETRY_AFTER_S)})
 
 
 def _most_bytes(need: Need) -> int:

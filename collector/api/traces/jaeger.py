@@ -4,7 +4,7 @@ import time
 from typing import Annotated
 
 from fastapi import Query
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
@@ -30,37 +30,35 @@ _FARTHEST_US = (2**63 - 1) // 1000
 
 @router.get("/services")
 @needs(Permission.READ, by_tenant=True)
-def services(here: Here, who: Who) -> JSONResponse:
+def services(here: Here, who: Who) -> Response:
     """The services that sent spans."""
     return answer(here.search.services(tenant=who.visible_tenant))
 
 
 @router.get("/services/{service:path}/operations")
 @needs(Permission.READ, by_tenant=True)
-def operations_of(service: str, here: Here, who: Who) -> JSONResponse:
+def operations_of(service: str, here: Here, who: Who) -> Response:
     """What a service's spans are called."""
     return answer(sorted({name for name, _ in here.search.operations(service, tenant=who.visible_tenant)}))
 
 
 @router.get("/operations")
 @needs(Permission.READ, by_tenant=True)
-def operations(
-    here: Here, who: Who, service: str, span_kind: Annotated[str, Query(alias="spanKind")] = ""
-) -> JSONResponse:
+def operations(here: Here, who: Who, service: str, span_kind: Annotated[str, Query(alias="spanKind")] = "") -> Response:
     """The operations of a service, with the kinds of their spans."""
     return answer(operation_documents(here.search.operations(service, tenant=who.visible_tenant), span_kind))
 
 
 @router.get("/dependencies")
 @needs(Permission.READ, by_tenant=True)
-def dependencies() -> JSONResponse:
+def dependencies() -> Response:
     """Which services call which: nobody computes that here."""
     return answer([])
 
 
 @router.get("/traces/{trace_id}")
 @needs(Permission.READ, by_tenant=True)
-def trace(trace_id: str, here: Here, who: Who) -> JSONResponse:
+def trace(trace_id: str, here: Here, who: Who) -> Response:
     """One trace; leading zeros of its id may be left out."""
     found = here.queries.trace(padded(trace_id), tenant=who.visible_tenant)
     return failure(404, "trace not found") if found is None else answer([trace_document(found)])
@@ -83,7 +81,7 @@ class _Find(BaseModel):
 
 @router.get("/traces")
 @needs(Permission.READ, by_tenant=True)
-def traces(here: Here, who: Who, find: Annotated[_Find, Query()]) -> JSONResponse:
+def traces(here: Here, who: Who, find: Annotated[_Find, Query()]) -> Response:
     """Traces that have a span like this, times in microseconds; or those with the ids."""
     try:
         like = _like(find)

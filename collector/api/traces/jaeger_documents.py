@@ -4,8 +4,9 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
+from collector.api.base.written import written_in_pieces
 from collector.api.documents.documents import json_value
 from storage.records import AttributeValue, Link, Resource, Span, SpanEvent, Trace
 
@@ -17,9 +18,9 @@ _STATUSES = {1: "OK", 2: "ERROR"}
 _ERROR = 2
 
 
-def answer(data: list[object] | list[str] | list[Document]) -> JSONResponse:
-    """What every request of Jaeger's is answered with."""
-    return JSONResponse({"data": data, "total": len(data), "limit": 0, "offset": 0, "errors": None})
+def answer(data: list[object] | list[str] | list[Document]) -> Response:
+    """Answer a request of Jaeger's."""
+    return written_in_pieces({"data": data, "total": len(data), "limit": 0, "offset": 0, "errors": None})
 
 
 def failure(status: int, message: str) -> JSONResponse:
