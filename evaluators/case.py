@@ -187,8 +187,14 @@ def conversation_at(case: Case, key: str, path: Path | None = None) -> Conversat
 
 
 def primary_text(case: Case, parameter: Parameter) -> str | None:
-    """The string form of the primary input, actual output or expected output."""
+    """The string form of the primary input, actual output or expected output; None if a test case has none.
+
+    Raises:
+        NotCaptured: the trace did not record it.
+    """
     value = find_part(case, parameter)
+    if value is None:
+        require_part(case, _PARAMETERS[parameter][0][1])
     return None if value is None else text_of(value)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, Strict, field_validator, model_validator
 
 from evaluators.captured import NAMES_ONLY
-from evaluators.case import actual_calls, conversation_at, enter, expected_value, find, primary_text
+from evaluators.case import actual_calls, conversation_at, enter, expected_value, find
 from evaluators.configuration import Configuration, Flag, Share
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
@@ -87,13 +87,13 @@ def code_judge(settings: CodeJudge) -> Check:
 
 def payload_of(case: Case, settings: CodeJudge) -> dict[str, Any]:
     """What the program reads. Keys of ours are in snake_case; whatever is the user's is as it was."""
-    question = primary_text(case, "INPUT")
-    answer = find(case, "actual_outputs", "output")  # None if it was not captured: a program may judge by other things
+    # None if they were not captured: a program may judge by other things.
+    question, answer = find(case, "inputs", "input"), find(case, "actual_outputs", "output")
     answer = None if answer is None else enter(answer, settings.path, "actualOutputs.output")
     expected = expected_value(case, "output", settings.path)
     told_criteria = find(case, "metadata", "criteria")
     return {
-        "question": question,
+        "question": None if question is None else text_of(question),
         "criteria": settings.criteria if told_criteria is None else told_criteria,
         "expected_output": _as_messages("assistant", expected),
         "reference_answer": None if expected is None else text_of(expected),

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from evaluators.configuration import Amount, Configuration, Count, Share
+from evaluators.errors import NotCaptured
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case
 from evaluators.summary import RunSummary, summary_of
@@ -41,7 +42,7 @@ class ExecutionMetrics(Configuration):
 
 
 def execution_metrics(settings: ExecutionMetrics) -> Check:
-    """The share of the limits that the run kept; what is not known keeps none."""
+    """The share of the limits that the run kept, of those whose number is known."""
     limits = {name: limit for name in _MEASURES if (limit := getattr(settings, name)) is not None}
     target, tolerance = settings.target_exploration_ratio, settings.exploration_tolerance
 
@@ -52,22 +53,31 @@ def execution_metrics(settings: ExecutionMetrics) -> Check:
             ratio = _exploration(summary, settings.exploration_tools)
             kept = ratio is not None and abs(ratio - target) <= tolerance + _ROUNDING
             results.append({"limit": "targetExplorationRatio", "wanted": target, "actual": ratio, "passed": kept})
-        passed = [result["passed"] for result in results].count(True)
-        told = "; ".join(_limit_text(result) for result in results if not result["passed"])
-        reason = f"{passed} of {len(results)} limits are kept{': ' * bool(told)}{told}."
-        return Assessment(score=passed / len(results), reason=reason, metadata={"limits": results})
+        known = [result for result in results if result["actual"] is not None]
+        unknown = [str(result["limit"]) for result in results if result["actual"] is None]
+        if not known:
+            raise NotCaptured(f"the numbers for {', '.join(unknown)}")
+        kept_count = [result["passed"] for result in known].count(True)
+        told = "; ".join(_limit_text(result) for result in known if not result["passed"])
+        reason = f"{kept_count} of {len(known)} limits are kept{': ' * bool(told)}{told}."
+        return Assessment(
+            score=kept_count / len(known),
+            reason=f"{reason} Not known: {', '.join(unknown)}." if unknown else reason,
+            metadata={"limits": known} | ({"notCaptured": unknown} if unknown else {}),
+            by_less=bool(unknown),
+        )
 
     return pure(check)
 
 
 def _result(name: str, limit: float, actual: float | None) -> Mapping[str, Any]:
-    kept = actual is not None and actual <= limit
-    return {"limit": to_camel(name), "wanted": limit, "actual": actual, "passed": kept}
+    return {
+        "limit": to_camel(name), "wanted": limit, "actual": actual, "passed": actual is not None and actual <= limit,
+    }  # fmt: skip
 
 
 def _limit_text(result: Mapping[str, Any]) -> str:
-    actual = "not known" if result["actual"] is None else result["actual"]
-    return f"{result['limit']} is {result['wanted']}, and it is {actual}"
+    return f"{result['limit']} is {result['wanted']}, and it is {result['actual']}"
 
 
 def _exploration(summary: RunSummary, tools: tuple[str, ...]) -> float | None:
@@ -90,7 +100,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="execution_metrics",
         title="Execution Metrics",
-        version=1,
+        version=2,
         checks="The run kept to its limits of calls, tokens, cost and time.",
         reads=("actualOutputs.toolCalls", "metadata.traceSummary"),
         configuration=ExecutionMetrics,

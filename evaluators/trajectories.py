@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from evaluators.captured import NAMES_ONLY
 from evaluators.case import actual_calls, conversation_at, find
 from evaluators.configuration import Amount, Configuration, ReadsCalls, Share, Upper
-from evaluators.errors import BadCase
+from evaluators.errors import BadCase, NotCaptured
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, Conversation, NonBlank
 from evaluators.summary import RunSummary, summary_of
@@ -131,11 +131,15 @@ def efficiency(settings: Efficiency) -> Check:
         known = {name: took for name in wanted if (took := actual.get(name)) is not None}
         shares = {name: _share(wanted[name], took) for name, took in known.items()}
         if not shares:
+            if wanted and find(case, "metadata", "traceSummary") is not None:
+                raise NotCaptured(f"the numbers for {', '.join(wanted)}")
             raise BadCase("nothing that the best run tells is known of this one")
         score = sum(shares.values()) / len(shares)
         listed = ", ".join(f"{name} {known[name]:g} (best {wanted[name]:g})" for name in shares)
         table = {name: {"actual": known[name], "best": wanted[name], "score": share} for name, share in shares.items()}
-        return Assessment(score=score, reason=f"Took {listed}.", metadata={"measures": table})
+        return Assessment(
+            score=score, reason=f"Took {listed}.", metadata={"measures": table}, by_less=len(known) < len(wanted)
+        )
 
     return pure(check)
 
@@ -180,7 +184,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="efficiency",
         title="Efficiency",
-        version=1,
+        version=2,
         checks="The run took little more than the best run known.",
         reads=(
             "actualOutputs.toolCalls",

@@ -18,6 +18,9 @@ from storage.records import JsonValue
 LLM_JUDGE: Final = "llm_judge"
 """The evaluator of a rule that names none."""
 
+SHOWN_BY_DEFAULT: Final = ["INPUT", "ACTUAL_OUTPUT"]
+"""The parts that a judge of spans or traces is shown if its rule names none."""
+
 MAX_NAME: Final = 200
 _MAX_CRITERIA: Final = 20_000  # characters. A guess at more than a judge follows
 _MAX_TOOLS: Final = 200
@@ -199,7 +202,7 @@ def _evaluation(members: Members, target: Target) -> tuple[str, dict[str, JsonVa
         elif value is not None:
             configuration[name] = value
     if evaluator == LLM_JUDGE:
-        read: list[JsonValue] = ["CONVERSATION"] if target == "SESSION" else ["INPUT", "ACTUAL_OUTPUT"]
+        read: list[JsonValue] = ["CONVERSATION"] if target == "SESSION" else [*SHOWN_BY_DEFAULT]
         configuration.setdefault("evaluationParams", read)
     return evaluator, configuration
 

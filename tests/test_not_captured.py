@@ -1,8 +1,11 @@
 """Evaluations of traces without content: what was not captured is skipped, what was recorded counts."""
 
 import asyncio
+import itertools
+import json
 from collections.abc import Mapping
-from typing import Any
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 import pytest
 
@@ -13,7 +16,8 @@ from evaluators.evaluator import run
 from evaluators.model import Case
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 from evaluators.registry import KINDS, build
-from tests.conventions.making import a_span, read_all
+from storage.records import AttributeValue
+from tests.conventions.making import a_log, a_span, read_all
 from tests.evaluating import ScriptedJudge, call, called, verdict
 
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay"}
@@ -152,12 +156,13 @@ def test_verdicts_without_content_are_compared_apart() -> None:
         ([{ARGUMENTS: "{}"}], 0.0),
         ([{ARGUMENTS: ""}], 0.0),
         ([{ARGUMENTS: "null"}], 0.0),
-        ([{ARGUMENTS: '{"n": 1}'}, {}], 0.5),
+        ([{ARGUMENTS: '{"n": 1}'}, {}], 1.0),
+        ([{}, {ARGUMENTS: "{}"}], 0.0),
         ([{"gen_ai.tool.name": "steal"}], 0.0),
     ],
 )
 def test_arguments_of_live_calls(tools: list[Mapping[str, Any]], score: float | None) -> None:
-    """Arguments are unknown if no call of the trace has any recorded; else a call without them was made without."""
+    """Calls whose arguments were recorded are judged, and the others are left out."""
     case = case_for_rule(
         case_of(*tools), {"tools": [{"name": "pay", "inputSchema": {"required": ["n"]}}], "expected": None},
         asks_for_input=False,
@@ -167,17 +172,207 @@ def test_arguments_of_live_calls(tools: list[Mapping[str, Any]], score: float | 
     assert not isinstance(outcome, Failure)
 
 
-def test_calls_are_unknown_without_spans_of_tools_and_without_answers() -> None:
-    """If models tell no content and no tool has a span, it is not known which tools were called."""
-    assert isinstance(outcome_of("tool_policy", case_of()), Skipped)
-    assert isinstance(outcome_of("tool_policy", case_of(model=False)), Verdict)
+@pytest.mark.parametrize("has_model", [True, False])
+def test_calls_are_unknown_without_spans_of_tools_and_without_answers(has_model: bool) -> None:  # noqa: FBT001 - pytest's
+    """If neither a tool has a span nor an answer was recorded, it is not known which tools were called."""
+    for name in ("tool_policy", "tool_error", "execution_metrics"):
+        assert isinstance(outcome_of(name, case_of(model=has_model)), Skipped)
 
 
-def test_what_is_absent_beside_other_content_is_no_matter_of_capture() -> None:
-    """A trace that recorded its input and told no output is not one without capture."""
+CONTENT: Final = ("input", "output", "context", "arguments", "result")
+READ: Final = {
+    "output": ("exact_match", "regex", "length", "structural_match", "llm_judge"),
+    "input output": ("pairwise", "task_completion", "conversation_trajectory", "plan_quality"),
+    "input output context": ("faithfulness", "hallucination"),
+    "context": ("precision", "recall"),
+    "input context": ("contextual_relevance",),
+    "result": ("tool_error", "tool_call_output"),
+    "arguments": ("tool_call_validity", "tool_efficiency", "tool_call_args", "tool_steps", "tool_trajectory"),
+    "output arguments": ("plan_adherence",),
+    "input arguments result": ("tool_argument_hallucination",),
+}
+READS: Final = {name: set(content.split()) for content, names in READ.items() for name in names}
+"""The content that evaluators read, as configured here; `BY_NAMES_AND_NUMBERS` read none."""
+
+
+def partial_case(captured: AbstractSet[str], expected: Mapping[str, Any]) -> Case:
+    """The case of an agent's trace that recorded this content, with what a rule expects."""
+    asked = [{"role": "user", "parts": [{"type": "text", "content": "pay 1"}]}]
+    thought = {"type": "reasoning", "content": "I pay."}
+    answered = [{"role": "assistant", "parts": [thought, {"type": "text", "content": "1"}], "finish_reason": "stop"}]
+    content = {
+        "input": {"gen_ai.input.messages": json.dumps(asked)},
+        "output": {"gen_ai.output.messages": json.dumps(answered)},
+        "context": {"output.value": '["a"]'},
+        "arguments": {ARGUMENTS: '{"n": 1}'},
+        "result": {RESULT: "paid"},
+    }
+
+    def told(*names: str) -> dict[str, Any]:
+        return {key: value for name in names if name in captured for key, value in content[name].items()}
+
+    each = [
+        {"gen_ai.operation.name": "invoke_agent", **told("input", "output")},
+        {**MODEL, **told("input", "output")},
+        {"openinference.span.kind": "RETRIEVER", **told("context")},
+        {**TOOL, **told("arguments", "result")},
+    ]
+    spans = [
+        a_span(one, span_id=f"{at:016x}", parent_span_id=f"{1:016x}" if at > 1 else None, start_ns=at, end_ns=99)
+        for at, one in enumerate(each, 1)
+    ]
+    rule = {"tools": [{"name": "pay"}], "expected": expected}
+    case = case_for_rule(case_of_trace(read_all(*spans), spans), rule, asks_for_input=False)
+    return case.model_copy(update={"metadata": {**case.metadata, **ADDED}})
+
+
+def test_no_evaluator_judges_content_that_was_not_captured() -> None:
+    """Whichever content is recorded, each evaluator skips exactly the traces that lack what it reads."""
+    assert READS.keys() | BY_NAMES_AND_NUMBERS | NOTHING_OF_THE_TRACE.keys() == KINDS.keys()
+    subsets = [set(one) for size in range(len(CONTENT) + 1) for one in itertools.combinations(CONTENT, size)]
+    for captured, expected in itertools.product(subsets, (EXPECTED, {})):
+        case = partial_case(captured, expected)
+        for name in sorted(KINDS.keys() - NOTHING_OF_THE_TRACE.keys()):
+            outcome = outcome_of(name, case)
+            is_skipped = isinstance(outcome, Skipped) and outcome.reason.startswith("not captured: ")
+            lacks = not READS.get(name, set()) <= captured
+            is_without_criteria = isinstance(outcome, Failure) and "expectedOutputs." in outcome.message
+            assert is_skipped == lacks or (is_without_criteria and not expected), (name, captured, expected, outcome)
+
+
+def _json(*messages: Mapping[str, Any]) -> str:
+    return json.dumps(messages)
+
+
+CALL: Final = {"type": "tool_call", "id": "c1", "name": "pay"}
+HOLLOW_CALL: Final = {"role": "assistant", "parts": [CALL], "finish_reason": "tool_call"}
+HOLLOW_RESULT: Final = {"role": "user", "parts": [{"type": "tool_call_response", "id": "c1", "name": "pay"}]}
+HOLLOW_TEXT: Final = {"role": "user", "parts": [{"type": "text"}]}
+HOLLOW_ANSWER: Final = {"role": "assistant", "parts": [{"type": "text"}], "finish_reason": "stop"}
+MARK: Final = "__REDACTED__"
+WITH_CAPTURE_OFF: Final[Mapping[str, list[Mapping[str, Any]]]] = {
+    "pydantic-ai": [
+        {
+            "gen_ai.operation.name": "invoke_agent",
+            "pydantic_ai.all_messages": _json(HOLLOW_TEXT, HOLLOW_CALL, HOLLOW_RESULT, HOLLOW_ANSWER),
+        },
+        {**MODEL, "gen_ai.input.messages": _json(HOLLOW_TEXT), "gen_ai.output.messages": _json(HOLLOW_CALL)},
+        {**TOOL, "gen_ai.tool.call.id": "c1"},
+        {
+            **MODEL,
+            "gen_ai.input.messages": _json(HOLLOW_TEXT, HOLLOW_CALL, HOLLOW_RESULT),
+            "gen_ai.output.messages": _json(HOLLOW_ANSWER),
+        },
+    ],
+    "openinference": [
+        {"openinference.span.kind": "AGENT", "input.value": MARK, "output.value": MARK},
+        {
+            "openinference.span.kind": "LLM", "llm.model_name": "m", "input.value": MARK, "output.value": MARK,
+            "llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": MARK,
+            "llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": MARK,
+        },
+        {"openinference.span.kind": "TOOL", "tool.name": "pay", "input.value": MARK, "output.value": MARK},
+    ],
+    "marks within messages": [
+        {"gen_ai.operation.name": "invoke_agent"},
+        {
+            **MODEL,
+            "gen_ai.input.messages": _json({"role": "user", "parts": [{"type": "text", "content": "<REDACTED>"}]}),
+            "gen_ai.output.messages": _json({"role": "assistant", "parts": [{**CALL, "arguments": "[redacted]"}]}),
+        },
+        {**TOOL, "gen_ai.tool.call.id": "c1", RESULT: "[Scrubbed due to 'password']"},
+    ],
+    "traceloop": [
+        {"traceloop.span.kind": "workflow", "traceloop.entity.name": "w"},
+        {
+            "llm.request.type": "chat", "gen_ai.request.model": "m",
+            "gen_ai.completion.0.finish_reason": "tool_calls", "gen_ai.completion.0.role": "assistant",
+        },
+        {"traceloop.span.kind": "tool", "traceloop.entity.name": "pay"},
+    ],
+    "vercel": [
+        {"ai.operationId": "ai.generateText", "operation.name": "ai.generateText", "ai.model.id": "m"},
+        {"ai.operationId": "ai.generateText.doGenerate", "ai.model.id": "m", "ai.response.finishReason": "tool-calls"},
+        {"ai.operationId": "ai.toolCall", "ai.toolCall.name": "pay", "ai.toolCall.id": "c1"},
+    ],
+}  # fmt: skip
+"""What instrumentations send of an agent that calls a tool while capture is off."""
+
+
+def hollow_case(library: str) -> Case:
+    """The case of such a trace, with a rule that names the tools."""
+    spans = [
+        a_span(one, span_id=f"{at:016x}", parent_span_id=f"{1:016x}" if at > 1 else None, start_ns=at, end_ns=99)
+        for at, one in enumerate(WITH_CAPTURE_OFF[library], 1)
+    ]
+    return _with_rule(case_of_trace(read_all(*spans), spans))
+
+
+def _with_rule(case: Case) -> Case:
+    rule = {"tools": [{"name": "pay", "inputSchema": {"required": ["n"]}}], "expected": EXPECTED}
+    case = case_for_rule(case, rule, asks_for_input=False)
+    return case.model_copy(update={"metadata": {**case.metadata, **ADDED}})
+
+
+def assert_nothing_is_judged(case: Case) -> None:
+    """Each evaluator that reads content skips a case, and the others pass it."""
+    for name in sorted(KINDS.keys() - NOTHING_OF_THE_TRACE.keys()):
+        outcome = outcome_of(name, case)
+        if name in BY_NAMES_AND_NUMBERS:
+            assert isinstance(outcome, Verdict), outcome
+            assert outcome.success, outcome
+        else:
+            assert isinstance(outcome, Skipped), (name, outcome)
+            assert outcome.reason.startswith("not captured: ")
+
+
+@pytest.mark.parametrize("library", sorted(WITH_CAPTURE_OFF))
+def test_parts_without_content_and_marks_of_redactions_are_not_captured(library: str) -> None:
+    """Messages, calls and results that only name what they are, and marks in the place of values, are no content."""
+    assert_nothing_is_judged(hollow_case(library))
+
+
+def test_events_without_content_are_not_captured() -> None:
+    """OpenTelemetry's log events tell names of calls with capture off, and nothing that could be judged."""
+    root = a_span({"gen_ai.operation.name": "invoke_agent"}, span_id="a" * 16, end_ns=99)
+    model = a_span(MODEL, span_id="b" * 16, parent_span_id="a" * 16, start_ns=2, end_ns=3)
+    again = a_span(MODEL, span_id="c" * 16, parent_span_id="a" * 16, start_ns=4, end_ns=5)
+    call: AttributeValue = {"id": "c1", "type": "function", "function": {"name": "pay"}}
+    asking: AttributeValue = {
+        "index": 0,
+        "finish_reason": "tool_calls",
+        "message": {"role": "assistant", "tool_calls": [call]},
+    }
+    logs = [
+        a_log(model, "gen_ai.user.message", {}, {}),
+        a_log(model, "gen_ai.choice", asking),
+        a_log(again, "gen_ai.assistant.message", {"tool_calls": [call]}),
+        a_log(again, "gen_ai.tool.message", {"id": "c1"}),
+        a_log(again, "gen_ai.choice", {"index": 0, "finish_reason": "stop", "message": {"role": "assistant"}}),
+    ]
+    assert_nothing_is_judged(_with_rule(case_of_trace(read_all(root, model, again, logs=logs), [root, model, again])))
+
+
+def test_content_of_spans_that_failed_counts_as_any_other() -> None:
+    """A trace that recorded its input and told no output does not tell what came out, failed or not."""
     outcome = outcome_of("regex", case_of(root={"input.value": "hello", "openinference.span.kind": "AGENT"}))
-    assert isinstance(outcome, Failure)
-    assert outcome.kind == "bad_case"
+    assert isinstance(outcome, Skipped)
+    assert outcome.reason == "not captured: output"
+
+
+@pytest.mark.parametrize(
+    "configuration, score",
+    [
+        ({"maxToolCalls": 3, "maxTokens": 9, "maxCostUsd": 1}, 1.0),
+        ({"maxToolCalls": 0, "maxTokens": 9}, 0.0),
+        ({"maxTokens": 9, "maxCostUsd": 1}, None),
+    ],
+)
+def test_unknown_numbers_keep_and_break_no_limit(configuration: Mapping[str, Any], score: float | None) -> None:
+    """Limits of tokens and cost that a trace does not tell are left out, and skipped if there are no others."""
+    outcome = outcome_of("execution_metrics", case_of({}), configuration)
+    assert (outcome.score if isinstance(outcome, Verdict) else None) == score
+    assert not isinstance(outcome, Failure)
 
 
 def test_what_was_not_captured_survives_a_document() -> None:

@@ -177,12 +177,11 @@ def test_execution_metrics(limits: Mapping[str, Any], score: float) -> None:
     assert verdict("execution_metrics", limits, {"metadata": {"traceSummary": SUMMARY}}).score == score
 
 
-def test_metrics_that_are_not_known_keep_no_limit() -> None:
-    """Calls are counted from the run itself, and what nobody measured is a failed check that says so."""
-    found = verdict("execution_metrics", {"maxToolCalls": 2, "maxCostUsd": 1}, called("a", "b"))
-    assert found.score == 1 / 2
-    assert found.reason == "1 of 2 limits are kept: maxCostUsd is 1.0, and it is not known."
-    assert verdict("execution_metrics", {"targetExplorationRatio": 0}, called()).score == 0
+def test_metrics_that_are_not_known_are_left_out() -> None:
+    """Calls are counted from the run itself; a number that is not known keeps and breaks no limit."""
+    found = verdict("execution_metrics", {"maxToolCalls": 1, "maxCostUsd": 1}, called("a", "b"))
+    assert found.score == 0
+    assert found.reason == "0 of 1 limits are kept: maxToolCalls is 1, and it is 2. Not known: maxCostUsd."
 
 
 def test_metrics_of_nothing_are_a_failure() -> None:

@@ -81,6 +81,56 @@ def _trace(spans: ScopeSpans, source: random.Random, *, captured: bool, errors: 
         span.status.message = "the warehouse did not answer"
 
 
+def _pydantic(spans: ScopeSpans, source: random.Random, *, captured: bool, errors: float) -> None:
+    """Add such a trace as Pydantic AI sends it: with capture off, its messages have parts without content."""
+    trace_id, root, asking, tool, last = source.randbytes(16), *(source.randbytes(8) for _ in range(4))
+    failed = source.random() < errors
+
+    def part(kind: str, **content: Any) -> dict[str, Any]:
+        return {
+            "type": kind,
+            **({"id": "c1", "name": "lookup"} if "tool" in kind else {}),
+            **(content if captured else {}),
+        }
+
+    asked = [{"role": "user", "parts": [part("text", content="Where is it?")]}]
+    call = [{"role": "assistant", "parts": [part("tool_call", arguments={"order": 7})], "finish_reason": "tool_call"}]
+    result = [{"role": "user", "parts": [part("tool_call_response", result="failed" if failed else "on its way")]}]
+    answer = [{"role": "assistant", "parts": [part("text", content="Your order is on its way.")]}]
+    told = {"pydantic_ai.all_messages": json.dumps(asked + call + result + answer)}
+    _span(spans, trace_id, root, b"", **{"gen_ai.operation.name": "invoke_agent", **told})
+    model = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "small", "gen_ai.tool.definitions": TOOLS}
+    for span_id, sent, received in ((asking, asked, call), (last, asked + call + result, answer)):
+        messages = {"gen_ai.input.messages": json.dumps(sent), "gen_ai.output.messages": json.dumps(received)}
+        _span(spans, trace_id, span_id, root, **model, **messages)
+    called = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "lookup", "gen_ai.tool.call.id": "c1"}
+    if captured:
+        called["gen_ai.tool.call.arguments"] = '{"order": 7}'
+        called |= {} if failed else {"gen_ai.tool.call.result": '{"state": "on its way"}'}
+    _span(spans, trace_id, tool, root, **called).status.code = 2 if failed else 0
+
+
+def _openinference(spans: ScopeSpans, source: random.Random, *, captured: bool, errors: float) -> None:
+    """Add such a trace as OpenInference sends it: with inputs and outputs hidden, a mark stands in their place."""
+    trace_id, root, chat, tool = source.randbytes(16), *(source.randbytes(8) for _ in range(3))
+
+    def told(asked: str, answered: str) -> dict[str, str]:
+        return {"input.value": asked, "output.value": answered} if captured else dict.fromkeys(_VALUES, "__REDACTED__")
+
+    talk = told("Where is it?", "Your order is on its way.")
+    offered = {"llm.model_name": "small", "llm.tools.0.tool.json_schema": TOOLS.strip("[]")}
+    _span(spans, trace_id, root, b"", **{"openinference.span.kind": "AGENT"}, **talk)
+    _span(spans, trace_id, chat, root, **{"openinference.span.kind": "LLM"}, **offered, **talk)
+    called = {"openinference.span.kind": "TOOL", "tool.name": "lookup"}
+    span = _span(spans, trace_id, tool, root, **called, **told('{"order": 7}', '{"state": "on its way"}'))
+    span.status.code = 2 if source.random() < errors else 0
+
+
+_VALUES: Final = ("input.value", "output.value")
+STYLES: Final = {"shop-2": _pydantic, "shop-3": _pydantic, "shop-4": _openinference, "shop-5": _openinference}
+"""Services of other instrumentations than OpenTelemetry's."""
+
+
 def _release(source: random.Random, service: str, version: str, *, captured: bool, errors: float = ERRORS) -> bytes:
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
@@ -88,7 +138,7 @@ def _release(source: random.Random, service: str, version: str, *, captured: boo
         resource.resource.attributes.add(key=key).value.string_value = value
     spans = resource.scope_spans.add()
     for _ in range(TRACES):
-        _trace(spans, source, captured=captured, errors=errors)
+        STYLES.get(service, _trace)(spans, source, captured=captured, errors=errors)
     return request.SerializeToString()
 
 

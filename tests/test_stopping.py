@@ -25,7 +25,7 @@ STOPS_WITHIN_S = 10.0
 """What is promised; usually it takes two seconds."""
 
 JUDGE = "{name: judged, evaluator: llm_judge, criteria: It is good., connectionId: local}"
-CHECK = "{name: checked, evaluator: length, config: {maximumOutputLength: 400}}"
+CHECK = "{name: checked, evaluator: tool_error}"
 CODE = "{name: programmed, evaluator: code_judge, config: {script: [python3, SCRIPT], timeLimitSeconds: 300}}"
 SLEEPS = """
 import pathlib, time

@@ -183,10 +183,12 @@ def _of_run(ordinal: int, run: ReportedRun, failure: str | None) -> TraceToolCal
     is_error, error = span.error is not None or span.error_type is not None, span.error or span.error_type
     has_result = span.has_result
     if asked is not None and asked.response is not None:
+        is_captured = "response" in asked.response
         is_marked = asked.response.get("is_error") is True
         if not is_error and (is_unsaid(result) or is_marked):
             is_error, error = _failure(asked)
-        result, has_result = asked.response.get("response") if is_unsaid(result) else result, True
+        result = asked.response.get("response") if is_unsaid(result) else result
+        has_result = has_result or is_captured
     if is_unsaid(result) and not is_error and failure is not None:
         is_error, error = True, failure
     return TraceToolCall(
@@ -196,7 +198,7 @@ def _of_run(ordinal: int, run: ReportedRun, failure: str | None) -> TraceToolCal
         name=span.tool_name or (asked.name if asked else ""),
         arguments=arguments,
         result=result,
-        has_arguments=arguments is not None or asked is not None,
+        has_arguments=arguments is not None,
         has_result=has_result,
         is_error=is_error,
         error=error,
@@ -214,8 +216,8 @@ def _of_asked(ordinal: int, asked: MessageCall) -> TraceToolCall:
         name=asked.name,
         arguments=asked.arguments,
         result=asked.response.get("response") if asked.response else None,
-        has_arguments=True,
-        has_result=asked.response is not None,
+        has_arguments=asked.arguments is not None,
+        has_result=asked.response is not None and "response" in asked.response,
         is_error=is_error,
         error=error,
         start_ns=asked.known_ns,

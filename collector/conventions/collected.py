@@ -16,6 +16,7 @@ from collector.conventions.values import (
     clean,
     decode,
     encodable,
+    is_redacted,
     looks_encoded,
     parsed,
     taken,
@@ -27,6 +28,12 @@ BLANKS = frozenset({"null", "N/A", "<not serializable>", "<not specified>", "(me
 """What frameworks write where they have nothing."""
 
 REDACTED = ("<REDACTED>", "[REDACTED]", "__REDACTED__", "REDACTED", "[Filtered]", "[Scrubbed due to")
+
+_MESSAGES: frozenset[Slot] = frozenset({"input_messages", "output_messages", "trajectory", "system"})
+_CONTENT: frozenset[Slot] = _MESSAGES | {
+    "input", "output", "answer_text", "answer_reasoning", "answer_calls", "tool_arguments", "tool_result",
+}  # fmt: skip
+"""Fields that a mark of a redaction does not fill."""
 
 Candidate = tuple[float, FieldSource, object, str]  # rank, place, value, what to call its source
 _NONE: list[Candidate] = []
@@ -128,7 +135,9 @@ class Collected:
         found = [] if told is None else told
         for rank, place, number, source in leads or ():
             value = values[number]
-            if value is not None or place.is_group:
+            if slot in _CONTENT and is_redacted(value):
+                self.note(source if slot in _MESSAGES else slot, "was redacted before it was sent")
+            elif value is not None or place.is_group:
                 found.append((rank, place, value, source))
         if told is not None:
             found.sort(key=itemgetter(0))
@@ -160,7 +169,7 @@ class Collected:
         """What lies at the path of a row in the JSON of its key; numbered attributes as their texts together."""
         if place.is_group:
             texts = (at(item, place.path) for item in self.group(place.key))
-            return "\n".join(text for text in texts if isinstance(text, str)) or None
+            return "\n".join(text for text in texts if isinstance(text, str) and not is_redacted(text)) or None
         decoded = self.opened(value, source) if isinstance(value, str) else value
         return at(decoded, place.path)
 

@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 
 from collector.conventions.parts import (
+    UNCAPTURED,
     Part,
     call_of,
     embedded_blocks,
@@ -17,7 +18,7 @@ from collector.conventions.parts import (
     text_part,
 )
 from collector.conventions.pieces import continued, in_parts, is_text_alone, parts_by_type, text_said
-from collector.conventions.values import as_dict, as_list, encodable
+from collector.conventions.values import as_dict, as_list, encodable, is_redacted
 from collector.conventions.written import written_message
 from storage.records import JsonValue, Message
 
@@ -101,7 +102,7 @@ def message_of(value: dict[str, JsonValue], role: str) -> Message:
     if len(value) == 2 and type(content) is str and type(told) is str and content[:1] != "[":  # noqa: PLR2004 - no more than a role and words
         own = ROLES.get(told) or _role(told, role)
         if own != "tool":
-            return {"role": own, "parts": [{"type": "text", "content": content}] if content else []}
+            return {"role": own, "parts": part_of(content)}
     parts = value.get("parts")
     if type(parts) is list and "content" not in value and "tool_calls" not in value:
         return _finished(in_parts(parts, _role(value.get("role"), role)), value)
@@ -162,7 +163,7 @@ def split_trajectory(messages: list[Message]) -> tuple[list[Message], list[Messa
 
 
 def _of_text(value: str, role: str) -> Message:
-    return {"role": role, "parts": [text_part(encodable(value))]}
+    return {"role": role, "parts": [] if is_redacted(value) else [text_part(encodable(value))]}
 
 
 def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | None:
@@ -351,7 +352,7 @@ def _results(value: dict[str, JsonValue], content: object) -> list[JsonValue] | 
             return parts
     identity = value.get("tool_call_id") or value.get("id")
     name = value.get("name")
-    response = value.get("response") if content is None else content
+    response = value.get("response", content if "content" in value else UNCAPTURED) if content is None else content
     is_error = value.get("status") == "error" or value.get("is_error") is True
     part = response_part(
         identity if isinstance(identity, str) else None,
@@ -365,7 +366,7 @@ def _results(value: dict[str, JsonValue], content: object) -> list[JsonValue] | 
 def _is_same_call(part: Part, other: JsonValue) -> bool:
     if not isinstance(other, dict) or other.get("type") != "tool_call":
         return False
-    return all(part[key] == other.get(key) for key in ("id", "name", "arguments"))
+    return all(part.get(key) == other.get(key) for key in ("id", "name", "arguments"))
 
 
 def _is_result(part: JsonValue) -> bool:

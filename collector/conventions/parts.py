@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from collector.conventions import unwrap
-from collector.conventions.values import NotJson, as_dict, as_list, decode, looks_encoded, opened, text_of
+from collector.conventions.values import NotJson, as_dict, as_list, decode, is_redacted, looks_encoded, opened, text_of
 from storage.records import JsonValue
 
 Part = dict[str, JsonValue]
@@ -23,8 +23,12 @@ _IDS = (
 _NAMES = ("name", "toolName", "tool_name")
 _ARGUMENTS = ("arguments", "args", "input", "parameters", "tool_kwargs")
 _RESPONSES = ("response", "result", "output", "tool_output", "content")
+_WORDS = ("content", "text", "refusal")
 _MEDIA_TYPES = ("mime_type", "media_type", "mimeType", "mediaType")
 _MAX_WRAPPERS = 6
+UNCAPTURED = object()
+"""The response in a block that has no member for one."""
+
 ITEM_ID = "fc_"
 """How the ids of the items begin that OpenAI's responses tell calls in, which have another id for their results."""
 
@@ -32,16 +36,16 @@ ITEM_ID = "fc_"
 def parts_of(content: object) -> list[JsonValue]:
     """The parts of any content: a text, a block, or a list of them."""
     if isinstance(content, str):
-        return [text_part(content)] if content else []
+        return part_of(content)
     if content is None:
         return []
     return [part for block in (content if isinstance(content, list) else [content]) for part in part_of(block)]
 
 
 def part_of(block: object, wrappers: int = _MAX_WRAPPERS) -> list[JsonValue]:
-    """The parts that one content block stands for; what is not known is kept as it came."""
+    """The parts that one content block stands for; what is not known is kept as it came. Words that are not: none."""
     if isinstance(block, str):
-        return [text_part(block)] if block else []
+        return [text_part(block)] if block and not is_redacted(block) else []
     if not isinstance(block, dict):
         text = text_of(block)
         return [text_part(text)] if text else []
@@ -50,15 +54,23 @@ def part_of(block: object, wrappers: int = _MAX_WRAPPERS) -> list[JsonValue]:
         hidden = hidden_blocks(block["content"]) if wrappers else None
         if hidden is not None:
             return [part for inner in hidden for part in part_of(inner, 0)]
-        return [block] if block["content"] else []
+        return [block] if block["content"] and not is_redacted(block["content"]) else []
     reader = _BY_TYPE.get(kind) if isinstance(kind, str) else None
     if reader is None and "toolCallId" in block and isinstance(kind, str):
         return _of_interface(block, kind)
     if reader is not None:
         part = reader(block)
+        if reader is _words and _is_wordless(block if part is None else part):
+            return []
         return [block if part is None else part]
     wrapped = _of_openinference(block, wrappers)
     return _by_key(block) if wrapped is None else wrapped
+
+
+def _is_wordless(block: Part) -> bool:
+    """Whether a text was not captured: its content is left out, or a mark stands in its place."""
+    words = _first(block, _WORDS)
+    return words is None or is_redacted(words)
 
 
 def _of_interface(block: dict[str, JsonValue], kind: str) -> list[JsonValue]:
@@ -101,8 +113,9 @@ def call_of(block: dict[str, JsonValue]) -> Part:
 
 
 def _call(block: dict[str, JsonValue], name: str | None, inner: dict[str, JsonValue]) -> Part:
-    arguments = unwrap.arguments(_first(inner, _ARGUMENTS))
-    if arguments is None and inner is not block and name is not None:
+    told = _first(inner, _ARGUMENTS)
+    arguments = None if is_redacted(told) else unwrap.arguments(told)
+    if arguments is None and inner is not block and name is not None and not {"type", *_ARGUMENTS} & block.keys():
         arguments = {}  # a function that is called with nothing: OpenInference leaves `{}` out
     return {"type": "tool_call", "id": _text(block, _IDS), "name": name, "arguments": arguments}
 
@@ -135,9 +148,12 @@ _ANSWERED = frozenset({*_UNSPOKEN, "redacted_thinking", "text", "output_text", "
 
 
 def response_part(call_id: str | None, response: object, name: str | None = None, *, is_error: bool = False) -> Part:
-    """A tool's result, unwrapped; `is_error` is there only where the result says so."""
+    """A tool's result, unwrapped; `is_error` is there only where the result says so, `response` if it was captured."""
+    if response is UNCAPTURED or is_redacted(response):
+        part: Part = {"type": "tool_call_response", "id": call_id}
+        return part | ({"name": name} if name else {}) | ({"is_error": True} if is_error else {})
     result = unwrap.result(response)
-    part: Part = {"type": "tool_call_response", "id": call_id or result.call_id, "response": result.value}
+    part = {"type": "tool_call_response", "id": call_id or result.call_id, "response": result.value}
     if name:
         part["name"] = name
     if is_error or result.is_error:
@@ -164,7 +180,7 @@ def _text(block: dict[str, JsonValue], keys: tuple[str, ...]) -> str | None:
 
 
 def _words(block: dict[str, JsonValue]) -> Part | None:
-    content = _first(block, ("content", "text", "refusal"))
+    content = _first(block, _WORDS)
     if isinstance(content, dict):  # OpenAI's assistants
         content = content.get("value")
     if block.get("thought") is True:
@@ -187,7 +203,7 @@ def _reasoning(block: dict[str, JsonValue]) -> Part:
 
 
 def _result(block: dict[str, JsonValue]) -> Part:
-    response = _first(block, _RESPONSES)
+    response = UNCAPTURED if block.keys().isdisjoint(_RESPONSES) else _first(block, _RESPONSES)
     is_error = block.get("is_error") is True or block.get("isError") is True or block.get("status") == "error"
     return response_part(_text(block, _IDS), response, _text(block, _NAMES), is_error=is_error)
 
@@ -235,7 +251,7 @@ def _gemini_result(block: dict[str, JsonValue]) -> Part | None:
     if not isinstance(answer, dict):
         return None
     part = _result(answer)
-    return {**part, "response": unwrap.without_adk_wrapping(part["response"])}
+    return {**part, "response": unwrap.without_adk_wrapping(part["response"])} if "response" in part else part
 
 
 def _image(block: dict[str, JsonValue]) -> Part | None:

@@ -133,6 +133,20 @@ def have_parts(messages: Sequence[Message]) -> bool:
     return False
 
 
+def have_content(messages: Sequence[Message]) -> bool:
+    """Whether any part says more than what kind of part it is: with capture off some libraries send names and ids."""
+    parts = (part for message in messages for part in as_list(message["parts"]))
+    return any(not isinstance(part, dict) or _says_more(part) for part in parts)
+
+
+def _says_more(part: Part) -> bool:
+    return "response" in part or any(value is not None for key, value in part.items() if key not in _LABELS)
+
+
+_LABELS = frozenset({"type", "kind", "id", "name", "modality", "mime_type", "media_type", "is_error", "finish_reason"})
+"""Members of parts that tell no content."""
+
+
 def parts_by_type(message: Message, kind: str) -> Iterator[Part]:
     """The parts of a message that have a type."""
     for part in as_list(message["parts"]):

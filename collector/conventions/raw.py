@@ -4,7 +4,8 @@ import json
 
 from collector.conventions import unwrap
 from collector.conventions.collected import BLANKS, Candidate, Collected
-from collector.conventions.pieces import have_parts
+from collector.conventions.messages import message_of
+from collector.conventions.pieces import have_content
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, decode, encodable, text_of
 from storage.records import Message
@@ -27,7 +28,7 @@ def raw_text(collected: Collected, field: str, slots: tuple[Slot, ...], messages
             text = _first(collected, field, collected.candidates(slot))
             if text is not None:
                 return text
-    if messages and have_parts(messages):
+    if messages and have_content(messages):
         return encodable(json.dumps(messages, ensure_ascii=False))
     return None
 
@@ -39,6 +40,8 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
         told: object = collected.member(place, value, source) if place.path else value
         if place.is_json:
             told = _unquoted(told)
+        if isinstance(told, dict) and "role" in told and not have_content([message_of(told, "")]):
+            continue  # a message of which its role alone was captured
         text = text_of(told)
         if text is not None and text[:1] == "{":
             text = unwrap.lone_text(text) or text

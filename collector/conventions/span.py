@@ -10,7 +10,7 @@ from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessage
 from collector.conventions.failure import failure_of
 from collector.conventions.messages import answer_text, last_text, offered_tool
 from collector.conventions.own import OwnKeys
-from collector.conventions.pieces import have_parts, text_said
+from collector.conventions.pieces import have_content, text_said
 from collector.conventions.prices import with_cost
 from collector.conventions.raw import ours, raw_text
 from collector.conventions.table import Slot
@@ -147,7 +147,7 @@ def _is_answer(output: str | None, answered: list[Message] | None) -> bool | Non
 
 def _lost_content(collected: Collected, field: Slot, told: SourcedMessages) -> bool:
     """Whether messages came without anything in them: OpenTelemetry's contrib drops what is no plain text."""
-    if not told.messages or have_parts(told.messages):
+    if not told.messages or have_content(told.messages):
         return False
     if raw_text(collected, field, (field,), None) is not None:
         return False

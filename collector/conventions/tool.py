@@ -7,10 +7,10 @@ from collector.conventions import unwrap
 from collector.conventions.collected import BLANKS, Collected
 from collector.conventions.messages import messages_of
 from collector.conventions.parts import Part
-from collector.conventions.pieces import parts_by_type
+from collector.conventions.pieces import have_content, parts_by_type
 from collector.conventions.table import Slot
 from collector.conventions.unwrap import ToolResult
-from collector.conventions.values import encodable
+from collector.conventions.values import encodable, is_redacted
 from storage.records import JsonValue
 
 _ADK = "adk"
@@ -97,7 +97,8 @@ def _in_messages(collected: Collected, slot: Slot, kind: str, field: Slot) -> Pa
         messages = messages_of(collected.opened(value, source) if isinstance(value, str) else value, "tool")
         for message in messages or ():
             for part in parts_by_type(message, kind):
-                collected.sources[field] = source
+                if have_content([{"role": "tool", "parts": [part]}]):
+                    collected.sources[field] = source
                 return part
     return {}
 
@@ -111,7 +112,7 @@ def _first_value(collected: Collected, slots: tuple[Slot, Slot]) -> tuple[object
     for slot in slots:
         for _, place, value, source in collected.candidates(slot):
             told: object = collected.member(place, value, source) if place.path or place.is_group else value
-            if told is None:
+            if told is None or is_redacted(told):
                 continue
             if isinstance(told, str) and told.strip() in ("", _NULL):
                 empty = empty or _Empty(source, told.strip() == _NULL)

@@ -22,6 +22,12 @@ TOO_DEEP = "<nested too deeply>"
 AS_PYTHON_WRITES = ("{'", "['", "[{'")
 """How texts begin that cannot be JSON, but literals."""
 
+_REDACTED = frozenset({"[redacted]", "<redacted>", "__redacted__", "redacted", "[filtered]"})
+"""What senders write in the place of a value, in any case: OpenInference, Sentry, this product and others."""
+
+_SCRUBBED = "[Scrubbed due to "  # Logfire, with the word that it did not like
+_MARK_CHARS = 100  # a guess at what is longer than any mark
+
 _BRACKETS = {"{": "}", "[": "]", '"': '"', "(": ")", "'": "'"}
 # What Python's repr() writes: strings with its own escapes only, so that compiling them cannot warn.
 _LITERAL_STRING = re.compile(
@@ -104,6 +110,14 @@ def looks_encoded(text: str) -> bool:
     """Whether a text begins and ends like a JSON array, object or string, or like a Python literal."""
     stripped = text.strip()
     return len(stripped) > 1 and _BRACKETS.get(stripped[0]) == stripped[-1]
+
+
+def is_redacted(value: object) -> bool:
+    """Whether a value is nothing but the mark of a redaction."""
+    if not isinstance(value, str) or len(value) > _MARK_CHARS:
+        return False
+    text = value.strip()
+    return text.lower() in _REDACTED or (text.startswith(_SCRUBBED) and text.endswith("]"))
 
 
 def text_of(value: object) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from collector.conventions.own import OwnKeys
 from collector.conventions.trace import read_trace
 from collector.conversation import SessionTurn, session_conversation, session_trace
-from collector.evaluation.trace_case import case_of_trace, conversation_of, tool_calls_of
+from collector.evaluation.trace_case import case_of_trace, conversation_of, tool_call_of
 from evaluators.captured import NOT_CAPTURED
 from evaluators.model import Case, Conversation, Message
 from evaluators.summary import RunSummary, TokenUsage
@@ -27,7 +27,7 @@ class _CaseTurn:
     @property
     def document(self) -> dict[str, Any]:
         """The turn as evaluators of single turns read it; what was said in it stands in the conversation."""
-        return {"traceId": self.turn.trace.summary.trace_id, "toolCalls": tool_calls_of(self.turn.tool_calls)}
+        return {"traceId": self.turn.trace.summary.trace_id, "toolCalls": list(map(tool_call_of, self.turn.tool_calls))}
 
 
 def case_of_session(
@@ -39,6 +39,7 @@ def case_of_session(
     and `turns` what each trace added to it.
     """
     turns = _turns([trace for trace in traces if trace[0]], own)
+    lacking = _lacking(turns)
     outputs: dict[str, Any] = {
         "output": next((one for each in reversed(turns) if (one := each.case.actual_outputs.get("output"))), None),
         "toolCalls": [call for each in turns for call in each.document["toolCalls"]],
@@ -51,15 +52,15 @@ def case_of_session(
     metadata: dict[str, Any] = {
         "tools": list(tools.values()) or None,
         "traceSummary": _summary(turns).model_dump(by_alias=True, exclude_none=True),
-        NOT_CAPTURED: _lacking(turns) or None,
+        NOT_CAPTURED: lacking or None,
         "sessionId": session_id,
         "userId": next((user for each in turns if (user := each.case.metadata.get("userId"))), None),
         "turnCount": len(turns),
     }
     asked = next((text for each in turns if (text := each.case.inputs.get("input"))), None)
-    return Case(
-        inputs=_without_none({"input": asked}), actual_outputs=_without_none(outputs), metadata=_without_none(metadata)
-    )
+    outputs = {key: value for key, value in outputs.items() if key not in lacking}
+    inputs = {} if "input" in lacking else {"input": asked}
+    return Case(inputs=_without_none(inputs), actual_outputs=_without_none(outputs), metadata=_without_none(metadata))
 
 
 def _turns(traces: Sequence[tuple[Sequence[Span], Sequence[LogRecord]]], own: OwnKeys) -> list[_CaseTurn]:
@@ -78,7 +79,7 @@ def _conversation(turn: SessionTurn) -> Conversation:
     if not places or not turn.tool_calls or any(message.tool_calls for message in said.messages):
         return said
     last = said.messages[places[-1]]
-    calls = tuple(tool_calls_of(turn.tool_calls))
+    calls = tuple(map(tool_call_of, turn.tool_calls))
     spoken: Message = last.model_copy(update={"tool_calls": calls})
     return Conversation(messages=(*said.messages[: places[-1]], spoken, *said.messages[places[-1] + 1 :]))
 
@@ -106,6 +107,7 @@ def _summary(turns: Sequence[_CaseTurn]) -> RunSummary:
     ran = [RunSummary.model_validate(each.case.metadata["traceSummary"]) for each in turns]
     calls = [call for each in turns for call in each.turn.tool_calls]
     names = [call.name for call in calls]
+    is_known = all(one.event_count is not None for one in ran)
     used = [one.token_usage for one in ran if one.token_usage is not None]
     tokens = TokenUsage(
         input=_sum(one.input for one in used),
@@ -113,10 +115,10 @@ def _summary(turns: Sequence[_CaseTurn]) -> RunSummary:
         cached=_sum(one.cached for one in used),
     )
     return RunSummary(
-        event_count=len(names),
-        tool_names=tuple(sorted(set(names))),
-        tool_calls_by_name={name: names.count(name) for name in dict.fromkeys(names)},
-        error_count=sum(call.is_error for call in calls),
+        event_count=len(names) if is_known else None,
+        tool_names=tuple(sorted(set(names))) if is_known else None,
+        tool_calls_by_name={name: names.count(name) for name in dict.fromkeys(names)} if is_known else None,
+        error_count=sum(call.is_error for call in calls) if is_known else None,
         llm_call_count=_sum(one.llm_call_count for one in ran),
         token_usage=tokens if used else None,
         cost_usd=_sum(one.cost_usd for one in ran),
@@ -130,9 +132,17 @@ def _sum(amounts: Iterable[_Amount | None]) -> _Amount | None:
 
 
 def _lacking(turns: Sequence[_CaseTurn]) -> list[str]:
-    """The parts that no turn recorded."""
-    each = [set(turn.case.metadata.get(NOT_CAPTURED, ())) for turn in turns]
-    return sorted(set.intersection(*each)) if each else []
+    """The parts that some turn with a model did not record: the input of the first, the output of the last one.
+
+    Tools are known if any turn tells them.
+    """
+    spoken = [turn for turn in turns if turn.case.metadata["traceSummary"].get("llmCallCount")] or turns
+    each = [set(turn.case.metadata.get(NOT_CAPTURED, ())) for turn in spoken]
+    if not each:
+        return []
+    lacking = set.union(*each) - {"input", "output", "tools"}
+    lacking |= (each[0] & {"input"}) | (each[-1] & {"output"}) | (set.intersection(*each) & {"tools"})
+    return sorted(lacking)
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

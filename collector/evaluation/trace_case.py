@@ -41,7 +41,7 @@ class _TraceParts:
 
     @property
     def tool_calls(self) -> list[ToolCall] | None:
-        return None if "toolCalls" in self._unrecorded else tool_calls_of(self._told.tool_calls)
+        return None if _lacks_calls(self._told) else list(map(tool_call_of, self._told.tool_calls))
 
     @cached_property
     def context(self) -> list[str] | None:
@@ -49,8 +49,7 @@ class _TraceParts:
 
     @property
     def trajectory(self) -> Conversation | None:
-        conversation = conversation_of(self._told.conversation)
-        return conversation if conversation.messages else None
+        return None if _lacks_talk(self._told) else conversation_of(self._told.conversation)
 
     @property
     def reasoning(self) -> list[str] | None:
@@ -70,11 +69,7 @@ class _TraceParts:
 
     @property
     def not_captured(self) -> list[str] | None:
-        return list(self._unrecorded) or None
-
-    @cached_property
-    def _unrecorded(self) -> tuple[str, ...]:
-        return unrecorded_parts(self._told)
+        return unrecorded_parts(self._told) or None
 
     @property
     def user_id(self) -> str | None:
@@ -145,16 +140,17 @@ def joined(trace: Case, given: Case) -> Case:
 
 def summary_of_trace(reading: ToldTrace, spans: Sequence[TimedSpan]) -> RunSummary:
     """The run in numbers."""
-    names = [call.name for call in reading.tool_calls]
+    calls = None if _lacks_calls(reading) else reading.tool_calls
+    names = [call.name for call in calls or ()]
     models = [one for one in reading.spans.values() if one.span_type == "llm"]
     starts = [span.start_ns for span in spans if span.start_ns]
     ends = [span.end_ns for span in spans if span.end_ns is not None]
     usage = TokenUsage(input=reading.input_tokens, output=reading.output_tokens, cached=_cached(models))
     return RunSummary(
-        event_count=len(names),
-        tool_names=tuple(sorted(set(names))),
-        tool_calls_by_name={name: names.count(name) for name in dict.fromkeys(names)},
-        error_count=sum(call.is_error for call in reading.tool_calls),
+        event_count=None if calls is None else len(names),
+        tool_names=None if calls is None else tuple(sorted(set(names))),
+        tool_calls_by_name=None if calls is None else {name: names.count(name) for name in dict.fromkeys(names)},
+        error_count=None if calls is None else sum(call.is_error for call in calls),
         llm_call_count=len(models),
         token_usage=None if usage.input is None and usage.output is None else usage,
         cost_usd=reading.cost_usd,
@@ -243,43 +239,72 @@ def _passage(item: object) -> str:
     return text_of(fields)
 
 
-_CONTENT: Final = ("input", "output", "trajectory", "context", "retrievalContext", "reasoningSteps", "tools")
-"""The parts of a case that spans tell if content is recorded."""
+def unrecorded_parts(told: ToldTrace) -> list[str]:
+    """The parts of a case that no span recorded: each by itself, since capture can be on for one side alone.
 
-
-def unrecorded_parts(told: ToldTrace) -> tuple[str, ...]:
-    """The parts of a case that no span recorded, as if content capture was off; none if any span tells some content.
-
-    Calls are told by spans of tools, too; without any, and if no answer of a model was recorded, they are unknown.
+    A part is known to be absent only if spans recorded what they hold: a trace without retrievers has no context.
     """
-    spans = told.spans.values()
-    models = [span for span in spans if span.span_type == "llm"]
-    silent = [span for span in models if span.output is None and span.output_messages is None and span.error is None]
-    calls = () if told.tool_calls or not silent or len(silent) < len(models) else ("toolCalls",)
-    if told.input is not None or told.output is not None or any(map(_tells, spans)):
-        return calls
-    return (*_CONTENT, *calls)
+    retrievers = [span for span in told.spans.values() if span.span_type == "retriever"]
+    is_partial = told.input is None or told.output is None or any(map(_is_silent, _speakers(told)))
+    lacks_context = (is_partial or bool(retrievers)) and not any(span.output for span in retrievers)
+    lacks_talk = _lacks_talk(told)
+    lacking = {
+        "input": told.input is None,
+        "output": told.output is None,
+        "toolCalls": _lacks_calls(told),
+        "trajectory": lacks_talk,
+        "reasoningSteps": (is_partial or lacks_talk) and not _reasoning(told.conversation),
+        "context": lacks_context,
+        "retrievalContext": lacks_context,
+        "tools": (is_partial or bool(told.tool_calls)) and not told.tool_definitions,
+    }
+    return [key for key, is_lacking in lacking.items() if is_lacking]
 
 
-def _tells(span: SpanReading | TraceMember) -> bool:
-    return any(part is not None for part in (span.input, span.output, span.input_messages, span.output_messages))
+def _lacks_calls(told: ToldTrace) -> bool:
+    """Whether it is not known which tools were called: no tool has a span, and a model recorded no answer."""
+    return not told.tool_calls and any(map(_is_silent, _speakers(told)))
 
 
-def tool_calls_of(calls: Sequence[records.TraceToolCall]) -> list[ToolCall]:
-    """The calls of a trace or of a session, as evaluators read them, each with what was not recorded of it.
+def _speakers(told: ToldTrace) -> list[SpanReading | TraceMember]:
+    """The spans whose answers tell what was called: those of models, else of agents and chains; others call nothing."""
+    spans: list[SpanReading | TraceMember] = list(told.spans.values())
+    models = [one for one in spans if one.span_type == "llm"]
+    return models or [one for one in spans if one.span_type in ("agent", "chain")]
 
-    A call that failed needs no result. Arguments that are recorded of one call are recorded of all: one that has none
-    was called without.
+
+def _is_silent(span: SpanReading | TraceMember) -> bool:
+    """Whether a span did not fail, and recorded no answer. Calls that it only names are known."""
+    if span.output is not None or span.error is not None:
+        return False
+    return not any(map(_parts, span.output_messages or ()))
+
+
+def _lacks_talk(told: ToldTrace) -> bool:
+    """Whether a side of the conversation is missing, or the content of its calls.
+
+    What is asked may be recorded as an input that is no message.
     """
-    are_recorded = any(call.has_arguments for call in calls)
-    return [tool_call_of(call, are_arguments_recorded=are_recorded) for call in calls]
+    parts = [part for message in told.conversation for part in _parts(message)]
+    roles = {message.role for message in conversation_of(told.conversation).messages}
+    is_one_sided = "assistant" not in roles or (told.input is None and not roles - {"assistant"})
+    return is_one_sided or any(_is_hollow(part) for part in parts)
 
 
-def tool_call_of(call: records.TraceToolCall, *, are_arguments_recorded: bool) -> ToolCall:
-    """A call of a tool as evaluators read it."""
-    lacking = [] if call.has_result or call.is_error else ["result"]
-    if not are_arguments_recorded:
-        lacking.append("arguments")
+def _is_hollow(part: dict[str, Any]) -> bool:
+    """Whether a part names a call without its arguments, or a result without saying which."""
+    kind = part.get("type")
+    return (
+        part.get("arguments") is None
+        if kind == "tool_call"
+        else kind == "tool_call_response" and "response" not in part
+    )
+
+
+def tool_call_of(call: records.TraceToolCall) -> ToolCall:
+    """A call of a tool as evaluators read it, with what was not recorded of it. A call that failed needs no result."""
+    is_recorded = {"arguments": call.has_arguments, "result": call.has_result or call.is_error}
+    lacking = [key for key, is_there in is_recorded.items() if not is_there]
     marks: dict[str, Any] = {NOT_CAPTURED: lacking} if lacking else {}
     if call.has_result and call.result is None:
         marks[NULL_RESULT] = True

@@ -7,7 +7,7 @@ import msgspec
 
 from collector.conventions.parts import may_hide_blocks
 from collector.conventions.unwrap import WRITTEN
-from collector.conventions.values import MAX_DEPTH, NotJson, decode
+from collector.conventions.values import MAX_DEPTH, NotJson, decode, is_redacted
 from storage.records import JsonValue
 
 
@@ -199,11 +199,11 @@ def _check(message: _NormalMessage | _NearlyNormal) -> bool | None:
     calls = responses = 0
     for part in message.parts:
         if isinstance(part, _Text | _TextAlone):
-            if not part.content or may_hide_blocks(part.content):
+            if not part.content or may_hide_blocks(part.content) or is_redacted(part.content):
                 return None
         elif isinstance(part, _Call):
             calls += 1
-            if not _is_bare(part.arguments, _WRAPPED):
+            if part.arguments is None or not _is_bare(part.arguments, _WRAPPED):
                 return None
         elif not _is_plain(part):
             return None
@@ -229,7 +229,7 @@ def _is_plain(part: _Reasoning | _Response) -> bool:
 def _is_bare(value: _Json, wrappings: Sequence[str] | frozenset[str]) -> bool:
     """Whether nothing is to be opened or unwrapped."""
     if isinstance(value, str):
-        return (value[:1] not in MAYBE_JSON and not value.startswith(WRITTEN)) or not value
+        return (value[:1] not in MAYBE_JSON and not value.startswith(WRITTEN) and not is_redacted(value)) or not value
     return not isinstance(value, dict) or not any(key in value for key in wrappings)
 
 

@@ -12,6 +12,7 @@ from collector.conventions.messages import ROLES
 from collector.conventions.numbered import Branches, Node
 from collector.conventions.plan import ShapePlan
 from collector.conventions.table import Slot
+from collector.conventions.values import is_redacted
 from storage.records import JsonValue, Message
 
 Texts: TypeAlias = NDArray[np.object_]
@@ -106,7 +107,7 @@ def gathered(
 
 def _message(told: Mapping[str, str], calls: Sequence[Mapping[str, str]]) -> Message | None:
     role, content = ROLES.get(told["role"]), told.get("content", "")
-    if role is None or content[:1] == "[" or (calls and role != "assistant"):
+    if role is None or content[:1] == "[" or is_redacted(content) or (calls and role != "assistant"):
         return None
     parts: list[JsonValue] = [{"type": "text", "content": content}] if content else []
     if role == "tool":

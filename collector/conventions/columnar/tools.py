@@ -14,7 +14,7 @@ from collector.conventions.columnar.stored import LONG_ENOUGH, Row, json_text
 from collector.conventions.plan import Lead, ShapePlan
 from collector.conventions.raw import EMPTY
 from collector.conventions.table import Slot
-from collector.conventions.values import NotJson, decode
+from collector.conventions.values import NotJson, decode, is_redacted
 
 Texts: TypeAlias = NDArray[np.object_]
 _TEXT: Final = ord("s")
@@ -103,7 +103,7 @@ def _first(places: Sequence[int], start: int, texts: Texts) -> int | None:
 
 
 def _may_be_redacted(text: str) -> bool:
-    return len(text) < _MARKED_CHARS and text.strip().startswith(REDACTED)
+    return is_redacted(text) or (len(text) < _MARKED_CHARS and text.strip().startswith(REDACTED))
 
 
 def _call(places: Sequence[int], messages: Sequence[int], start: int, texts: Texts) -> int | None:

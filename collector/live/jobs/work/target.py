@@ -11,6 +11,7 @@ from collector.live.jobs.work.storable import storable_text
 from evaluators.errors import BadConfiguration
 from evaluators.model import Case, text_of, unchecked_case
 from evaluators.registry import kind_of
+from rules.rule_text import LLM_JUDGE, SHOWN_BY_DEFAULT
 from storage.records import LogRecord, Span
 
 POSTPONED: Final = "postponed"
@@ -79,8 +80,13 @@ def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) 
 
 
 def asks_for_input(rule: Mapping[str, Any]) -> bool:
-    """Whether the evaluator of a rule needs an input."""
+    """Whether a rule needs an input in form only: its check reads none, or it has criteria and names no other parts."""
     try:
-        return "INPUT" in kind_of(rule["evaluator"]).settings(rule["config"]).evaluation_params
+        kind = kind_of(rule["evaluator"])
+        settings = kind.settings(rule["config"])
     except BadConfiguration:  # the evaluator will say so itself
         return False
+    if "INPUT" not in settings.evaluation_params:
+        return False
+    is_default = rule["evaluator"] == LLM_JUDGE and rule["config"].get("evaluationParams") == SHOWN_BY_DEFAULT
+    return is_default or kind.judge(settings) == "never"
