@@ -10,6 +10,7 @@ from typing import Final
 
 _WORDS: Final = ("the answer", "omits X", "score", "reason", "fine", "wait", "[1]", "{x}", "no", "ok", "1.", "so", "é")
 _MENTIONS: Final = ("`<think>`", "“</think>”", '"<tool_call>"', "its <think> tag", "a </reasoning> tag", "'[THINK]'")
+_MENTION: Final = "The answer leaks <think> to its users, and a List<Thought>."
 _HARMONY: Final = ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>")
 TAGS: Final = (
     *(
@@ -34,12 +35,31 @@ TAGS: Final = (
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ("<\uff5cbegin▁of▁thinking\uff5c>", "<\uff5cend▁of▁thinking\uff5c>"),
     ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<hidden>", "</hidden>"),
+    ("<internal>", "</internal>"),
+    ("<details>", "</details>"),
+    ("&#60;think&#62;", "&#60;/think&#62;"),
+    ("<th\u200bink>", "</th\u200bink>"),
     ("<|tool_call>", "<tool_call|>"),
     ("<|channel>thought\n", "<channel|>"),
     ("<unused94>thought\n", "<unused95>"),
     _HARMONY,
 )
 """How models and their servers mark reasoning and calls of tools."""
+
+BLOCKS: Final = (
+    ("\n```thinking\n", "\n```\n"),
+    ("\n~~~~draft\n```\n", "\n```\n~~~~\n"),
+    ('<div class="reasoning"><div></div>', "</div>"),
+    ('<step type="thinking">', "</step>"),
+    ("<sketch>", "</sketch>"),
+    ("<!--", "-->"),
+    ("\n## Draft\n", "\n## Verdict\n"),
+    ("\n**Thinking**\n", "\n**Final answer**\n"),
+    ("\nDraft: ", "\nVerdict: "),
+)
+"""Forms of which the closing one alone is none."""
+SECTION_ENDS: Final = {closing for _, closing in BLOCKS[-3:]}
 
 _RENDERINGS: tuple[Callable[[dict[str, object]], str], ...] = (
     json.dumps,
@@ -67,22 +87,28 @@ class MadeReply:
     verdict: dict[str, object] | None
 
 
-def a_reply(source: random.Random) -> MadeReply:
+def a_reply(source: random.Random) -> MadeReply:  # noqa: C901 - a table of parts
     """Make a reply of reasoning, prose, drafts, quotations and verdicts, which may be cut off."""
     own, quoted = _an_object(source), _an_object(source)
     judged = f"{_prose(source)} {source.choice(_RENDERINGS)(quoted)} {_prose(source)} {_alike(source, own)}"
     parts, objects = [_start(source, own)], list[dict[str, object]]()
+    is_mentioned = parts[0] == _MENTION
+    last = ""
     for _ in range(source.randrange(4)):
         match source.choice(("prose", "reasoning", "closing", "own", "own", "quotation", "other")):
             case "reasoning":
                 parts.append(_reasoning(source))
                 if "channel" in parts[-1] or "RESPONSE" in parts[-1]:
                     objects.clear()
+                    is_mentioned = False
+                if parts[-1].endswith(tuple(SECTION_ENDS)) and objects:
+                    objects.append({})  # a draft behind a verdict leaves none
             case "closing":
                 parts.append(source.choice(TAGS)[1])
                 objects.clear()
+                is_mentioned = False
             case "own":
-                parts.append(_written(source, own))
+                parts.append(last := _written(source, own))
                 objects.append(own)
             case "quotation":
                 parts.append(_written(source, quoted))
@@ -101,7 +127,8 @@ def a_reply(source: random.Random) -> MadeReply:
             objects = []
         case _:
             pass
-    verdict = objects[0] if len(objects) == 1 and objects[0] is own else None
+    is_last = bool(objects) and parts[-1] == last
+    verdict = objects[0] if len(objects) == 1 and objects[0] is own and (is_last or not is_mentioned) else None
     return MadeReply(text="\n".join(parts), judged=judged, verdict=verdict)
 
 
@@ -114,22 +141,28 @@ def _start(source: random.Random, own: dict[str, object]) -> str:
             return f"analysisWe see {_written(source, own)} and {_prose(source)}.assistantfinal"
         case 2:
             return f"Analysis: {_prose(source)}"
+        case 3:
+            return _MENTION
         case _:
             return _prose(source)
 
 
 def _reasoning(source: random.Random) -> str:
-    opening, closing = source.choice(TAGS)
+    opening, closing = source.choice((*TAGS, *BLOCKS))
     inner = f"{_prose(source)} {_written(source, _an_object(source))}"
-    if source.random() < 0.2 and "channel" not in opening:
+    if source.random() < 0.2 and "channel" not in opening and closing not in SECTION_ENDS:
         inner = f"{inner} {opening}{_prose(source)}{closing} {_written(source, _an_object(source))}"
     return f"{opening}{inner}{closing}"
 
 
 def _unfinished(source: random.Random, own: dict[str, object]) -> str:
     """Make reasoning that does not end, with a draft, and maybe with a pair of its own marks in it."""
-    opening, closing = source.choice(TAGS)
-    pair = f"says {opening}{_prose(source)}{closing} " if source.random() < 0.3 and "channel" not in opening else ""
+    opening, closing = source.choice((*TAGS, *BLOCKS[:4], *BLOCKS[5:]))
+    pair = (
+        f"says {opening}{_prose(source)}{closing} "
+        if source.random() < 0.3 and "channel" not in opening and closing not in SECTION_ENDS
+        else ""
+    )
     return f"{opening}{_prose(source)} {pair}so {_written(source, own)} {source.choice(('', _prose(source)))}"
 
 

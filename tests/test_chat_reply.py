@@ -136,6 +136,164 @@ def test_what_is_not_one_whole_verdict_is_none(text: str, kind: str) -> None:
 DRAFT = 'It omits X. {"score": 0.1, "reason": "draft"} Hmm, wait'
 OWN = '{"score": 0.5, "reason": "ok"}'
 
+DRAFTS = (
+    *(
+        "# Thinking\nIt omits X. DRAFT",
+        "## Draft verdict\n\nDRAFT\n\nHmm",
+        "### 1. Thought process\nDRAFT",
+        "#Draft\nDRAFT",
+    ),
+    *("**Thinking**\n\nDRAFT", "***Draft***\nDRAFT hm", "Thinking\n-----\nDRAFT", "draft\nDRAFT hm"),
+    *(
+        "Draft: DRAFT",
+        "**Draft:** DRAFT",
+        "*Draft #1:* DRAFT",
+        "(draft) DRAFT",
+        "<h2>Draft</h2>DRAFT",
+        "- Draft: DRAFT",
+    ),
+    *(
+        "## Reasoning\nDRAFT hm",
+        "Thought: DRAFT hm",
+        "Action: note\nAction Input: DRAFT",
+        "[REASONING] DRAFT",
+        "[ANALYSIS]\nDRAFT",
+    ),
+    *("```thinking\nDRAFT\n```", "~~~thoughts\nDRAFT\n~~~\nNo.", "```json draft\nDRAFT\n```", "OWN\n## Draft\nDRAFT"),
+    *(
+        "````reasoning\n```json\nDRAFT\n```\n````",
+        "```thinking\n```json\nDRAFT\n```\nhm\n```",
+        "```tool_code\nDRAFT\n```",
+    ),
+    *(
+        '<details type="reasoning"><summary>Thought</summary>DRAFT</details>',
+        "<details>DRAFT",
+        '<step type="thinking">DRAFT</step>',
+    ),
+    *(
+        '<div class="reasoning"><div>x</div>DRAFT</div>',
+        '<div style="display: none">DRAFT',
+        "<!-- DRAFT -->",
+        "<!-- DRAFT",
+    ),
+    *(
+        "<hidden>DRAFT</hidden>",
+        "<internal>DRAFT",
+        "<musings>DRAFT</musings>",
+        "<sketch>DRAFT</sketch> no",
+        "<ant_internal>DRAFT",
+    ),
+    *(
+        "<|python_tag|>DRAFT",
+        "<|observation|>DRAFT",
+        "<|im_start|>think\nDRAFT",
+        "<|start_header_id|>ipython<|end_header_id|>DRAFT",
+    ),
+    *(
+        "&#60;think&#62;DRAFT hm",
+        "&#x3c;think&#x3E;DRAFT",
+        "&LT;think&GT;DRAFT",
+        "&amp;lt;think&amp;gt;DRAFT",
+        "%3Cthink%3EDRAFT",
+    ),
+    *("<th\u200bink>DRAFT", "<t\u00adhink>DRAFT", "<\uff54\uff48\uff49\uff4e\uff4b>DRAFT", "\\<think\\>DRAFT"),
+    *(
+        "It has <think> in it. DRAFT hm",
+        "Ok <think> so DRAFT. No, wait",
+        '{"draft": DRAFT}',
+        '{"tool_calls": [{"function": DRAFT}]}',
+    ),
+)
+
+HONEST = (
+    *(
+        "It has a <think> in it, which users see. OWN",
+        "It leaks <thinking> to the user.\n\nOWN",
+        "It has <think>, no end.\n```\nOWN\n```",
+    ),
+    *(
+        "It returns List<Thought>. OWN",
+        "It is a Map<Action>; fine. OWN",
+        "<think/>OWN",
+        "<think />\n\nOWN",
+        "It shows [THINK] to users. OWN",
+    ),
+    *(
+        "I answer with <reason> and <score>: OWN",
+        "<reason>, <score>: OWN",
+        "It has <plan> and <action>, both empty. OWN",
+    ),
+    *(
+        "OWN It opens <think> and closes </think> well.",
+        "It emits <tool_call> without an end. OWN",
+        "OWN It has <think> in it.",
+    ),
+    *(
+        "## Reasoning\nFine.\n\n## Verdict\nOWN\nBye.",
+        "## Analysis\nFine.\n\n```json\nOWN\n```",
+        "OWN\n\n## Reasoning\nFine.",
+    ),
+    *(
+        "# Thinking\nFine.\n\n**Final answer**\nOWN\nBye.",
+        "## Draft\nDRAFT\n\n## Verdict\nOWN",
+        "Draft: DRAFT\nVerdict: OWN",
+    ),
+    *(
+        "Thought: fine.\nFinal Answer: OWN",
+        "Reasoning: it is right.\nOWN\nBye.",
+        "[REASONING]\nfine\n[VERDICT]\nOWN",
+        "I think so: OWN bye",
+    ),
+    *(
+        "```thinking\nDRAFT\n```\n```json\nOWN\n```",
+        '<details type="reasoning">DRAFT</details>OWN',
+        "<!-- DRAFT -->OWN",
+    ),
+    *(
+        "<sketch>DRAFT</sketch>OWN",
+        "<verdict>OWN</verdict>",
+        "<evaluation_result>OWN</evaluation_result>",
+        "<s>OWN</s>",
+        "<p>OWN</p>",
+    ),
+    *(
+        "OWN<|im_end|>",
+        "<|im_start|>assistant\nOWN",
+        "The draft: it is right.\nOWN\nBye.",
+        'Its <div class="reasoning"> is empty. OWN',
+    ),
+    *(
+        '{"draft": DRAFT, "verdict": OWN}',
+        "Is 3 <b and c> 4? It says <br> twice. OWN",
+        "<think></think>OWN",
+        "<root><verdict>OWN</verdict></root>",
+    ),
+)
+
+
+@pytest.mark.parametrize("written", DRAFTS)
+def test_a_draft_never_counts(written: str) -> None:
+    """Headings, labels, fences, elements, comments, hidden marks and keys of reasoning leave no verdict."""
+    text = written.replace("DRAFT", '{"score": 0.1, "reason": "draft"}').replace("OWN", OWN)
+    assert isinstance(read(text), str)
+
+
+@pytest.mark.parametrize("written", HONEST)
+def test_a_verdict_beside_marks_counts(written: str) -> None:
+    """Sections, blocks that end, tags that prose speaks of and elements of answers leave the verdict readable."""
+    text = written.replace("DRAFT", '{"score": 0.1, "reason": "draft"}').replace("OWN", OWN)
+    assert read(text) == json.loads(OWN)
+
+
+@pytest.mark.parametrize(
+    "reason", ["<think>", "</think> <hidden>", "## Draft\n```thinking\n", "[REASONING] <!--", "Draft: &lt;think&gt;"]
+)
+def test_marks_within_a_reason_do_not_matter(reason: str) -> None:
+    """A reason may quote any mark of the judged text, also in a reply with prose around it."""
+    verdict = {"reason": reason, "score": 0.5}
+    for text in (json.dumps(verdict), f"Here it is:\n```json\n{json.dumps(verdict)}\n```\nBye."):
+        assert read(text) == verdict
+
 
 @pytest.mark.parametrize(
     "opening,closing",
@@ -358,6 +516,7 @@ def test_reading_is_total(text: str) -> None:
     [
         *("{", "[", '{"a":', '{"a":[', "'", "{'", "/*", "{a:1}", "{score:1,reason:2}", '{"a": "', "[1,", "{//", "\\"),
         *("<think></think>", "</think>", '{"a <think></think>', "{/*</think>", "<think>", "[think][/think]"),
+        *("<x>", "<x></x>", "<!--", "```thinking\n", "# Draft\n", "Draft: {a:1}\n", " <think> so ", "&lt;"),
         *("{reason:2,score:1,", "\\u0041", "&amp;quot;", "\n- ", "score: 1\n", "<|", "<think", "`<think>`", "e\u0301"),
     ],
 )

@@ -1,29 +1,61 @@
-"""The marks by which models and their servers set reasoning and tool calls apart from the reply."""
+"""The marks by which models and their servers set reasoning and tool calls apart from the reply.
+
+Marks are looked for in the text as it is displayed: entities, escapes, full-width forms and invisible characters do
+not hide them.
+"""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Final
+
+from evaluators.chat.displayed import Displayed
+from evaluators.chat.headings import Section, sections_in
 
 CHANNEL: Final = "channel"
 
 _NAME = re.compile(
-    r"\w*(?:think|thought|reasoning|reflection|scratchpad|monolog|deliberat|rationale)\w*"
-    r"|analysis|cot|reason|draft|plan|planning|inner"
-    r"|tool(?:calls?|use|response|result)\w*|functioncalls?|function|invoke|action"
+    r"\w*(?:think|thought|reasoning|reflection|scratch|monolog|deliberat|rationale|brainstorm|musing|critique|draft|hidden"
+    r"|internal|private|secret)\w*|details|analysis|cot|reason|plan|planning|inner"
+    r"|tool(?:calls?|use|response|result|code|output)\w*|functioncalls?|function|invoke|action"
 )
 """Names of reasoning and of tool calls, in lower case and without what joins their words."""
 
-_LESS, _MORE = r"(?:[<\uff1c◁]|&lt;|\\u003[cC])", r"(?:[>\uff1e▷]|&gt;|\\u003[eE])"
+_TOKEN = re.compile(r"i?python(?:tag)?|observation|plugin|(?:code)?interpreter|execut(?:e|ion)|code")
+"""Names that are those of tool calls in special tokens only."""
+
+_ATTRIBUTE = re.compile(
+    r"think|thought|reasoning|reflection|scratchpad|rationale|draft|hidden|analysis|(?:tool|function)[_-]?call|display:\s*none",
+    re.IGNORECASE,
+)
+
+_HARMLESS = re.compile(
+    r"(?:final|json|my|the|your|official|output|model|judge|assistant|evaluation)*"
+    r"(?:answer|verdict|result|output|response|json|evaluation|score|judge?ment|assessment|grade|rating|reply|decision|report"
+    r"|object|solution|conclusion|return|message|content|assistant|data|final|feedback)s?(?:json|object|block|result|format|data)?"
+    r"|[abipqsu]|br|hr|h[1-6]|em|strong|small|pre|code|samp|tt|kbd|var|div|span|html|head|body|main|article|section"
+    r"|[uod]l|li|d[td]|table|thead|tbody|t[rdh]|blockquote|center|font|xml|root"
+)
+"""Names of tags within which a verdict counts: those of answers, and those of HTML that show what they enclose."""
+
 _MARK = re.compile(
     # Gemma, and gpt-oss with the special tokens in the text.
     r"<\|channel\|?>\s*(?:(?P<final>final)\b|(?P<channel>\w{1,20}))"
-    r"|<(?P<left>[|\uff5c])?(?P<ends>/)?(?P<token>[\w▁/ -]{1,40})(?(left)(?P<right>[|\uff5c])?|[|\uff5c])>"
+    r"|<\|(?:im_start|start|start_header_id)\|>\s*(?P<turn>\w{1,20})"
+    r"|<(?P<left>\|)?(?P<ends>/)?(?P<token>[\w▁/ -]{1,40})(?(left)(?P<right>\|)?|\|)>"
     r"|<unused\d{1,3}>(?P<unused>\s*thought\b)?"
-    rf"|{_LESS}\s?(?P<closes>\\?/)?\s?(?P<tag>[A-Za-z][\w:.-]{{0,40}})(?:[\s=/][^<>\uff1c\uff1e&\\]{{0,200}})?{_MORE}"
+    r"|<\s?(?P<closes>\\?/)?\s?(?P<tag>[^\W\d_][\w:.-]{0,40})(?P<attributes>[\s=/][^<>]{0,200})?>"
+    r"|(?P<comment><!--)|(?P<ends_comment>-->)"
     r"|\[(?P<ends_box>/)?(?P<box>(?i:think|thinking|tool_calls?)|REASONING|THOUGHTS?|ANALYSIS|REFLECTION)\](?!\()"
     # gpt-oss with the special tokens left out, and Granite.
     r"|\A\s*(?P<bare>analysis(?=[^\W_a-z]|[{\"\[(<])|(?:Here is|Here's) my thought process:)"
     r"|(?P<bare_final>assistantfinal|^[ \t]*(?:Here is|Here's) my response:)",
+    re.MULTILINE,
+)
+_FENCE = re.compile(
+    r"^[ \t>]*+(?:[-*+][ \t]+)?(?P<fence>`{3,}|~{3,})(?P<gap>[ \t]*+)(?P<info>[\w:.-]*+)(?P<rest>[^\n]*+)"
+    r"|(?<=[ \t])(?P<inner>`{3,}|~{3,})(?P<word>\w++)[ \t]*+$",  # a fence that begins within a line
     re.MULTILINE,
 )
 _JOINT = re.compile(r"[\W_▁]+")
@@ -33,8 +65,29 @@ _ANSWER = re.compile(r"(?:start|begin)(?:of)?(?:response|answer|solution|text)")
 _QUOTES: Final = {"`": "`", '"': '"', "'": "'", "“": "”", "\u2018": "\u2019", "«": "»", "„": "“"}
 _CODE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _NOUN = re.compile(r"[ -](?:tags?|tokens?|blocks?|elements?|mark(?:er)?s?)\b", re.IGNORECASE)
+_GOES_ON = re.compile(r"[ ][a-z]|[,;:!?)]|\.(?!\.)")
+_PUNCTUATION = re.compile(r"[,;!?)]|\.(?!\.)")
+_MOST_WORDS: Final = 3
+"""Words behind the begin of a fence that may be its name."""
+
 _SURE: Final = re.compile(r"think|tool", re.IGNORECASE)
 """Names in square brackets that need no closing to be marks; others are also headings."""
+
+
+class Role(Enum):
+    """What a mark does to what follows it."""
+
+    OPENS = auto()
+    """Reasoning begins; without its closing mark there is no verdict."""
+    CLOSES = auto()
+    EMPTY = auto()
+    """An element without content: alone it closes, within reasoning it is nothing."""
+    MENTIONS = auto()
+    """Prose speaks of the mark, or reasoning begins: what follows counts only if it ends the text."""
+    ENCLOSES = auto()
+    """Reasoning begins that ends at `until`."""
+    SECTION = auto()
+    """A heading or a label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,35 +97,79 @@ class Mark:
     start: int
     end: int
     name: str
-    closes: bool
-    is_heading: bool = False
+    role: Role
+    until: int | None = None
+    section: Section | None = None
+
+    @property
+    def closes(self) -> bool:
+        """Return whether it ends reasoning, also within a pair."""
+        return self.role is Role.CLOSES
 
 
 def marks_in(text: str) -> list[Mark]:
-    """List the marks of a text in their order, without those that the text only mentions."""
-    marks = [mark for found in _MARK.finditer(text) if (mark := _mark(found)) and not _is_mentioned(text, mark)]
-    closed = {mark.name for mark in marks if mark.closes}
-    return [mark for mark in marks if not mark.is_heading or mark.name in closed]
+    """List the marks of a text in their order, without those that the text only mentions in quotes."""
+    displayed = Displayed(text)
+    marks = [*_tags(displayed.text), *_fences(displayed.text), *_headings(displayed.text)]
+    return sorted(
+        (_at_origin(mark, displayed) for mark in marks), key=lambda mark: (mark.start, mark.role is Role.SECTION)
+    )
+
+
+def _at_origin(mark: Mark, displayed: Displayed) -> Mark:
+    start, end = displayed.origin(mark.start), displayed.origin(mark.end)
+    return replace(mark, start=start, end=end, until=None if mark.until is None else displayed.origin(mark.until))
+
+
+def is_reasoning(name: str) -> bool:
+    """Return whether a key is one of reasoning or of a call of a tool."""
+    return _NAME.fullmatch(_name(name)) is not None
+
+
+def _tags(text: str) -> Iterator[Mark]:
+    """Yield tags, tokens and words in brackets."""
+    others: list[_Element] = []
+    marks: list[Mark] = []
+    boxes: set[str] = set()
+    for found in _MARK.finditer(text):
+        mark = _mark(found)
+        element = None if mark else _element(found)
+        if not (mark or element) or _is_quoted(text, *found.span()):
+            continue
+        if element:
+            others.append(element)
+        elif mark:
+            marks.append(mark)
+            boxes |= {mark.name} if mark.closes else set()
+    for mark in marks:
+        if not _is_heading(text, mark) or mark.name in boxes:
+            yield _in_sentence(text, mark)
+    yield from _pairs(text, others)
+
+
+def _headings(text: str) -> Iterator[Mark]:
+    for section in sections_in(text):
+        yield Mark(start=section.start, end=section.end, name="section", role=Role.SECTION, section=section)
 
 
 def _mark(found: re.Match[str]) -> Mark | None:
     groups = found.groupdict()
     start, end = found.span()
     if groups["final"] or groups["bare_final"]:
-        return Mark(start=start, end=end, name=CHANNEL, closes=True)
+        return Mark(start=start, end=end, name=CHANNEL, role=Role.CLOSES)
     if groups["channel"] or groups["bare"]:
-        return Mark(start=start, end=end, name=CHANNEL, closes=False)
+        return Mark(start=start, end=end, name=CHANNEL, role=Role.OPENS)
     if found[0].startswith("<unused"):
-        return Mark(start=start, end=end, name="unused", closes=groups["unused"] is None)
+        return Mark(start=start, end=end, name="unused", role=Role.OPENS if groups["unused"] else Role.CLOSES)
     if groups["token"]:
         return _token(found)
-    name = _JOINT.sub("", (groups["tag"] or groups["box"]).rpartition(":")[2]).lower()
+    name = _name(groups["tag"] or groups["box"] or "")
     if not _NAME.fullmatch(name):
         return None
-    box = groups["box"]
-    closes = bool(groups["closes"] or groups["ends_box"])
-    is_heading = bool(box) and not closes and not _SURE.match(box)
-    return Mark(start=start, end=end, name=name, closes=closes, is_heading=is_heading)
+    role = Role.CLOSES if groups["closes"] or groups["ends_box"] else Role.OPENS
+    if role is Role.OPENS and (groups["attributes"] or "").rstrip().endswith("/"):
+        role = Role.EMPTY
+    return Mark(start=start, end=end, name=name, role=role)
 
 
 def _token(found: re.Match[str]) -> Mark | None:
@@ -80,20 +177,115 @@ def _token(found: re.Match[str]) -> Mark | None:
     word = _JOINT.sub("", found["token"]).lower()
     name = _EDGE.sub("", word)
     if _ANSWER.fullmatch(word):
-        return Mark(start=found.start(), end=found.end(), name="answer", closes=True)
-    if not _NAME.fullmatch(name) and name != CHANNEL:
+        return Mark(start=found.start(), end=found.end(), name="answer", role=Role.CLOSES)
+    if not (_NAME.fullmatch(name) or _TOKEN.fullmatch(name)) and name != CHANNEL:
         return None
     closes = bool(found["ends"] or not found["left"] or "/" in found["token"] or _ENDING.search(word))
-    return Mark(start=found.start(), end=found.end(), name=name, closes=closes)
+    return Mark(start=found.start(), end=found.end(), name=name, role=Role.CLOSES if closes else Role.OPENS)
 
 
-def _is_mentioned(text: str, mark: Mark) -> bool:
+def _name(written: str) -> str:
+    return _JOINT.sub("", written.rpartition(":")[2]).lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Element:
+    """A tag with a name that is not one of reasoning, or an end of a comment."""
+
+    start: int
+    end: int
+    name: str
+    closes: bool
+    is_reasoning: bool = False
+
+
+def _element(found: re.Match[str]) -> _Element | None:
+    start, end = found.span()
+    if found["comment"] or found["ends_comment"]:
+        return _Element(start=start, end=end, name="!", closes=bool(found["ends_comment"]), is_reasoning=True)
+    if turn := found["turn"]:
+        closes = turn in ("assistant", "model", "final")
+        is_reasoning = closes or _NAME.fullmatch(turn) is not None or _TOKEN.fullmatch(turn) is not None
+        return _Element(start=start, end=end, name="|", closes=closes, is_reasoning=True) if is_reasoning else None
+    attributes = found["attributes"] or ""
+    if not found["tag"] or attributes.rstrip().endswith("/"):
+        return None
+    is_reasoning = _ATTRIBUTE.search(attributes) is not None
+    return _Element(
+        start=start, end=end, name=_name(found["tag"]), closes=bool(found["closes"]), is_reasoning=is_reasoning
+    )
+
+
+def _pairs(text: str, elements: list[_Element]) -> Iterator[Mark]:
+    """Yield what hides a value: comments, elements whose attributes tell it, and pairs of unknown tags."""
+    open_elements: dict[str, list[_Element]] = {}
+    for element in elements:
+        if not element.closes:
+            open_elements.setdefault(element.name, []).append(element)
+        elif opened := open_elements.get(element.name):
+            opening = opened.pop()
+            if opening.is_reasoning or not _HARMLESS.fullmatch(element.name):
+                mark = Mark(
+                    start=opening.start, end=opening.end, name=element.name, role=Role.ENCLOSES, until=element.end
+                )
+                yield replace(mark, role=Role.MENTIONS) if _goes_on(text, mark) else mark
+    for each in (element for opened in open_elements.values() for element in opened if element.is_reasoning):
+        yield _in_sentence(text, Mark(start=each.start, end=each.end, name=f"{each.name}!", role=Role.OPENS))
+
+
+def _fences(text: str) -> Iterator[Mark]:
+    """Yield the fences whose first word is a name of reasoning; a fence with a word in them is nested."""
+    opening: re.Match[str] | None = None
+    depth = width = 0
+    for found in _FENCE.finditer(text):
+        fence, words = found["fence"] or found["inner"], f"{found['info'] or found['word'] or ''}{found['rest'] or ''}"
+        if opening is None:
+            most = 1 if found["gap"] else _MOST_WORDS  # "``` and so on" is prose
+            names = words.split() if len(words.split()) <= most else []
+            if any(_NAME.fullmatch(_name(word)) for word in names if word[0].isalpha()):
+                opening, width, depth = found, len(fence), 1
+            continue
+        if fence[0] not in opening[0] or fence in words:
+            continue
+        if words.strip():
+            depth += 1
+        elif depth > 1 or len(fence) >= width:
+            depth -= 1
+        if not depth:
+            yield Mark(start=opening.start(), end=opening.end(), name="```", role=Role.ENCLOSES, until=found.end())
+            opening = None
+    if opening is not None:
+        yield Mark(start=opening.start(), end=opening.end(), name="```", role=Role.OPENS)
+
+
+def _is_heading(text: str, mark: Mark) -> bool:
+    """Return whether the mark is a word in brackets that is also used for headings, which `headings` reads."""
+    return text.startswith("[", mark.start) and not mark.closes and not _SURE.match(text, mark.start + 1)
+
+
+def _is_quoted(text: str, start: int, end: int) -> bool:
     """Return whether the text speaks of the mark: in quotes, or as of a tag in the middle of a sentence."""
-    before, after = text[max(0, mark.start - 6) : mark.start], text[mark.end : mark.end + 6]
+    before, after = text[max(0, start - 6) : start], text[end : end + 6]
     if "\\" in before + after:
         before, after = (_CODE.sub(lambda code: chr(int(code[1], 16)), each) for each in (before, after))
         after = after.lstrip("\\")
     if before and after and _QUOTES.get(before[-1]) == after[0]:
         return True
     is_within = len(before) > 1 and before[-2].isalnum() and before[-1] == " "
-    return is_within and _NOUN.match(text, mark.end) is not None
+    return is_within and _NOUN.match(text, end) is not None
+
+
+def _in_sentence(text: str, mark: Mark) -> Mark:
+    is_mention = mark.role is Role.OPENS and mark.name != CHANNEL and _goes_on(text, mark)
+    return replace(mark, role=Role.MENTIONS) if is_mention else mark
+
+
+def _goes_on(text: str, mark: Mark) -> bool:
+    """Return whether the mark stands within a sentence that goes on behind it, or is the parameter of a type."""
+    before = text[max(0, mark.start - 2) : mark.start]
+    if _PUNCTUATION.match(text, mark.end):
+        return True
+    if len(before) > 1 and before[-1] == " " and (before[-2].isalnum() or before[-2] == ","):
+        return _GOES_ON.match(text, mark.end) is not None
+    name = text[mark.start + 1 : mark.start + 3]
+    return before[-1:].isalnum() and name[:1].isupper() and name[1:].islower()

@@ -2,17 +2,19 @@
 
     reply      = { reasoning | prose | value }     one value is the verdict; none is left unfinished
     reasoning  = mark … mark                       a pair of `evaluators.chat.reasoning`, in which others may be nested
+               | heading … heading of an answer    a section of `evaluators.chat.headings`
                | … closing mark                    alone: all that stands before it
     value      = object | list                     complete, of JSON as programs write it
 
 Marks count outside of complete values only, and not if they are quoted. Reasoning that is opened and not closed leaves
-no verdict, unless one value alone follows its last closing mark: then the reasoning mentions its own. The verdict
-is the one object with all wanted fields that is in no other such object. Models put fences, prose and thinking around
-their JSON, and write it the way programs are written: with trailing commas, single quotes, bare keys, comments,
-Python's literals. All of that is read. What is not guessed: an object counts only when the outermost bracket around it
-is complete, no key occurs twice in it, and it does not occur in what is judged; what stands inside a string is never
-looked into. Time is linear in the length of the text, some 2 µs a character at worst, so a long text is read beside the
-event loop.
+no verdict, unless one value alone follows its last closing mark: then the reasoning mentions its own. If a section is
+only called reasoning, or a sentence goes on behind a mark, a value counts if it ends the text. No value in a section of
+drafts counts, nor one before it. The verdict is the one object with all wanted fields that is in no other such object.
+Models put fences, prose and thinking around their JSON, and write it the way programs are written: with trailing
+commas, single quotes, bare keys, comments, Python's literals. All of that is read. What is not guessed: an object
+counts only when the outermost bracket around it is complete, no key occurs twice in it, and it occurs not in what is
+judged; what stands inside a string is never looked into. Time is linear in the length of the text, some 2.5 µs a
+character at worst, so a long text is read beside the event loop.
 """
 
 import json
@@ -20,14 +22,15 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final, Literal, NoReturn
 
+from evaluators.chat.headings import Kind, Section
 from evaluators.chat.lenient import MAX_DEPTH, OPENING, BracketReader, Broken, finite, parts_of
 from evaluators.chat.quoting import is_quoted
-from evaluators.chat.reasoning import CHANNEL, Mark, marks_in
+from evaluators.chat.reasoning import CHANNEL, Mark, Role, is_reasoning, marks_in
 from storage.records import JsonValue
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BEFORE_VALUE = re.compile(r"\s*(?:```\w*\s*)?(?=[{\[])")
-_AFTER_VALUE = re.compile(r"\s*(?:```\s*)?\Z")
+_AFTER_VALUE = re.compile(r"(?:\s|```|<[^<>\s]{1,40}>)*+\Z")
 _MOST_BROKEN: Final = 100
 """Broken values with tags in them, after which no more is read: each is read to its end. A guess."""
 
@@ -64,9 +67,13 @@ def find_reply(
     if len(replies) > 1:
         raise NoVerdict("bad_reply", f"has several JSON objects with {names}")
     lists = [value for value in values if isinstance(value, list)]
+    if scan.drafts and not replies and not lists:
+        raise NoVerdict("truncated", "has only a draft of its verdict")
     if not replies and (len(wanted) > 1 or len(lists) != 1):
         raise missing
     verdict: JsonValue = replies[0] if replies else lists[0]
+    if scan.is_doubtful(verdict):
+        raise NoVerdict("truncated", "has reasoning that does not end")
     if doubled and not doubled.isdisjoint(map(id, parts_of(verdict))):
         raise NoVerdict("bad_reply", f"has a key twice in its JSON object with {names}")
     if is_quoted(verdict, judged, wanted, optional):
@@ -85,8 +92,8 @@ def _outermost(value: JsonValue, wanted: frozenset[str], depth: int = 0) -> Iter
     if isinstance(value, dict) and value.keys() >= wanted:
         yield value
     elif isinstance(value, dict | list) and depth < MAX_DEPTH:
-        for inner in value.values() if isinstance(value, dict) else value:
-            if isinstance(inner, dict | list):
+        for name, inner in value.items() if isinstance(value, dict) else (("", each) for each in value):
+            if isinstance(inner, dict | list) and not is_reasoning(name):
                 yield from _outermost(inner, wanted, depth + 1)
 
 
@@ -124,6 +131,11 @@ class _Scan:
         self._values: list[JsonValue] = []
         self._broken = 0
         self._is_unfinished = False
+        self._section: Section | None = None  # None within an answer, too
+        self._is_mentioned = False
+        self.drafts = 0
+        self._before_draft = 0  # values that a draft follows
+        self._loose: list[JsonValue] = []  # values behind reasoning without a mark at its end, and not at the end
 
     def values(self) -> list[JsonValue]:
         """Outermost objects and lists in their order.
@@ -139,7 +151,7 @@ class _Scan:
                 opening = OPENING.search(self._text, at)
             mark = self._mark_from(at)
             if mark is not None and (opening is None or mark.start <= opening.start()):
-                at = self._behind(mark)
+                at = self._behind(mark, len(self._text) if opening is None else opening.start())
             elif opening is not None:
                 at = self._read(opening)
             else:
@@ -148,28 +160,57 @@ class _Scan:
             raise NoVerdict("truncated", "ends within a JSON value")
         return self._values
 
+    def is_doubtful(self, verdict: JsonValue) -> bool:
+        """Return whether the verdict is in reasoning of which nothing says that it ends, or before a draft."""
+        values = (*self._values[: self._before_draft], *self._loose)
+        return any(verdict is part for value in values for part in parts_of(value))
+
     def _mark_from(self, at: int) -> Mark | None:
         while self._next < len(self._marks) and self._marks[self._next].start < at:
             self._next += 1
         return self._marks[self._next] if self._next < len(self._marks) else None
 
-    def _behind(self, mark: Mark) -> int:
-        """Return the place after a tag, or after the reasoning that it opens.
+    def _behind(self, mark: Mark, value_at: int) -> int:
+        """Return the place after a mark, or after the reasoning that it opens. The next value is at `value_at`.
 
-        A closing tag discards all values before it.
+        A closing mark discards all values before it.
         """
-        if mark.closes:
-            self._values.clear()
-            self._is_unfinished = False
-            return mark.end
+        match mark.role:
+            case Role.CLOSES | Role.EMPTY:
+                self._values.clear()
+                self._before_draft = 0
+                self._is_unfinished = self._is_mentioned = False
+                self._section = None
+                return mark.end
+            case Role.SECTION if mark.section is not None:
+                self._section = _within(mark.section, self._section)
+                return mark.end
+            case Role.ENCLOSES if mark.until is not None:
+                return mark.until
+            case Role.MENTIONS:
+                return self._behind_mention(mark, value_at)
+            case _:
+                return self._behind_reasoning(mark)
+
+    def _behind_mention(self, mark: Mark, value_at: int) -> int:
+        end = mark.until
+        following = self._marks[self._next + 1] if self._next + 1 < len(self._marks) else None
+        if end is None and following is not None and following.closes and following.name == mark.name:
+            end = following.end
+        if end is not None and end <= value_at:
+            return end
+        self._is_mentioned = True
+        return mark.end
+
+    def _behind_reasoning(self, mark: Mark) -> int:
         depth, end, last = 1, mark.end, None
         for index in range(self._next + 1, len(self._marks)):
             each = self._marks[index]
-            if each.name != mark.name:
+            if each.name != mark.name or each.role is Role.EMPTY:
                 continue
             if mark.name == CHANNEL:  # of channels only the last final one counts
                 if each.closes:
-                    return self._behind(each)
+                    return self._behind(each, len(self._text))
                 continue
             if each.closes:
                 depth, last = depth - 1, each
@@ -197,15 +238,30 @@ class _Scan:
     def _read(self, opening: re.Match[str]) -> int:
         """Read a value; where it is broken, tags within it count."""
         try:
-            self._values.append(self.reader.read(opening.start()))
+            value = self.reader.read(opening.start())
         except Broken as broken:
             end = max(broken.at, opening.end())
             mark = self._mark_from(opening.end())
+            self._is_unfinished = self._is_unfinished or broken.at >= len(self._text)
             if mark is None or mark.start >= end:
-                self._is_unfinished = self._is_unfinished or broken.at >= len(self._text)
                 return end
             self._broken += 1
             if self._broken > _MOST_BROKEN:
                 raise NoVerdict("bad_reply", "has too many broken JSON values") from None
             return mark.start
+        if self._section is not None and self._section.kind is Kind.DRAFT:
+            self.drafts += 1
+            self._before_draft = len(self._values)
+            return self.reader.at
+        self._values.append(value)
+        if (self._section or self._is_mentioned) and not _AFTER_VALUE.match(self._text, self.reader.at):
+            self._loose.append(value)
         return self.reader.at
+
+
+def _within(section: Section, current: Section | None) -> Section | None:
+    """Return the section that follows: a smaller heading ends no larger one, but may begin a draft in it."""
+    if current is not None and section.level > current.level:
+        begins_draft = section.kind is Kind.DRAFT and current.kind is Kind.REASONING
+        return section if begins_draft else current
+    return None if section.kind is Kind.ANSWER else section

@@ -1,0 +1,110 @@
+"""Headings and labels that set drafts and reasoning apart: `## Draft`, `**Thinking**`, `Draft:`, `[REASONING]`."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+_DECORATION = r"(?:[^\w\n{}\[<`\"'“]|</?(?:h[1-6]|[bipu]|em|strong|summary|li|d[td])>){0,20}+"
+_HEADING = re.compile(
+    r"^[ \t>]*+(?:[-*+][ \t]+|\d{1,2}[.)][ \t]+)?(?:"
+    r"#{1,6}[ \t]*+(?P<title>[^\n{}]{1,80})"
+    r"|[*_]{2,3}(?P<bold>[^\n{}*_]{1,60}+)[*_]{2,3}:?(?P<alone>[ \t]*+$)?"
+    r"|(?P<box>\[(?:REASONING|THOUGHTS?|ANALYSIS|REFLECTION|DRAFT|SCRATCHPAD)\])(?!\()"
+    r"|(?P<underlined>[^\n{}.]{1,40}+)\n[ \t]*+(?:={3,}+|-{3,}+)[ \t]*+$"
+    rf"|{_DECORATION}(?P<label>[A-Za-z][\w '/#-]{{0,40}}+)(?={_DECORATION}(?:[\n{{\[]|\Z)|[*_)]*:))"
+    r"|(?P<answer>\[(?:FINAL|VERDICT|ANSWER|RESPONSE|OUTPUT|RESULT|JSON|SCORE)[\w -]{0,20}\])(?!\()",
+    re.MULTILINE,
+)
+_WORD = re.compile(r"[a-z]+")
+_TEXT = re.compile(r"[^\W_]+")
+_DRAFT = re.compile(
+    r"drafts?|think|thinking|thoughts?|scratch(?:pad)?|brainstorm\w*|internal|hidden|private|monolog\w*|deliberat\w*"
+    r"|preliminary|tentative|initial|rough"
+)
+_REASONING = re.compile(r"reasoning|analysis|rationale|reflections?|plan|planning|cot|critique|observations?")
+_ANSWER = re.compile(
+    r"final|verdict|answer|results?|output|scor(?:e|ing)|conclusion|evaluation|judge?ment|response|decision|json|assessment"
+    r"|rating|grade|summary"
+)
+_LABEL = re.compile(
+    r"(?:(?:my|first|second|rough|initial|internal|private|next|own) )*"
+    r"(?:(?P<draft>drafts?|scratch ?pad|(?:tool|function) calls?|action input"
+    r"|(?:preliminary|tentative|initial|rough|provisional) (?:verdict|answer|score|json|result|rating|assessment))"
+    r"|thoughts?|thinking|chain of thought|inner monologue|brainstorming|actions?|observations?)"
+    r"(?: (?:\d+|verdict|answer|json|score|process|version|steps?))*"
+)
+_MOST_WORDS: Final = 3
+"""Labels of answers and underlined headings with more are prose."""
+
+_BOLD, _AS_LABEL, _BOX = 7, 8, 9
+
+
+class Kind(Enum):
+    """What stands in a section."""
+
+    DRAFT = auto()
+    """No value in it counts."""
+    REASONING = auto()
+    """A value in it counts only if it ends the text."""
+    ANSWER = auto()
+
+
+_KINDS: Final = ((Kind.DRAFT, _DRAFT), (Kind.REASONING, _REASONING), (Kind.ANSWER, _ANSWER))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The begin of a section. Its level is that of a heading: `#` is 1, and 0 ends every section."""
+
+    start: int
+    end: int
+    kind: Kind
+    level: int
+
+
+def sections_in(text: str) -> Iterator[Section]:
+    """Yield the sections of drafts, reasoning and answers, in their order."""
+    for found in _HEADING.finditer(text):
+        group = found.lastgroup or "answer"
+        written = "bold" if group == "alone" else group
+        kind, level = _read(found, group, found[written])
+        if kind is not None:
+            yield Section(start=found.start(written), end=found.end(written), kind=kind, level=level)
+
+
+def _read(found: re.Match[str], group: str, title: str) -> tuple[Kind | None, int]:
+    match group:
+        case "title":
+            return _heading(title, found[0].count("#", 0, found.start("title") - found.start()))
+        case "alone":
+            return _heading(title, _BOLD)
+        case "underlined":
+            return _heading(title, 1 if "=" in found[0] else 2) if _is_short(title) else (None, 0)
+        case "box":
+            return Kind.DRAFT, _BOX
+        case "answer":
+            return Kind.ANSWER, 0
+        case _:
+            return _label(" ".join(_TEXT.findall(title.lower())))
+
+
+def _heading(title: str, level: int) -> tuple[Kind | None, int]:
+    """Read a heading by the first of its words that tells what follows."""
+    for word in _WORD.findall(title.lower()):
+        for kind, names in _KINDS:
+            if names.fullmatch(word):
+                return kind, 0 if word == "final" else level
+    return None, level
+
+
+def _label(title: str) -> tuple[Kind | None, int]:
+    if label := _LABEL.fullmatch(title):
+        return Kind.DRAFT if label["draft"] else Kind.REASONING, _AS_LABEL
+    kind, level = _heading(title, _AS_LABEL)
+    return (kind if kind is Kind.ANSWER and _is_short(title) else None), level
+
+
+def _is_short(title: str) -> bool:
+    return len(title.split()) <= _MOST_WORDS
