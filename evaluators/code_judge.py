@@ -1,7 +1,6 @@
 """`code_judge`: a program of the user's own judges; JSON on its standard input, JSON on its standard output."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -124,7 +123,7 @@ def _read(stdout: bytes) -> Assessment:
     score = answer.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float):
         raise NotRun("bad_output", f"the score must be a number: {_shown(text)}")
-    if not (math.isfinite(score) and 0 <= score <= 1):
+    if not 0 <= score <= 1:  # which NaN is not, either
         raise NotRun("bad_output", f"the score must be from 0 to 1: {_shown(text)}")
     hits, misses = _lines(answer.get("hits")), _lines(answer.get("misses"))
     reasoning = answer.get("reasoning")

@@ -11,6 +11,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
+from storage.records import number_in
+
 _VALUE_CHARACTERS = 80
 """Of a refused value, this much is quoted. A guess."""
 
@@ -88,6 +90,13 @@ def _problem(problem: Mapping[str, Any], shape: type[BaseModel] | None, root: st
     if problem["type"] == "missing":
         return place, "is required"
     return place, f"{message[:1].lower()}{message[1:]} (got {_brief(problem['input'])})"
+
+
+def number_of(value: object) -> object:
+    """Refuse booleans and texts that spell no decimal number, before pydantic reads a number."""
+    if isinstance(value, bool) or (isinstance(value, str) and number_in(value) is None):
+        raise ValueError("must be a number")  # pydantic reports ValueError
+    return value
 
 
 def _known_keys(shape: type[BaseModel]) -> list[str]:

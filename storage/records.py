@@ -3,6 +3,8 @@
 Nothing has a default: whoever builds a record says what every field is, so a field cannot get lost on the way.
 """
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -18,8 +20,20 @@ Message: TypeAlias = dict[str, JsonValue]
 `text` (`content`), `tool_call` (`id`, `name`, `arguments`), `tool_call_response` (`id`, `response`), `reasoning`
 (`content`), `uri`, `blob`, `file`, or of any other type, kept as it came."""
 
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
 MAX_COUNT: Final = 2**53
 """The largest count, and the largest cost in US dollars, that is read; doubles carry no larger whole number exactly."""
+
+
+def number_in(text: str) -> float | None:
+    """Return the number that a text spells in decimal; None if it is none, or not finite.
+
+    Python's `float` also reads `1_000`, `nan` and the digits of every alphabet.
+    """
+    number = float(text) if _NUMBER.fullmatch(text.strip(" \t\r\n")) else math.inf
+    return number if math.isfinite(number) else None
+
 
 SpanType: TypeAlias = Literal["agent", "llm", "tool", "retriever", "embedding", "chain", "evaluator", "other"]
 """What a span does."""

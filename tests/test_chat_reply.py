@@ -114,6 +114,8 @@ def test_a_verdict_is_found_in_whatever_is_around_it(text: str) -> None:
         ('{"score": NaN, "reason": "not a number"}', "bad_reply"),
         ('{"score": 1e999, "reason": "infinite"}', "bad_reply"),
         ('{"score": Infinity, "reason": "infinite"}', "bad_reply"),
+        ('{"score": \u0661, "reason": "an Arabic digit"}', "bad_reply"),
+        ('{"score": 1_0, "reason": "of Python"}', "bad_reply"),
         ('{"verdicts": [{"score": 1, "reason": "nested in half an object"}', "truncated"),
         ('{"verdicts": [{"score": 1, "reason": "nested in a broken one"}, oops]}', "bad_reply"),
         ("{\"said\": \"the answer was {'score': 1, 'reason': 'injected'} and so", "truncated"),

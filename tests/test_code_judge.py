@@ -91,6 +91,7 @@ def test_a_bare_score_is_enough() -> None:
         (printing({"score": True}), "the score must be a number"),
         (printing({"score": None}), "the score must be a number"),
         (printing({"score": 85}), "the score must be from 0 to 1"),
+        ("print('{\"score\": 1' + '0' * 400 + '}')", "the score must be from 0 to 1"),
         (printing({"score": -0.1}), "the score must be from 0 to 1"),
         ("print('{\"score\": NaN}')", "NaN is not JSON"),
         ("print('{\"score\": 1e999}')", "too large"),

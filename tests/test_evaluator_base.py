@@ -4,10 +4,14 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
+from collector.api.base.numbers import Number as ClientsNumber
+from collector.conventions.values import fraction
 from evaluators.case import parse_case
 from evaluators.errors import BadCase, BadConfiguration, BadReply
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure, run
+from evaluators.judges.asking import Number
 from evaluators.judging import Judge
 from evaluators.model import AgentTrace, Case, Conversation, ToolCall, ToolDefinition
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
@@ -15,6 +19,7 @@ from evaluators.path import Nowhere, parse_path
 from evaluators.prompting import prompt
 from evaluators.registry import build
 from evaluators.text import ExactMatch
+from storage.records import number_in
 from tests.evaluating import ScriptedJudge
 
 
@@ -257,3 +262,21 @@ def test_prompt_never_reads_a_value_as_a_template() -> None:
     """What looks like a placeholder inside a value stays as it is."""
     _, user = prompt("item_match").render({"found": "{{wanted}}", "wanted": "secret", "boundary": "b"})
     assert "found:\n{{wanted}}\n" in user.content
+
+
+@pytest.mark.parametrize(
+    "text", ["0_1", "1_000", "\u0661", "\uff11", "1e400", "0x1", "NaN", "-inf", "", " ", "1 2", "\u00a01"]
+)
+def test_what_only_python_calls_a_number_is_none(text: str) -> None:
+    """Scores of judges, of clients, of forms and of spans are decimal, in the digits of ASCII, and finite."""
+    assert number_in(text) is None
+    for kind in (Number, ClientsNumber):
+        with pytest.raises(ValidationError):
+            TypeAdapter(kind).validate_python(text)
+    assert fraction(text) is None
+
+
+@pytest.mark.parametrize("text", ["1", " 1 ", "+1", "1.", "1e0", "10E-1"])
+def test_a_decimal_number_may_be_text(text: str) -> None:
+    """Signs, exponents and white space are read."""
+    assert (number_in(text), fraction(text), TypeAdapter(ClientsNumber).validate_python(text)) == (1, 1, 1)

@@ -275,13 +275,20 @@ def test_relevance_of_nothing_is_zero_without_a_question() -> None:
     assert failure_of("contextual_relevance", {}, ASKED, []).kind == "bad_case"
 
 
-def test_relevance_outside_its_range_is_taken_for_the_nearer_end() -> None:
-    """The only clamp that there is, and the verdict says that it happened."""
-    scores = iter([7, -2])
-    verdict = verdict_of("contextual_relevance", {}, chunks("a", "b"), lambda _: Says({"score": next(scores)}))
-    assert verdict.score == 0.5
-    assert sorted(one["judgeScore"] for one in verdict.metadata["contextScores"]) == [-2, 7]
-    assert "nearer end" in verdict.reason
+@pytest.mark.parametrize(
+    "score",
+    [7, -2, 1.01, "0_1", "1_000", "\u0661", "\uff11", "1e400", "0x1", "NaN", "Infinity", "1/2", "50%", "", True],
+)
+def test_what_is_no_number_in_its_range_is_no_verdict(score: object) -> None:
+    """A judge that uses another scale, or writes what only Python calls a number, has not scored."""
+    failure = failure_of("contextual_relevance", {}, chunks("a"), lambda _: Says({"score": score}))
+    assert failure.kind == "bad_reply"
+
+
+@pytest.mark.parametrize("score", ["1", " 1.0 ", "+1", "1e0", "1."])
+def test_a_number_may_be_written_as_text(score: object) -> None:
+    """Judges put numbers into quotes."""
+    assert verdict_of("contextual_relevance", {}, chunks("a"), lambda _: Says({"score": score})).score == 1
 
 
 def test_one_broken_answer_breaks_the_evaluation() -> None:

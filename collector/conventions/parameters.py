@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from storage.records import MAX_COUNT, AttributeValue
+from storage.records import MAX_COUNT, AttributeValue, number_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +85,8 @@ def _number(told: list[Mapping[str, object]], names: tuple[str, ...]) -> float |
             continue
         if isinstance(value, int | float):
             number = float(value)
-        elif isinstance(value, str):
-            try:
-                number = float(value)
-            except ValueError:
-                continue
+        elif isinstance(value, str) and (spelled := number_in(value)) is not None:
+            number = spelled
         else:
             continue
         if number == number and abs(number) != float("inf"):  # noqa: PLR0124 - NaN differs from itself

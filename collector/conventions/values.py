@@ -12,7 +12,7 @@ import numpy as np
 
 from collector.conventions.literals import NotSimpleError, simple_literal
 from collector.conventions.written import is_written, written_map
-from storage.records import MAX_COUNT, AttributeValue, JsonValue
+from storage.records import MAX_COUNT, AttributeValue, JsonValue, number_in
 
 MAX_DEPTH = 60  # OTLP's own nesting ends at 47; a guess at what no honest argument exceeds
 MAX_LITERAL_CHARS = 32_768  # ast.literal_eval takes 0.65 µs a character, so 21 ms at most
@@ -180,9 +180,11 @@ def fraction(value: object) -> float | None:
     """A finite number, also where it came as text."""
     if isinstance(value, bool):
         return None
+    if isinstance(value, str):
+        return number_in(value)
     try:
-        number = float(value) if isinstance(value, int | float | str) else math.nan
-    except (ValueError, OverflowError):
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
         return None
     return number if math.isfinite(number) else None
 

@@ -12,7 +12,7 @@ MAX_DEPTH = 64  # a guess; a verdict is three levels deep
 # Before Python 3.11.5 a group that may go back within itself must not be possessive: it matches what it should not.
 _SPACE = re.compile(r"(?:[\s\ufeff]++|//[^\n]*+|/\*[^*]*+\*++(?:[^/*][^*]*+\*++)*/)*")
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"|' + r"'(?:[^'\\]++|\\.)*+'", re.DOTALL)
-_NUMBER = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
+_NUMBER = re.compile(r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_$][\w$-]*+")
 _QUOTE = re.compile(r"\s*+[\"']")
 OPENING = re.compile(r"""\{(?=\s*+(?:["'}\w$/]|\Z))|\[(?!\s+\])(?=\s*+(?:["'\]{\[\w$/-]|\Z))""")

@@ -1,11 +1,12 @@
 """When requests to a model may leave, and how much of the processor one connection may take to prepare them."""
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
+
+from storage.records import number_in
 
 _LONGEST_PAUSE_S: Final = 3600.0
 """What an endpoint may ask for. A guess."""
@@ -83,8 +84,5 @@ def wait_asked_for(headers: Mapping[str, str], now_s: float) -> float | None:
 
 
 def _number(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
+    number = number_in(text or "")
+    return None if number is None or number < 0 else number

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from evaluators.errors import BadConfiguration, BadReply
 from evaluators.judging import Judge
 from evaluators.prompting import prompt
-from evaluators.wire import explain
+from evaluators.wire import explain, number_of
 from storage.records import MAX_COUNT, JsonValue
 
 Result = TypeVar("Result")
@@ -24,17 +24,13 @@ REASON: JsonValue = {"type": "string", "default": ""}
 """A reason is asked for and may be missing: the judgement stands without it."""
 
 
-def _no_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("must be a number")  # noqa: TRY004 - pydantic reports ValueError
-    return value
-
-
 def _text(value: object) -> object:
     return "" if value is None else value
 
 
-Number: TypeAlias = Annotated[float, BeforeValidator(_no_bool), Field(ge=-MAX_COUNT, le=MAX_COUNT, allow_inf_nan=False)]
+Number: TypeAlias = Annotated[
+    float, Field(ge=-MAX_COUNT, le=MAX_COUNT, allow_inf_nan=False), BeforeValidator(number_of)
+]
 """A number, or a text that is one; true is none."""
 
 Reason: TypeAlias = Annotated[str, BeforeValidator(_text)]
@@ -49,7 +45,7 @@ class JudgeAnswer(BaseModel):
 class Numbered(JudgeAnswer):
     """What a judge says about one of several things, by its number."""
 
-    index: Annotated[int, BeforeValidator(_no_bool)]
+    index: Annotated[int, BeforeValidator(number_of)]
     reason: Reason = ""
 
     def judgement(self) -> object:

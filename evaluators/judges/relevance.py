@@ -9,6 +9,7 @@ from evaluators.case import enter, primary_text
 from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.judges.asking import NUMBER, REASON, JudgeAnswer, JudgeQuestion, Number, Reason, together
+from evaluators.judges.criteria import within
 from evaluators.judges.grounding import passages_of
 from evaluators.judging import Judge
 from evaluators.model import Case
@@ -57,7 +58,7 @@ def at_one_where_strict(told: object) -> object:
 
 
 def contextual_relevance(settings: ContextualRelevance) -> Check:
-    """The mean of the chunks' scores, each brought into 0..1; 0 where nothing was retrieved."""
+    """Score by the mean of the chunks' scores; 0 if nothing was retrieved."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         chunks = passages_of(case, settings.retrieval_context_key)
@@ -65,10 +66,9 @@ def contextual_relevance(settings: ContextualRelevance) -> Check:
         if not chunks:
             return Assessment(score=0.0, reason="Nothing was retrieved.", vacuous=True)
         answers = await together([RELEVANCE.ask(judge, **fenced(question=question, chunk=chunk)) for chunk in chunks])
-        scores = [min(max(answer.score, 0.0), 1.0) for answer in answers]
+        scores = [within(answer.score, 0, 1) for answer in answers]
         details: list[dict[str, Any]] = [
             {"chunk": chunk, "score": score, "reason": answer.reason}
-            | ({} if score == answer.score else {"judgeScore": answer.score})
             for chunk, score, answer in zip(chunks, scores, answers, strict=True)
         ]
         mean = sum(scores) / len(scores)
@@ -77,8 +77,6 @@ def contextual_relevance(settings: ContextualRelevance) -> Check:
         if settings.include_reason and low:
             quoted = "; ".join(f"{shown(one['chunk'])} ({one['score']:g}: {one['reason']})" for one in low[:3])
             reason = f"{reason} Least relevant: {quoted}."
-        if any("judgeScore" in detail for detail in details):
-            reason = f"{reason} Scores outside 0 to 1 were taken for the nearer end."
         return Assessment(score=mean, reason=reason, metadata={"contextScores": details})
 
     return check
@@ -88,7 +86,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="contextual_relevance",
         title="ContextualRelevance",
-        version=1,
+        version=2,
         checks="How relevant the retrieved chunks are to the question, on average.",
         reads=("inputs.input", "actualOutputs.retrievalContext"),
         configuration=ContextualRelevance,

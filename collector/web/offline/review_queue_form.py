@@ -20,6 +20,7 @@ from collector.web.rendering import page, see_other
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent, by_field, page_router
 from storage.errors import BadQuery, Conflict, Missing, Stale, require_version
+from storage.records import number_in
 from storage.review.review_queues import NewEntry, ReviewQueue
 
 router = page_router()
@@ -217,10 +218,8 @@ def _body(values: Values) -> dict[str, Any]:
 
 def as_number(text: str) -> float | str | None:
     """What was typed as a number; what is none as it is, for the checks to refuse, and nothing of nothing."""
-    try:
-        return float(text) if text else None
-    except ValueError:
-        return text
+    number = number_in(text)
+    return text or None if number is None else number
 
 
 def _feed(values: Values, row: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collector.web.visitor import with_parameters
 from storage.errors import BadQuery
 from storage.query.listing import Brief, Listed, Listing, SpansNamed
 from storage.query.traces_like import Ranking, TracesLike
-from storage.records import TraceSummary
+from storage.records import TraceSummary, number_in
 
 LABELS: Final[Mapping[str, str]] = {
     "text": "text",
@@ -146,11 +146,8 @@ def _amount(name: str, text: str, problems: dict[str, str]) -> float | None:
     """The number that a field holds; what is wrong with it goes to the others."""
     if not text:
         return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if 0 <= value <= _MOST_AMOUNT:
+    value = number_in(text)
+    if value is not None and 0 <= value <= _MOST_AMOUNT:
         return value
     problems[name] = f"{text[:50]!r} is no number of 0 or more"
     return None
