@@ -34,11 +34,24 @@ SHOWN = [number.to_bytes(16, "big").hex() for number in range(1, 83)] + ["f" * 3
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
-    """A server with something of everything, and with every number at its extremes."""
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
+    """A server with something of everything, and with every number of spans at its extremes."""
     with two_tenants(tmp_path_factory.mktemp("extremes") / "data") as tenancy:
         send(tenancy)
         yield tenancy
+
+
+@pytest.fixture(scope="module")
+def bodies(served: Tenancy) -> tuple[dict[str, str], int]:
+    """What came of the bodies with every number at its extremes."""
+    return send_bodies(served)
+
+
+@pytest.fixture(scope="module")
+def filled(served: Tenancy, bodies: tuple[dict[str, str], int]) -> Tenancy:
+    """The server, once spans and bodies have every number at its extremes."""
+    assert bodies
+    return served
 
 
 def send(tenancy: Tenancy) -> None:
@@ -126,28 +139,32 @@ BODIES: Final[Mapping[str, Any]] = {
 """Bodies that are taken as they stand, and hold every number that a body can."""
 
 
-def test_every_body_takes_numbers_at_their_extremes(filled: Tenancy) -> None:
-    """With any number of any body at any extreme no request fails; the tests below read what was taken."""
+def send_bodies(tenancy: Tenancy) -> tuple[dict[str, str], int]:
+    """Send every body with each of its numbers at each extreme; return which failed, and how many were taken."""
     failed, taken = {}, 0
-    ids = dict(filled.ids[TENANT])
+    ids = dict(tenancy.ids[TENANT])
     for name, body in BODIES.items():
         method, _, path = name.partition(" ")
         named = json.loads(re.sub(r"\{(\w+)\}", lambda found: ids.get(found[1], found[0]), json.dumps(body)))
         for text in replaced(named):
             json_type = {"content-type": "application/json"}
-            answer = ask(filled, method, filled_in(path, ids), content=text, headers=json_type)
+            answer = ask(tenancy, method, filled_in(path, ids), content=text, headers=json_type)
             taken += answer.is_success
             if answer.status_code >= 500:
                 failed[f"{name} {text[:300]}"] = answer.text[:200]
-    assert failed == {}
-    assert taken > len(BODIES)
     until(
-        lambda: filled.rows("SELECT count(*) FROM job WHERE state = 'ready'"),
+        lambda: tenancy.rows("SELECT count(*) FROM job WHERE state = 'ready'"),
         lambda found: found == [(0,)],
         within_s=60,
     )
-    test_every_route_shows_numbers_at_their_extremes(filled)
-    test_every_view_answers_about_numbers_at_their_extremes(filled)
+    return failed, taken
+
+
+def test_every_body_takes_numbers_at_their_extremes(bodies: tuple[dict[str, str], int]) -> None:
+    """With any number of any body at any extreme no request fails; the other tests read what was taken."""
+    failed, taken = bodies
+    assert failed == {}
+    assert taken > len(BODIES)
 
 
 def test_every_route_shows_numbers_at_their_extremes(filled: Tenancy) -> None:
@@ -168,13 +185,12 @@ def test_every_view_answers_about_numbers_at_their_extremes(filled: Tenancy) -> 
     """Each view can be read as a whole, as text, and added up by each of its columns."""
     failed = {}
     for view in [name for name, _ in views()]:
-        statements = [f"SELECT * FROM {view}"]
-        described = filled.rows(f"DESCRIBE {view}")
-        for name, kind in [(str(row[0]), str(row[1])) for row in described]:
-            statements.append(f'SELECT count("{name}"), max("{name}"::VARCHAR) FROM {view}')
+        read = []
+        for name, kind in [(str(row[0]), str(row[1])) for row in filled.rows(f"DESCRIBE {view}")]:
+            read += [f'count("{name}")', f'max("{name}"::VARCHAR)']
             if kind in {"BIGINT", "INTEGER", "DOUBLE", "HUGEINT", "UINTEGER", "FLOAT"}:
-                statements.append(f'SELECT sum("{name}"), min("{name}"), max("{name}"), avg("{name}") FROM {view}')
-        for statement in statements:
+                read += [f'{of}("{name}")' for of in ("sum", "min", "max", "avg")]
+        for statement in (f"SELECT * FROM {view}", f"SELECT {', '.join(read)} FROM {view}"):
             try:
                 filled.rows(statement)
             except Exception as error:  # noqa: BLE001 - all that fail are told together
