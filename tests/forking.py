@@ -2,8 +2,9 @@
 
 `start` and `run` are `subprocess.Popen` and `subprocess.run` for those programs. Each process of tests has two zygotes
 (tests/zygote.py), made when they are first needed: one that has imported the server and the command line, and one that
-has imported what the server's child processes run. What needs more than a fork can give, a command in front, another
-folder of mounts, other settings of the interpreter, is started.
+has imported what the server's child processes run. Of commands in front of a program, a new process does itself what
+`nsenter --mount` and `prlimit --nofile` do. What needs more than a fork can give, another command in front, other
+settings of the interpreter, is started.
 """
 
 import atexit
@@ -276,6 +277,14 @@ def _order(kind: str, arguments: Sequence[str], environment: dict[str, str], fol
     """What a zygote is asked for; None where the command has to be started."""
     if _early(environment) != _early(os.environ):
         return None
+    mounts, open_files = 0, list[int]()
+    match arguments:
+        case ["nsenter", target, "--mount", *behind]:
+            mounts, arguments = int(target.removeprefix("--target=")), behind
+        case ["prlimit", limit, *behind]:
+            open_files, arguments = [int(each) for each in limit.removeprefix("--nofile=").split(":")], behind
+        case _:
+            pass
     paths = [each for each in environment.get("PYTHONPATH", "").split(os.pathsep) if each]
     match arguments:
         case [program, *_] if program == TRACEJURY:
@@ -295,7 +304,9 @@ def _order(kind: str, arguments: Sequence[str], environment: dict[str, str], fol
         path=[*first, *paths],
         environment=environment,
         folder=folder,
-        children=children() if kind == "programs" else "",
+        children=children() if kind == "programs" and not mounts else "",  # the zygote of those sees other mounts
+        mounts=mounts,
+        open_files=open_files,
     )
 
 

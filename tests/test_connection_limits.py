@@ -91,7 +91,7 @@ def cut_by(server: Live | Running, listener: str, reason: str) -> int:
 @pytest.mark.parametrize("listener", ["http", "otlp_http"])
 def test_idle_connections_stop_nobody_else(tmp_path: Path, listener: str) -> None:
     """With 1,024 open files and 1,300 idle connections, all listeners answer others, and the log stays small."""
-    with ExitStack() as stack, a_live_server(tmp_path / "data", before=OPEN_FILES, forked=False) as server:
+    with ExitStack() as stack, a_live_server(tmp_path / "data", before=OPEN_FILES) as server:
         before = len(server.log)
         crowd(stack, server.ready[listener], IDLE)
         for each in ("http", "otlp_http", "grpc"):
@@ -107,7 +107,7 @@ def test_idle_connections_stop_nobody_else(tmp_path: Path, listener: str) -> Non
 @pytest.mark.parametrize("first_frame", [b"", PREFACE])
 def test_idle_connections_leave_room_for_grpc(tmp_path: Path, first_frame: bytes) -> None:
     """With 1,024 open files and 1,300 idle connections, gRPC answers others, and the log stays small."""
-    with ExitStack() as stack, a_live_server(tmp_path / "data", before=OPEN_FILES, forked=False) as server:
+    with ExitStack() as stack, a_live_server(tmp_path / "data", before=OPEN_FILES) as server:
         before = len(server.log)
         for source in ("127.0.0.2", "127.0.0.1"):
             for client in crowd(stack, server.grpc, IDLE, source=source):
@@ -144,7 +144,7 @@ def test_idle_and_dripping_connections_leave_room_for_quack(tmp_path: Path) -> N
 
 def test_grpc_goes_on_after_descriptors_ran_out(tmp_path: Path) -> None:
     """Without a descriptor for a connection gRPC refuses, which is counted and a condition; with one, it serves."""
-    with ExitStack() as stack, a_live_server(tmp_path / "data", forked=False) as server:
+    with ExitStack() as stack, a_live_server(tmp_path / "data") as server:
         process, before = server.process.pid, len(server.log)
         limits = resource.prlimit(process, resource.RLIMIT_NOFILE)
         lines = "/ready", "/metrics"
@@ -540,5 +540,5 @@ def test_limits_follow_the_open_files() -> None:
 def test_the_limit_of_open_files_is_raised(tmp_path: Path) -> None:
     """A server that is started with a low soft limit raises it as far as it may."""
     before = ("prlimit", "--nofile=512:4096")
-    with a_live_server(tmp_path / "data", before=before, forked=False) as server:
+    with a_live_server(tmp_path / "data", before=before) as server:
         assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (4096, 4096)

@@ -2,13 +2,13 @@
 
 import random
 import resource
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests import forking
 from tests.disks import Disks, faulty_syncs, small_disks
 from tests.live import Live, a_live_server, until
 from tests.traffic import DOORS, Load, Sent, a_batch, over_http
@@ -258,7 +258,7 @@ except NoRoom as error:
 def opened(disks: Disks, data: Path) -> str:
     """Have a process on those disks open a directory and close it; return its error, if that is for want of room."""
     command = [*disks.inside, sys.executable, "-c", _OPENING, str(data)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return forking.run(command, check=True).stdout
 
 
 def test_a_stopped_server_starts_without_one_byte_of_room(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from tests import forking
+from tests.disks import read_only
 from tests.live import ANY_PORTS, TRACEJURY, environment, until
 from tests.source_tree import ROOT
 
 TOLD = """
-import json, os, random, signal, sys, threading
+import json, os, random, resource, signal, sys, threading
 told = {
     "pid": os.getpid(),
     "zygote": os.getppid(),
@@ -29,6 +30,7 @@ told = {
     "threads": len(os.listdir("/proc/self/task")),
     "random": random.random(),
     "name": __name__,
+    "open_files": resource.getrlimit(resource.RLIMIT_NOFILE),
 }
 print(json.dumps(told))
 """
@@ -100,6 +102,20 @@ def test_a_module_and_the_command_are_run_as_programs(tmp_path: Path) -> None:
     forked = forking.run(wrong, env=environment())
     started = subprocess.run(wrong, env=environment(), capture_output=True, text=True, check=False)
     assert (forked.returncode, forked.stdout, forked.stderr) == (2, started.stdout, started.stderr)
+
+
+def test_what_is_in_front_of_it_is_done_by_the_new_process_alone(tmp_path: Path) -> None:
+    """It sees the mounts, or has the limits, that `nsenter` and `prlimit` would give it, and no other process does."""
+    program = "import sys; from pathlib import Path; Path(sys.argv[1], 'made').touch()"
+    with read_only(tmp_path) as disks:
+        inside, outside = ([*front, sys.executable, "-c", program, str(tmp_path)] for front in (disks.inside, []))
+        refused = forking.run(inside)
+        assert (refused.returncode, "ead-only file system" in refused.stderr) == (1, True)
+        assert forking.run(outside).returncode == 0
+    limited = forking.run(["prlimit", "--nofile=100:200", sys.executable, "-c", TOLD], check=True)
+    assert json.loads(limited.stdout)["open_files"] == [100, 200]
+    assert json.loads(limited.stdout)["zygote"] == told()["zygote"]
+    assert told()["open_files"] != [100, 200]
 
 
 @pytest.mark.parametrize(

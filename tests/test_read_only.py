@@ -1,9 +1,7 @@
 """A data directory on a read-only file system: what reads works as elsewhere, and what writes says what to do."""
 
 import asyncio
-import json
 import shutil
-import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -20,12 +18,12 @@ from storage.errors import InUse
 from storage.ingest.spool import Spool
 from storage.ingest.state import read_state
 from storage.store import Store
-from tests.disks import Disks, read_only
+from tests import forking
+from tests.disks import read_only
 from tests.live import TRACEJURY
 from tests.read_only_process import run_commands
 from tests.release_fixture import DATA, RELEASES
 from tests.serving import run
-from tests.source_tree import ROOT
 from tests.storing import a_batch, a_store, an_export, commit
 
 TRACE: Final = "d" * 32
@@ -131,20 +129,6 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stopped_data(tmp_path_factory.mktemp("stopped"))
 
 
-def run_there(disks: Disks, commands: Sequence[Sequence[str]]) -> list[tuple[int, str]]:
-    """Run commands where the mounts are."""
-    ended = subprocess.run(
-        [*disks.inside, sys.executable, "-m", "tests.read_only_process"],
-        input=json.dumps(commands),
-        capture_output=True,
-        check=False,
-        cwd=ROOT,
-        text=True,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return [(code, output) for code, output in json.loads(ended.stdout)]
-
-
 def filled(command: str, arguments: Sequence[str], data: Path, scratch: Path) -> list[str]:
     """Return the whole command line."""
     scratch.mkdir(exist_ok=True)
@@ -168,7 +152,7 @@ def test_every_command_works_on_a_read_only_directory_or_says_why_not(stopped: P
     commands = [filled(*each, data, tmp_path / "made") for table in tables for each in table.items()]
     expected = run_commands([filled(*each, copy, tmp_path / "expected") for each in READS.items()])
     with read_only(data) as disks:
-        results = run_there(disks, commands)
+        results = run_commands(commands, disks.inside)
     assert [output for _, output in results if "Traceback" in output] == []
     reads, others = results[: len(READS)], results[len(READS) :]
     writes, asks = others[: len(WRITES)], others[len(WRITES) :]
@@ -195,7 +179,7 @@ def test_what_would_be_written_there_names_the_place(stopped: Path, tmp_path: Pa
         ["serve", "--data", str(target / "new"), *ADDRESSES],
     ]
     with read_only(target) as disks:
-        for command, (code, output) in zip(commands, run_there(disks, commands), strict=True):
+        for command, (code, output) in zip(commands, run_commands(commands, disks.inside), strict=True):
             assert (code, str(target) in output, output.count("\n")) == (1, True, 1), (command, output)
             assert "ead-only file system" in output, (command, output)
 
@@ -208,7 +192,8 @@ def test_a_log_of_the_database_is_read_and_not_backed_up(tmp_path: Path) -> None
     assert (data / f"{FILE_NAME}.wal").exists()
     select = ["sql", "SELECT count(*) AS n FROM spans", "--json", "--data", str(data)]
     with read_only(data) as disks:
-        shown, backed_up = run_there(disks, [select, ["backup", str(tmp_path / "backup"), "--data", str(data)]])
+        backup = ["backup", str(tmp_path / "backup"), "--data", str(data)]
+        shown, backed_up = run_commands([select, backup], disks.inside)
     assert (shown[0], '"n": 7' in shown[1]) == (0, True), shown
     assert (backed_up[0], REMEDY in backed_up[1]) == (1, True), backed_up
     assert not (tmp_path / "backup").exists()
@@ -224,7 +209,7 @@ def test_what_a_server_had_no_time_to_commit_is_not_left_out_in_silence(tmp_path
     spool.close()
     select = ["sql", "SELECT count(*) AS n FROM spans", "--json", "--data"]
     with read_only(data) as disks:
-        ((code, output),) = run_there(disks, [[*select, str(data)]])
+        ((code, output),) = run_commands([[*select, str(data)]], disks.inside)
     assert (code, "no time to commit" in output, REMEDY in output) == (1, True, True), output
     shutil.copytree(data, tmp_path / "copy")
     assert '"n": 3' in run(*select, tmp_path / "copy").output
@@ -235,7 +220,7 @@ def test_data_of_another_version_is_not_upgraded_there(tmp_path: Path) -> None:
     with tarfile.open(min(RELEASES.glob("*.tar.xz"))) as archive:
         archive.extractall(tmp_path, filter="data")
     with read_only(tmp_path / DATA) as disks:
-        ((code, output),) = run_there(disks, [["traces", "list", "--data", str(tmp_path / DATA)]])
+        ((code, output),) = run_commands([["traces", "list", "--data", str(tmp_path / DATA)]], disks.inside)
     assert (code, "has to be upgraded" in output, REMEDY in output) == (1, True, True)
 
 
@@ -251,7 +236,7 @@ def test_a_backup_is_read_where_it_lies(stopped: Path, tmp_path: Path) -> None:
 
     with read_only(tmp_path / "backup") as disks:
         show, check = ["traces", "show", TRACE, "--data", str(tmp_path / "backup")], ["check", str(tmp_path / "backup")]
-        shown, checked = run_there(disks, [show, check])
+        shown, checked = run_commands([show, check], disks.inside)
         assert (shown[0], TRACE in shown[1]) == (0, True)
         assert (checked[0], checked[1].endswith("no damage\n")) == (0, True), checked[1]
         assert asyncio.run(rows(disks.inside)) == [[True]]
@@ -262,15 +247,14 @@ def test_a_server_and_readers_exclude_each_other(stopped: Path, tmp_path: Path) 
     data = Path(shutil.copytree(stopped, tmp_path / "data"))
     read = ["traces", "show", TRACE, "--data", str(data)]
     with read_only(data) as disks:
-        with subprocess.Popen(
-            [*disks.inside, sys.executable, "-c", HOLD, str(data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as reader:
+        hold = [*disks.inside, sys.executable, "-c", HOLD, str(data)]
+        with forking.start(hold, stdin=forking.PIPE, stdout=forking.PIPE) as reader:
             assert reader.stdout is not None
             assert reader.stdout.readline() == b"open\n"
-            assert [code for code, _ in run_there(disks, [read])] == [0]
+            assert [code for code, _ in run_commands([read], disks.inside)] == [0]
             with pytest.raises(InUse):
                 Store.open(data)
             reader.communicate(b"")
         with a_store(data):
-            ((code, output),) = run_there(disks, [read])
+            ((code, output),) = run_commands([read], disks.inside)
     assert (code, "in use by another Tracejury" in output) == (1, True)

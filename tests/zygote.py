@@ -8,10 +8,12 @@ What numpy and pyarrow have of their own, they put in order after a fork.
 """
 
 import atexit
+import ctypes
 import gc
 import importlib
 import json
 import os
+import resource
 import runpy
 import select
 import shutil
@@ -29,6 +31,7 @@ from types import FrameType, ModuleType
 from typing import Final, NoReturn
 
 _LENGTH: Final = struct.Struct("<I")
+_CLONE_NEWNS: Final = 0x00020000  # sched.h; `os` has it from Python 3.12 on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,8 @@ class Order:
     environment: dict[str, str] = field(default_factory=dict)
     folder: str = ""
     children: str = ""  # the socket of the zygote that its own child processes come from; none: they are started
+    mounts: int = 0  # the process whose mounts it sees; 0: those that all see
+    open_files: list[int] = field(default_factory=list)  # its soft and hard limit; none: those of the zygote
 
     def send(self, connection: socket.socket, streams: list[int]) -> None:
         """Ask for it, with its standard input, output and error."""
@@ -145,6 +150,10 @@ class Forked:
         """Run the program to its end, in the main thread; what it raises is how the process ends."""
         order = self._order
         self._take_streams()
+        if order.mounts:
+            _enter_mounts(order.mounts)
+        if order.open_files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (order.open_files[0], order.open_files[1]))
         os.chdir(order.folder)
         os.environ.clear()
         os.environ.update(order.environment)
@@ -173,6 +182,14 @@ class Forked:
             file = open(descriptor, mode, buffering, before.encoding, before.errors, closefd=False)  # noqa: SIM115 - a descriptor
             setattr(sys, name, file)
             setattr(sys, f"__{name}__", file)
+
+
+def _enter_mounts(process: int) -> None:
+    """Do what `nsenter --mount` does, which leads to `/`."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path(f"/proc/{process}/ns/mnt").open("rb") as namespace:
+        if libc.setns(namespace.fileno(), _CLONE_NEWNS):
+            raise OSError(ctypes.get_errno(), "cannot enter the mounts of another process")
 
 
 def _end(new: Forked) -> NoReturn:
