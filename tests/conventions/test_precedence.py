@@ -73,6 +73,12 @@ def test_our_own_names_beat_every_dialect() -> None:
             {"langsmith.span.kind": "retriever", "gen_ai.operation.name": "embeddings", "gen_ai.prompt": "q"},
             {"dialect": "langsmith", "span_type": "retriever", "input": "q"},
         ),
+        ({"langsmith.span.kind": "tool", "langsmith.trace.name": "f"}, {"span_type": "tool", "tool_name": "f"}),
+        (
+            {"langsmith.span.kind": "tool", "langsmith.trace.name": "my run", "gen_ai.serialized.name": "f"},
+            {"span_type": "tool", "tool_name": "f"},
+        ),
+        ({"langsmith.span.kind": "llm", "langsmith.trace.name": "f"}, {"span_type": "llm", "tool_name": None}),
         (
             {"gen_ai.operation.name": "chat", "gen_ai.tool.name": "f", "gen_ai.tool.call.id": "c"},
             {"span_type": "llm", "tool_name": None, "tool_call_id": None},

@@ -83,6 +83,7 @@ LANGSMITH = Dialect(
     ),
     places={
         "asked_model": (f"{_LANGSMITH}.ls_model_name",),
+        "tool_name": ("gen_ai.serialized.name", "langsmith.trace.name"),  # older exporters have no other
         "provider": (f"{_LANGSMITH}.ls_provider",),
         "input_tokens": (f"{_LANGSMITH}.usage_metadata#input_tokens",),
         "output_tokens": (f"{_LANGSMITH}.usage_metadata#output_tokens",),
