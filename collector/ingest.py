@@ -103,8 +103,8 @@ class ByteBudget:
         """
         with self._lock:
             held = self._shares.of(sender)
-            is_only = held == own and self._shares.has_room_for_large(sender)
-            if not is_only and not self._shares.has_room(sender, nbytes):
+            has_room_alone = held == own and self._shares.has_room_for_only(sender, nbytes)
+            if not has_room_alone and not self._shares.has_room(sender, nbytes):
                 raise Overloaded(
                     f"{held >> 20} MiB of requests of this sender, and {self._shares.total >> 20} MiB in all, are"
                     " being worked on, which is the limit"

@@ -1,6 +1,7 @@
 """Room that senders share: none takes what the others need."""
 
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,21 @@ def test_a_request_larger_than_the_room_leaves_some_to_others() -> None:
     budget.take(LIMIT, sender="also large")
     assert budget.held == LIMIT + 100
     assert budget.held_by("large") == 0
+
+
+@given(sizes=st.lists(st.integers(1, 2 * LIMIT), max_size=40), piece=st.integers(1, LIMIT))
+def test_first_requests_of_many_senders_share_the_room(sizes: list[int], piece: int) -> None:
+    """However many begin a request, all but one large one stay in the room, and a small one has room beside them."""
+    budget = ByteBudget(LIMIT)
+    for number, size in enumerate(sizes):
+        own = 0
+        with suppress(Overloaded):
+            while own < size:
+                budget.take(min(piece, size - own), own=own, sender=str(number))
+                own += min(piece, size - own)
+    largest = max((budget.held_by(str(number)) for number in range(len(sizes))), default=0)
+    assert budget.held - largest <= LIMIT
+    budget.take(1, sender="small")
 
 
 def test_a_sender_that_has_its_share_of_the_backlog_stops_no_other(tmp_path: Path) -> None:

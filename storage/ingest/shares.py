@@ -7,6 +7,9 @@ from typing import Final
 _PARTS: Final = 4
 """One sender leaves a fourth of the room to the others. A guess."""
 
+_LEFT: Final = 8
+"""First requests of all senders leave an eighth of the room to smaller ones. A guess."""
+
 
 class Shares:
     """Bytes that senders hold of a room. Its owner keeps threads apart.
@@ -43,13 +46,20 @@ class Shares:
 
     def has_room(self, sender: str, nbytes: int = 0) -> bool:
         """Return whether a sender may hold `nbytes` more."""
-        held = self._held[sender] + nbytes
-        counted = self._counted - min(self._held[sender], self._most) + min(held, self._most)
-        return held <= (_PARTS - 1) * (self._limit - counted)
+        return self._held[sender] + nbytes <= (_PARTS - 1) * (self._limit - self._counted_with(sender, nbytes))
 
-    def has_room_for_large(self, sender: str) -> bool:
-        """Return whether a sender may hold one request of any size: no other sender exceeds its share."""
-        return self._larger <= {sender}
+    def has_room_for_only(self, sender: str, nbytes: int) -> bool:
+        """Return whether the only request of a sender may hold `nbytes` more: it leaves some room, or is the one large.
+
+        A request grows while it arrives. Up to the share it may take more than others with several requests may; beyond
+        it counts as if it had that size, and no other sender may have one.
+        """
+        is_one_large = self._held[sender] + nbytes > self._most and self._larger <= {sender}
+        return is_one_large or self._counted_with(sender, nbytes) <= self._limit - self._limit // _LEFT
+
+    def _counted_with(self, sender: str, nbytes: int) -> int:
+        held = self._held[sender]
+        return self._counted - min(held, self._most) + min(held + nbytes, self._most)
 
     @property
     def is_full(self) -> bool:
