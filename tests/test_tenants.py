@@ -234,8 +234,12 @@ def summing(tenancy: Tenancy) -> str:
 
 
 def everything(tenancy: Tenancy, summing: str, *tenants: str) -> list[tuple[object, ...]]:
-    """All rows of some tenants as a number for each table."""
-    return [row for row in tenancy.rows(summing) if row[1] in tenants]
+    """All rows of some tenants as a number for each table.
+
+    It asks the database itself: what clients' SQL is looked at for would take three times as long as the answer.
+    """
+    with tenancy.store._database.cursor() as cursor:
+        return [row for row in cursor.execute(summing).fetchall() if row[1] in tenants]
 
 
 def test_the_lists_name_routes() -> None:
@@ -378,7 +382,7 @@ def test_nobody_changes_what_is_anothers(tenancy: Tenancy, summing: str, method:
         if not same:
             right = {404} if of else {303} if template in TAKEN_OVER else {403, 404}
             assert answer.status_code in right, answer.text
-        assert everything(tenancy, summing, "", "other") == before
+    assert everything(tenancy, summing, "", "other") == before
 
 
 @pytest.mark.parametrize("method, template", [each for each in CHANGING if "_id}" not in each[1]])
