@@ -19,6 +19,7 @@ from collector.datasets.export import export_items
 from collector.datasets.files import BadFile, Format, read_items
 from collector.datasets.item import BadItem, ItemMaker, read_item
 from collector.datasets.schema import ItemSchemas
+from evaluators.schema_steps import MAX_STEPS
 from storage.offline.datasets import Dataset, Item, NewItem
 from tests.live import until
 from tests.offline import Offline, an_offline_server, lines
@@ -267,13 +268,16 @@ def test_a_schema_that_cannot_be_used_is_refused(api: Offline, schema: dict[str,
     api.ask("PUT", "datasets/qa", json={"inputSchema": {"properties": {"pattern": {"type": "string"}}}})
 
 
-def test_a_schema_whose_references_double_is_answered_with_its_bound(api: Offline) -> None:
+def test_a_schema_whose_references_double_is_answered_with_its_bound(
+    api: Offline, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An item whose check takes more steps than there are is refused with 400, and nothing of its version is there."""
+    monkeypatch.setattr("collector.datasets.schema.MAX_STEPS", MAX_STEPS // 20)
     levels = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
     schema = {"$ref": "#/$defs/a0", "$defs": levels | {"a40": {"const": "x"}}}
     api.ask("PUT", "datasets/qa", json={"inputSchema": schema})
     error = api.version({"inputs": {"a": 1}}, status=400)["error"]
-    assert "items[0]: inputs: the schema cannot be used: this schema takes too many steps: more than " in error
+    assert "items[0]: inputs: the schema cannot be used: this schema takes too many steps: more than 60000, " in error
     api.ask("PUT", "datasets/qa", json={"inputSchema": {"type": "object"}})
     assert api.version(PARIS)["version"] == 1
 
