@@ -21,6 +21,8 @@ from tests.offline import Offline, an_offline_server
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("offline")
+
 HOSTILE = "<script>document.title='owned'</script><img src=https://evil.example/x onerror=alert(1)>\u202e|`]]>\x00"
 RUBRIC = {"name": "Answer Quality", "threshold": 0.8, "fingerprint": "f1"}
 
