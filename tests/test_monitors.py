@@ -520,6 +520,32 @@ def test_another_evaluator_compares_with_what_it_judged_again(tmp_path: Path, se
         assert rebuild(book) == remembered(store)
 
 
+@pytest.mark.parametrize("rate", [0.4, 0.95])
+def test_an_alert_that_still_holds_goes_on_with_another_evaluator(tmp_path: Path, rate: float) -> None:
+    """Judging again tells nothing: the alert stays as acknowledged, and ends with live results if it does not hold."""
+    source = random.Random(8)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK)
+        with watching(book) as watched:
+            come(store, active, drawn(source, 300, 0.95, first=1))
+            come(store, active, drawn(source, 100, 0.5, first=301, release="2"))
+            watched()
+            (alert,) = store.alerts.newest(AlertFilter(state="open"))
+            store.alerts.acknowledge(alert.alert_id, 1_000, by="key")
+            (acknowledged,) = store.alerts.newest()
+            again = {"fingerprint": "print-2", "occasion": "baseline"}
+            come(store, active, drawn(source, 100, 0.95, first=401, **again))
+            come(store, active, drawn(source, 100, rate, first=501, release="2", **again))
+            watched()
+            assert store.alerts.newest() == [acknowledged]
+            come(store, active, drawn(source, 1, rate, first=601, release="2", fingerprint="print-2"))
+            watched()
+        (alert,) = store.alerts.newest()
+        assert alert.recovery == (None if rate < 0.5 else {"how": "evaluator", "at": 601})
+        assert rebuild(book) == remembered(store)
+
+
 def test_a_baseline_that_was_judged_again_is_no_news(tmp_path: Path) -> None:
     """Old results that were worse raise no drift alarm, and begin no release."""
     source = random.Random(3)

@@ -39,7 +39,7 @@ def answers(source: random.Random, count: int, rate: float, release: str) -> byt
     for key, value in (("service.name", "shop"), ("service.version", release)):
         resource.resource.attributes.add(key=key).value.string_value = value
     spans = resource.scope_spans.add().spans
-    now = time.time_ns()
+    now = time.time_ns() // 1_000 * 1_000 + 999  # which a microsecond cuts
     for _ in range(count):
         span = spans.add(
             trace_id=source.randbytes(16),
@@ -193,7 +193,7 @@ def test_an_edit_of_the_evaluator_says_that_comparison_begins_anew_and_can_judge
         send(answers(source, 70, 0.8, "1"))
         results(70)
         saved = server.client.put(f"{rules}/{made['id']}", json=rule(21)).json()
-        assert (made["comparison"], "0 of the 10 results" in saved["comparison"]) == (None, True)
+        assert (made["comparison"], "they need in project 'shop'" in saved["comparison"]) == (None, True)
         send(answers(source, 60, 0.2, "2"))
         results(60)
         (noted,) = server.client.get(f"{api}/status").json()["rules"]["comparingAnew"]
@@ -209,3 +209,10 @@ def test_an_edit_of_the_evaluator_says_that_comparison_begins_anew_and_can_judge
         assert server.client.get(f"{rules}/{made['id']}").json()["comparison"] is None
         server.client.put(f"{rules}/{made['id']}", json=rule(22))
         assert "comparison begins anew" in server.client.get(f"{server.http}/alerts/{alerts[0]['alertId']}").text
+        begun = execute("rules", "baseline", "short", "--follow", "--server", server.http)
+        assert "done, 135 looked at, 135 matched" in begun.output
+        results(135)
+        assert [each["alertId"] for each in server.client.get(f"{api}/alerts").json()["content"]] == [
+            alerts[0]["alertId"]
+        ]
+        assert server.client.get(f"{api}/status").json()["rules"]["comparingAnew"] == []

@@ -51,6 +51,7 @@ class BaselineTargets:
     to_ns: int  # excluded
 
 
+_US_NS: Final = 1_000  # results hold microseconds: a span may start later within the one that is stored
 _OF_RELEASE: Final = 200
 _OF_BASELINE: Final = 1_000
 """Guesses: 200 results of a release show a drop from 80 % to 70 %, and a rule of many services stays within a bound."""
@@ -97,7 +98,7 @@ class BackfillTable:
         if not rows:
             return None
         trace_ids, first_ns, last_ns = zip(*rows, strict=True)
-        return BaselineTargets(trace_ids=trace_ids, from_ns=min(first_ns), to_ns=max(last_ns) + 1)
+        return BaselineTargets(trace_ids=trace_ids, from_ns=min(first_ns), to_ns=max(last_ns) + _US_NS)
 
     def _found(self, select: str, **parameters: str) -> list[Backfill]:
         with self._database.cursor() as cursor:

@@ -233,17 +233,30 @@ def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None
 
     def comparison_of(active: ActiveRule) -> str | None:
         needed = active.rule.monitoring.settings.minimum
-        counts = [_compared_with(here, active, row) for row in latest.get(active.rule_id, ())]
-        least = min((count for count in counts if count is not None), default=needed)
-        if least >= needed:
+        counts = [(_compared_with(here, active, row), row.key) for row in latest.get(active.rule_id, ())]
+        lacking = [(count, key) for count, key in counts if count is not None and count < needed]
+        if not lacking or _has_judged_again(here, active):
             return None
+        least, key = min(lacking, key=lambda each: each[0])
+        place = "" if key.project is None else f" in project {key.project!r}"
+        place += "" if key.service is None else f", service {key.service!r},"
         return (
             f"another evaluator judges, so comparison begins anew: monitors have {least:,} of the {needed:,} results "
-            f"of the release before that they need. `tracejury rules baseline {active.rule_id}`, or the page of the "
-            "rule, judges the last two releases again"
+            f"of the release before that they need{place}. `tracejury rules baseline {active.rule_id}`, or the page "
+            "of the rule, judges the last two releases again"
         )
 
     return comparison_of
+
+
+def _has_judged_again(here: Context, active: ActiveRule) -> bool:
+    """Return whether this evaluator has judged the last releases again: once more, it would find nothing new."""
+    for each in here.backfills.of_rule(active.rule_id):
+        if each.occasion == "baseline" and each.state == "done":
+            judged = here.rules.revision(each.revision)
+            if judged is not None and judged.rule.judgement == active.rule.judgement:
+                return True
+    return False
 
 
 def _compared_with(here: Context, active: ActiveRule, row: StreamRow) -> int | None:

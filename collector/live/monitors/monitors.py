@@ -122,8 +122,9 @@ class MonitorThread:
                 before = max(_evaluators(group, result.fingerprint), key=lambda each: each.last, default=None)
                 stream = group[result.fingerprint] = MonitoredStream.new(result, before, self._source)
             touched[id(stream)] = stream
-            news = [*stream.add(result)]
-            if stream.is_established:
+            news = [each for each in stream.add(result) if not self._takes_over(each, stream, group, touched)]
+            # What is judged again may show that an open alert still holds: until live results come, it goes on.
+            if stream.is_established and not result.is_baseline:
                 news += self._end_others(stream, group, result, touched)
             happened += news if result.number > cursor.told else ()
         step = WatchStep(
@@ -148,6 +149,20 @@ class MonitorThread:
         self._groups |= {key: {} for key in unknown}
         for row in self._monitors.streams(unknown):
             self._groups[row.key][row.fingerprint] = MonitoredStream.of(row, self._source)
+
+    @staticmethod
+    def _takes_over(
+        happened: Happened, stream: MonitoredStream, group: Group, touched: dict[int, MonitoredStream]
+    ) -> bool:
+        """Go on with the open alert of another evaluator that is about the same drop; such an alarm is no news."""
+        if not isinstance(happened, EpisodeAlarm) or happened.open_alert_id is not None:
+            return False
+        for other in _evaluators(group, stream.fingerprint):
+            if other is not stream and other.is_about(happened.event):
+                stream.take_alert_of(other)
+                touched[id(other)] = other
+                return True
+        return False
 
     @staticmethod
     def _end_others(

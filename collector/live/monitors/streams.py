@@ -207,6 +207,18 @@ class MonitoredStream:
         self._monitor = Monitor(self._monitoring.settings)
         yield from self._recover({"how": how, "at": number})
 
+    def is_about(self, event: EpisodeEvent) -> bool:
+        """Return whether an alert is open for the same kind of drop, and in the same release if it came with one."""
+        episode = self._monitor.state.episode
+        if self.alert_id is None or episode is None or episode.kind != event.kind:
+            return False
+        return event.kind != "release" or self.releases.current == event.release
+
+    def take_alert_of(self, other: "MonitoredStream") -> None:
+        """Go on with the alert of another stream, which compares with nothing of before any more."""
+        self.alert_id, other.alert_id = other.alert_id, None
+        other._monitor = Monitor(other._monitoring.settings)
+
     def _alarm(self, event: EpisodeEvent, result: Counted) -> EpisodeAlarm:
         return EpisodeAlarm(
             key=self.key,
