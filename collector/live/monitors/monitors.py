@@ -159,7 +159,7 @@ class MonitorThread:
             return False
         for other in _evaluators(group, stream.fingerprint):
             if other is not stream and other.is_about(happened.event):
-                stream.take_alert_of(other)
+                stream.alert_id = other.hand_over()
                 touched[id(other)] = other
                 return True
         return False

@@ -214,10 +214,11 @@ class MonitoredStream:
             return False
         return event.kind != "release" or self.releases.current == event.release
 
-    def take_alert_of(self, other: "MonitoredStream") -> None:
-        """Go on with the alert of another stream, which compares with nothing of before any more."""
-        self.alert_id, other.alert_id = other.alert_id, None
-        other._monitor = Monitor(other._monitoring.settings)
+    def hand_over(self) -> str | None:
+        """Return the open alert, with which another stream goes on, and compare with nothing of before any more."""
+        alert_id, self.alert_id = self.alert_id, None
+        self._monitor = Monitor(self._monitoring.settings)
+        return alert_id
 
     def _alarm(self, event: EpisodeEvent, result: Counted) -> EpisodeAlarm:
         return EpisodeAlarm(
