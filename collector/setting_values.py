@@ -125,7 +125,7 @@ Headers = dict[
 """HTTP headers, with the names of the variables that hold their values."""
 
 
-_SIZE: Final = re.compile(r"([\d.]+)\s?(\w+)")
+_SIZE: Final = re.compile(r"([\d.]++)\s?(\w+)")
 _UNITS: Final = {"MB": 10**6, "MiB": 1 << 20, "GB": 10**9, "GiB": 1 << 30}
 _LEAST_MEMORY: Final = "32MB"
 """DuckDB opened a new file with 16 MB, and not with 8 MB; the rest is for what is stored."""

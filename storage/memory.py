@@ -8,7 +8,7 @@ import duckdb
 
 LackOfMemory: Final = duckdb.OutOfMemoryException
 
-_LIMIT: Final = re.compile(r"([\d.]+) ([KMGT])iB/([\d.]+) ([KMGT])iB used")
+_LIMIT: Final = re.compile(r"(?<![\d.])([\d.]++) ([KMGT])iB/([\d.]++) ([KMGT])iB used")
 _MIB: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
 LEAST_SHARE_BYTES: Final = 32 << 20

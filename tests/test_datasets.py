@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from collector.cli.main import main
 from collector.datasets.export import export_items
-from collector.datasets.files import BadFile, Format, read_items
+from collector.datasets.files import BadFile, Format, _records, read_items
 from collector.datasets.item import BadItem, ItemMaker, read_item
 from collector.datasets.schema import ItemSchemas
 from evaluators.schema_steps import MAX_STEPS
@@ -422,6 +422,58 @@ def test_a_broken_file_is_a_bad_file() -> None:
             list(read_items(io.BytesIO(b"\xff\xfe\x00"), form))
     with pytest.raises(BadItem):
         read_item({"inputs": {"a": 1}, "id": "\n\x00 x"})
+
+
+class _Counted(str):
+    """A line that counts the characters that are looked through for quotes."""
+
+    __slots__ = ()
+    looked_through = 0
+
+    def count(self, *args: Any) -> int:
+        """Count, and remember how long the text was."""
+        _Counted.looked_through += len(self)
+        return super().count(*args)
+
+    def __add__(self, other: str) -> "_Counted":
+        return _Counted(str(self) + other)
+
+
+class _Lines(io.StringIO):
+    """A file of such lines."""
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override] # of bytes, says typeshed
+        """Return the next line."""
+        return _Counted(super().readline(-1 if size is None else size))
+
+
+def test_each_line_of_a_record_is_looked_at_once() -> None:
+    """A cell of many lines takes work in proportion to its length, because 200 kB of line ends took minutes."""
+    text = 'input\n"' + "\n" * 5_000 + '"\n'
+    _Counted.looked_through = 0
+    (_, (cell,)), *_ = list(_records(_Lines(text, newline="")))[1:]
+    assert (cell, _Counted.looked_through) == ("\n" * 5_000, len(text))
+
+
+class _CountedIds(set[str]):
+    """Ids that count how often they are searched."""
+
+    searches = 0
+
+    def __contains__(self, value: object) -> bool:
+        self.searches += 1
+        return super().__contains__(value)
+
+
+def test_equal_items_are_numbered_without_trying_all_numbers_before() -> None:
+    """Many items with the same inputs are searched for twice each, and numbers that given ids have are passed over."""
+    maker = ItemMaker(schemas=ItemSchemas(), _ids=(ids := _CountedIds()))
+    item = read_item({"input": 1})
+    first = maker.make(item).item_id
+    maker.make(read_item({"id": f"{first}-3", "input": 1}))
+    names = [maker.make(item).item_id for _ in range(1_000)]
+    assert (names[:2], names[-1]) == ([f"{first}-2", f"{first}-4"], f"{first}-1002")
+    assert ids.searches < 2.1 * len(names)
 
 
 def test_the_command_line_does_all_of_it(api: Offline, tmp_path: Path) -> None:

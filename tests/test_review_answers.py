@@ -15,8 +15,6 @@ from tests.serving import run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.pages("offline")
-
 RULE = {
     "name": "long: enough",
     "evaluator": "length",

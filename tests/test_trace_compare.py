@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from collector.app import Running
 
-pytestmark = pytest.mark.pages("traces")
-
 ONE, OTHER, LARGE = "a1" * 16, "b2" * 16, "c3" * 16
 
 

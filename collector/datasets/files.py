@@ -4,7 +4,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any, BinaryIO, Final, Literal, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, TextIO, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +29,7 @@ MAX_JSON_FILE_BYTES: Final = 64 << 20
 _ROWS_AT_ONCE: Final = 256
 _MAPS: Final = {"inputs": "inputs", "expectedoutputs": "expectedOutputs", "metadata": "metadata", "source": "source"}
 _EXPECTED: Final = ("expectedoutput", "expected_output", "output")
-_CELL: Final = re.compile(r'[ \t]*"((?:[^"]+|"")*)"[ \t]*(?=,|\Z)|([^,"]*)(?=,|\Z)')
+_CELL: Final = re.compile(r'[ \t]*+"([^"]*+(?:""[^"]*+)*+)"[ \t]*+(?=,|\Z)|([^,"]*+)(?=,|\Z)')
 
 
 class BadFile(ValueError):
@@ -99,20 +99,23 @@ def _csv(file: BinaryIO) -> Iterator[tuple[str, object]]:
         text.detach()  # the file is closed by whoever opened it
 
 
-def _records(file: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+def _records(file: TextIO) -> Iterator[tuple[int, list[str]]]:
     """The records of RFC 4180, each with the line where it begins: cells in quotes as they are, others trimmed."""
     number = 0
     while text := file.readline(MAX_ITEM_BYTES):
         number += 1
-        begins = number
-        while text.count('"') % 2:
+        begins, lines, size, is_open = number, [text], len(text), text.count('"') % 2
+        while is_open:
             more = file.readline(MAX_ITEM_BYTES)
             number += 1
-            text += more
-            if not more or len(text) > MAX_ITEM_BYTES:
+            size += len(more)
+            if not more or size > MAX_ITEM_BYTES:
                 raise BadFile(f"line {begins}: a quote is not closed")
-        if text.strip():
-            yield begins, _cells(text.rstrip("\r\n"), begins)
+            lines.append(more)
+            is_open ^= more.count('"') % 2
+        record = "".join(lines).rstrip("\r\n")
+        if record.strip():
+            yield begins, _cells(record, begins)
 
 
 def _cells(record: str, line: int) -> list[str]:

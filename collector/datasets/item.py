@@ -114,6 +114,7 @@ class ItemMaker:
     schemas: ItemSchemas
     redact: Redact | None = None
     _ids: set[str] = field(default_factory=set)
+    _numbers: dict[str, int] = field(default_factory=dict)  # the last one of each name, or equal items are quadratic
 
     def make(self, text: ItemText) -> NewItem:
         """The item, ready to be stored.
@@ -143,12 +144,14 @@ class ItemMaker:
         if given is not None and given in self._ids:
             raise BadItem(f"id: another item is called {given!r}")
         name = given or f"item-{digest_of(inputs)[:16]}"
-        found, number = name, 1
-        while found in self._ids:
+        item_id, number = name, self._numbers.get(name, 1)
+        while item_id in self._ids:
             number += 1
-            found = f"{name}-{number}"
-        self._ids.add(found)
-        return found
+            item_id = f"{name}-{number}"
+        self._ids.add(item_id)
+        if number > 1:
+            self._numbers[name] = number
+        return item_id
 
 
 def _maps_of(text: ItemText) -> tuple[Mapping[str, Any], ...]:

@@ -1,5 +1,6 @@
 """The test case that a session is: its conversation, each message once, and what it took."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -117,7 +118,7 @@ def _summary(turns: Sequence[_CaseTurn]) -> RunSummary:
     return RunSummary(
         event_count=len(names) if is_known else None,
         tool_names=tuple(sorted(set(names))) if is_known else None,
-        tool_calls_by_name={name: names.count(name) for name in dict.fromkeys(names)} if is_known else None,
+        tool_calls_by_name=dict(Counter(names)) if is_known else None,
         error_count=sum(call.is_error for call in calls) if is_known else None,
         llm_call_count=_sum(one.llm_call_count for one in ran),
         token_usage=tokens if used else None,

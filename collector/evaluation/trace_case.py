@@ -1,5 +1,6 @@
 """The test case that a trace is."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -149,7 +150,7 @@ def summary_of_trace(reading: ToldTrace, spans: Sequence[TimedSpan]) -> RunSumma
     return RunSummary(
         event_count=None if calls is None else len(names),
         tool_names=None if calls is None else tuple(sorted(set(names))),
-        tool_calls_by_name=None if calls is None else {name: names.count(name) for name in dict.fromkeys(names)},
+        tool_calls_by_name=None if calls is None else dict(Counter(names)),
         error_count=None if calls is None else sum(call.is_error for call in calls),
         llm_call_count=len(models),
         token_usage=None if usage.input is None and usage.output is None else usage,

@@ -197,7 +197,7 @@ _MAY_HAVE_RUN = {408, 504}  # nobody waited for the model, which may go on, and 
 
 def _shape(failure: Unanswered) -> str:
     """Return the words of a failure without its numbers, such as the id of a request."""
-    return re.sub(r"\w*\d\w*", "#", str(failure))
+    return re.sub(r"\b[^\W\d]*+\d\w*+", "#", str(failure))
 
 
 async def _with_usage(answering: Awaitable[ModelReply], asking: "_Asking") -> Answered:

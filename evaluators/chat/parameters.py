@@ -28,7 +28,7 @@ _OF_VALUES: Final = re.compile(
     r"too (?:large|big|high|long|small|low|many)|exceed|context.?(?:length|window)|maximum|minimum|at (?:most|least)"
     r"|(?:less|greater|more|larger|smaller|lower|higher) than|between|range|above|below|one of|supported values|out of"
     r"|must be (?:an? |in |within )"
-    r"|should be (?:an? |in |within )|[≤≥]|[<>]=?\s*-?\d+(?!\d*>)"
+    r"|should be (?:an? |in |within )|[≤≥]|[<>]=?\s*-?\d++(?!>)"
 )
 """Complaints about a value, which another one would satisfy: leaving the parameter out would hide the mistake."""
 

@@ -16,7 +16,7 @@ _MOST_SPANS = 2_000
 
 _UNITS_NS = {"ns": 1, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|μs|ms|s|m|h))+")
-_PIECE = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|µs|μs|ms|s|m|h)")
+_PIECE = re.compile(r"(?<![0-9])([0-9]++(?:\.[0-9]*+)?)(ns|us|µs|μs|ms|s|m|h)")
 
 
 class BadSearchParameter(Exception):
