@@ -8,11 +8,17 @@ not. A test case lists nothing: what it lacks is absent.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Literal
 
-from evaluators.errors import BadCase, Broken, NotCaptured
+from evaluators.errors import BadCase, Broken, NotCaptured, NotRead
 from evaluators.model import Case, ToolCall
 
 NOT_CAPTURED: Final = "notCaptured"
 """The key of the metadata of cases and of tool calls that lists what was not recorded."""
+
+NOT_READ: Final = "notRead"
+"""The key of the metadata of a case that lists what was not read, because the trace or session is too long."""
+
+SPAN_COUNT: Final = "spanCount"
+"""The key of the metadata of such a case that says how many spans there are."""
 
 CallContent = Literal["arguments", "result"]
 """Content of a tool call that may not be captured; its name always is."""
@@ -60,17 +66,23 @@ def require_part(case: Case, key: str) -> None:
     """Refuse a case of a trace that did not record this part of the inputs, the outputs or the metadata.
 
     Raises:
-        NotCaptured: the trace did not.
+        NotCaptured: the trace did not, or is too long for the part to be read (`NotRead`).
     """
-    if key in _listed(case.metadata):
-        raise NotCaptured(key)
+    if (lacking := _lacking(case, key)) is not None:
+        raise lacking
 
 
 def missing(case: Case, key: str, message: str) -> Broken:
     """Return the error for a part that a case lacks: the trace did not record it, or it is absent."""
-    return NotCaptured(key) if key in _listed(case.metadata) else BadCase(message)
+    return _lacking(case, key) or BadCase(message)
 
 
-def _listed(metadata: Mapping[str, Any]) -> Collection[str]:
-    listed = metadata.get(NOT_CAPTURED)
+def _lacking(case: Case, key: str) -> NotCaptured | None:
+    if key in _listed(case.metadata, NOT_READ):
+        return NotRead(key, case.metadata.get(SPAN_COUNT))
+    return NotCaptured(key) if key in _listed(case.metadata) else None
+
+
+def _listed(metadata: Mapping[str, Any], under: str = NOT_CAPTURED) -> Collection[str]:
+    listed = metadata.get(under)
     return listed if isinstance(listed, list | tuple) else ()

@@ -5,7 +5,15 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from evaluators.captured import NOT_CAPTURED, CallContent, missing, require_captured, require_part
+from evaluators.captured import (
+    NOT_CAPTURED,
+    NOT_READ,
+    SPAN_COUNT,
+    CallContent,
+    missing,
+    require_captured,
+    require_part,
+)
 from evaluators.configuration import Parameter
 from evaluators.errors import BadCase
 from evaluators.model import Case, Conversation, ToolCall, ToolDefinition, text_of
@@ -64,7 +72,9 @@ def require(case: Case, parameters: Sequence[Parameter]) -> None:
 def find_part(case: Case, parameter: Parameter) -> Any:  # noqa: ANN401 - the user's value
     """A part of a test case; None where it has none."""
     if parameter == "METADATA":
-        others = {NOT_CAPTURED} | {key for places in _PARAMETERS.values() for part, key in places if part == "metadata"}
+        others = {NOT_CAPTURED, NOT_READ, SPAN_COUNT} | {
+            key for places in _PARAMETERS.values() for part, key in places if part == "metadata"
+        }
         return {key: value for key, value in case.metadata.items() if key not in others} or None
     values = (find(case, part, key) for part, key in _PARAMETERS[parameter])
     return next((value for value in values if value is not None), None)

@@ -4,6 +4,7 @@ Broken
 ├── BadConfiguration   the evaluator cannot be built like this
 ├── BadCase            the test case lacks, or malforms, what the evaluator reads
 ├── NotCaptured        the trace did not record what the evaluator reads; the outcome is skipped
+│   └── NotRead        the trace is too long for what the evaluator reads to be read whole; skipped as well
 ├── BadReply           the judge answered, and the answer cannot be used
 ├── Unanswered         the judge did not answer (chat/client.py, which raises it)
 ├── NotRun             the code judge gave no output that counts (process.py)
@@ -50,6 +51,15 @@ class NotCaptured(Broken):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"not captured: {what}")
+
+
+class NotRead(NotCaptured):
+    """The trace or session is too long to be read whole, and the evaluator reads what is spread over all spans."""
+
+    kind = "not_read"
+
+    def __init__(self, what: str, spans: object) -> None:
+        Broken.__init__(self, f"not read: {what} of all {spans} spans, more than are read of one trace or session")
 
 
 class TooMuchToCompare(Broken):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pydantic import Field, ValidationError
 
-from evaluators.captured import NAMES_ONLY
+from evaluators.captured import NAMES_ONLY, missing
 from evaluators.case import actual_calls, find
 from evaluators.configuration import Amount, Count
 from evaluators.errors import BadCase
@@ -49,6 +49,7 @@ def summary_of(case: Case, path: Path | None = None) -> RunSummary:
 
     Raises:
         BadCase: the case has neither.
+        NotCaptured: neither was captured, or read.
     """
     told = find(case, "metadata", "traceSummary")
     try:
@@ -57,9 +58,9 @@ def summary_of(case: Case, path: Path | None = None) -> RunSummary:
         raise BadCase(explain(error, RunSummary, root="metadata.traceSummary")) from None
     if find(case, "actual_outputs", "toolCalls") is None:
         if told is None:
-            raise BadCase("both metadata.traceSummary and actualOutputs.toolCalls are missing")
+            raise missing(case, "toolCalls", "both metadata.traceSummary and actualOutputs.toolCalls are missing")
         return summary
     calls = Counter(call.name for call in actual_calls(case, path, reads=NAMES_ONLY))
     counted = {"event_count": calls.total(), "tool_calls_by_name": dict(calls)}
-    missing = {name: value for name, value in counted.items() if getattr(summary, name) is None}
-    return summary.model_copy(update=missing) if missing else summary
+    unknown = {name: value for name, value in counted.items() if getattr(summary, name) is None}
+    return summary.model_copy(update=unknown) if unknown else summary

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from evaluators.captured import NAMES_ONLY
+from evaluators.captured import NAMES_ONLY, missing
 from evaluators.case import actual_calls, conversation_at, find
 from evaluators.configuration import Amount, Configuration, ReadsCalls, Share, Upper
 from evaluators.errors import BadCase, NotCaptured
@@ -133,7 +133,7 @@ def efficiency(settings: Efficiency) -> Check:
         if not shares:
             if wanted and find(case, "metadata", "traceSummary") is not None:
                 raise NotCaptured(f"the numbers for {', '.join(wanted)}")
-            raise BadCase("nothing that the best run tells is known of this one")
+            raise missing(case, "traceSummary", "nothing that the best run tells is known of this one")
         score = sum(shares.values()) / len(shares)
         listed = ", ".join(f"{name} {known[name]:g} (best {wanted[name]:g})" for name in shares)
         table = {name: {"actual": known[name], "best": wanted[name], "score": share} for name, share in shares.items()}

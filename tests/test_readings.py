@@ -321,6 +321,28 @@ def test_sums_of_a_part_of_a_trace_say_so(tmp_path: Path, monkeypatch: pytest.Mo
         assert rows(store, "SELECT span_count, summed_span_count FROM traces") == [(201, 100)]
 
 
+def test_the_sum_of_a_part_of_a_chain_counts_no_span_beside_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a chain of models that comes leaf first, the part that is added up hangs together: its root counts once."""
+    for name in ("_TRACE_LIMITS", "_LONG_TRACE_LIMITS"):
+        monkeypatch.setattr(f"collector.reading.updater.{name}", Limits(rows=20, nbytes=1 << 30))
+    chain = an_export(60)
+    spans = chain.resource_spans[0].scope_spans[0].spans
+    for place, span in enumerate(spans):
+        span.parent_span_id = bytes.fromhex(span_id(place - 1)) if place else b""
+        span.attributes.add(key="gen_ai.operation.name").value.string_value = "chat"
+        span.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = 1
+    ordered = [spans[place] for place in (*range(59, 0, -2), *range(0, 60, 2))]
+    copies = [type(one).FromString(one.SerializeToString()) for one in ordered]
+    del spans[:]
+    spans.extend(copies)
+    with a_store(tmp_path) as store, adding_up(store) as traces:
+        commit(store, a_batch(chain))
+        assert traces.wait_idle(WAIT_S)
+        assert rows(store, "SELECT summed_span_count, input_tokens FROM traces") == [(20, 1)]
+
+
 def test_a_long_trace_is_added_up_again_as_rarely_as_it_is_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

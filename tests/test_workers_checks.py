@@ -2,13 +2,15 @@
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from storage.ingest.windows import Limits
+from storage.ingest.windows import EVERYTHING, Limits, TraceKey
 from storage.store import Store
 from tests.storing import a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.test_readings import a_talk
@@ -248,21 +250,59 @@ def test_what_is_not_stored_and_what_is_deleted_is_skipped(tmp_path: Path) -> No
         ]
 
 
-def test_a_trace_that_is_too_long_is_told_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a trace over the limits the first spans are evaluated, and the result says so; shorter ones are whole."""
+def a_long_run(spans: int, trace: int, first: int) -> ExportTraceServiceRequest:
+    """Tools that answer, and their agent, which comes last and says something else."""
+    request = an_export(spans, trace=trace, first=first)
+    listed = request.resource_spans[0].scope_spans[0].spans
+    for span in listed[1:]:
+        span.parent_span_id = listed[0].span_id
+        for key, value in (("operation.name", "execute_tool"), ("tool.name", "step"), ("tool.call.result", "ok")):
+            span.attributes.add(key=f"gen_ai.{key}").value.string_value = value
+    root = type(listed[0]).FromString(listed[0].SerializeToString())
+    for key, value in (("session.id", f"s{trace}"), ("openinference.span.kind", "AGENT"), ("output.value", "SHOWN")):
+        root.attributes.add(key=key).value.string_value = value
+    del listed[0]
+    listed.append(root)
+    return request
+
+
+def test_a_long_trace_is_judged_by_what_is_displayed_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a trace over the limits the displayed output is judged, wherever its root comes, and nothing of all calls."""
     monkeypatch.setattr("collector.live.jobs.work.examiner.LIMITS", Limits(rows=20, nbytes=1 << 20))
+    monkeypatch.setattr("storage.ingest.windows._ENDS", 4)
+    checks: Mapping[str, Mapping[str, Any]] = {
+        "regex": {"pattern": "SHOWN"},
+        "length": {"minimumOutputLength": 5, "maximumOutputLength": 5},
+        "tool_error": {},
+        "tool_policy": {"forbidden": ["steal"]},
+        "execution_metrics": {"maxToolCalls": 30},
+        "efficiency": {"best": {"toolCalls": 30}},
+        "tool_efficiency": {},
+        "tool_call_count": {"toolCallsCount": {"step": [">", 1]}},
+        "tool_steps": {"mode": "in_order", "expected": [{"tool": "step"}]},
+    }
     with a_store(tmp_path) as store:
-        commit(store, a_batch(an_export(50), *(an_export(3, trace=n, first=100 * n) for n in range(1, 12))))
+        commit(store, a_batch(a_long_run(50, 0, 0), *(a_long_run(3, number, 100 * number) for number in range(1, 4))))
+        window = store.windows.traces(
+            [TraceKey("", trace_id(0))], until=EVERYTHING, limits=Limits(rows=20, nbytes=1 << 20)
+        )
+        assert window is not None
+        assert window.spans.column("span_id").to_pylist()[-1] == span_id(0)
+        assert window.is_cut
         book = Book(store)
-        active = book.rule(target="TRACE", evaluator="tool_error")
-        book.enqueue(active, [(trace_id(trace), None) for trace in range(12)])
+        for evaluator, config in checks.items():
+            active = book.rule(target="TRACE", evaluator=evaluator, config=config)
+            book.enqueue(active, [(trace_id(trace), None) for trace in range(4)])
         with working(book) as workers:
             assert workers.wait_idle(LONG_S)
-        long, *short = evaluated(store, "reason, metadata")
-        assert str(long[0]).startswith("Only the first 20 of 50 spans were looked at. ")
-        assert json.loads(str(long[1]))["spanCount"] == 50
-        assert len(short) == 11
-        assert not any("looked at" in str(reason) for reason, _ in short)
+        found = evaluated(store, "trace_id, outcome, score, reason, metadata")
+    long = [one for one in found if one[0] == trace_id(0)]
+    assert [(outcome, score) for _, outcome, score, *_ in long[:2]] == [("scored", 1), ("scored", 1)]
+    assert all("50 spans are too many" in str(reason) for *_, reason, _ in long[:2])
+    assert {outcome for _, outcome, *_ in long[2:]} == {"skipped"}
+    assert all(str(reason).startswith("not read: ") and "50 spans" in str(reason) for *_, reason, _ in long[2:])
+    assert {json.loads(str(metadata))["spanCount"] for *_, metadata in long} == {50}
+    assert not any("too many" in str(reason) or "not read" in str(reason) for *_, reason, _ in set(found) - set(long))
 
 
 def test_closing_is_prompt_and_burns_no_attempt(tmp_path: Path) -> None:

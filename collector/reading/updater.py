@@ -9,7 +9,7 @@ from collector.following import CaughtUp, FollowerThread, IngestFirst
 from collector.reading.traces import sums_of
 from storage.ingest.meaning import Reads
 from storage.ingest.trace_meanings import TraceChange, TraceMeanings, TraceSums
-from storage.ingest.windows import Limits, TraceKey
+from storage.ingest.windows import SUMMED_SPANS, Limits, TraceKey
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _PAUSE_S: Final = 5.0  # after what failed
 _TRACE_LIMITS: Final = Limits(rows=10_000, nbytes=64 << 20)
 """Several traces are added up in fewer at once until they fit; a single one that does not, without most texts."""
 
-_LONG_TRACE_LIMITS: Final = Limits(rows=50_000, nbytes=64 << 20)
+_LONG_TRACE_LIMITS: Final = Limits(rows=SUMMED_SPANS, nbytes=64 << 20)
 """Of a trace that does not fit even so, the first spans are added up, and `summed_span_count` says of how many. 99,999
 calls of models and tools took 5.6 s of processor time and 208 MiB, 10,001 took 0.6 s."""
 

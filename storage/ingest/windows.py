@@ -14,9 +14,18 @@ from storage.engine.database import Database
 _LOGS_EACH = 10
 """Log records that are taken out for each span, in as many bytes as the spans. A guess."""
 
+_ENDS_AT_ONCE = 256  # a guess: few look-ups, and few more bytes than fit
+
 COMMITS_EACH = 16
 """Traces between which lie more commits than so many for each are looked up one by one. A guess: to ask once more takes
 as long as to look through so many."""
+
+_ENDS = 500
+"""Of a trace that does not fit, its roots and so many of its first and last spans are taken out: those of which the
+view keeps the texts, as `meanings_of_long_trace` has it."""
+
+SUMMED_SPANS = 50_000
+"""Of a trace with more spans the first are added up for the view."""
 
 TRACE_ID = re.compile("[0-9a-f]{32}")
 
@@ -79,12 +88,29 @@ class Windows:
         self._edition = edition
 
     def traces(self, keys: Iterable[TraceKey], *, until: int, limits: Limits) -> SpanWindow | None:
-        """The spans of these traces up to number `until`, as many as fit; None when there are none."""
+        """The spans of these traces up to number `until`, as many as fit; None when there are none.
+
+        Of one trace that does not fit, those that tell its input and its output.
+        """
+        wanted = set(keys)
+        return self._whole_or_ends(wanted, limits, until=until, is_one=len(wanted) == 1)
+
+    def _whole_or_ends(
+        self, wanted: Collection[TraceKey], limits: Limits, *, until: int, is_one: bool
+    ) -> SpanWindow | None:
         with self._database.snapshot() as cursor:
-            return spans_within(cursor, extents_of(cursor, set(keys)), limits, until=until)
+            extents = extents_of(cursor, wanted)
+            window = spans_within(cursor, extents, limits, until=until)
+            if window is None or not (is_one and _lacks_spans(window.spans, extents)):
+                return window
+            spans = _ends(cursor, extents, limits, sql.query("spans_by_seq"))
+            return _window(cursor, spans, limits, is_cut=True)
 
     def sessions(self, keys: Iterable[SessionKey], *, limits: Limits) -> SpanWindow | None:
-        """The spans of the traces of these sessions, as many as fit; None when there are none."""
+        """The spans of the traces of these sessions, as many as fit; None when there are none.
+
+        Of one session that does not fit, those that tell the input and the output of its traces.
+        """
         found: dict[SessionKey, list[str]] = {}
         tenants, ids = zip(*keys, strict=True)
         wanted = pa.table({"tenant": pa.array(tenants, pa.string()), "session_id": pa.array(ids, pa.string())})
@@ -93,7 +119,7 @@ class Windows:
             for tenant, session_id, trace_id in cursor.execute(sql.query("traces_of_session_keys")).fetchall():
                 found.setdefault(SessionKey(tenant, session_id), []).append(trace_id)
         traces = [TraceKey(key.tenant, trace_id) for key, trace_ids in found.items() for trace_id in trace_ids]
-        window = self.traces(traces, until=EVERYTHING, limits=limits) if traces else None
+        window = self._whole_or_ends(traces, limits, until=EVERYTHING, is_one=len(found) == 1)
         return None if window is None else replace(window, sessions=found)
 
     def spans(self, numbers: Iterable[int], *, limits: Limits) -> SpanWindow | None:
@@ -110,14 +136,20 @@ class Windows:
             return _window(cursor, spans, limits, is_cut=is_cut)
 
     def meanings_of_traces(self, keys: Iterable[TraceKey], *, limits: Limits) -> MeaningWindow | None:
-        """What the spans of these traces mean, as many as fit; None when there are none."""
+        """What the spans of these traces mean, as many as fit; None when there are none; of a long one as `traces`."""
         wanted = set(keys)
         with self._database.snapshot() as cursor:
             extents = extents_of(cursor, wanted)
             if not extents:
                 return None
             cursor.register("wanted_traces", key_table(wanted))
-            return self._meanings(cursor, sql.query("stored_meanings_of_traces"), limits, bounds_of(extents.values()))
+            bounds = bounds_of(extents.values())
+            window = self._meanings(cursor, sql.query("stored_meanings_of_traces"), limits, bounds)
+            if window is None or not (len(wanted) == 1 and _lacks_spans(window.spans, extents)):
+                return window
+            select = sql.query("stored_meanings").replace("$these", sql.bare(sql.query("stored_meanings_by_seq")))
+            spans = _ends(cursor, extents, limits, select, edition=self._edition)
+            return MeaningWindow(spans=spans, is_cut=True)
 
     def meanings_of_spans(self, numbers: Iterable[int], *, limits: Limits) -> MeaningWindow | None:
         """What the spans with these numbers mean, as many as fit; None when there are none."""
@@ -213,6 +245,35 @@ def _spans(
         if is_cut:
             return pa.concat_tables(tables), True
     return pa.concat_tables(tables), False
+
+
+def _lacks_spans(spans: pa.Table, extents: Mapping[TraceKey, Extent]) -> bool:
+    """Return whether these are not all spans of the traces, which a window that is just full is not asked to tell."""
+    return bool(spans.num_rows < sum(extent.spans for extent in extents.values()))
+
+
+def _ends(
+    cursor: duckdb.DuckDBPyConnection,
+    extents: Mapping[TraceKey, Extent],
+    limits: Limits,
+    select: str,
+    **parameters: str,
+) -> pa.Table:
+    """Return the roots and the first and last spans of some traces that do not fit, those that matter most first."""
+    cursor.register("wanted_traces", key_table(extents))
+    bounds = bounds_of(extents.values()) | {"ends": _ENDS, "most": SUMMED_SPANS, "rows": limits.rows}
+    numbers = [seq for (seq,) in cursor.execute(sql.query("ends_of_traces"), bounds).fetchall()]
+    tables: list[pa.Table] = []
+    nbytes = at = 0
+    while at < len(numbers) and nbytes <= limits.nbytes:
+        some = numbers[at : at + _ENDS_AT_ONCE]
+        at += len(some)
+        cursor.register("wanted_spans", pa.table({"seq": pa.array(some, pa.int64())}))
+        left = Limits(rows=len(some) + 1, nbytes=limits.nbytes - nbytes)
+        spans, _ = fetch(cursor, select, left, first=min(some), last=max(some), **parameters)
+        tables.append(spans)
+        nbytes += spans.nbytes
+    return pa.concat_tables(tables)
 
 
 def _window(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, limits: Limits, *, is_cut: bool) -> SpanWindow:

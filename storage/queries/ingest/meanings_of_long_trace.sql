@@ -1,22 +1,23 @@
 -- What the spans of one wanted trace mean, as `meanings_of_traces` has it, without most texts: the root and the first and last
--- 500 spans have theirs, others have messages only if these ask for tools. So its sums and calls are of all spans.
-WITH ends AS MATERIALIZED (
-    SELECT list_max(min(start_time, 500)) AS first_to, list_min(max(start_time, 500)) AS last_from
+-- 500 spans have theirs, others have messages only if these ask for tools. So its sums and calls are of all spans, or of the
+-- roots and the first ones: parents stand before their children, which would count beside parents that were left out.
+WITH placed AS MATERIALIZED (
+    SELECT seq, row_number() OVER (ORDER BY parent_span_id IS NOT NULL, start_time, end_time DESC, span_id) AS place
     FROM span
     SEMI JOIN wanted_traces USING (tenant, trace_id)
     WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
         AND batch BETWEEN $first_batch AND $last_batch
+    QUALIFY place <= $rows
 ), marked AS (
     SELECT
-        *,
-        coalesce(output_messages, attributes[output_messages_key]) AS answer,
-        parent_span_id IS NULL
-        OR start_time <= (SELECT first_to FROM ends)
-        OR start_time >= (SELECT last_from FROM ends) AS has_texts
-    FROM span
-    SEMI JOIN wanted_traces USING (tenant, trace_id)
-    WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
-        AND batch BETWEEN $first_batch AND $last_batch
+        s.*,
+        p.place,
+        coalesce(s.output_messages, s.attributes[s.output_messages_key]) AS answer,
+        s.parent_span_id IS NULL OR p.place <= 500 OR p.place > (SELECT count(*) FROM placed) - 500 AS has_texts
+    FROM span AS s
+    INNER JOIN placed AS p ON p.seq = s.seq
+    WHERE s.start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
+        AND s.batch BETWEEN $first_batch AND $last_batch
 )
 SELECT
     tenant,
@@ -49,4 +50,4 @@ SELECT
     pending,
     coalesce(edition, 0) AS edition
 FROM marked
-LIMIT $rows;
+ORDER BY place;

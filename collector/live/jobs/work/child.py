@@ -238,10 +238,11 @@ class Examination:
             of_target[ExaminedTarget(*target)].append((job_id, revision))
         rules: Mapping[str, Mapping[str, Any]] = header["rules"]
         wants_case = header["wants"] == "case"
+        part = None if header["part"] is None else ExaminedPart(*header["part"])
         slow: set[int] = set()
         for target, jobs in of_target.items():
             begin(jobs[0][0])
-            case = self._case(there, target)
+            case = self._case(there, target, part)
             for job_id, revision in jobs:
                 begin(job_id)
                 began_s = time.perf_counter()
@@ -253,11 +254,12 @@ class Examination:
                     slow.add(revision)
                 yield job_id, document, (time.perf_counter() - began_s) * 1000
 
-    def _case(self, there: Targets, target: ExaminedTarget) -> Case | Broken:
+    def _case(self, there: Targets, target: ExaminedTarget, part: ExaminedPart | None) -> Case | Broken:
         try:
             try:
                 signal.setitimer(signal.ITIMER_PROF, self.cpu_s)
-                return there.case(target, self.own)
+                case = there.case(target, self.own)
+                return case if part is None else part.case(case)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
         except Broken as broken:

@@ -8,6 +8,7 @@ from collector.conventions.trace import read_trace
 from collector.evaluation.deferred import DeferredParts, with_default
 from collector.evaluation.trace_case import case_of_trace
 from collector.live.jobs.work.storable import storable_text
+from evaluators.captured import NOT_CAPTURED, NOT_READ, SPAN_COUNT
 from evaluators.errors import BadConfiguration
 from evaluators.model import Case, text_of, unchecked_case
 from evaluators.registry import kind_of
@@ -27,17 +28,39 @@ class ExaminedTarget(NamedTuple):
     session_id: str | None
 
 
+_TOLD_BY_ENDS: Final = frozenset({"input", "output", "traceId", "sessionId", "userId"})
+"""The parts of a case that the roots and the first and last spans tell; all others take every span."""
+
+_SPREAD: Final = (
+    "toolCalls", "context", "retrievalContext", "trajectory", "reasoningSteps", "turns", "tools", "traceSummary",
+    "turnCount",
+)  # fmt: skip
+
+
 class ExaminedPart(NamedTuple):
     """Of a trace or session that is too long, how many spans were looked at, and how many there are."""
 
     seen: int
     there: int
 
+    def case(self, case: Case) -> Case:
+        """Return what such spans tell of a case: input and output. Nothing that is spread over all spans is judged."""
+        inputs, outputs, metadata = (
+            {key: values[key] for key in _TOLD_BY_ENDS if key in values}
+            for values in (case.inputs, case.actual_outputs, case.metadata)
+        )
+        lacking = [key for key in case.metadata.get(NOT_CAPTURED) or () if key in _TOLD_BY_ENDS]
+        marks = {NOT_CAPTURED: lacking} if lacking else {}
+        metadata |= {**marks, NOT_READ: list(_SPREAD), SPAN_COUNT: self.there}
+        return unchecked_case(inputs=inputs, actual_outputs=outputs, expected_outputs={}, metadata=metadata)
+
     def noted_in(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The document of an outcome, in which it is said."""
-        told = f"Only the first {self.seen} of {self.there} spans were looked at. {document['reason'] or ''}".strip()
-        metadata = {**document["metadata"], "spansSeen": self.seen, "spanCount": self.there}
-        return {**document, "reason": told, "metadata": metadata}
+        """Return the document of an outcome that says so."""
+        metadata = {**document["metadata"], "spansSeen": self.seen, SPAN_COUNT: self.there}
+        if document["outcome"] != "verdict":
+            return {**document, "metadata": metadata}
+        note = f"Judged by input and output alone, because {self.there} spans are too many to be read."
+        return {**document, "reason": f"{note} {document['reason'] or ''}".strip(), "metadata": metadata}
 
 
 JUDGED_CHARACTERS: Final = 300
