@@ -64,6 +64,11 @@ SAID: Mapping[str, tuple[LogRecord, tuple[object, ...]]] = {
     "an infinite number": (a_score("a", float("-inf"), {LABEL: "pass"}), ("failed", None, None, "pass")),
     "an error beside a score": (a_score("a", 1.0, {LABEL: "pass", "error.type": "x"}), ("failed", None, None, "pass")),
     "a text as score": (a_score("a", more={"gen_ai.evaluation.score.value": "high"}), ("failed", None, None, None)),
+    "an error as label": (a_score("a", more={LABEL: "Error"}), ("failed", None, None, "Error")),
+    "NaN as label": (a_score("a", more={LABEL: "NaN"}), ("failed", None, None, "NaN")),
+    "a skip as label": (a_score("a", more={LABEL: "skipped"}), ("skipped", None, None, "skipped")),
+    "an error as label of a score": (a_score("a", 0.0, {LABEL: "error"}), ("scored", 0.0, None, "error")),
+    "an exception beside a score": (a_score("a", 1.0, {"exception.type": "y"}), ("failed", None, None, None)),
     "a number as text": (a_score("a", more={"gen_ai.evaluation.score.value": "0.5"}), ("scored", 0.5, None, None)),
 }
 
@@ -91,7 +96,7 @@ def test_what_an_event_says_is_what_its_row_says(store: Store, number: int) -> N
 def test_a_failed_event_says_why(store: Store) -> None:
     """The kind of the error is that of the event, or says that its score is no number."""
     kinds = rows(store, "SELECT error_kind, count(*) FROM evaluations WHERE outcome = 'failed' GROUP BY 1 ORDER BY 1")
-    assert kinds == [("not_a_number", 3), ("timeout", 1), ("x", 1)]
+    assert kinds == [("error", 1), ("not_a_number", 4), ("timeout", 1), ("x", 1), ("y", 1)]
 
 
 def test_what_came_from_here_is_no_score_from_elsewhere(tmp_path: Path) -> None:
@@ -146,3 +151,27 @@ def test_every_door_takes_scores_and_everybody_sees_them(server: Running) -> Non
     assert document["externalScores"] == []
     shown = run("traces", "show", trace_id(0), "--server", f"http://{server.http}")
     assert "faithful (from elsewhere): pass, 0.75; all of it is in the context" in " ".join(shown.output.split())
+
+
+def test_a_failed_event_is_no_verdict_on_any_face(server: Running) -> None:
+    """Terminal, answers and page show that it failed and why, and never the label that it carries."""
+    failed = [
+        a_score("nan", float("nan"), {LABEL: "pass"}),
+        a_score("broke", more={"error.type": "Timeout"}),
+    ]
+    through_http(server, a_log_export(*failed))
+    assert server.store.wait_committed(20)
+    place = ("--server", f"http://{server.http}")
+    shown = " ".join(run("traces", "show", trace_id(0), *place).output.split())
+    assert "nan (from elsewhere): no verdict (not_a_number)" in shown
+    assert "broke (from elsewhere): no verdict (Timeout)" in shown
+    listed = json.loads(run("annotations", "list", "--trace", trace_id(0), "--json", *place).output)
+    assert {each["name"]: each["errorKind"] for each in listed if each["errorKind"]} == {
+        "nan": "not_a_number",
+        "broke": "Timeout",
+    }
+    table = run("annotations", "list", "--trace", trace_id(0), "--name", "nan", *place).output
+    assert ("verdict" in table, "pass" in table) == (True, False)
+    page = request(f"http://{server.http}/traces/{trace_id(0)}?span={span_id(0)}").text
+    assert page.count("no verdict") >= len(failed)
+    assert "None" not in page

@@ -24,6 +24,7 @@ class _AnnotationLine(AnswerView):
     name: str
     label: str | None
     score: float | None
+    error_kind: str | None
     note: str | None
     source: str
     author: str
@@ -94,6 +95,7 @@ def _print(found: list[_AnnotationLine]) -> None:
         table.add_column(title, overflow="fold")
     for each in found:
         answer = each.label if each.label is not None else "" if each.score is None else f"{each.score:g}"
+        answer = answer if each.error_kind is None else f"no verdict ({each.error_kind})"
         of = each.session_id or each.item_result_id or "/".join(filter(None, (each.trace_id, each.span_id)))
         state = " (taken back)" if each.withdrawn else " (before)" if each.superseded else ""
         cells = (

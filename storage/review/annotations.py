@@ -68,6 +68,7 @@ class Annotation:
     superseded: bool
     number: int | None
     created_at_ns: int
+    error_kind: str | None = None  # of an event that is no verdict, whatever its label says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

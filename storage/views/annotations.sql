@@ -38,7 +38,8 @@ SELECT
     s.withdrawn,
     s.superseded,
     s.created_at,
-    s.number
+    s.number,
+    NULL::VARCHAR AS error_kind
 FROM said AS s
 UNION ALL BY NAME
 SELECT
@@ -56,6 +57,7 @@ SELECT
     'event' AS author,
     false AS withdrawn,
     false AS superseded,
-    e.created_at
+    e.created_at,
+    e.error_kind
 FROM evaluations AS e
 WHERE e.origin = 'external';

@@ -76,7 +76,12 @@ SELECT
     false AS superseded,
     coalesce(l.attributes['gen_ai.evaluation.name'], '') AS name,
     CASE
-        WHEN l.outcome = 'failed' THEN coalesce(l.attributes['error.type'], 'not_a_number')
+        WHEN l.outcome = 'failed' THEN coalesce(
+            l.attributes['error.type'],
+            l.attributes['exception.type'],
+            CASE WHEN l.attributes['gen_ai.evaluation.score.value'] IS NULL AND l.plain_label = 'error' THEN 'error' END,
+            'not_a_number'
+        )
     END AS error_kind,
     to_json(map_from_entries(list_filter(
         map_entries(l.attributes),
@@ -88,15 +93,17 @@ SELECT
 FROM (
     SELECT
         *,
+        lower(trim(attributes['gen_ai.evaluation.score.label'])) AS plain_label,
         CASE
-            WHEN attributes['error.type'] IS NOT NULL THEN 'failed'
+            WHEN coalesce(attributes['error.type'], attributes['exception.type']) IS NOT NULL THEN 'failed'
             WHEN attributes['gen_ai.evaluation.score.value'] IS NOT NULL THEN CASE
                 WHEN abs(TRY_CAST(attributes['gen_ai.evaluation.score.value'] AS DOUBLE)) <= 9007199254740992 -- NaN is greater
                     THEN 'scored'
                 ELSE 'failed'
             END
-            WHEN attributes['gen_ai.evaluation.score.label'] IS NOT NULL THEN 'scored'
-            ELSE 'skipped'
+            WHEN plain_label IN ('error', 'nan') THEN 'failed' -- how libraries spell that there is no verdict
+            WHEN plain_label IS NULL OR plain_label = 'skipped' THEN 'skipped'
+            ELSE 'scored'
         END AS outcome
     FROM log_record
     WHERE event_name = 'gen_ai.evaluation.result'

@@ -23,6 +23,7 @@ class AnnotationDocument(ApiAnswer):
     label: str | None
     score: float | None
     passed: bool | None
+    error_kind: str | None = Field(description="Of an event that is no verdict, whatever its label says.")
     note: str | None
     overridden_expected_output: Any
     source: Literal["person", "adjudicator", "application", "user"]

@@ -305,6 +305,7 @@ def annotation_document(said: Annotation) -> dict[str, object]:
         "label": said.label,
         "score": said.score,
         "passed": said.passed,
+        "errorKind": said.error_kind,
         "note": said.note,
         "overriddenExpectedOutput": None if said.expected is None else json.loads(said.expected),
         "source": said.source,
