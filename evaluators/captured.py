@@ -62,6 +62,11 @@ def require_captured(calls: Iterable[ToolCall], content: Collection[CallContent]
                 raise NotCaptured(f"the {'result' if one == 'result' else 'arguments'} of {call.name}")
 
 
+def lacks(case: Case, key: str) -> bool:
+    """Return whether the trace did not record this part of a case, or is too long for it to be read."""
+    return _lacking(case, key) is not None
+
+
 def require_part(case: Case, key: str) -> None:
     """Refuse a case of a trace that did not record this part of the inputs, the outputs or the metadata.
 

@@ -179,6 +179,28 @@ def test_calls_are_unknown_without_spans_of_tools_and_without_answers(has_model:
         assert isinstance(outcome_of(name, case_of(model=has_model)), Skipped)
 
 
+@pytest.mark.parametrize("template", [None, "version: 1\n[system]\nBe kind.\n[user]\n{{input}}\n{{actual_output}}"])
+def test_judges_are_not_told_that_an_unrecorded_input_is_blank(template: str | None) -> None:
+    """A rule with criteria alone judges the output of a trace without an input, says so, and is compared apart."""
+    shown = ["INPUT", "ACTUAL_OUTPUT"]
+    settings = {"criteria": "Is it polite?", "evaluationParams": shown} | ({"template": template} if template else {})
+    found = []
+    for told in ({}, {"input.value": "hello"}, {"input.value": ""}):
+        root = {"openinference.span.kind": "AGENT", "output.value": "1", **told}
+        rule = {"tools": None, "expected": None}
+        case = case_for_rule(case_of(root=root, model=False), rule, asks_for_input=True)
+        judge = ScriptedJudge({"reason": "ok", "score": 1})
+        found.append((asyncio.run(run(build("llm_judge", settings, judge), case)), judge.questions[0]))
+    (blind, asked), (seen, asked_seen), _ = found
+    assert isinstance(blind, Verdict)
+    assert isinstance(seen, Verdict)
+    assert blind.metadata["notCaptured"] == ["input"]
+    assert blind.fingerprint != seen.fingerprint
+    assert "notCaptured" not in seen.metadata
+    assert ('name="input"' in asked, "(not captured)" in asked) == 2 * (template is not None,)
+    assert 'name="input"' in asked_seen
+
+
 CONTENT: Final = ("input", "output", "context", "arguments", "result")
 READ: Final = {
     "output": ("exact_match", "regex", "length", "structural_match", "llm_judge"),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeGuard
 
 from pydantic import Field, Strict, model_validator
 
-from evaluators.captured import EVERYTHING
+from evaluators.captured import EVERYTHING, NOT_CAPTURED, lacks
 from evaluators.case import actual_calls, actual_value, conversation_at, expected_value, find_part, offered_tools
 from evaluators.configuration import Amount, Configuration, Parameter, Share, Upper
 from evaluators.errors import BadReply
@@ -206,7 +206,10 @@ def llm_judge(settings: LlmJudge) -> Check:
         values = prompt_of(case)
         votes = await together([vote_of(settings, values, judge) for _ in range(settings.votes)])
         vote = votes[0] if len(votes) == 1 else _counted(settings, votes)
-        return Assessment(score=vote.score, reason=vote.reason, metadata={**vote.metadata, **_version(settings)})
+        unseen = _unseen(case, settings)
+        marks = {NOT_CAPTURED: ["input"]} if unseen else {}
+        metadata = {**vote.metadata, **marks, **_version(settings)}
+        return Assessment(score=vote.score, reason=vote.reason, metadata=metadata, by_less=unseen)
 
     return check
 
@@ -225,6 +228,14 @@ def within(score: float, least: float, most: float) -> float:
     if not least <= score <= most:
         raise BadReply(f"the judge's score {score:g} is outside {least:g} to {most:g}")
     return (score - least) / (most - least)
+
+
+def _unseen(case: Case, settings: LlmJudge) -> bool:
+    """Return whether a rule judges the output alone, because its case has a blank in place of an unrecorded input."""
+    return "INPUT" in settings.evaluation_params and find_part(case, "INPUT") == "" and lacks(case, "input")
+
+
+_UNSEEN: Final = "(not captured)"
 
 
 def _question(settings: LlmJudge) -> JudgeQuestion[Any]:
@@ -251,6 +262,10 @@ def _prompting(settings: LlmJudge) -> Callable[[Case], dict[str, str]]:
 
     def values(case: Case) -> dict[str, str]:
         parts = {LABELS[one]: _VALUES[one](case, settings) for one in settings.evaluation_params}
+        if _unseen(case, settings):
+            # A template has a place for each part; elsewhere a part that is blank would say that nothing was entered.
+            parts |= {LABELS["INPUT"]: _UNSEEN}
+            parts = parts if template is not None else {name: parts[name] for name in parts if name != LABELS["INPUT"]}
         fences = fenced(**examples, **parts)
         boundary = fences.pop("boundary")
         if template is None:
