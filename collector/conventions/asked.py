@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,6 +17,8 @@ from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
 from collector.conventions.wrapping import repeating
 from storage.records import JsonValue, Message
+
+_Mark = tuple[str, ...]  # the id of a call; or its id, name and arguments
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -39,6 +41,11 @@ class MessageCall:
         if self._key is None:
             self._key = canonical(self.arguments)
         return self._key
+
+    @property
+    def mark(self) -> _Mark:
+        """Id, name and arguments, for calls that have an id."""
+        return (self.call_id or "", self.name, self.key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,21 +72,21 @@ def requests_of(tree: Tree) -> Requests:
     wrappers |= {again for again, first in doubled(tree).items() if first in with_calls}
     asked = [call for span, tools in telling if span.span_id not in wrappers for call in tools.calls]
     conversations = Conversations({(call.call_id, call.name) for call in asked})
-    results, history = _Results(), []
+    uses = Counter(call.call_id for call in asked if call.call_id is not None)
+    results, history = _Results({call_id for call_id, times in uses.items() if times > 1}), []
     for span in tree.spans.values():
         if not span.has_asked_for_tools:
             continue
         sent = conversations.results(span)
         if sent is None:
             history.append(_MessageTools(span, span.input_messages or ()))
-            results.learn(history[-1])
+            results.learn(history[-1], span.start_ns)
         else:
-            results.learn_parts(sent)
-    for _, tools in told:
-        results.learn(tools)
-    once = _once(asked)
-    for call in once:
-        call.response = call.response or results.of(call)
+            pairs = ((_asked(span, call, 0), response) for call, response in sent.results)
+            results.learn_pairs(pairs, sent.counts, span.start_ns)
+    for span, tools in told:
+        results.learn(tools, max(span.start_ns, span.end_ns or 0))
+    once = _once(asked, results)
     return Requests(asked=once, history=_history(history, once))
 
 
@@ -111,21 +118,32 @@ class _MessageTools:
         """Whether there is a call, and not results alone."""
         return any(part["type"] == "tool_call" for part in self.parts)
 
-    @cached_property
+    @property
     def calls(self) -> list[MessageCall]:
         """The calls with their results, in order."""
-        found: list[MessageCall] = []
+        return self._exchanges[0]
+
+    @property
+    def results(self) -> list[tuple[MessageCall | None, Part]]:
+        """The results with their calls, in order."""
+        return self._exchanges[1]
+
+    @cached_property
+    def _exchanges(self) -> tuple[list[MessageCall], list[tuple[MessageCall | None, Part]]]:
+        calls: list[MessageCall] = []
+        results: list[tuple[MessageCall | None, Part]] = []
         waiting = _Waiting()
         for part in self.parts:
             if part["type"] == "tool_call":
-                call = _asked(self._span, part, len(found))
-                waiting.add(call)
-                found.append(call)
+                call = _asked(self._span, part, len(calls))
+                if waiting.add(call):
+                    calls.append(call)
             else:
                 call_answered = waiting.take(part)
                 if call_answered is not None:
                     call_answered.response = part
-        return found
+                results.append((call_answered, part))
+        return calls, results
 
     def of_this_turn(self) -> list[MessageCall]:
         """The calls after the last words of the user."""
@@ -137,51 +155,57 @@ class _Waiting:
     """Calls of one list of messages that have no result yet."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, MessageCall] = {}
+        self._by_id: dict[str, deque[MessageCall]] = {}
         self._without_id: dict[str, deque[MessageCall]] = {}
         self._count = 0
 
-    def add(self, call: MessageCall) -> None:
-        """A call was asked for."""
-        self._count += 1
-        if call.call_id is not None:
-            self._by_id[call.call_id] = call
-        else:
+    def add(self, call: MessageCall) -> bool:
+        """Add a call; return False if an equal one with its id waits, which it repeats."""
+        if call.call_id is None:
             self._without_id.setdefault(call.name, deque()).append(call)
+        else:
+            queue = self._by_id.setdefault(call.call_id, deque())
+            if any(call.mark == other.mark for other in queue):
+                return False
+            queue.append(call)
+        self._count += 1
+        return True
 
     def take(self, response: Part) -> MessageCall | None:
         """The call that a result is for: by id, else the first of the name, else the only one that waits."""
         identity, name = response.get("id"), response.get("name")
-        call = self._by_id.pop(identity, None) if isinstance(identity, str) else None
+        queue = self._by_id.get(identity) if isinstance(identity, str) else None
+        call = queue.popleft() if queue else None
         if call is None:
             queue = self._without_id.get(name) if isinstance(name, str) else None
             if queue:
                 call = queue.popleft()
             elif self._count == 1:
-                call = next((queue.popleft() for queue in self._without_id.values() if queue), None)
-                if call is None and self._by_id:
-                    call = self._by_id.pop(next(iter(self._by_id)))
+                queues = (*self._without_id.values(), *self._by_id.values())
+                call = next(queue.popleft() for queue in queues if queue)
         if call is not None:
             self._count -= 1
         return call
 
 
 class _Results:
-    """What came back, by call id, else by name and arguments in the order of the longest list of messages."""
+    """The results of tools in the order of their conversations; what lists of messages repeat counts once.
 
-    def __init__(self) -> None:
-        self._by_id: dict[str, Part] = {}
+    Results are known by call id and, for ids that several calls have, also by id, name and arguments.
+    Those of calls without an id are known by name and arguments, in the order of the longest list of messages.
+    """
+
+    def __init__(self, reused: set[str]) -> None:
+        """`reused` is the ids that several answers of models name."""
+        self._reused = reused
+        self._told: dict[_Mark, list[tuple[int, Part]]] = {}  # with the moment when a span first told each
         self._by_call: dict[tuple[str, str], deque[Part]] = {}
         self._longest = 0
 
-    def learn(self, tools: _MessageTools) -> None:
-        """Note the results in a list of messages."""
-        self.learn_parts(tools.parts)
-        calls = tools.calls
-        for call in calls:
-            if call.call_id is not None and call.response is not None:
-                self._by_id.setdefault(call.call_id, call.response)
-        nameless = [call for call in calls if call.call_id is None and call.response is not None]
+    def learn(self, tools: _MessageTools, at_ns: int) -> None:
+        """Note the results in a whole list of messages."""
+        self.learn_pairs(tools.results, Counter(), at_ns)
+        nameless = [call for call in tools.calls if call.call_id is None and call.response is not None]
         if len(nameless) > self._longest:
             self._longest = len(nameless)
             self._by_call = {}
@@ -189,18 +213,41 @@ class _Results:
                 if call.response is not None:
                     self._by_call.setdefault((call.name, call.key), deque()).append(call.response)
 
-    def learn_parts(self, parts: Sequence[Part]) -> None:
-        """Note the results among parts of messages by the ids of their calls."""
-        for part in parts:
-            if part["type"] == "tool_call_response" and isinstance(part.get("id"), str):
-                self._by_id.setdefault(str(part["id"]), part)
+    def learn_pairs(self, pairs: Iterable[tuple[MessageCall | None, Part]], counts: Counter[_Mark], at_ns: int) -> None:
+        """Note results with their calls; `counts` is the numbers of results before them in their conversation."""
+        for call, response in pairs:
+            for mark in self._marks(call, response):
+                counts[mark] += 1
+                told = self._told.setdefault(mark, [])
+                if counts[mark] > len(told):
+                    told.append((at_ns, response))
+
+    def _marks(self, call: MessageCall | None, response: Part) -> set[_Mark]:
+        identity = response.get("id")
+        marks: set[_Mark] = {(identity,)} if isinstance(identity, str) else set()
+        if call is not None and call.call_id is not None:
+            marks.add((call.call_id,))
+            if call.call_id in self._reused:
+                marks.add(call.mark)
+        return marks
 
     def of(self, call: MessageCall) -> Part | None:
-        """The result of a call."""
-        if call.call_id is not None:
-            return self._by_id.get(call.call_id)
-        waiting = self._by_call.get((call.name, call.key))
-        return waiting.popleft() if waiting else None
+        """Return the result of a call: of equal ones without an id, each one's in turn."""
+        if call.call_id is None:
+            waiting = self._by_call.get((call.name, call.key))
+            return waiting.popleft() if waiting else None
+        told = self._told.get((call.call_id,), ())
+        later = next((response for at_ns, response in told if at_ns > call.start_ns), None)
+        # Clocks of two programs disagree, so that the only call of an id may have begun after its result was sent.
+        return told[0][1] if later is None and told and call.call_id not in self._reused else later
+
+    def of_equal(self, first: MessageCall) -> list[tuple[int, Part]]:
+        """Return the results of the calls with the id, name and arguments of one, and when each was first told.
+
+        What was told before the first of them was asked for belongs to earlier traces.
+        """
+        told = self._told.get(first.mark, [])
+        return [one for one in told if one[0] > first.start_ns] or told
 
 
 def _this_turn(messages: Sequence[Message] | None) -> Sequence[Message]:
@@ -214,16 +261,33 @@ def _this_turn(messages: Sequence[Message] | None) -> Sequence[Message]:
     return messages
 
 
-def _once(calls: list[MessageCall]) -> list[MessageCall]:
-    """Each call id once, unless its name or arguments differ: some models number the calls of each answer from 0."""
-    seen: set[tuple[str, str, str]] = set()
+def _once(asked: list[MessageCall], results: _Results) -> list[MessageCall]:
+    """Return each call once, with its result.
+
+    A call with the id, name and arguments of an earlier one repeats it, unless it stands behind the result of that one
+    in the same answer, or was asked for after that result was sent, and a conversation tells a result of its own.
+    """
+    equal: dict[_Mark, list[tuple[int, Part]]] = {}
+    counts: Counter[_Mark] = Counter()
+    places: Counter[tuple[str, _Mark]] = Counter()
     found = []
-    for call in calls:
+    for call in asked:
         if call.call_id is not None:
-            mark = (call.call_id, call.name, call.key)
-            if mark in seen:
+            told = equal.setdefault(call.mark, [])
+            number = counts[call.mark]
+            places[call.span_id, call.mark] += 1
+            if number == 0:
+                told += results.of_equal(call)
+            elif places[call.span_id, call.mark] <= number and not (
+                number < len(told) and told[number - 1][0] <= call.start_ns
+            ):
                 continue
-            seen.add(mark)
+            counts[call.mark] += 1
+            if call.response is None and told:
+                call.response = told[number][1] if number < len(told) else None
+                found.append(call)
+                continue
+        call.response = call.response or results.of(call)
         found.append(call)
     return found
 
@@ -231,7 +295,7 @@ def _once(calls: list[MessageCall]) -> list[MessageCall]:
 def _history(told: list[_MessageTools], asked: list[MessageCall]) -> list[MessageCall]:
     """The calls that models were sent, of this turn, that no answer tells."""
     aliases = _Aliases(asked)
-    known: set[tuple[str, str, str]] = set()
+    known: Counter[_Mark] = Counter()
     known_ids = {(call.call_id, call.name) for call in asked}
     longest: list[MessageCall] = []
     found: list[MessageCall] = []
@@ -239,12 +303,13 @@ def _history(told: list[_MessageTools], asked: list[MessageCall]) -> list[Messag
         calls = aliases.new(tools.of_this_turn())
         nameless = [call for call in calls if call.call_id is None]
         longest = nameless if len(nameless) > len(longest) else longest
+        here: Counter[_Mark] = Counter()
         for call in calls:
             if call.call_id is None or (call.call_id, call.name) in known_ids:
                 continue
-            mark = (call.call_id, call.name, call.key)
-            if mark not in known:
-                known.add(mark)
+            here[call.mark] += 1
+            if here[call.mark] > known[call.mark]:
+                known[call.mark] += 1
                 found.append(call)
     counts = Counter((call.name, call.key) for call in asked)
     for call in longest:

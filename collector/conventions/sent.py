@@ -4,7 +4,8 @@ An agent sends its model the whole conversation again with each call, so that to
 the square of its length.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
@@ -21,7 +22,16 @@ class _Conversation:
     """What was looked through: the JSON, and the calls in it that have no result yet."""
 
     text: str
-    waiting: frozenset[str]
+    waiting: Mapping[str, Part]
+    counts: Counter[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewResults:
+    """The results that a conversation adds, each with its call, and a place to count those before them."""
+
+    results: list[tuple[Part, Part]]
+    counts: Counter[tuple[str, ...]]  # handed on to the next part of the conversation
 
 
 class Conversations:
@@ -32,7 +42,7 @@ class Conversations:
         self._asked = asked
         self._known: list[_Conversation] = []  # the latest last
 
-    def results(self, span: TraceMember) -> list[Part] | None:
+    def results(self, span: TraceMember) -> NewResults | None:
         """The results that a span was sent, without those that an earlier span was sent in the same conversation.
 
         None where it was sent more of tools than that, so that all of it has to be looked through: a call that nobody
@@ -40,8 +50,8 @@ class Conversations:
         """
         text = span.asked if isinstance(span.asked, str) else None
         before, messages = self._new_messages(span)
-        waiting = set() if before is None else set(before.waiting)
-        results: list[Part] = []
+        waiting = {} if before is None else dict(before.waiting)
+        results: list[tuple[Part, Part]] = []
         for part in tool_parts(messages):
             identity = part.get("id")
             if not isinstance(identity, str):
@@ -49,15 +59,15 @@ class Conversations:
             if part["type"] == "tool_call":
                 if identity in waiting or (identity, part.get("name")) not in self._asked:
                     return None
-                waiting.add(identity)
+                waiting[identity] = part
             elif identity in waiting:
-                waiting.remove(identity)
-                results.append(part)
+                results.append((waiting.pop(identity), part))
             else:
                 return None
+        counts = Counter() if before is None else before.counts
         if text is not None:
-            self._remember(_Conversation(text=text, waiting=frozenset(waiting)), before)
-        return results
+            self._remember(_Conversation(text=text, waiting=waiting, counts=counts), before)
+        return NewResults(results=results, counts=counts)
 
     def _new_messages(self, span: TraceMember) -> tuple[_Conversation | None, Sequence[Message]]:
         """The conversation that a span goes on with, and the messages behind it; None: all of its own."""

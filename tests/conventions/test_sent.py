@@ -104,7 +104,7 @@ def test_a_conversation_that_grows_is_looked_through_once() -> None:
     spans = [span for span in trace(turns, None) if span.has_asked_for_tools]
     conversations = Conversations({(f"c{number}", "look") for number in range(5)})
     results = [conversations.results(span) for span in spans]
-    assert [[part["response"] for part in found or ()] for found in results] == [
+    assert [[part["response"] for _, part in found.results] if found else [] for found in results] == [
         ["found 0"],
         ["found 1"],
         ["found 2"],

@@ -1,5 +1,6 @@
 """The tool calls of a trace: each once, in order, with the id that it has and none that it has not."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -277,6 +278,73 @@ def test_a_result_with_another_id_is_that_of_the_only_call() -> None:
     first = a_model(call("f", OSLO, "fc_1"), start_s=1)
     second = a_model(text("assistant", "x"), sent=[call("f", OSLO, "fc_1"), response("sun", "call_1")], start_s=2)
     assert listed(read_all(first, second), "call_id", "result") == [("fc_1", "sun")]
+
+
+FAILED = "Error: declined"
+
+
+def turns(*exchanges: tuple[Any, str], call_id: str = "call_0", before: Sequence[Any] = ()) -> list[Span]:
+    """Models that are sent all before them again, and ask for one call each, all under one id; the last one answers."""
+    sent = [*before, text("user", "Pay.")]
+    spans = []
+    for number, (arguments, result) in enumerate(exchanges):
+        spans.append(a_model(asked_for((arguments, call_id)), sent=sent, start_s=number))
+        sent = [*sent, asked_for((arguments, call_id)), response(result, call_id)]
+    return [*spans, a_model(text("assistant", "Done."), sent=sent, start_s=len(exchanges))]
+
+
+@pytest.mark.parametrize("other", [BERGEN, OSLO], ids=["other arguments", "equal arguments"])
+@pytest.mark.parametrize("results", [("paid", FAILED), (FAILED, "paid"), ("paid", "paid")])
+def test_calls_that_share_an_id_have_each_its_own_result(results: tuple[str, str], other: Any) -> None:
+    """Some models number the calls of each answer from 0; what later models are sent again is no further call."""
+    first, second = results
+    reading = read_all(*turns((OSLO, first), (other, second)))
+    assert listed(reading, "arguments", "result", "is_error") == [
+        (OSLO, first, first == FAILED),
+        (other, second, second == FAILED),
+    ]
+
+
+def test_a_result_is_not_that_of_an_earlier_turn_with_its_id() -> None:
+    """A conversation of earlier traces told results under the same id, before the call was asked for."""
+    for arguments in (BERGEN, OSLO):
+        before = [text("user", "Pay."), asked_for((arguments, "call_0")), response(FAILED, "call_0")]
+        reading = read_all(*turns((OSLO, "paid"), before=before))
+        assert listed(reading, "arguments", "result") == [(OSLO, "paid")]
+
+
+def test_results_without_their_calls_are_of_the_latest_call_of_their_id() -> None:
+    """An endpoint that keeps the conversation is sent nothing but results, and some are sent again."""
+    spans = [
+        a_model(asked_for((OSLO, "call_0")), start_s=0),
+        a_model(asked_for((BERGEN, "call_0")), sent=[response("paid", "call_0")], start_s=1),
+        a_model(text("assistant", "?"), sent=[response("paid", "call_0"), response(FAILED, "call_0")], start_s=2),
+    ]
+    assert listed(read_all(*spans), "arguments", "result") == [(OSLO, "paid"), (BERGEN, FAILED)]
+
+
+def test_two_calls_of_one_answer_with_one_id_have_their_results_in_order() -> None:
+    """A model that gives every call the id 0 is sent the results in the order of its calls."""
+    both = asked_for((OSLO, "0"), (BERGEN, "0"))
+    sent = [text("user", "Pay."), both, response("paid", "0"), response(FAILED, "0")]
+    reading = read_all(a_model(both), a_model(text("assistant", "Done."), sent=sent, start_s=1))
+    assert listed(reading, "arguments", "result") == [(OSLO, "paid"), (BERGEN, FAILED)]
+    assert listed(read_all(a_model(text("assistant", "Done."), sent=sent)), "arguments", "result") == [
+        (OSLO, "paid"),
+        (BERGEN, FAILED),
+    ]
+
+
+def test_answers_that_repeat_what_was_called_before_add_no_calls() -> None:
+    """Steps whose answers hold the state so far tell a call again and again, with one result."""
+    one = asked_for((OSLO, "call_0"))
+    state = [one, response("paid", "call_0")]
+    spans = [
+        a_model(one, start_s=0),
+        a_model(*state, text("assistant", "Hm."), sent=[text("user", "Pay."), *state], start_s=1),
+        a_model(*state, text("assistant", "Done."), sent=[text("user", "Pay."), *state], start_s=2),
+    ]
+    assert listed(read_all(*spans), "call_id", "result") == [("call_0", "paid")]
 
 
 @pytest.mark.parametrize(
