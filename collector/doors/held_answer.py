@@ -5,6 +5,7 @@ from typing import Final, TypeAlias
 
 from starlette.types import Message, Send
 
+from collector.doors.answer_resources import OpenResources
 from storage.ingest.shares import Shares
 from storage.query.places import hint
 
@@ -34,6 +35,7 @@ class AnswerRoom:
     def __init__(self, limit: int = 128 << 20) -> None:
         self._shares = Shares(limit)
         self.refused = 0
+        self.resources: OpenResources = {}
 
     @property
     def held(self) -> int:

@@ -1,7 +1,6 @@
 """Where the process that speaks Quack asks: like any client, with the key of the client that it asks for."""
 
 import asyncio
-import time
 from collections.abc import Generator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from collector.access.permission import Permission, needs
 from collector.api.base.problems import problem
 from collector.api.base.turns import QueryTurns
 from collector.api.serving.gate import Admission, Gate
+from collector.doors.answer_resources import close
 from collector.doors.held_answer import AnswerRoom
 from collector.doors.status import failure_of
 from collector.ingest import ByteBudget
@@ -125,7 +125,7 @@ class _StreamedAnswer(Response):
         """Let go of the query, also in the middle of it."""
         self._terms.stop.ask()
         try:
-            await asyncio.shield(self._turns.run(_close, self._batches))
+            await asyncio.shield(self._turns.run(close, self._batches))
         finally:
             await self._stack.aclose()
 
@@ -181,13 +181,3 @@ class _ArrowPieces:
         """What was written since the last time."""
         taken, self._written = bytes(self._written), bytearray()
         return taken
-
-
-def _close(batches: _Batches) -> None:
-    while True:
-        try:
-            batches.close()
-        except ValueError:  # another thread is in it, and on its way out
-            time.sleep(_LOOK_S / 10)
-        else:
-            return

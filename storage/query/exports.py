@@ -5,7 +5,7 @@ Spans that are stored or leave meanwhile may or may not be among those that are 
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -121,6 +121,11 @@ class Exports:
         self._database = database
         self._places = Places(_AT_ONCE, "exports", retry_after_s=_RETRY_AFTER_S)
 
+    @property
+    def running(self) -> int:
+        """Exports that run now."""
+        return self._places.held
+
     def rows(
         self,
         from_ns: int,
@@ -129,7 +134,7 @@ class Exports:
         tenant: str | None,
         asker: str | None = None,
         unread: list[Unread] | None = None,
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch, None, None]:
         """The rows of the view `spans` that start between two instants, after an empty batch with the schema.
 
         They are those of a tenant and the shared ones, or with None those of all. What is damaged is left out and
@@ -155,7 +160,7 @@ class Exports:
         tenant: str | None,
         asker: str | None = None,
         unread: list[Unread] | None = None,
-    ) -> Iterator[list[Span]]:
+    ) -> Generator[list[Span], None, None]:
         """The spans that start between two instants, some hundreds at a time: of a tenant; None for all.
 
         What is damaged is left out and appended to `unread`; without that it ends the export.
@@ -168,7 +173,7 @@ class Exports:
         with self._places.take(asker):
             yield from self._read(export, _ExportWindow(first_ns=from_ns, last_ns=to_ns - 1))
 
-    def trace(self, trace_id: str, *, tenant: str | None) -> Iterator[list[Span]] | None:
+    def trace(self, trace_id: str, *, tenant: str | None) -> Generator[list[Span], None, None] | None:
         """All spans of one trace, some hundreds at a time; None when no span of it is stored.
 
         Of traces with the same id, a tenant is shown its own before the shared one, and None the shared one first.
@@ -182,7 +187,7 @@ class Exports:
         window = _ExportWindow(first_ns=bounds["from_ns"], last_ns=bounds["to_ns"], rows=summary.span_count)
         return self._read(_Export(sql.query("export_spans"), selection, _spans, _WindowSize()), window)
 
-    def _read(self, export: _Export[_Item], window: _ExportWindow) -> Iterator[_Item]:
+    def _read(self, export: _Export[_Item], window: _ExportWindow) -> Generator[_Item, None, None]:
         """What becomes of the rows of a window, of its parts where it holds more than fits."""
         if window.rows <= export.pace.rows:
             try:

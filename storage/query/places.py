@@ -33,6 +33,11 @@ class Places:
         self._held: Counter[str] = Counter()
         self._lock = threading.Lock()
 
+    @property
+    def held(self) -> int:
+        """Places that are held now."""
+        return self._held.total()
+
     @contextmanager
     def take(self, asker: str | None) -> Iterator[None]:
         """Hold a place during the block; None is a caller of its own.

@@ -14,8 +14,8 @@ from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import VersionDocument
 from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.streamed import streamed
 from collector.api.offline.datasets import Number, Own, Seen, maker_of, version_answer, version_seen
-from collector.api.traces.export import streamed
 from collector.datasets.export import export_items
 from collector.datasets.files import MEDIA_TYPES, BadFile, Format, read_items
 from collector.datasets.item import ItemMaker

@@ -9,8 +9,8 @@ from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import ExportedRun
 from collector.api.base.context import Context, Here, api_router
+from collector.api.base.streamed import streamed
 from collector.api.offline.runs import Seen
-from collector.api.traces.export import streamed
 from collector.experiments.exports import REPORT_FORMS, RunForm, report_of
 from storage.offline.runs import Run
 

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, api_router
 from collector.api.base.problems import problem
+from collector.api.base.streamed import streamed
 from storage.store import Store
 
 router = api_router(prefix="/api/v1")
@@ -50,11 +51,10 @@ def backup(here: Here) -> Response:
         file = here.backup()
     except OSError as error:
         return problem(503, f"the copy cannot be written: {error.strerror}")
-    return StreamingResponse(chunks(file), media_type="application/octet-stream")
+    return streamed(chunks(file), file, media_type="application/octet-stream")
 
 
 def chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """The copy in pieces; it is closed, and thereby gone, after the last."""
-    with file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
+    """The copy in pieces."""
+    while chunk := file.read(_CHUNK_BYTES):
+        yield chunk

@@ -22,6 +22,7 @@ from collector.access.errors import AccessRefused, Unauthenticated
 from collector.access.origin import Names
 from collector.access.permission import Need, Permission, changes, need_of
 from collector.api.base.problems import answer
+from collector.doors.answer_resources import closing_resources
 from collector.doors.body import HeldBody
 from collector.doors.held_answer import RETRY_AFTER_S, AnswerRoom, HeldAnswer, Refused
 from collector.doors.otlp_http import address_of
@@ -159,7 +160,8 @@ class Gate:
 
         held = HeldAnswer(self._answers, caller.client, passage.send, refuse)
         try:
-            await self._application(scope, receive, held.send)
+            async with closing_resources(self._answers.resources):
+                await self._application(scope, receive, held.send)
         except Refused:
             pass
         except asyncio.CancelledError:  # the time for stopping is over; what it changes may be done all the same

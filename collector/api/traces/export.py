@@ -6,11 +6,12 @@ from typing import Annotated, Final, Literal
 
 import pyarrow as pa
 from fastapi import Query
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, Who, api_router
 from collector.api.base.problems import problem
+from collector.api.base.streamed import streamed
 from collector.api.base.times import DATE_TIME, stored_ns
 from collector.api.traces.sql_formats import FORMS
 from collector.otlp.encode import LINES_TYPE, json_lines
@@ -87,15 +88,9 @@ def spans(
     tenant, damaged = who.visible_tenant, unread if damage == "leave-out" else None
     if form == "arrow":
         rows = here.exports.rows(from_ns, to_ns, tenant=tenant, asker=who.client, unread=damaged)
-        return streamed(_arrow(rows, unread), media_type=_ARROW_TYPE)
+        return streamed(_arrow(rows, unread), rows, media_type=_ARROW_TYPE)
     batches = here.exports.spans(from_ns, to_ns, tenant=tenant, asker=who.client, unread=damaged)
-    return streamed(chain(json_lines(batches), _left_out_line(unread)), media_type=LINES_TYPE)
-
-
-def streamed(pieces: Iterator[bytes], *, media_type: str, headers: dict[str, str] | None = None) -> Response:
-    """An answer piece by piece. What is wrong before the first one is still told by the status."""
-    first = next(pieces, b"")
-    return StreamingResponse(chain([first], pieces), media_type=media_type, headers=headers)
+    return streamed(chain(json_lines(batches), _left_out_line(unread)), batches, media_type=LINES_TYPE)
 
 
 def _left_out_line(unread: Sequence[Unread]) -> Iterator[bytes]:

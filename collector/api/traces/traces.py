@@ -16,10 +16,10 @@ from collector.api.answers.traces import TraceDocument, TraceExport, TracePage
 from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.pages import page_document
 from collector.api.base.problems import problem
+from collector.api.base.streamed import streamed
 from collector.api.base.times import time_text
 from collector.api.base.written import written_in_pieces
 from collector.api.documents.documents import summary_document, trace_document
-from collector.api.traces.export import streamed
 from collector.api.traces.trace_filters import Filters, like_of, place_of, place_text
 from collector.conventions.trace import read_trace
 from collector.doors.body import Disconnected
@@ -178,7 +178,9 @@ def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Re
 def export_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
     """One trace as the OTLP/JSON request that would send it, however many spans it has."""
     batches = here.exports.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
-    return _not_found(trace_id) if batches is None else streamed(json_document(batches), media_type="application/json")
+    if batches is None:
+        return _not_found(trace_id)
+    return streamed(json_document(batches), batches, media_type="application/json")
 
 
 def _not_found(trace_id: str) -> JSONResponse:

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastapi import Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
+from collector.api.base.streamed import streamed
 from collector.api.operations.backup import chunks
 from collector.live.judges.judges import ANY_PROJECT
 from collector.web.navigation import may_use
@@ -95,7 +96,7 @@ def download_copy(here: Here) -> Response:
     except OSError as error:
         raise HTTPException(503, f"the copy cannot be written: {error.strerror}") from None
     named = {"content-disposition": 'attachment; filename="tracejury.duckdb"'}
-    return StreamingResponse(chunks(file), media_type="application/octet-stream", headers=named)
+    return streamed(chunks(file), file, media_type="application/octet-stream", headers=named)
 
 
 def _sweep_page(request: Request, due: SweepForecast, here: Context) -> Response:

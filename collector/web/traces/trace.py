@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of, visible_tenant_of
 from collector.api.base.context import Context, Here, Who
-from collector.api.traces.export import streamed
+from collector.api.base.streamed import streamed
 from collector.conventions.trace import read_trace
 from collector.live.upkeep.sweeper import wall_clock_us
 from collector.otlp.encode import json_document
@@ -160,7 +160,7 @@ def show_otlp(request: Request, trace_id: str, here: Here, who: Who) -> Response
     batches = here.exports.trace(trace_id.lower(), tenant=visible_tenant)
     if batches is None:
         raise _no_trace(trace_id)
-    return streamed(json_document(batches), media_type="application/json", headers=TEXT_HEADERS)
+    return streamed(json_document(batches), batches, media_type="application/json", headers=TEXT_HEADERS)
 
 
 @router.post("/traces/{trace_id}/pin")
