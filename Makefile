@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check format docs bench kills soak lock clean
+.PHONY: help run test quick check format docs bench soak soak-kill soak-browser soak-simulation soak-property lock clean
 
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
@@ -23,8 +23,7 @@ help:
 	@echo 'make format  let ruff fix and format the code'
 	@echo 'make docs    the documents as a site, in build/site'
 	@echo 'make bench   measure'
-	@echo 'make kills   twenty kills in each test of kills whose code changed within a day'
-	@echo 'make soak    twenty kills in each test of kills, ten times the examples, two hours beside hostile clients, an hour of mixed load with restarts'
+	@echo 'make soak    all of soak-kill, soak-browser, soak-simulation and soak-property (which record the commit that passed), two hours beside hostile clients, an hour of mixed load with restarts'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
 	@echo 'make clean   remove .venv and caches; ./data stays'
 
@@ -36,11 +35,15 @@ run: $(VENV)/.run
 # processes that they start, and kill.
 WORKERS = $$(n=$$(($$(nproc) + 1)); echo $$((n < 4 ? n : 4)))
 
-test: check
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear $(ARGS) || $(BIN)/python -m tests.again $$?
+# Collecting compiles the tests, which takes 15 s of CPU in a clean clone: once beside the checks, not in each worker.
+test: $(VENV)/.dev
+	@$(BIN)/python -m pytest --collect-only -qq -p no:cacheprovider >/dev/null 2>&1 & \
+		$(MAKE) --no-print-directory check; code=$$?; wait; exit $$code
+	@$(BIN)/python -m tests.again flaky
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear --changed $(ARGS) || $(BIN)/python -m tests.again $$?
 
 quick: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $$($(BIN)/python -m tests.quick) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --changed $$($(BIN)/python -m tests.quick) $(ARGS)
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check
@@ -59,14 +62,20 @@ docs: $(VENV)/.dev
 bench: $(VENV)/.dev
 	@exec $(BIN)/python -m benchmarks $(ARGS)
 
-# Exit code 5: there is none.
-kills: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cache-clear -m kill --kills 20 --changed $(ARGS) || \
-		{ code=$$?; [ $$code = 5 ] || $(BIN)/python -m tests.again $$code --kills 20; }
+# Each part that `make test` may leave out, completely; tests/soaked.toml then names the commit that passed.
+soak-kill: $(VENV)/.dev
+	@$(BIN)/python -m tests.soaking kill -n $(WORKERS) --dist worksteal --kills 20
 
-soak: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m kill --kills 20
-	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m property --hypothesis-profile soak
+soak-browser: $(VENV)/.dev
+	@$(BIN)/python -m tests.soaking browser -n $(WORKERS) --dist loadfile
+
+soak-simulation: $(VENV)/.dev
+	@$(BIN)/python -m tests.soaking simulation -n $(WORKERS) --dist worksteal
+
+soak-property: $(VENV)/.dev
+	@$(BIN)/python -m tests.soaking property -n $(WORKERS) --dist worksteal --hypothesis-profile soak
+
+soak: soak-kill soak-browser soak-simulation soak-property
 	@$(BIN)/python -m pytest tests/test_contract.py --examples 20
 	@$(BIN)/python -m pytest -n 2 --dist load tests/test_nasty_calls.py -k no_call --fuzz-seconds 600 --timeout 0
 	@$(BIN)/python -m benchmarks.hostile_soak

@@ -1,7 +1,8 @@
 """Failed tests of the last run, once more, each with the machine to itself: `make test` ends as these do.
 
 Most tests start processes, and share the processors with those beside them; one in some thousands fails for want of
-time. One that fails alone as well fails for good. Who needs a second time is named, and is a defect to be mended.
+time. One that fails alone as well fails the run. One that passes is a defect to be mended: its line for `flaky.txt` is
+printed. Listed tests do not run beside others any more but alone, before these, and fail the run at the first failure.
 """
 
 import json
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+FLAKY: Final = Path(__file__).with_name("flaky.txt")
 _FAILED: Final = Path(".pytest_cache/v/cache/lastfailed")
 _MOST: Final = 8
 """So many may fail for want of time, of more than ten thousand: more than that is no accident. On a machine that was
@@ -25,6 +27,18 @@ def unsteady(exit_code: int, failed: Mapping[str, bool]) -> Sequence[str]:
     return sorted(failed)
 
 
+def flaky(file: Path = FLAKY) -> Sequence[str]:
+    """Read the names of the tests that are known to need the machine to themselves."""
+    lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def alone(names: Sequence[str], options: Sequence[str] = ()) -> int:
+    """Run tests one after another; the exit code of pytest."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, *names]
+    return subprocess.run(command, check=False).returncode
+
+
 def main(exit_code: int, options: Sequence[str] = ()) -> int:
     """Run them, with the options that they had; the exit code of `make test`."""
     failed = json.loads(_FAILED.read_text(encoding="utf-8")) if _FAILED.exists() else {}
@@ -33,9 +47,13 @@ def main(exit_code: int, options: Sequence[str] = ()) -> int:
         return exit_code
     sys.stdout.write("\n".join(["These failed beside others, and run once more, alone:", *names, ""]))
     sys.stdout.flush()
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, *names]
-    return subprocess.run(command, check=False).returncode
+    code = alone(names, options)
+    if code == 0:
+        sys.stdout.write("\n".join(["They pass alone. Make them steady, or add to tests/flaky.txt:", *names, ""]))
+    return code
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["flaky"]:
+        sys.exit(alone(listed) if (listed := flaky()) else 0)
     sys.exit(main(int(sys.argv[1]), sys.argv[2:]))

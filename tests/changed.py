@@ -1,38 +1,206 @@
-"""What has changed within a day, so that what is about it can be tested longer."""
+"""Parts of the suite that run only if their subject has changed since a commit with which the whole part has passed.
 
+A part without a record, or with a commit that the history does not hold, runs completely.
+"""
+
+import ast
+import re
 import subprocess
-from collections.abc import Collection, Sequence
+import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
-_DAY_S: Final = 24 * 60 * 60
+import grimp
+
+PARTS: Final = ("kill", "browser", "simulation", "property")
+"""Tests of the first three run if their subject has changed; those of the last try more examples then."""
+RECORD: Final = Path("tests", "soaked.toml")
+UNUSED: Final = frozenset({str(RECORD), "tests/flaky.txt"})
+
+EVERYTHING: Final = (
+    "pyproject.toml",
+    "requirements-dev.lock",
+    "requirements.lock",
+    "tests/changed.py",
+    "tests/conftest.py",
+)
+"""What all tests build on, and with it each file of `tests/` that is no Python: recordings and golden files."""
+SERVERS: Final = (
+    "collector/app.py",
+    "collector/setting_groups.py",
+    "collector/setting_values.py",
+    "collector/settings.py",
+    "storage/engine",
+    "storage/schema",
+    "storage/store.py",
+)
+"""What every server and store builds on, and with it each test of kills and of pages."""
+_PAGES: Final = ("collector/api/base", "collector/api/serving")
+_PACKAGES: Final = ("collector", "evaluators", "rules", "storage", "tracejury")
+_WEB_FILE: Final = re.compile(r"[\w-]+\.(?:html|css|js)\b")
+_PROGRAM: Final = re.compile(r"tests\.\w+")  # `python -m tests.worker_process`
 
 
-def changed_files(repository: Path) -> frozenset[str] | None:
-    """The files that differ from the last commit a day before the newest one; None where the history does not say.
+def recorded(repository: Path) -> Mapping[str, str]:
+    """Read the commit of each part that has passed completely."""
+    file = repository / RECORD
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
-    The day is counted by the commits themselves: what a commit is tested with does not depend on when that is done.
-    """
-    newest = _git(repository, "log", "-1", "--format=%ct")
-    if not newest:
+
+def changed_files(repository: Path, since: str | None) -> frozenset[str] | None:
+    """Return the files that differ from a commit, uncommitted ones included; None if it is not in the history."""
+    if since is None or git(repository, "merge-base", "--is-ancestor", since, "HEAD") is None:
         return None
-    before = _git(repository, "rev-list", "-1", f"--before={int(newest) - _DAY_S}", "HEAD")
-    if not before:
+    differing = git(repository, "diff", "--name-only", "--no-renames", since)
+    untracked = git(repository, "ls-files", "--others", "--exclude-standard")
+    if differing is None or untracked is None:
         return None
-    return frozenset(_git(repository, "diff", "--name-only", before).splitlines())
+    return frozenset([*differing.splitlines(), *untracked.splitlines()]) - UNUSED
 
 
-def is_about(changed: Collection[str], paths: Sequence[str]) -> bool:
-    """Whether a file that changed is one of these, or lies in one of these folders."""
+def git(repository: Path, *arguments: str) -> str | None:
+    """Return the output of git; None if it fails or is not installed."""
+    try:
+        done = subprocess.run(["git", "-C", repository, *arguments], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def is_about(changed: Iterable[str], paths: Sequence[str]) -> bool:
+    """Return whether a changed file is one of these, or lies in one of these folders."""
     # The statements of a folder of `storage` lie in a folder of their own.
     statements = [path.replace("storage/", "storage/queries/", 1) for path in paths if path.startswith("storage/")]
     return any(file == path or file.startswith(f"{path}/") for file in changed for path in [*paths, *statements])
 
 
-def _git(repository: Path, *arguments: str) -> str:
-    """What git says; nothing where there is no git, or no history."""
-    try:
-        done = subprocess.run(["git", "-C", repository, *arguments], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.strip()
+@dataclass(frozen=True)
+class Changes:
+    """What has changed since each part was recorded, compared with what tests are about."""
+
+    repository: Path
+    since: Mapping[str, str]
+    files: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    """By part; None if the whole part has to run."""
+
+    @classmethod
+    def read(cls, repository: Path) -> "Changes":
+        """Compare the working tree with the record."""
+        since = recorded(repository)
+        return cls(repository, since, {part: changed_files(repository, since.get(part)) for part in PARTS})
+
+    def concern(self, part: str, test_file: str, subject: Sequence[str] = ()) -> bool:
+        """Return whether a change since the record concerns a test, given the arguments of its mark."""
+        changed = self.files[part]
+        if changed is None or is_about(changed, EVERYTHING) or any(map(_is_test_data, changed)):
+            return True
+        if not changed.isdisjoint(self._tests_behind(test_file)):
+            return True
+        if part in {"simulation", "property"}:
+            return not self._packages_or_modules(changed).isdisjoint(self._modules_behind(test_file))
+        if part == "browser":
+            rooms = is_about(changed, _PAGES) or not changed.isdisjoint(self._pages(tuple(subject)))
+            return rooms or is_about(changed, SERVERS)
+        return is_about(changed, [*SERVERS, *subject])
+
+    @cached_property
+    def _graph(self) -> "grimp.ImportGraph":
+        # The folder is that of import-linter, which has filled it for most of these packages.
+        return grimp.build_graph(*_PACKAGES, cache_dir=str(self.repository / ".import_linter_cache"))
+
+    def _tests_behind(self, test_file: str) -> frozenset[str]:
+        return _behind(self.repository, test_file)[0]
+
+    def _modules_behind(self, test_file: str) -> frozenset[str]:
+        """Return the modules that a file of tests and its helpers import, and all that these build on."""
+        names = _behind(self.repository, test_file)[1]
+        direct = {each for name in names for each in (name, name.rpartition(".")[0]) if each in self._graph.modules}
+        return frozenset(direct.union(*(self._graph.find_upstream_modules(each) for each in direct)))
+
+    def _packages_or_modules(self, changed: Collection[str]) -> set[str]:
+        """Return the modules that changed; of files that are no Python, all modules of the package that holds them."""
+        found = set()
+        for file in changed:
+            path = Path(file.removeprefix("sdk/python/src/"))
+            name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+            if path.suffix == ".py":
+                found.add(name)
+                continue
+            name = name.replace("storage.queries.", "storage.", 1).replace("storage.schema.", "storage.engine.", 1)
+            while name and name not in self._graph.modules:
+                name = name.rpartition(".")[0]
+            found |= {name, *self._graph.find_descendants(name)} if name else set()
+        return found
+
+    def _pages(self, rooms: tuple[str, ...]) -> frozenset[str]:
+        return _page_files(self.repository, self._graph, rooms)
+
+
+def left_out_line(part: str, count: int, changes: Changes) -> str:
+    """Say how many tests of a part were left out, and why."""
+    since = changes.since.get(part)
+    if since is None:
+        return f"{part}: runs completely, because {RECORD} names no commit with which it passed"
+    if changes.files[part] is None:
+        return f"{part}: runs completely, because {since[:12]} is not in this history"
+    if part == "property":
+        return f"{part}: 10 examples in place of 40 where nothing that the tests build on changed since {since[:12]}"
+    return f"{part}: {count} tests left out, whose subject has not changed since {since[:12]}"
+
+
+def _is_test_data(file: str) -> bool:
+    return file.startswith("tests/") and not file.endswith(".py")
+
+
+@cache
+def _behind(repository: Path, test_file: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the files of tests that a file uses, itself included, and the names that all of them import."""
+    files, names, waiting = {test_file}, set[str](), [test_file]
+    while waiting:
+        found = _named(repository / waiting.pop())
+        names |= found
+        for name in found:
+            file = f"{name.replace('.', '/')}.py"
+            if name.startswith("tests.") and file not in files and repository.joinpath(file).exists():
+                files.add(file)
+                waiting.append(file)
+    return frozenset(files), frozenset(names)
+
+
+@cache
+def _named(file: Path) -> frozenset[str]:
+    """Return the modules that a file of tests imports or starts."""
+    text = file.read_text(encoding="utf-8")
+    names = set(_PROGRAM.findall(text))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(names)
+
+
+@cache
+def _page_files(repository: Path, graph: "grimp.ImportGraph", rooms: tuple[str, ...]) -> frozenset[str]:
+    """Return the files of rooms of `collector/web`, of all rooms if none is named, and what every page builds on.
+
+    Templates, scripts and styles belong to the modules and templates that name them.
+    """
+    web = repository / "collector" / "web"
+    if not rooms:
+        return frozenset(str(file.relative_to(repository)) for file in web.rglob("*") if file.is_file())
+    own = {module for room in rooms for module in graph.find_descendants(f"collector.web.{room}")}
+    modules = own.union(*(graph.find_upstream_modules(each) for each in own))
+    files = {repository / f"{module.replace('.', '/')}.py" for module in modules if module.startswith("collector.web.")}
+    files |= {file for file in web.iterdir() if file.is_file()}
+    waiting = [file for file in files if file.exists()]
+    while waiting:
+        for name in _WEB_FILE.findall(waiting.pop().read_text(encoding="utf-8")):
+            for file in (web / "templates" / name, web / "static" / name):
+                if file.exists() and file not in files:
+                    files.add(file)
+                    waiting.append(file)
+    return frozenset(str(file.relative_to(repository)) for file in files)

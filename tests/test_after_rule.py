@@ -189,6 +189,7 @@ def test_a_backfill_goes_by_results_that_are_stored(tmp_path: Path) -> None:
         assert (once_more.looked_at, rows(store, JOBS)) == (1, [])
 
 
+@pytest.mark.simulation
 @settings(max_examples=25, deadline=None)
 @given(
     flags=st.lists(st.sampled_from(("flagged", "passed", "broken")), min_size=1, max_size=5),

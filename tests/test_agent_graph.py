@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from collector.app import Running
 
+pytestmark = pytest.mark.pages("traces")
+
 TRACE = "d4" * 16
 EVIL = "<script>alert(1)</script>"
 

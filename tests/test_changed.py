@@ -1,4 +1,4 @@
-"""What has changed within a day, as git tells it."""
+"""Which tests run: the subject of each, and what has changed since its part was recorded."""
 
 import os
 import re
@@ -7,47 +7,92 @@ from pathlib import Path
 
 import pytest
 
-from tests.changed import changed_files, is_about
+from tests import again, soaking
+from tests.changed import PARTS, Changes, changed_files, is_about, left_out_line, recorded
 from tests.source_tree import ROOT
 
-HOUR_S = 60 * 60
-NEWEST_S = 1_790_000_000
 
-
-def commit(repository: Path, hours_ago: float, *names: str) -> None:
-    """A commit of some files, so long before the newest."""
-    for name in names:
-        repository.joinpath(name).write_text(str(hours_ago), encoding="utf-8")
-    at = f"{int(NEWEST_S - hours_ago * HOUR_S)} +0000"
+def git(repository: Path, *arguments: str) -> str:
+    """Let git do something as a made-up person."""
     who = {f"GIT_{role}_{field}": "x@example.org" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
-    env = os.environ | who | {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at, "GIT_CONFIG_GLOBAL": os.devnull}
-    for command in (["add", "."], ["commit", "--quiet", "--message", "x"]):
-        subprocess.run(["git", "-C", repository, *command], check=True, env=env)
+    env = os.environ | who | {"GIT_CONFIG_GLOBAL": os.devnull}
+    command = ["git", "-C", str(repository), *arguments]
+    return subprocess.run(command, check=True, env=env, capture_output=True, text=True).stdout.strip()
+
+
+def commit(repository: Path, *names: str) -> str:
+    """Commit files with other content, and return the commit."""
+    for name in names:
+        file = repository / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{file.read_text('utf-8') if file.exists() else ''}# more\n", encoding="utf-8")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "--message", "x")
+    return git(repository, "rev-parse", "HEAD")
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """One without commits."""
+    """A repository of one commit, with an empty record."""
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    commit(tmp_path, "old", "tests/soaked.toml")
     return tmp_path
 
 
-def test_what_changed_within_a_day_is_told(repository: Path) -> None:
-    """All commits of the day before the newest count, whenever that was, and what is not committed yet."""
-    commit(repository, 50, "old", "both")
-    commit(repository, 25, "earlier")
-    commit(repository, 23, "today", "both")
-    commit(repository, 0, "newest")
-    repository.joinpath("old").write_text("not committed", encoding="utf-8")
-    assert changed_files(repository) == frozenset({"today", "both", "newest", "old"})
+def after(*files: str) -> Changes:
+    """Return changes of these files of this tree, in each part."""
+    return Changes(ROOT, dict.fromkeys(PARTS, "0" * 40), dict.fromkeys(PARTS, frozenset(files)))
 
 
-def test_a_short_history_does_not_say(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A clone of the newest commit alone, a repository without commits, and a folder that is none, say nothing."""
-    assert changed_files(repository) is None
-    commit(repository, 0, "one")
-    assert changed_files(repository) is None
-    assert changed_files(tmp_path_factory.mktemp("none")) is None
+def test_all_that_differs_from_a_commit_has_changed(repository: Path) -> None:
+    """Commits, edits and new files count; what is ignored and the record do not."""
+    since = commit(repository, "same", ".gitignore")
+    commit(repository, "committed", "tests/soaked.toml")
+    repository.joinpath("old").write_text("edited", encoding="utf-8")
+    repository.joinpath("new").touch()
+    repository.joinpath(".gitignore").write_text("ignored", encoding="utf-8")
+    repository.joinpath("ignored").touch()
+    assert changed_files(repository, since) == frozenset({"committed", "old", "new", ".gitignore"})
+
+
+def test_an_unknown_commit_runs_everything(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No record, a commit of another history, a shallow clone and a folder without git compare with nothing."""
+    lost = commit(repository, "lost")
+    git(repository, "reset", "--quiet", "--hard", "HEAD~1")
+    old = git(repository, "rev-parse", "HEAD")
+    commit(repository, "new")
+    shallow = tmp_path_factory.mktemp("shallow")
+    git(repository, "clone", "--quiet", "--depth", "1", repository.as_uri(), str(shallow))
+    assert changed_files(repository, old) == frozenset({"new"})
+    unknown = [(repository, None), (repository, lost), (shallow, old), (tmp_path_factory.mktemp("none"), old)]
+    assert [changed_files(*each) for each in unknown] == [None] * 4
+
+    soaking.record(repository, "kill", lost)
+    changes = Changes.read(repository)
+    assert all(changes.concern(part, "old") for part in PARTS)
+    lines = [left_out_line(part, 0, changes) for part in PARTS]
+    assert f"{lost[:12]} is not in this history" in lines[0]
+    assert all("names no commit" in line for line in lines[1:])
+
+
+def test_only_a_clean_tree_is_recorded(repository: Path) -> None:
+    """Other parts may be recorded already, and stay so; comments stay too."""
+    newest = git(repository, "rev-parse", "HEAD")
+    assert soaking.clean_commit(repository) == newest
+    soaking.record(repository, "browser", newest)
+    assert soaking.clean_commit(repository) == newest
+    soaking.record(repository, "kill", "a")
+    assert recorded(repository) == {"kill": "a", "browser": newest}
+    assert repository.joinpath("tests", "soaked.toml").read_text("utf-8").startswith("# more\n")
+    repository.joinpath("new").touch()
+    assert soaking.clean_commit(repository) is None
+
+
+def test_skipped_tests_are_counted(tmp_path: Path) -> None:
+    """A part of which tests were skipped has not passed completely."""
+    report = tmp_path / "report.xml"
+    report.write_text('<testsuites><testsuite skipped="2"/><testsuite skipped="1"/></testsuites>', encoding="utf-8")
+    assert soaking.skipped(report) == 3
 
 
 @pytest.mark.parametrize(
@@ -66,20 +111,74 @@ def test_code_is_in_folders(file: str, paths: list[str], is_meant: bool) -> None
     assert not is_about((), paths)
 
 
-def test_tests_of_kills_say_what_they_are_about() -> None:
-    """Each names folders that there are."""
+@pytest.mark.parametrize(
+    "file, parts",
+    [
+        ("docs/api.md", []),
+        ("requirements.lock", [*PARTS]),
+        ("tests/conftest.py", [*PARTS]),
+        ("tests/corpus/some.json", [*PARTS]),
+        ("storage/engine/database.py", ["kill", "browser"]),
+        ("storage/judging/jobs.py", ["kill"]),
+        ("storage/queries/judging/claim.sql", ["kill"]),
+        ("tests/worker_process.py", ["kill"]),
+        ("collector/web/templates/rules.html", ["browser"]),
+        ("collector/web/static/app.css", ["browser"]),
+        ("collector/web/templates/review_queue.html", []),
+        ("tests/browser.py", ["browser"]),
+        ("rules/statistics/intervals.py", ["simulation", "property"]),
+        ("rules/statistics/runs/__init__.py", ["simulation", "property"]),
+        ("evaluators/text.py", []),
+    ],
+)
+def test_a_change_concerns_the_parts_whose_subject_it_is(file: str, parts: list[str]) -> None:
+    """One test of each part: kills of a worker, the pages of rules, and simulations of statistics."""
+    tests = {
+        "kill": ("tests/test_workers_crash.py", ["storage/judging"]),
+        "browser": ("tests/test_web_rules.py", ["rules"]),
+        "simulation": ("tests/test_statistics_simulated.py", []),
+        "property": ("tests/test_statistics_simulated.py", []),
+    }
+    assert [part for part in PARTS if after(file).concern(part, *tests[part])] == parts
+
+
+def test_data_belongs_to_the_modules_beside_it() -> None:
+    """Statements and prompts concern the properties of what reads them; a page without a room stands for all rooms."""
+    assert after("storage/queries/ingest/insert_spans.sql").concern("property", "tests/test_store.py")
+    assert not after("storage/queries/ingest/insert_spans.sql").concern("property", "tests/test_markdown.py")
+    assert after("collector/web/static/review.js").concern("browser", "tests/test_web_pages.py")
+
+
+def test_tests_of_kills_and_pages_say_what_they_are_about() -> None:
+    """Each test of kills names folders, and each file of pages names rooms, that exist."""
     texts = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "tests").rglob("test_*.py"))]
-    marks = [told for text in texts for told in re.findall(r"^@pytest\.mark\.kill\b(.*)$", text, re.MULTILINE)]
-    assert len(marks) >= 10  # or they are written in another way
-    for mark in marks:
-        paths = re.findall(r'"([^"]+)"', mark)
-        assert paths, mark
-        assert all((ROOT / path).is_dir() for path in paths), mark
+    for mark, folder in (("kill", ROOT), ("pages", ROOT / "collector" / "web")):
+        pattern = rf"^(?:@|pytestmark = )pytest\.mark\.{mark}\b(.*)$"
+        marks = [found for text in texts for found in re.findall(pattern, text, re.MULTILINE)]
+        assert len(marks) >= 10  # or they are written in another way
+        for found in marks:
+            paths = re.findall(r'"([^"]+)"', found)
+            assert paths, found
+            assert all((folder / path).is_dir() for path in paths), found
 
 
-def test_what_a_change_has_to_pass_kills_what_changed() -> None:
-    """Before the whole suite, whose summary is the last line."""
+def test_known_flaky_tests_exist_and_are_few() -> None:
+    """A list that only grows would be a second suite; a name that no test has would run nothing."""
+    names = again.flaky()
+    assert len(names) <= 8
+    for name in names:
+        file, _, function = name.partition("::")
+        assert f"def {function.partition('[')[0]}(" in ROOT.joinpath(file).read_text("utf-8"), name
+
+
+def test_what_a_change_has_to_pass_is_one_command() -> None:
+    """It leaves out unchanged parts and runs the flaky tests alone; `make soak` runs every part."""
     commands = re.findall(
         r"^(?:exec )?make .*?(\w+) </dev/null$", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE
     )
-    assert commands == ["kills", "test"]
+    assert commands == ["test"]
+    makefile = ROOT.joinpath("Makefile").read_text("utf-8")
+    soak = re.search(r"^soak: (.*)$", makefile, re.MULTILINE)
+    assert soak is not None
+    assert soak[1].split() == [f"soak-{part}" for part in PARTS]
+    assert all(f"tests.soaking {part} " in makefile for part in PARTS)

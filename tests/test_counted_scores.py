@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
@@ -42,13 +43,15 @@ class Watched:
         """New traces, which the rule is decided about."""
         assert self.api.running is not None
         ids = [self._source.randbytes(16).hex() for _ in range(count)]
+        together = ExportTraceServiceRequest()
         for trace_id in ids:
             request = an_export(trace_id, name, project=project)
             request.resource_spans[0].resource.attributes.add(key="service.version").value.string_value = release
             request.resource_spans[0].scope_spans[0].spans[0].attributes.add(
                 key="output.value"
             ).value.string_value = "yes"
-            post(f"http://{self.api.running.otlp_http}/v1/traces", request.SerializeToString())
+            together.MergeFrom(request)
+        post(f"http://{self.api.running.otlp_http}/v1/traces", together.SerializeToString())
         return ids
 
     def say(self, trace_ids: list[str], **said: Any) -> None:

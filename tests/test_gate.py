@@ -86,7 +86,9 @@ def test_the_first_local_run_writes_the_baseline_and_ci_does_not(desk: Desk) -> 
     assert desk.gate(an_export(1, 1)).exit_code == 0
     assert (desk.baseline.exists(), desk.verdict()["comparedPass"]) == (True, False)
     assert len(desk.verdict()["warnings"]) == 1
-    desk.gate(an_export(None, None), "--update-baseline")
+    export = an_export(1, 1)
+    export["items"][0]["evaluations"].append({"evaluator": "tone", "score": None})
+    desk.gate(export, "--update-baseline")
     assert "scored nothing in this run" in desk.verdict()["warnings"][1]
 
 
@@ -186,6 +188,52 @@ def test_what_disappeared_is_told_or_fails(desk: Desk) -> None:
     found = desk.gate(export, env=CI)
     assert (found.exit_code, desk.verdict()["removedCount"]) == (0, 1)
     assert desk.gate(export, "--fail-on-removed-items", env=CI).exit_code == 1
+
+
+def partly_judged(scored: int, outcome: str) -> dict[str, Any]:
+    """An export as the server writes it: failed and skipped evaluations have neither threshold nor direction."""
+    export = an_export(*[0.2] * 40, better="lower", fingerprint="f1")
+    lost = {"evaluator": "exact", "averageScore": None, "score": None, "success": None, "outcome": outcome}
+    for item in export["items"][scored:]:
+        item["evaluations"] = [lost]
+    return export
+
+
+@pytest.mark.parametrize("outcome", ["failed", "skipped"])
+def test_terms_come_from_what_has_a_score(desk: Desk, outcome: str) -> None:
+    """A run whose judge gave no verdict on some items compares with itself, and so does the baseline made of it."""
+    export = partly_judged(20, outcome)
+    export["items"].reverse()
+    assert desk.gate(export).exit_code == 0
+    assert desk.gate(export, env=CI).exit_code == 0
+    assert desk.verdict()["evaluators"][0]["unscored"] == {outcome: [20, 20]}
+    (desk.folder / "results.json").write_text(json.dumps(export), encoding="utf-8")
+    assert desk.gate(export, "--against", str(desk.folder / "results.json")).exit_code == 0
+    assert desk.verdict()["evaluators"][0]["better"] == "lower"
+
+
+def test_a_run_of_which_nothing_was_judged_is_no_success(desk: Desk) -> None:
+    """It ends with 3, becomes no baseline, and cannot be accepted; if unscored items are fails, it regressed."""
+    dead = partly_judged(0, "failed")
+    for env in (LOCAL, CI, {"TRACEJURY_UPDATE_BASELINE": "true"}):
+        assert (desk.gate(dead, env=env).exit_code, desk.baseline.exists()) == (3, False)
+        assert desk.verdict()["status"] == "FAIL"
+    desk.gate(partly_judged(40, "failed"))
+    found = desk.gate(dead, env=CI)
+    assert (found.exit_code, "nothing was judged" in found.stdout, "To accept" in found.stdout) == (3, True, False)
+    assert (desk.verdict()["verdict"], desk.verdict()["status"]) == ("inconclusive", "FAIL")
+    assert desk.gate(dead, "--unscored", "failed=worst", env=CI).exit_code == 1
+
+
+def test_an_evaluator_that_judged_nothing_in_the_baseline_is_no_loss(desk: Desk) -> None:
+    """If it is missing, that is a warning: nothing that was known is lost."""
+    export = an_export(*[1] * 60)
+    for item in export["items"]:
+        item["evaluations"].append({"evaluator": "tone", "score": None, "outcome": "failed"})
+    desk.gate(export)
+    found = desk.gate(an_export(*[1] * 60), env=CI)
+    assert (found.exit_code, desk.verdict()["verdict"], desk.verdict()["failures"]) == (0, "not_worse", [])
+    assert "tone of the baseline is missing" in found.stderr
 
 
 @pytest.mark.parametrize(

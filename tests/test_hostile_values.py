@@ -148,7 +148,8 @@ def test_a_get_changes_nothing(walk: Walk) -> None:
         counted = " UNION ALL ".join(f"SELECT '{each}', count(*), {digests[each]} FROM {each}" for each in tables)
         folder = walk.data
         files = {str(path.relative_to(folder)) for path in folder.rglob("*")}
-        return {str(row[0]): row[1:] for row in walk.tenancy.rows(counted)} | {"files": sorted(files)}
+        with walk.tenancy.store._database.cursor() as cursor:  # clients' SQL would be looked at for much longer
+            return {str(row[0]): row[1:] for row in cursor.execute(counted).fetchall()} | {"files": sorted(files)}
 
     before: dict[str, object] = {}
     while before != (before := state()):

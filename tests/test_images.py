@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from collector.app import Running
 
+pytestmark = pytest.mark.pages("traces")
+
 TRACE = "e5" * 16
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 HTML = b"<!doctype html><script>alert(1)</script>"

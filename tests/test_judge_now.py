@@ -20,6 +20,8 @@ from tests.playing import SPAN, TRACE, Played, a_conversation, a_played_server, 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("offline", "traces")
+
 GOOD = Says({"reason": "it is kind", "score": 0.9})
 BAD = Says({"reason": "it is rude", "score": 0.1})
 NEVER = [{"field": "name", "op": "=", "value": "nothing is called so"}]

@@ -17,6 +17,8 @@ from rules.statistics.two_sample import contest, least, log_evidence, refuted_me
 from rules.statistics.watch import NOTHING_SEEN, Watch, since_ever
 from rules.statistics.wealth import BASELINE, CANDIDATE, Stakes, log_wealth_lower, log_wealth_of_baselines
 
+pytestmark = pytest.mark.simulation
+
 ROUNDING = 1e-9
 MEANS = (0.02, 0.3, 0.5, 0.8, 0.92, 0.99)
 MARGINS = (0.0, 0.01, 0.15)

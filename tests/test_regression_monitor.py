@@ -319,6 +319,7 @@ def of(stream: Sequence[MonitoredResult], stretches: Sequence[Stretch]) -> list[
     ]
 
 
+@pytest.mark.simulation
 def test_an_alarm_says_which_results_it_is_about() -> None:
     """Counted again by their numbers and releases, both sides have the counts and rates that the alarm tells."""
     kinds, joined = set[str](), 0

@@ -15,6 +15,8 @@ from tests.serving import run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("offline")
+
 RULE = {
     "name": "long: enough",
     "evaluator": "length",

@@ -21,6 +21,8 @@ from tests.offline import Offline, an_offline_server
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("offline")
+
 HOSTILE = "<script>document.title='owned'</script><img src=https://evil.example/x onerror=alert(1)>\u202e|`]]>\x00"
 RUBRIC = {"name": "Answer Quality", "threshold": 0.8, "fingerprint": "f1"}
 
@@ -128,6 +130,8 @@ def test_json_has_the_keys_of_the_seeds(api: Offline, run: str) -> None:
         "not_passed",
     ]
     assert [item["evaluations"][0].get("outcome") for item in document["items"][3:5]] == ["failed", "skipped"]
+    assert [item["success"] for item in document["items"]] == [False, True, None, None, None, False]
+    assert [item["evaluations"][0]["success"] for item in document["items"][3:5]] == [None, None]
 
 
 def test_json_is_what_the_gate_reads(api: Offline, run: str) -> None:
@@ -174,6 +178,7 @@ def test_csv_has_the_columns_of_the_seeds(api: Offline, run: str) -> None:
     rows = list(csv.reader(io.StringIO(content)))
     assert rows[1] == ["about refund?", "30 days", "60 days", "false", "0.45", "false", "", ""]
     assert rows[2] == ["about price?", "30 days", "30 days", "true", "0.9", "true", "1", "true"]
+    assert [row[3] for row in rows[3:6]] == ["", "", ""]  # an error, a failed and a skipped evaluation
     assert rows[6][0].startswith("'=cmd|")
 
 

@@ -105,3 +105,35 @@ def test_the_command_says_it_and_exits_with_it(api: Offline) -> None:
     few = a_run(api, "unknown", 3, of=5)
     told = CliRunner().invoke(main, ["experiments", "gate", few, "--fail-on-inconclusive", "--server", api.url])
     assert told.exit_code == 3, told.output
+
+
+def judged(api: Offline, experiment: str, *evaluations: dict[str, Any], of: int = 40) -> str:
+    """A run with the same evaluations of each item."""
+    run = api.begin(experimentName=experiment)
+    api.report(run, *({"itemKey": f"item-{at}", "inputs": {}, "evalResults": [*evaluations]} for at in range(of)))
+    api.end(run)
+    return run
+
+
+def test_a_run_that_no_judge_answered_for_does_not_pass(api: Offline) -> None:
+    """The command exits with 3, with a baseline and without; the version of a failure is no fingerprint."""
+    judge = {"name": "judge", "fingerprint": "f1"}
+    dead = {"name": "judge", "version": "2", "error": "status 401: bad <key>", "errorKind": "refused"}
+    judged(api, "dead", {**judge, "score": 1.0, "threshold": 0.5})
+    for run in (judged(api, "dead", dead), judged(api, "dead alone", dead)):
+        told = CliRunner().invoke(main, ["experiments", "gate", run, "--server", api.url])
+        assert (told.exit_code, "nothing was judged" in told.stdout) == (3, True), told.output
+
+
+def test_a_missing_evaluator_can_be_allowed(api: Offline) -> None:
+    """One that scored nothing in the baseline is a warning as it is, and the terminal shows names as they are."""
+    exact = {"name": "exact", "score": 1.0, "threshold": 1.0}
+    judged(api, "removed", exact, {"name": "latency_ms", "score": 1.0}, {"name": "broken", "error": "prose"})
+    told = [
+        CliRunner().invoke(main, ["experiments", "gate", run, *options, "--server", api.url])
+        for run in [judged(api, "removed", exact)]
+        for options in ((), ("--allow-removed-evaluators",))
+    ]
+    assert [each.exit_code for each in told] == [1, 0], told[1].output
+    assert "failed: evaluator latency_ms of the baseline is missing" in told[0].stdout
+    assert "warning: evaluator broken of the baseline is missing" in told[0].stderr

@@ -170,6 +170,7 @@ def _watched(server: Live, traces: int) -> None:
     until(looked, lambda results: results >= int(str(counted)), within_s=60)
 
 
+@pytest.mark.simulation
 @pytest.mark.timeout(600)
 def test_services_that_stay_as_they_are_raise_no_alert(server: Live, seed: int) -> None:
     """Six services with three releases, content on and off in turn, are silent; a release that is worse is not."""

@@ -28,6 +28,8 @@ from rules.statistics.formulas.resampling import (
 )
 from rules.statistics.intervals import Interval
 
+pytestmark = pytest.mark.simulation
+
 RATES = np.linspace(0.05, 0.95, 19)
 
 

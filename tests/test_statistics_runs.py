@@ -240,6 +240,7 @@ def test_p_values_are_uniform_when_nothing_changed() -> None:
         assert 1 <= below <= 22  # of a binomial with 10 expected, far less than once in a thousand
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("items, trials", [(20, 1), (20, 3), (60, 1), (60, 3)])
 def test_intervals_cover_what_they_say(items: int, trials: int) -> None:
     """With items that differ in their rates, at least 93 % of the intervals hold the true loss of ten points."""

@@ -32,6 +32,8 @@ from rules.statistics.runs.options import Options
 from rules.statistics.runs.ratios import ratio_of
 from rules.statistics.runs.records import SCORED, ComparedEvaluator, FinishedRun, JudgedItem
 
+pytestmark = pytest.mark.simulation
+
 LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 

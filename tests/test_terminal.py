@@ -4,12 +4,12 @@ import os
 import pty
 import re
 import select
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from collector.visible import harmless
+from tests import forking
 from tests.live import PATIENCE_S, TRACEJURY, environment
 from tests.serving import an_export
 from tests.storing import a_store, commit, decoded, trace_id
@@ -23,7 +23,7 @@ def on_a_terminal(*arguments: str) -> str:
     """What a command writes to a terminal, of both its outputs; colours that it chose itself are left out."""
     ours, theirs = pty.openpty()
     env = environment({"TERM": "xterm-256color", "COLUMNS": "200"})
-    process = subprocess.Popen([TRACEJURY, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    process = forking.start([TRACEJURY, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
     written = b""
     while select.select([ours], [], [], PATIENCE_S)[0]:

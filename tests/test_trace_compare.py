@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from collector.app import Running
 
+pytestmark = pytest.mark.pages("traces")
+
 ONE, OTHER, LARGE = "a1" * 16, "b2" * 16, "c3" * 16
 
 

@@ -1,18 +1,59 @@
 """How often properties are tried."""
 
-from hypothesis import settings
+from types import SimpleNamespace
+from typing import Any, cast
 
-from tests.trying import SOAK, tried
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.changed import PARTS, Changes
+from tests.source_tree import ROOT
+from tests.trying import SOAK, tried, try_often
 
 
-def test_a_soak_tries_ten_times_as_many_examples() -> None:
-    """What names its own number of examples has more of them before a release too."""
+@pytest.mark.parametrize(
+    "profile, changed, examples",
+    [
+        ("tracejury", None, 40),
+        ("tracejury", frozenset(), 10),
+        ("tracejury", frozenset({"tests/trying.py"}), 40),
+        ("tracejury", frozenset({"docs/api.md"}), 10),
+        (SOAK, None, 400),
+    ],
+)
+def test_examples_follow_the_change(profile: str, changed: frozenset[str] | None, examples: int) -> None:
+    """10, 40 or 400, and as many times less or more where a test names its own number; parameters scale it once."""
+
+    @given(st.none())
+    def default(_: None) -> None: ...
+
+    @tried(7)
+    @given(st.none())
+    def own(_: None) -> None: ...
+
+    items = [SimpleNamespace(obj=each, path=ROOT / "tests" / "test_trying.py") for each in (default, own, own)]
+    changes = None if changed is None else Changes(ROOT, {}, dict.fromkeys(PARTS, changed))
     before = settings.get_current_profile_name()
     try:
-        found = []
-        for profile in ("tracejury", SOAK):
-            settings.load_profile(profile)
-            found.append(tried(7).max_examples)
+        settings.load_profile(profile)
+        try_often(cast("Any", items), changes)
     finally:
         settings.load_profile(before)
-    assert found == [7, 70]
+    found = [cast("Any", each)._hypothesis_internal_use_settings.max_examples for each in (default, own)]
+    assert found == [examples, {10: 2, 40: 7, 400: 70}[examples]]
+
+
+def test_fewer_examples_are_really_tried() -> None:
+    """Hypothesis reads the number where `try_often` writes it."""
+    seen = []
+
+    @settings(max_examples=20)
+    @given(st.integers())
+    def own(value: int) -> None:
+        seen.append(value)
+
+    item = SimpleNamespace(obj=own, path=ROOT / "tests" / "test_trying.py")
+    try_often(cast("Any", [item]), Changes(ROOT, {}, dict.fromkeys(PARTS, frozenset[str]())))
+    own()
+    assert len(seen) == 5

@@ -19,6 +19,8 @@ from tests.test_web_quality import words
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("alerts")
+
 NOW_NS = time.time_ns()
 
 

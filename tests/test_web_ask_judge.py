@@ -25,6 +25,8 @@ from tests.serving import PROTOBUF, START_NS, a_server, an_export
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("operations", "rules")
+
 GOOD = Says({"reason": "it is kind", "score": 0.9})
 RULE = {
     "as": "form",

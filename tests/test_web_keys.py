@@ -15,6 +15,8 @@ from tests.serving import a_server
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("operations")
+
 HOSTILE = "<script>alert(1)</script>\u202e & \"'"
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.browser import Watch
 
+pytestmark = pytest.mark.pages("offline", "traces")
+
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:

@@ -14,6 +14,8 @@ from tests.paging import Shown, Visit, a_dataset, a_run, a_shown_server, an_expe
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("offline", "traces")
+
 HOSTILE = "<script>document.title='owned'</script><img src=https://evil.example/x onerror=alert(1)>\u202evil</pre>"
 
 

@@ -19,6 +19,8 @@ from tests.playing import SPAN, TRACE, Played, a_conversation, a_played_server, 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.pages("playground", "traces")
+
 HOSTILE = "<script>alert(1)</script>\u202e"
 FROM = f"/playground?from={TRACE}/{SPAN}"
 

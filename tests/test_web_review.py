@@ -16,6 +16,8 @@ from tests.paging import Visit
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("offline", "traces")
+
 ENTRIES = 40
 HOSTILE = "<script>document.title = 'taken over'</script><img src=x onerror=alert(1)>"
 

@@ -18,6 +18,8 @@ from tests.test_web_rules import MODELS, rules, send, text_of
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("rules")
+
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:

@@ -19,6 +19,8 @@ from tests.serving import a_server, an_export, post
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("rules")
+
 FORM = {"as": "form", "version": "0", "target": "SPAN", "enabled": "1", "evaluator": "length", "shown": "length"}
 FORM["config.maximumOutputLength"] = "400"
 Fields: TypeAlias = dict[str, str | list[str]]

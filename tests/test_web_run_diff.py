@@ -17,6 +17,8 @@ from tests.test_run_diff import AFTER, BEFORE, Scores, stored
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("offline")
+
 HOSTILE = (
     "<script>document.title='owned'</script><img src=https://evil.example/x onerror=alert(1)>\u202evil</pre></del>"
 )

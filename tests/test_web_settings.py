@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("alerts", "operations")
+
 HOSTILE = "<script>alert(1)</script>\u202e\x07 & \"'"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 RULE = "name: is it good\nevaluator: llm_judge\ncriteria: Is it good\ntarget: SPAN\n"

@@ -24,6 +24,8 @@ from tests.serving import PROTOBUF, an_export, post
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.pages("traces")
+
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\u202eevil\u202c\x1b[31m\x00</pre></bdi>"
 HOSTILE_ID, LONG_ID, CUT_ID = "ab" * 16, "cd" * 16, "c0" * 16
 

@@ -32,6 +32,12 @@ _OPTIONS: Final = (
     click.option("--unscored", multiple=True, metavar="KIND=WHAT", help="What failed, skipped or missing trials do."),
 )
 
+allow_removed_option: Final = click.option(
+    "--allow-removed-evaluators",
+    is_flag=True,
+    help="Warn if an evaluator of the baseline is missing, instead of failing.",
+)
+
 
 def with_deciding_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command with these options."""

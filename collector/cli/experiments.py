@@ -11,11 +11,12 @@ import click
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
 from collector.cli.connecting import download
-from collector.cli.deciding import decide_on_server, exit_code_of
+from collector.cli.deciding import allow_removed_option, decide_on_server, exit_code_of
 from collector.cli.experiment_run import run_file
 from collector.cli.options import server_option
 from collector.cli.render import print_json
 from collector.cli.run_text import RATE_HEADS, RunRate, print_rows, print_run, rate_cells, status_cell
+from collector.cli.verdict_text import print_verdict
 from collector.visible import one_line
 
 _LOOK_S: Final = 0.5
@@ -179,30 +180,30 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
 @click.option("--branch", metavar="NAME", help="The branch of that run; by default the branch of RUN.")
 @click.option("--margin", type=click.FloatRange(min=0), default=0.05, show_default=True, help="A loss that is fine.")
 @click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 where more items are needed to know.")
+@allow_removed_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @server_option
 @click.pass_context
 def gate(context: click.Context, /, *, run: str, server: str, as_json: bool, **options: Any) -> None:
     """Compare a run with an earlier one of its experiment: whether it is worse.
 
-    Exits with 0 when it passes or there is nothing to compare with, 1 when it regressed, 3 when it is inconclusive and
-    that was to fail.
+    Exits with 0 when it passes or there is nothing to compare with, 1 when it regressed, 3 when nothing was judged, or
+    when it is inconclusive and that was to fail.
     """
-    from collector.gating.summary import markdown
-
     with open_server(server, None) as asking:
         body = {
             "baselineRunId": options["baseline"],
             "baselineBranch": options["branch"],
             "margin": options["margin"],
             "failOnInconclusive": options["fail_on_inconclusive"],
+            "allowRemovedEvaluators": options["allow_removed_evaluators"],
         }
         verdict = decide_on_server(asking, run, body)
     document = verdict.model_dump(by_alias=True)
     if as_json:
         print_json(document)
     else:
-        click.echo(markdown([document]), nl=False)
+        print_verdict(document)
     if not verdict.passed:
         context.exit(exit_code_of(verdict.verdict))
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from collector.cli.deciding import engine_options, with_deciding_options
+from collector.cli.deciding import allow_removed_option, engine_options, with_deciding_options
 from collector.cli.verdict_text import print_verdict
 from collector.visible import one_line
 
@@ -32,7 +32,7 @@ _OPTIONS: Final = (
     click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 when it is not known."),
     click.option("--no-fail-on-regression", is_flag=True, help="Record a regression and exit with 0."),
     click.option("--fail-on-removed-items", is_flag=True, help="Missing items fail the gate, not only warn."),
-    click.option("--allow-removed-evaluators", is_flag=True, help="Missing evaluators warn, and do not fail the gate."),
+    allow_removed_option,
     click.option("--junit", type=_FILE, help="Also write JUnit XML to this file."),
 )
 
@@ -56,8 +56,8 @@ class BadGateInput(click.ClickException):
 def gate(context: click.Context, /, results: Path, **given: Any) -> None:
     """Compare the results of a run with the baseline in a file, without a server.
 
-    Exits with 0 when it passes, 1 when it regressed, 2 when it cannot compare, 3 when it is inconclusive and that was
-    to fail, 4 when CI has no baseline and one is required.
+    Exits with 0 when it passes, 1 when it regressed, 2 when it cannot compare, 3 when nothing was judged, or when it is
+    inconclusive and that was to fail, 4 when CI has no baseline and one is required.
     """
     from collector.gating.gate import decide
     from collector.gating.results import BadResultsFile, read_results
@@ -76,7 +76,7 @@ def gate(context: click.Context, /, results: Path, **given: Any) -> None:
     if given["junit"] is not None:
         _kept(given["junit"], junit(document))
     print_verdict(document)
-    if document["status"] == "FAIL" and document["comparedPass"]:
+    if document["status"] == "FAIL" and decision.can_be_accepted:
         click.echo(f"To accept it: {UPDATE_VARIABLE}=true tracejury gate {results} --baseline {baseline}")
     context.exit(decision.exit_code)
 

@@ -10,6 +10,7 @@ import click
 from collector.cli.asking import open_server
 from collector.cli.connecting import NoAnswer
 from collector.cli.deciding import (
+    allow_removed_option,
     decide_on_server,
     engine_options,
     exit_code_of,
@@ -34,6 +35,7 @@ def runs() -> None:
 @click.argument("candidate")
 @with_deciding_options
 @click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 when it is not known.")
+@allow_removed_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @server_option
 @click.pass_context
@@ -41,7 +43,8 @@ def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json
     """Decide again whether CANDIDATE is worse than BASELINE, by what is stored of both.
 
     Both are ids of runs on the server, or both files with the JSON export of a run, which need no server. Exits with 0
-    when it passes, 1 when it regressed, 2 when they cannot be compared, 3 when it is inconclusive and that was to fail.
+    when it passes, 1 when it regressed, 2 when they cannot be compared, 3 when nothing of CANDIDATE was judged, or when
+    it is inconclusive and that was to fail.
     """
     files = [Path(each) for each in (baseline, candidate)]
     are_files = [each.is_file() for each in files]
@@ -84,7 +87,11 @@ def _of_files(files: list[Path], given: Mapping[str, Any]) -> Mapping[str, Any]:
     from collector.gating.results import read_results
 
     before, after = (read_results(each) for each in files)
-    policy = Policy(options=engine_options(given), fail_on_inconclusive=given["fail_on_inconclusive"])
+    policy = Policy(
+        options=engine_options(given),
+        fail_on_inconclusive=given["fail_on_inconclusive"],
+        fail_on_removed_evaluator=not given["allow_removed_evaluators"],
+    )
     return judge(before, after, str(files[0]), policy).document
 
 
@@ -102,6 +109,7 @@ def _of_server(baseline: str, candidate: str, given: Mapping[str, Any]) -> Mappi
         "thresholds": thresholds_of(given["thresholds"]),
         "unscored": unscored_of(given["unscored"]),
         "failOnInconclusive": given["fail_on_inconclusive"],
+        "allowRemovedEvaluators": given["allow_removed_evaluators"],
     }
     with open_server(given["server"], None) as asking:
         try:

@@ -12,7 +12,7 @@ _CASES: Final = 10
 
 def print_verdict(document: Mapping[str, Any]) -> None:
     """What was found, with warnings on standard error."""
-    from collector.gating.summary import moved_text, needed_text, p_value_text, ratio_text
+    from collector.gating.summary import moved_text, needed_text, ratio_text
 
     click.echo(f"{document['status']}: {document['verdict'] or 'nothing was compared'}")
     if document["comparedPass"]:
@@ -28,6 +28,16 @@ def print_verdict(document: Mapping[str, Any]) -> None:
     for each in document["repeats"]:
         any_of, all_of = (f"{100 * was:.1f} % → {100 * now:.1f} %" for was, now in (each["passAtK"], each["passHatK"]))
         click.echo(f"  k = {each['k']}: pass@k {any_of}, pass^k {all_of}, {each['items']} items")
+    _print_details(document)
+    for text in document["failures"]:
+        click.echo(one_line(f"failed: {text}"))
+    for text in document["warnings"]:
+        click.echo(one_line(f"warning: {text}"), err=True)
+
+
+def _print_details(document: Mapping[str, Any]) -> None:
+    from collector.gating.summary import corrected_text, p_value_text
+
     for case in document["cases"][:_CASES]:
         drops = ", ".join(f"{each['evaluator']} {each['delta']:+.3g}" for each in case["evaluatorDrops"])
         click.echo(one_line(f"  worse: {case['key']} ({case['input']}): {drops or 'pass rate'}"))
@@ -36,7 +46,5 @@ def print_verdict(document: Mapping[str, Any]) -> None:
     for each in document["slices"]:
         told = f"{each['evaluator']} {each['delta']:+.4f}, p {p_value_text(each)}, {each['items']} items"
         click.echo(one_line(f"  {each['key']}={each['value']}: {told}"))
-    for text in document["failures"]:
-        click.echo(one_line(f"failed: {text}"))
-    for text in document["warnings"]:
-        click.echo(one_line(f"warning: {text}"), err=True)
+    for each in document.get("corrected", ()):
+        click.echo(one_line(f"  {each['evaluator']} as people find it: {corrected_text(each)}"))

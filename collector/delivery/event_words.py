@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from collector.delivery.alert_document import Document, alert_document, instant_text
 from collector.delivery.words import Words, line_of
+from collector.units import count_text
 from storage.alerting.alerts import alert_of
 
 _MOST_LINES: Final = 10
@@ -65,7 +66,7 @@ def words_of_run(run: Mapping[str, Any]) -> Words:
     ]
     return Words(
         title=f"A run is worse: {_cut(run['experimentName'])}",
-        summary=f"{rates} passed; {run['regressedCount']} items worse, {run['improvedCount']} better",
+        summary=f"{rates} passed; {count_text(run['regressedCount'], 'item')} worse, {run['improvedCount']} better",
         facts=facts,
         examples=worse,
         closing=f"tracejury runs compare {run['baselineRunId']} {run['runId']}",

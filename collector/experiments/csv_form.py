@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from collector.experiments.report import RunReport, plain_number, readable_json
+from collector.experiments.report import VERDICTS, RunReport, plain_number, readable_json
 from collector.spreadsheet import safe_cell
 
 _HEAD: Final = ("input", "expected_output", "actual_output", "success")
@@ -35,7 +35,7 @@ def _row(trial: Mapping[str, Any], names: list[str]) -> list[object]:
     said = {score["name"]: score for score in trial["scores"]}
     row: list[object] = [
         *(safe_cell(readable_json(trial[name])) for name in ("inputs", "expected_outputs", "actual_outputs")),
-        _FLAGS[trial["outcome"] == "passed"],
+        _FLAGS[VERDICTS.get(trial["outcome"])],
     ]
     for name in names:
         score = said.get(name)

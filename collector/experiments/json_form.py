@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from collector.experiments.report import CaseEvaluation, CaseResult, RunReport, plain_number
+from collector.experiments.report import VERDICTS, CaseEvaluation, CaseResult, RunReport, plain_number
 from collector.units import instant_text
 
 _MAPS: Final = (("input", "inputs"), ("expectedOutput", "expected_outputs"), ("actualOutput", "actual_outputs"))
@@ -68,7 +68,7 @@ def _case(case: CaseResult) -> str:
     members = [] if case.key is None else [f'"id":{_text(case.key)}']
     members += [f'"{name}":{case.shown[column]}' for name, column in _MAPS]
     members += [
-        f'"success":{_text(case.outcome == "passed")}',
+        f'"success":{_text(VERDICTS.get(case.outcome))}',
         f'"evaluations":{_text([_evaluation(each) for each in case.evaluations])}',
         f'"outcome":{_text(case.outcome)}',
         f'"metadata":{case.first["metadata"]}',
@@ -93,7 +93,8 @@ def _evaluation(evaluation: CaseEvaluation) -> dict[str, Any]:
     document |= {} if threshold is None else {"threshold": threshold}
     document |= {"success": evaluation.success, "reason": evaluation.reason}
     document |= {"better": "lower"} if evaluation.common("direction") == "lower" else {}
-    fingerprint = evaluation.common("fingerprint") or evaluation.common("evaluator_version")
+    version = evaluation.common("evaluator_version") if evaluation.outcome == "scored" else None
+    fingerprint = evaluation.common("fingerprint") or version
     document |= {} if fingerprint is None else {"fingerprint": fingerprint}
     return document | ({} if evaluation.outcome == "scored" else {"outcome": evaluation.outcome})
 

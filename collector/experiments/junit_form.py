@@ -56,7 +56,7 @@ def _message(case: CaseResult) -> str:
         return "nothing was scored"
     if case.error is not None:
         return case.error
-    return "; ".join(_evaluation_text(each) for each in case.evaluations if not each.success)
+    return "; ".join(_evaluation_text(each) for each in case.evaluations if each.success is not True)
 
 
 def _evaluation_text(evaluation: CaseEvaluation) -> str:

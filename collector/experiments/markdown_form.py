@@ -82,13 +82,13 @@ def _case(case: CaseResult) -> list[str]:
     if case.error is not None:
         lines += ["", f"**Error:** {_short(case.error, _TEXT_CHARACTERS)}"]
     for each in case.evaluations:
-        if not each.success:
+        if each.success is not True:
             lines += ["", _evaluation(each)]
     return lines
 
 
 def _evaluation(evaluation: CaseEvaluation) -> str:
-    state = {"scored": "FAIL", "failed": "NO VERDICT", "skipped": "SKIPPED"}[evaluation.outcome]
+    state = "FAIL" if evaluation.success is False else "SKIPPED" if evaluation.outcome == "skipped" else "NO VERDICT"
     score = "" if evaluation.mean is None else f"{_number(evaluation.mean)} "
     reason = f": {_short(evaluation.reason, _TEXT_CHARACTERS)}" if evaluation.reason else ""
     return f"**{plain(evaluation.name)}:** {score}({state}){reason}"

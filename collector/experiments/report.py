@@ -16,6 +16,9 @@ from storage.rates import pass_rate
 
 CaseOutcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
 
+VERDICTS: Final[Mapping[str, bool]] = {"passed": True, "not_passed": False}
+"""Verdicts by outcome; every other outcome is none."""
+
 _DIGITS: Final = 6  # of numbers that are worked out
 _CASES_AT_ONCE: Final = 100  # read, and held while a client does not read; with 50, files took 40 % longer
 _WORST_FIRST: Final[Sequence[CaseOutcome]] = ("not_passed", "error", "not_evaluated", "unjudged")
@@ -50,9 +53,10 @@ class CaseEvaluation:
         return next(each for each in ("scored", "failed", "skipped") if each in outcomes)
 
     @property
-    def success(self) -> bool:
-        """Whether every trial passed."""
-        return all(each["passed"] is True for each in self.said)
+    def success(self) -> bool | None:
+        """Whether every trial passed; None if no trial is known to have failed and the verdict of one is unknown."""
+        passed = {each["passed"] for each in self.said if each["outcome"] != "skipped"}
+        return False if False in passed else True if passed == {True} else None
 
     @property
     def reason(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from collector.gating.results import BadResultsFile, Results, number, passes, read_json
+from collector.gating.results import AgreedEvaluators, BadResultsFile, Results, number, passes, read_json
 from rules.statistics.runs.records import (
     SCORED,
     SKIPPED,
@@ -71,7 +71,7 @@ def read_baseline(path: Path) -> Results:
         raise BadResultsFile(f"{path}: 'experiment' and 'pairing' are needed")
     if not isinstance(items, list) or not items:
         raise BadResultsFile(f"{path}: a list 'items' is needed")
-    evaluators: dict[str, ComparedEvaluator] = {}
+    evaluators = AgreedEvaluators()
     described, results = [], []
     for at, item in enumerate(items):
         where = f"{path}: items[{at}]"
@@ -84,7 +84,7 @@ def read_baseline(path: Path) -> Results:
         for entry in judged:
             results += _results(key, entry, evaluators, where)
     try:
-        run = run_of(described, list(evaluators.values()), results)
+        run = run_of(described, evaluators.all, results)
     except ValueError as error:
         raise BadResultsFile(f"{path}: {error}") from error
     return Results(experiment=experiment, pairing=pairing, run=run)
@@ -114,7 +114,7 @@ def _judged(run: FinishedRun, evaluator: int, item: int, trials: int) -> dict[st
     return line
 
 
-def _results(key: str, entry: Any, evaluators: dict[str, ComparedEvaluator], where: str) -> list[TrialResult]:  # noqa: ANN401 - JSON
+def _results(key: str, entry: Any, evaluators: AgreedEvaluators, where: str) -> list[TrialResult]:  # noqa: ANN401 - JSON
     name = entry.get("name") if isinstance(entry, dict) else None
     if not isinstance(name, str) or not name:
         raise BadResultsFile(f"{where}: an evaluator has no name")
@@ -125,8 +125,6 @@ def _results(key: str, entry: Any, evaluators: dict[str, ComparedEvaluator], whe
         threshold=None if threshold is None else number(threshold, where),
         fingerprint=entry.get("fingerprint"),
     )
-    if evaluators.setdefault(name, evaluator) != evaluator:
-        raise BadResultsFile(f"{where}: {name} has another threshold, direction or fingerprint than before")
     scores = entry.get("scores", [entry.get("score")])
     if not isinstance(scores, list) or not scores:
         raise BadResultsFile(f"{where}: scores is a list of numbers")
@@ -141,6 +139,7 @@ def _results(key: str, entry: Any, evaluators: dict[str, ComparedEvaluator], whe
         value = number(score, where)
         told = bool(entry.get("pass")) if len(scores) == 1 else passes(evaluator, value)
         found.append(TrialResult(item=key, evaluator=name, trial=trial, score=value, passed=told))
+    evaluators.add(evaluator, found, where)
     return found
 
 

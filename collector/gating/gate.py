@@ -18,8 +18,11 @@ MAX_CASES: Final = 50
 PASSED: Final = 0
 REGRESSED: Final = 1
 BAD_INPUT: Final = 2
-INCONCLUSIVE: Final = 3
+INCONCLUSIVE: Final = 3  # and that was to fail; or nothing was judged
 NO_BASELINE: Final = 4
+
+
+_NOTHING_JUDGED: Final = "nothing was judged: no evaluator scored an item of this run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,7 @@ class Policy:
     fail_on_regression: bool = True
     fail_on_inconclusive: bool = False
     fail_on_removed_items: bool = False
-    fail_on_removed_evaluator: bool = True
+    fail_on_removed_evaluator: bool = True  # one that scored something in the baseline
     options: Options = field(default_factory=Options)
 
 
@@ -44,6 +47,7 @@ class GateDecision:
 
     document: Mapping[str, Any]
     exit_code: int
+    can_be_accepted: bool = False  # it fails, and would not with these results as the baseline
 
 
 def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mapping[str, str]) -> GateDecision:
@@ -54,6 +58,8 @@ def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mappi
     """
     if policy.against is not None:
         return judge(read_results(policy.against, candidate.pairing), candidate, str(policy.against), policy)
+    if (policy.update or not baseline.exists()) and not _is_judged(candidate):
+        return _unjudged(candidate)
     if policy.update or (not baseline.exists() and not policy.in_ci):
         created = not baseline.exists()
         write_baseline(baseline, baseline_document(candidate, provenance))
@@ -69,6 +75,8 @@ def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mappi
 
 def without_baseline(candidate: Results, told: str, policy: Policy) -> GateDecision:
     """The decision where there is nothing to compare with, and why."""
+    if not _is_judged(candidate):
+        return _unjudged(candidate, told)
     document = _uncompared("NO_BASELINE", candidate, told)
     return GateDecision(document=document, exit_code=NO_BASELINE if policy.require_baseline else PASSED)
 
@@ -101,7 +109,10 @@ def decision_on(found: Comparison, candidate: Results, policy: Policy) -> GateDe
     failed = verdict == "regressed" and policy.fail_on_regression
     if verdict == "inconclusive":
         warnings.append("inconclusive: these items do not show whether the change is worse by more than the margin")
-    undecided = verdict == "inconclusive" and policy.fail_on_inconclusive
+    unjudged = verdict != "regressed" and not found.judged
+    if unjudged:
+        failures.append(_NOTHING_JUDGED)
+    undecided = unjudged or (verdict == "inconclusive" and policy.fail_on_inconclusive)
     document = {
         "status": "FAIL" if failed or undecided else "PASS",
         "passed": not (failed or undecided),
@@ -113,7 +124,8 @@ def decision_on(found: Comparison, candidate: Results, policy: Policy) -> GateDe
         "failures": failures,
         "warnings": warnings,
     }
-    return GateDecision(document=document, exit_code=REGRESSED if failed else INCONCLUSIVE if undecided else PASSED)
+    code = REGRESSED if failed else INCONCLUSIVE if undecided else PASSED
+    return GateDecision(document=document, exit_code=code, can_be_accepted=code != PASSED and not unjudged)
 
 
 def _counted(found: Comparison, alpha: float) -> dict[str, Any]:
@@ -186,6 +198,16 @@ def repeats_document(found: Sequence[PassChance]) -> list[dict[str, Any]]:
         }
         for each in found
     ]
+
+
+def _is_judged(candidate: Results) -> bool:
+    return bool((candidate.run.outcomes == SCORED).any())
+
+
+def _unjudged(candidate: Results, *told: str) -> GateDecision:
+    """Refuse to pass a run of which nothing was judged, or to make it a baseline."""
+    document = {**_uncompared("FAIL", candidate, *told), "failures": [_NOTHING_JUDGED]}
+    return GateDecision(document=document, exit_code=INCONCLUSIVE)
 
 
 def _silent(candidate: Results) -> list[str]:

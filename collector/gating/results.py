@@ -32,6 +32,51 @@ class Results:
     run: FinishedRun
 
 
+class AgreedEvaluators:
+    """The evaluators of a file by name, each with the terms by which it judged all items."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, ComparedEvaluator] = {}
+        self._scored: set[str] = set()
+
+    @property
+    def all(self) -> list[ComparedEvaluator]:
+        """The evaluators in the order in which they were added."""
+        return list(self._by_name.values())
+
+    def add(self, given: ComparedEvaluator, trials: Sequence[TrialResult], where: str) -> None:
+        """Add the terms that stand beside one evaluation.
+
+        An unknown term differs from none. Without a score, only the terms that are stated count, and never the
+        direction, which has a default: exports leave the terms of failed and skipped evaluations out.
+
+        Raises:
+            BadResultsFile: a term differs from that of another item.
+        """
+        has_score = any(each.score is not None for each in trials)
+        known = self._by_name.setdefault(given.name, given)
+        is_known_better = given.name in self._scored
+        differ = (
+            (has_score and is_known_better and known.better != given.better)
+            or _differ(known.threshold, given.threshold)
+            or _differ(known.fingerprint, given.fingerprint)
+        )
+        if differ:
+            raise BadResultsFile(f"{where}: {given.name} has another threshold, direction or fingerprint than before")
+        self._by_name[given.name] = ComparedEvaluator(
+            name=given.name,
+            better=given.better if has_score or not is_known_better else known.better,
+            threshold=known.threshold if given.threshold is None else given.threshold,
+            fingerprint=known.fingerprint or given.fingerprint,
+        )
+        if has_score:
+            self._scored.add(given.name)
+
+
+def _differ(known: object, given: object) -> bool:
+    return known is not None and given is not None and known != given
+
+
 def read_results(path: Path, pairing: Literal["auto", "positional", "dataset_item_id"] = "auto") -> Results:
     """The results in a file.
 
@@ -55,25 +100,23 @@ def results_of(document: Any, pairing: str, path: str) -> Results:  # noqa: ANN4
     keys = [str(each) if by_id else f"item-{at}" for at, each in enumerate(ids)]
     if len(set(keys)) != len(keys):
         raise BadResultsFile(f"{path}: the item {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
-    evaluators: dict[str, ComparedEvaluator] = {}
+    evaluators = AgreedEvaluators()
     results: list[TrialResult] = []
     for at, (key, item) in enumerate(zip(keys, items, strict=True)):
         for place, evaluation in enumerate(_list(item, "evaluations", f"{path}: items[{at}]", empty=True)):
             where = f"{path}: items[{at}].evaluations[{place}]"
             evaluator = _evaluator(evaluation, where)
-            if evaluators.setdefault(evaluator.name, evaluator) != evaluator:
-                raise BadResultsFile(
-                    f"{where}: {evaluator.name} has another threshold, direction or fingerprint than before"
-                )
-            results += _trials(key, evaluator, evaluation, where)
-    if not evaluators:
+            trials = _trials(key, evaluator, evaluation, where)
+            evaluators.add(evaluator, trials, where)
+            results += trials
+    if not evaluators.all:
         raise BadResultsFile(f"{path}: no item has evaluations")
     described = [
         JudgedItem(key=key, text=anchor(item.get("input")), metadata=_metadata(item))
         for key, item in zip(keys, items, strict=True)
     ]
     try:
-        run = run_of(described, list(evaluators.values()), results, _usage(keys, items))
+        run = run_of(described, evaluators.all, results, _usage(keys, items))
     except ValueError as error:
         raise BadResultsFile(f"{path}: {error}") from error
     return Results(experiment=name, pairing="dataset_item_id" if by_id else "positional", run=run)

@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from collector.units import count_text
+
 MARK: Final = "<!-- tracejury-gate -->"
 """How our comment is found again. It is the first line, so that a quotation of it is not taken for it."""
 
@@ -31,7 +33,7 @@ def markdown(verdicts: Sequence[Mapping[str, Any]]) -> str:
 def moved_text(document: Mapping[str, Any]) -> str:
     """The pass rates and what became of the items, of a verdict that is about a comparison."""
     before, after = _percent(document["baselinePassRate"]), _percent(document["candidatePassRate"])
-    counts = f"{document['regressedCount']} items worse, {document['improvedCount']} better"
+    counts = f"{count_text(document['regressedCount'], 'item')} worse, {document['improvedCount']} better"
     return f"{before} → {after}; {counts}, {document['unchangedCount']} the same."
 
 
@@ -88,14 +90,14 @@ def _section(document: Mapping[str, Any]) -> str:
     told += [f"- {plain(each)}" for each in document["warnings"]]
     undecided = [each for each in document["evaluators"] if each["verdict"] == "inconclusive"]
     told += [f"- {plain(each['evaluator'])}: {needed_text(each)}" for each in undecided]
-    told += [f"- {plain(each['evaluator'])} as people find it: {_corrected(each)}" for each in _of_people(document)]
+    told += [f"- {plain(each['evaluator'])} as people find it: {corrected_text(each)}" for each in _of_people(document)]
     lines += ["", *told] if told else []
     lines += _repeats(document.get("repeats", ()))
     if document["cases"]:
         total = document["regressedCount"]
         lines += [
             "",
-            f"<details><summary>{total} items worse</summary>",
+            f"<details><summary>{count_text(total, 'item')} worse</summary>",
             "",
             "| item | input | lost |",
             "|---|---|---|",
@@ -114,7 +116,8 @@ def _of_people(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-def _corrected(each: Mapping[str, Any]) -> str:
+def corrected_text(each: Mapping[str, Any]) -> str:
+    """Return the pass rates as people would find them, and what that means."""
     before, after = (_percent(each[side]["value"]) for side in ("baseline", "candidate"))
     low, high = each["difference"]["low"], each["difference"]["high"]
     return f"{before} → {after} ({low:+.3f} to {high:+.3f}). {each['inWords']}"

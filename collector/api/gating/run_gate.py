@@ -45,6 +45,7 @@ class GateQuestion(BaseModel):
     slices: Annotated[list[_Key], Field(max_length=20, description="Keys of metadata.")] = []
     unscored: dict[Literal["failed", "skipped", "missing"], Literal["check", "worst", "exclude", "refuse"]] = {}
     failOnInconclusive: bool = False
+    allowRemovedEvaluators: Annotated[bool, Field(description="A missing evaluator is a warning.")] = False
 
 
 @router.post("/gate")
@@ -93,7 +94,11 @@ def run_of_experiment(experiment_id: str, run_id: str, here: Context, who: Who) 
 
 def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Context) -> dict[str, Any]:
     before = Baseline(named) if named else baseline_of(candidate, here.runs, branch=body.baselineBranch)
-    policy = Policy(options=_options(body), fail_on_inconclusive=body.failOnInconclusive)
+    policy = Policy(
+        options=_options(body),
+        fail_on_inconclusive=body.failOnInconclusive,
+        fail_on_removed_evaluator=not body.allowRemovedEvaluators,
+    )
     if before is None:
         decision = _comparer_of(here).without_baseline(candidate, policy)
     else:

@@ -1,6 +1,6 @@
 """Two finished runs compared: by each evaluator, on each item, in each slice, in cost and time."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
@@ -14,7 +14,7 @@ from rules.statistics.runs.differences import Difference, Verdict, decided, diff
 from rules.statistics.runs.measures import PASS_RATE, Measure, Places, measures_of, pass_rate_of
 from rules.statistics.runs.options import KINDS, Options
 from rules.statistics.runs.ratios import USAGE, Ratio, ratio_of
-from rules.statistics.runs.records import FinishedRun, Numbers, with_terms_of, with_thresholds
+from rules.statistics.runs.records import SCORED, FinishedRun, Numbers, with_terms_of, with_thresholds
 from rules.statistics.runs.repeats import PassChance, pass_chances
 from rules.statistics.runs.slices import SliceDifference, slices_of
 
@@ -63,8 +63,9 @@ class Comparison:
     equal: int
     added: tuple[str, ...]
     removed: tuple[str, ...]
-    removed_evaluators: tuple[str, ...]
+    removed_evaluators: tuple[str, ...]  # which scored something in the baseline; the others are a warning
     added_evaluators: tuple[str, ...]
+    judged: int  # trials of the candidate that one of these evaluators scored
     failures: tuple[str, ...]  # what makes it regressed beside the tests: floors, severity, refused trials
     warnings: tuple[str, ...]
 
@@ -96,6 +97,9 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
     moved = _moved(measures, places, chosen) if chosen.paired else (0, 0, 0)
     theirs = {each.name for each in candidate.evaluators}
     ours = {each.name for each in baseline.evaluators}
+    removed = sorted(ours - theirs) if chosen.evaluators is None else []
+    silent = {name for name in removed if not _scored(baseline, [name])}
+    warnings += [f"evaluator {name} of the baseline is missing, and scored nothing there" for name in sorted(silent)]
     return Comparison(
         verdict="inconclusive" if unknown and verdict == "not_worse" else verdict,
         differences=differences,
@@ -110,8 +114,9 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
         equal=moved[2],
         added=tuple(sorted(after.keys() - before.keys())),
         removed=tuple(sorted(before.keys() - after.keys())),
-        removed_evaluators=tuple(sorted(ours - theirs)) if chosen.evaluators is None else (),
+        removed_evaluators=tuple(name for name in removed if name not in silent),
         added_evaluators=tuple(sorted(theirs - ours)) if chosen.evaluators is None else (),
+        judged=_scored(candidate, names),
         failures=tuple(failures),
         warnings=(*warnings, *_unscored_warnings(differences)),
     )
@@ -146,6 +151,11 @@ def common_evaluators(baseline: FinishedRun, candidate: FinishedRun, options: Op
         if each.name not in options.thresholds and known.threshold != each.threshold:
             warnings.append(f"the threshold of {each.name} was {known.threshold} and is {each.threshold}")
     return names, warnings
+
+
+def _scored(run: FinishedRun, names: Collection[str]) -> int:
+    chosen = [at for at, each in enumerate(run.evaluators) if each.name in names]
+    return int((run.outcomes[chosen] == SCORED).any(axis=0).sum())
 
 
 def _decided(measures: Sequence[Measure], places: Places, options: Options) -> list[Difference]:
