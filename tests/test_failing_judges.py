@@ -253,6 +253,26 @@ def test_a_rule_whose_fallback_answers_has_no_problem(tmp_path: Path) -> None:
         assert rule["problem"] is None
 
 
+def test_a_refusal_names_no_fallback_and_is_one_condition(tmp_path: Path) -> None:
+    """What is final is not asked of the fallback: the connection alone is reported, until its rule is deleted."""
+    with a_model(Status(401)) as refusing, a_model(GOOD) as up, an_offline_server(tmp_path / "data") as server:
+        document = {"model": "m", "protocol": "CHAT_COMPLETIONS", "limits": {"attempts": 1, "inFlight": 4}}
+        server.ask("POST", "llm-connections", 201, json={"name": "other", "baseUrl": up.base_url} | document)
+        main = {"name": "main", "baseUrl": refusing.base_url, "fallback": "other"}
+        server.ask("POST", "llm-connections", 201, json=main | document)
+        server.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE)
+        send(server, range(1, 9))
+        until(lambda: server.ask("GET", "status")["last24h"]["failed"], lambda failed: failed == 8, within_s=LONG_S)
+        message = reported(server)
+        assert message.startswith("the connection 'main' gives no verdicts: refused")
+        assert "asked instead" not in message
+        (rule,) = server.ask("GET", "trace-eval-rules")["content"]
+        assert "the connection 'main'" in rule["problem"]
+        version = {"If-Match": f'"{rule["version"]}"'}
+        server.ask("DELETE", f"projects/shop/trace-eval-rules/{rule['id']}", 204, headers=version)
+        assert until(lambda: holding(server), lambda messages: messages == [], within_s=LONG_S) == []
+
+
 def test_a_code_judge_that_always_crashes_is_reported(tmp_path: Path) -> None:
     """With the rule, what its program said last, and nothing about connections."""
     rule = {"name": "own", "evaluator": "code_judge", "config": {"script": ["/bin/sh", "-c", "echo boom >&2; exit 3"]}}

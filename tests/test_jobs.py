@@ -9,12 +9,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from collector.cli.job_text import print_jobs
+from collector.cli.views import JobView
 from collector.live.jobs.work.ledger import Ledger
 from storage.judging.job_results import JobResult
 from storage.judging.jobs import Claim, Job, LedgerTurn, PutBack
 from storage.store import Store
 from tests.serving import a_server, run
-from tests.storing import a_store, rows, trace_id
+from tests.storing import a_store, rows, span_id, trace_id
 from tests.working import LONG_S, NOW, QUICK, Book, evaluated, states
 
 NOW_US = int(NOW.replace(tzinfo=dt.UTC).timestamp()) * 1_000_000
@@ -294,3 +296,25 @@ def test_jobs_on_the_command_line(tmp_path: Path) -> None:
     assert run("jobs", "retry", "--data", data).exit_code == 2
     assert run("jobs", "retry", "--data", data, "--failed", "3").exit_code == 2
     assert run("jobs", "list", "--data", data, "--rule", "nobody").output == "no jobs here\n"
+
+
+def test_no_id_is_cut_and_nothing_is_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ids, which `jobs retry` takes, are whole however long lines are, and so are errors that no terminal shows."""
+    job = JobView.model_validate(
+        {
+            "id": 1_234_567_890_123_456,
+            "state": "failed",
+            "rule": "rule",
+            "traceId": trace_id(1),
+            "spanId": span_id(1),
+            "sessionId": None,
+            "attempts": 3,
+            "errorKind": "bad_reply",
+            "error": "long " * 60 + "end",
+            "createdAt": "2026-11-28T19:45:25Z",
+        }
+    )
+    print_jobs([job])
+    shown = capsys.readouterr().out
+    for text in (str(job.id), trace_id(1), span_id(1), "long end"):
+        assert text in shown

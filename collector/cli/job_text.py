@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from rich.measure import Measurement
 from rich.text import Text
 
 from collector.cli.render import list_table, output_console
@@ -13,6 +14,7 @@ from collector.visible import one_line
 
 _NAME_CELLS: Final = 30
 _ERROR_CELLS: Final = 60
+_WIDEST: Final = 1_000_000
 _STYLES: Final = {"failed": "bold red", "scored": "green"}
 
 
@@ -22,12 +24,13 @@ def print_jobs(jobs: Sequence[JobView]) -> None:
     if not jobs:
         console.print("no jobs here")
         return
+    error_cells = _ERROR_CELLS if console.is_terminal else None
     table = list_table()
     table.add_column("JOB", justify="right", no_wrap=True)
     for title in ("STATE", "RULE", "TRACE", "SPAN", "CREATED (UTC)"):
         table.add_column(title, no_wrap=True)
     table.add_column("ATTEMPTS", justify="right", no_wrap=True)
-    table.add_column("ERROR", no_wrap=True, max_width=_ERROR_CELLS, overflow="ellipsis")
+    table.add_column("ERROR", no_wrap=True, max_width=error_cells, overflow="ellipsis")
     for job in jobs:
         table.add_row(
             str(job.id),
@@ -37,8 +40,10 @@ def print_jobs(jobs: Sequence[JobView]) -> None:
             Text(_part(job)),
             instant_text(job.created_ns, short=False),
             str(job.attempts),
-            Text(crop(_error(job), _ERROR_CELLS)),
+            Text(one_line(_error(job)) if error_cells is None else crop(_error(job), error_cells)),
         )
+    # Narrower, rich would cut ids, which other commands take: a terminal breaks the lines instead.
+    console.width = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
     console.print(table, crop=False)
 
 

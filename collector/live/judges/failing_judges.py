@@ -123,7 +123,10 @@ class FailingJudges:
     def _still_counts(self, subject: JudgeSubject, streak: Streak, rules: Mapping[str, KeptRule]) -> bool:
         """Tell whether a subject is as it was when it failed; else forget what it did before its change."""
         changed_ns = self._changed_ns(subject, rules)
-        if changed_ns is None or changed_ns > streak.since_ns:
+        is_idle = bool(streak.askers) and all(
+            each.kind == "rule" and each.identity not in rules for each in streak.askers
+        )  # the rules that met the failures were deleted or disabled
+        if changed_ns is None or changed_ns > streak.since_ns or is_idle:
             self._judges.health.forget(subject)
             return False
         return True
@@ -144,6 +147,7 @@ class FailingJudges:
         row = self._connections.get(subject.identity).row
         other = self._judges.fallback(subject.identity)
         works = other is not None and JudgeSubject("connection", other.connection_id) not in self._judges.health.streaks
+        is_asked = works and streak.kind in RETRYABLE  # a refusal and an unusable reply are final
         return FailingJudge(
             kind="connection",
             identity=subject.identity,
@@ -156,7 +160,7 @@ class FailingJudges:
             last_ns=streak.last_ns,
             failures=streak.failures,
             waiting=view.waiting_over(subject.identity),
-            fallback=other.name if other is not None and works else None,
+            fallback=other.name if other is not None and is_asked else None,
             is_doubtful=len(streak.askers) == 1 and streak.kind not in RETRYABLE,
         )
 
