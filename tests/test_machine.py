@@ -61,6 +61,6 @@ def test_the_threads_of_a_database_stand_back() -> None:
         started = {int(task.name) for task in Path("/proc/self/task").iterdir()} - before
         nice = sorted(os.getpriority(os.PRIO_PROCESS, thread) for thread in started)
         assert len(nice) >= 2
-        assert nice[-2:] == [mine + 10] * 2
+        assert nice[-2:] == [min(mine + 10, 19)] * 2  # 19 is the lowest priority
         assert connection.execute("SELECT count(*) FROM range(100000)").fetchall() == [(100_000,)]
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == mine
