@@ -2,6 +2,7 @@
 
 import io
 import json
+import resource
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -422,6 +423,48 @@ def test_a_broken_file_is_a_bad_file() -> None:
             list(read_items(io.BytesIO(b"\xff\xfe\x00"), form))
     with pytest.raises(BadItem):
         read_item({"inputs": {"a": 1}, "id": "\n\x00 x"})
+
+
+def _bomb(mebibytes: int, rows: int) -> bytes:
+    """Return a small file of Parquet whose rows all have one long text."""
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["a" * (mebibytes << 20)]))
+    sink = io.BytesIO()
+    options = {"compression": "zstd", "dictionary_pagesize_limit": 1 << 30, "write_statistics": False}
+    pq.write_table(pa.table({"input": text}), sink, store_schema=False, **options)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content, form, told",
+    [
+        (_bomb(5, 256), "parquet", "row 1: column 'input': 5,242,880 characters, and an item has at most 4,194,304"),
+        (b"[" + b"[[],[]]," * 150_000 + b"[]]", "json", "example 1: an item is a JSON object"),
+        (b'{"input": [' + b"[]," * 300_000 + b"[]]}\n", "jsonl", "line 1: more than 300,000 values"),
+        (b"input," + b"a," * 1_000 + b"b\n", "csv", "line 1: 1,002 columns, and at most 1,000 are read"),
+    ],
+)
+def test_a_file_that_unpacks_to_much_is_refused_in_another_process(
+    api: Offline, content: bytes, form: str, told: str
+) -> None:
+    """What a small file hides is not made here: the error names what is too large and the remedy, and memory stays."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert told in api.imported(content, form, status=400)["error"]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+
+
+def test_a_file_with_more_values_than_are_parsed_at_once_is_imported(api: Offline) -> None:
+    """JSON of many small items is read in a process of its own, and means the same."""
+    content = json.dumps([{"id": "a", "input": [[0] * 100] * 1_600}, {"id": "b", "input": [[1] * 100] * 1_600}])
+    api.imported(content.encode(), "json")
+    assert [(item["id"], item["inputs"]["input"][0][0]) for item in api.items()] == [("a", 0), ("b", 1)]
+
+
+def test_a_file_whose_reading_takes_too_much_memory_is_refused(tmp_path: Path) -> None:
+    """The process that reads it fails alone, and the error says what to change."""
+    path = tmp_path / "bomb.parquet"
+    path.write_bytes(_bomb(400, 2))
+    with path.open("rb") as file, pytest.raises(BadFile, match="smaller row groups and pages, or send JSONL"):
+        list(read_items(file, "parquet"))
 
 
 class _Counted(str):

@@ -7,9 +7,12 @@ from decimal import Decimal
 from typing import Any, BinaryIO, Final, Literal, TextIO, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from collector.datasets.apart import Unread, path_of, read_apart
 from collector.datasets.item import MAX_ITEM_BYTES, ItemText, read_item
+from collector.json_values import MOST_VALUES, has_more_values
 from evaluators.wire import parse_json
 from storage.offline.datasets import MOST_ITEMS
 
@@ -23,10 +26,16 @@ MEDIA_TYPES: Final[Mapping[str, Format]] = {
     "application/vnd.apache.parquet": "parquet",
 }
 
+FORMS: Final[tuple[Format, ...]] = ("json", "jsonl", "csv", "parquet")
+
 MAX_JSON_FILE_BYTES: Final = 64 << 20
 """A JSON document is parsed as a whole. A guess; what is larger comes as JSONL."""
 
-_ROWS_AT_ONCE: Final = 256
+MOST_FILE_BYTES: Final = 1 << 30
+"""Of a file, also when it is unpacked."""
+
+_MOST_COLUMNS: Final = 1_000  # a guess
+_ROWS_AT_ONCE, _BYTES_AT_ONCE, _BUFFER_BYTES = 256, 16 << 20, 1 << 20
 _MAPS: Final = {"inputs": "inputs", "expectedoutputs": "expectedOutputs", "metadata": "metadata", "source": "source"}
 _EXPECTED: Final = ("expectedoutput", "expected_output", "output")
 _CELL: Final = re.compile(r'[ \t]*+"([^"]*+(?:""[^"]*+)*+)"[ \t]*+(?=,|\Z)|([^,"]*+)(?=,|\Z)')
@@ -43,7 +52,7 @@ def read_items(file: BinaryIO, form: Format) -> Iterator[tuple[str, ItemText]]:
         BadFile: something in it is wrong; the items before it were handed out.
     """
     none = True
-    for place, document in _READERS[form](file):
+    for place, document in _documents(file, form):
         try:
             item = read_item(document)
         except ValueError as error:
@@ -54,11 +63,49 @@ def read_items(file: BinaryIO, form: Format) -> Iterator[tuple[str, ItemText]]:
         raise BadFile("there is no item in it")
 
 
-def _json(file: BinaryIO) -> Iterator[tuple[str, object]]:
+def in_this_process(file: BinaryIO, form: Format) -> Iterator[tuple[str, object]]:
+    """Return what a file holds, each with its line or row; its values may take any memory.
+
+    Raises:
+        BadFile: something in it is wrong.
+    """
+    try:
+        yield from _READERS[form](file)
+    except MemoryError:
+        raise BadFile(f"reading this {form} takes too much memory; {_LESS_MEMORY[form]}") from None
+
+
+def _documents(file: BinaryIO, form: Format) -> Iterator[tuple[str, object]]:
+    """Read what takes memory that the size of the file does not tell, or holds the lock, in a process of its own."""
+    path = (
+        path_of(file) if form == "parquet" or (form == "json" and has_more_values(_content(file), MOST_VALUES)) else ""
+    )
+    if not path:
+        yield from in_this_process(file, form)
+        return
+    size = 0
+    try:
+        for place, text in read_apart(path, form):
+            size += len(text)
+            if size > MOST_FILE_BYTES:
+                raise BadFile(
+                    f"{place}: unpacked, it has more than {MOST_FILE_BYTES:,} bytes; send it in parts, by mode=append"
+                )
+            yield place, _parsed(text.encode(), f"{place}: ")
+    except Unread as error:
+        raise BadFile(f"{error}; {_LESS_MEMORY[form]}" if error.is_lost else str(error)) from None
+
+
+def _content(file: BinaryIO) -> bytes:
     content = file.read(MAX_JSON_FILE_BYTES + 1)
+    file.seek(0)
     if len(content) > MAX_JSON_FILE_BYTES:
         raise BadFile(f"a JSON document has at most {MAX_JSON_FILE_BYTES >> 20} MiB; JSONL may be longer")
-    document = _parsed(content.removeprefix(b"\xef\xbb\xbf"))
+    return content
+
+
+def _json(file: BinaryIO) -> Iterator[tuple[str, object]]:
+    document = _parsed(_content(file).removeprefix(b"\xef\xbb\xbf"), most=None)
     examples = document.get("examples", document.get("items")) if isinstance(document, dict) else document
     if not isinstance(examples, list):
         raise BadFile('it is no dataset: {"name": …, "examples": […]} or a list of items is')
@@ -84,6 +131,8 @@ def _csv(file: BinaryIO) -> Iterator[tuple[str, object]]:
         _, header = next(records, (0, []))
         names = [name.strip() for name in header]
         lower = [name.lower() for name in names]
+        if len(names) > _MOST_COLUMNS:
+            raise BadFile(f"line 1: {len(names):,} columns, and at most {_MOST_COLUMNS:,} are read; join some of them")
         if len(set(lower)) < len(lower):
             raise BadFile("line 1: two columns have one name")
         if "input" not in lower and "inputs" not in lower:
@@ -133,16 +182,50 @@ def _cells(record: str, line: int) -> list[str]:
 
 def _parquet(file: BinaryIO) -> Iterator[tuple[str, object]]:
     try:
-        parquet = pq.ParquetFile(file)
-        if parquet.metadata.num_rows > MOST_ITEMS:
-            raise BadFile(f"it has {parquet.metadata.num_rows:,} rows, and a version at most {MOST_ITEMS:,}")
+        parquet = _opened(file)
+        sizes = [parquet.metadata.row_group(each) for each in range(parquet.metadata.num_row_groups)]
+        row_bytes = max((each.total_byte_size // max(1, each.num_rows) for each in sizes), default=1)
+        rows_at_once = min(max(1, _BYTES_AT_ONCE // max(1, row_bytes)), _ROWS_AT_ONCE)
         number = 0
-        for batch in parquet.iter_batches(batch_size=_ROWS_AT_ONCE):
-            for row in batch.to_pylist():
+        for batch in parquet.iter_batches(batch_size=rows_at_once, use_threads=False):
+            step = batch.num_rows if _longest(batch) * batch.num_rows <= _BYTES_AT_ONCE else 1
+            for row in (row for at in range(0, batch.num_rows, step) for row in batch.slice(at, step).to_pylist()):
                 number += 1
+                long = next(
+                    (name for name, value in row.items() if isinstance(value, str) and len(value) > MAX_ITEM_BYTES),
+                    None,
+                )
+                if long is not None:
+                    raise BadFile(
+                        f"row {number}: column {long!r}: {len(row[long]):,} characters, and an item has at most"
+                        f" {MAX_ITEM_BYTES:,} bytes; shorten it"
+                    )
                 yield f"row {number}", _of_row(row, f"row {number}: ")
+    except pa.ArrowMemoryError:
+        raise MemoryError from None
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"it is not Parquet that can be read: {error}") from None
+
+
+def _longest(batch: pa.RecordBatch) -> int:
+    """Return the bytes of the longest texts in the dictionaries, of which each row may have a copy."""
+    dictionaries = [each.dictionary for each in batch.columns if isinstance(each, pa.DictionaryArray)]
+    return sum(pc.max(pc.binary_length(each)).as_py() or 0 for each in dictionaries)
+
+
+def _opened(file: BinaryIO) -> pq.ParquetFile:
+    """Open a file that is not larger than allowed; texts in dictionaries stay there."""
+    metadata = pq.read_metadata(file)
+    if metadata.num_rows > MOST_ITEMS:
+        raise BadFile(f"it has {metadata.num_rows:,} rows, and a version at most {MOST_ITEMS:,}")
+    if metadata.num_columns > _MOST_COLUMNS:
+        raise BadFile(
+            f"it has {metadata.num_columns:,} columns, and at most {_MOST_COLUMNS:,} are read; join some of them"
+        )
+    columns = [metadata.schema.column(each) for each in range(metadata.num_columns)]
+    texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY" and "." not in each.path]
+    file.seek(0)
+    return pq.ParquetFile(file, read_dictionary=texts, buffer_size=_BUFFER_BYTES)
 
 
 def _of_row(row: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -182,7 +265,9 @@ def _plain(value: object, place: str) -> object:
     raise BadFile(f"{place}a value of the type {type(value).__name__} has no place in JSON")
 
 
-def _parsed(content: bytes, place: str = "") -> Any:  # noqa: ANN401 - JSON
+def _parsed(content: bytes, place: str = "", *, most: int | None = MOST_VALUES) -> Any:  # noqa: ANN401 - JSON
+    if most is not None and has_more_values(content, most):
+        raise BadFile(f"{place}more than {most:,} values, which is the limit of an item; leave some out")
     try:
         return parse_json(content.decode())
     except UnicodeDecodeError as error:
@@ -190,6 +275,11 @@ def _parsed(content: bytes, place: str = "") -> Any:  # noqa: ANN401 - JSON
     except ValueError as error:
         raise BadFile(f"{place}it is not JSON: {error}") from None
 
+
+_LESS_MEMORY: Final[Mapping[Format, str]] = dict.fromkeys(FORMS, "send it in parts, by mode=append") | {
+    "json": "send JSONL",
+    "parquet": "write it with smaller row groups and pages, or send JSONL",
+}
 
 _READERS: Final[Mapping[Format, Callable[[BinaryIO], Iterator[tuple[str, object]]]]] = {
     "json": _json,

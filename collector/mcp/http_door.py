@@ -16,12 +16,12 @@ from collector.access.authenticator import Authenticator
 from collector.access.errors import Elsewhere
 from collector.access.origin import Names
 from collector.api.base.context import Context
-from collector.api.base.json_bodies import has_more_values
 from collector.api.base.turns import Turns
 from collector.doors.body import HeldBody
 from collector.doors.held_answer import AnswerRoom, HeldAnswer, Refused
 from collector.doors.otlp_http import address_of
 from collector.ingest import ByteBudget
+from collector.json_values import has_more_values
 from collector.mcp.asking import Api
 from collector.mcp.request_ids import INVALID_REQUEST, WRONG_ID, envelope_of
 from storage.errors import Overloaded

@@ -1,6 +1,8 @@
 """Files of datasets over HTTP: read row by row as they come, and written piece by piece."""
 
+import asyncio
 import tempfile
+import threading
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Annotated, BinaryIO, Final
@@ -28,6 +30,8 @@ router = api_router(prefix="/api/v1/datasets/{dataset_id}")
 
 _imports = Places(4, "imports", retry_after_s=5)
 """Of a client two at most. A guess: an import takes one processor once its file is here, which may come slowly."""
+
+_LOOK_S: Final = 0.5  # between two looks whether the client has left; a guess
 
 _FILE: Final = {
     "requestBody": {
@@ -68,16 +72,28 @@ async def import_file(
         except OSError as error:
             raise Overloaded(f"the file cannot be kept: {error.strerror}", retry_after_s=30) from error
         file.seek(0)
-        return await run_in_threadpool(_imported, here, who.key_name, dataset, file, (form, wanted))
+        is_over = threading.Event()
+        watching = asyncio.create_task(_set_once_left(request, is_over))
+        items = _items(file, form, maker_of(here, dataset), is_over)
+        try:
+            return await run_in_threadpool(_imported, here, who.key_name, dataset, items, wanted)
+        finally:  # also if the server stops
+            is_over.set()
+            watching.cancel()
+
+
+async def _set_once_left(request: Request, is_over: threading.Event) -> None:
+    while not await request.is_disconnected():  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(_LOOK_S)
+    is_over.set()
 
 
 def _imported(
-    here: Context, by: str | None, dataset: Dataset, file: BinaryIO, asked: tuple[Format, _Import]
+    here: Context, by: str | None, dataset: Dataset, new_items: Iterator[NewItem], wanted: _Import
 ) -> JSONResponse:
-    form, wanted = asked
     now_us = here.now_ns() // 1000
     try:
-        items = here.datasets.add_items(dataset, _items(file, form, maker_of(here, dataset)), now_us=now_us)
+        items = here.datasets.add_items(dataset, new_items, now_us=now_us)
     except BadFile as error:
         raise BadQuery(str(error)) from None
     made = here.datasets.add_version(
@@ -86,8 +102,10 @@ def _imported(
     return version_answer(dataset, made)
 
 
-def _items(file: BinaryIO, form: Format, maker: ItemMaker) -> Iterator[NewItem]:
+def _items(file: BinaryIO, form: Format, maker: ItemMaker, is_over: threading.Event) -> Iterator[NewItem]:
     for place, text in read_items(file, form):
+        if is_over.is_set():
+            raise BadFile(f"{place}: the client left, or the server stopped; send the file again")
         try:
             yield maker.make(text)
         except ValueError as error:

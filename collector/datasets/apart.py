@@ -1,0 +1,47 @@
+"""Files that are read in a process of its own, whose memory is bounded and which does not hold this one's lock."""
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from collector.children.process import ChildFailed, ChildProcess
+
+_PROGRAM: Final = "from collector.datasets.apart_child import main; main()"
+_TIMEOUT_S: Final = 60.0
+"""Without a row for so long, the process is ended. A guess: a second on an idle machine."""
+
+
+class Unread(Exception):
+    """The error for a file that cannot be read. With `is_lost`, the process failed over it."""
+
+    def __init__(self, message: str, *, is_lost: bool = False) -> None:
+        super().__init__(message)
+        self.is_lost = is_lost
+
+
+def path_of(file: BinaryIO) -> str:
+    """Return the path at which other processes open this file, also one without a name; "" if there is none."""
+    try:
+        return f"/proc/{os.getpid()}/fd/{file.fileno()}" if sys.platform == "linux" else ""
+    except io.UnsupportedOperation:
+        return ""
+
+
+def read_apart(path: str, form: str) -> Iterator[tuple[str, str]]:
+    """Yield the documents of a file as JSON, each with its line or row.
+
+    Raises:
+        Unread: something in it is wrong; the message says where.
+    """
+    child = ChildProcess(_PROGRAM, {}, timeout_s=_TIMEOUT_S)
+    try:
+        for answer, _ in child.ask({"path": path, "form": form}, []):
+            if error := answer.get("error"):
+                raise Unread(error)
+            yield from answer.get("documents", ())
+    except ChildFailed:
+        raise Unread("the process that reads it failed over it, or took too long", is_lost=True) from None
+    finally:
+        child.close()

@@ -1,0 +1,44 @@
+"""The process that reads files: what a small file unpacks to takes memory here, and never the server's."""
+
+import json
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from collector.children.process import MORE
+from collector.datasets.files import BadFile, in_this_process
+from storage import starting
+from storage.wire import receive, send
+
+_SENT_CHARACTERS: Final = 256 << 10  # at once; a guess
+
+
+def main() -> None:
+    """Answer requests on standard input until it ends."""
+    starting.run(serve)
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer each request for a file with its documents."""
+    receive(requests)  # the greeting
+    while (request := receive(requests)) is not None:
+        try:
+            _send_documents(answers, request[0])
+            outcome: dict[str, Any] = {}
+        except BadFile as error:
+            outcome = {"error": str(error)}
+        except RecursionError:
+            outcome = {"error": "nested too deeply"}
+        send(answers, outcome, [])
+
+
+def _send_documents(answers: BinaryIO, asked: dict[str, Any]) -> None:
+    documents: list[tuple[str, str]] = []
+    size = 0
+    with Path(asked["path"]).open("rb") as file:
+        for place, document in in_this_process(file, asked["form"]):
+            documents.append((place, json.dumps(document)))
+            size += len(documents[-1][1])
+            if size > _SENT_CHARACTERS:
+                send(answers, {MORE: True, "documents": documents}, [])
+                documents, size = [], 0
+    send(answers, {MORE: True, "documents": documents}, [])
