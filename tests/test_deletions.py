@@ -168,6 +168,32 @@ def test_projects_that_traces_name_come_and_go_with_them(tmp_path: Path) -> None
         assert named() == [("acme", "later"), ("", "stays")]
 
 
+def test_deletions_of_one_tenant_leave_room_for_those_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Open deletions count for each tenant alone, and the refusal names the tenant."""
+    monkeypatch.setattr("storage.upkeep.deletions._MOST_OPEN", 2)
+    with a_store(tmp_path) as store:
+        for user in ("a", "b"):
+            store.deletions.request(DeletionCriteria(tenant="acme", user_id=user), now_us=RECEIVED_AT_US)
+        with pytest.raises(Overloaded, match="2 deletions of the tenant 'acme' are under way"):
+            store.deletions.request(DeletionCriteria(tenant="acme", user_id="c"), now_us=RECEIVED_AT_US)
+        for tenant in ("globex", ""):
+            store.deletions.request(DeletionCriteria(tenant=tenant, user_id="c"), now_us=RECEIVED_AT_US)
+        assert len(store.deletions.open()) == 4
+
+
+def test_a_menu_of_projects_and_a_list_of_services_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many names clients send, a menu has so many projects, and Jaeger's answer so many services."""
+    monkeypatch.setattr("storage.judging.rulebook._MOST_NAMES", 2)
+    monkeypatch.setattr("storage.query.search._MOST_SERVICES", 2)
+    with a_store(tmp_path) as store:
+        for number in range(3):
+            commit(store, a_batch(an_export(1, trace=number + 1, first=number, project=f"p{number}")))
+        assert store.rulebook.project_names() == ["p0", "p1"]
+        assert store.search.services(tenant=None) == ["p0", "p1"]
+
+
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a step of a deletion take an eighth of the spans that it usually takes, so that fewer are several steps."""

@@ -294,6 +294,16 @@ def test_projects_show_what_is_stored_and_configured(server: Operated) -> None:
     ]
 
 
+def test_projects_are_bounded_and_searched(server: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page has the largest projects, tells how many there are, and finds others by a part of the name."""
+    monkeypatch.setattr("collector.web.operations.projects._MOST_ROWS", 1)
+    page = server.visit.get("/projects").text
+    assert (page.count("<tr data-row>"), "project=shop" in page, "largest of" in page) == (1, True, True)
+    page = server.visit.get("/projects?q=ANK").text
+    assert (page.count("<tr data-row>"), "project=bank" in page, "largest of" in page) == (1, True, False)
+    assert "No project has this text" in server.visit.get("/projects?q=none-such").text
+
+
 def test_a_trace_that_is_kept_is_let_go(server: Operated) -> None:
     """What was kept by hand has a button for it, and another reason to keep it stays."""
     retention = server.running.context.retention

@@ -122,8 +122,8 @@ def _time_of(now_ns: int, period: _Period, project: str | None, who: Caller) -> 
 
 
 def _projects(here: Context, who: Caller, chosen: str) -> list[str]:
-    known = {project.name for project in here.rulebook.projects("" if who.sees_all else who.tenant)}
-    return sorted(known | ({chosen} - {""}))
+    known = here.rulebook.project_names("" if who.sees_all else who.tenant)
+    return sorted({*known, chosen} - {""})
 
 
 def _alerts(here: Context, who: Caller, project: str | None) -> Sequence[Alert]:

@@ -1,5 +1,6 @@
 """Rules and their revisions as rows, and the projects that they are about."""
 
+import heapq
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -17,6 +18,8 @@ from storage.judging.rule_change import RuleChange, RuleDraft, StoredRevision, S
 Made = TypeVar("Made")
 
 _TRIES: Final = 3
+_MOST_NAMES: Final = 500
+"""A guess: more than anyone looks through in a menu. Clients choose names, so there is no bound to how many exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,14 @@ class Rulebook:
                 named = Project(tenant=owner, name=name, project_id=None, created_at_ns=None)
                 known.setdefault((name, owner), named)
         return [project for _, project in sorted(known.items())]
+
+    def project_names(self, tenant: str | None = None) -> list[str]:
+        """Return names of projects for a menu, sorted: up to 500, made ones before traced ones."""
+        places: dict[str, tuple[bool, str]] = {}
+        for project in self.projects(tenant):
+            place = (project.project_id is None, project.name)
+            places[project.name] = min(places.get(project.name, place), place)
+        return sorted(heapq.nsmallest(_MOST_NAMES, places, key=places.__getitem__))
 
     def project(self, tenant: str | None, key: str) -> Project | None:
         """The project of that name or id, of a tenant or of none; None where nobody made it and no trace names it."""

@@ -20,7 +20,7 @@ DONE: Final = "done"
 BEFORE_ALL: Final = -1  # the first commit has the number 0
 
 _MOST_OPEN: Final = 100
-"""Deletions that are not done; who asks for more is told to wait. A guess."""
+"""Open deletions of one tenant; a request for more is refused. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +109,10 @@ class Deletions:
             joined = next((each for each in open_ones if each.state == DELETING and each.wanted == wanted), None)
             if joined is not None:
                 return joined
-            if len(open_ones) >= _MOST_OPEN:
-                raise Overloaded(f"{_MOST_OPEN} deletions are under way; wait until one is done", retry_after_s=60)
+            if sum(each.wanted.tenant == wanted.tenant for each in open_ones) >= _MOST_OPEN:
+                of_tenant = f" of the tenant {wanted.tenant!r}" if wanted.tenant else ""
+                message = f"{_MOST_OPEN} deletions{of_tenant} are under way; wait until one is done"
+                raise Overloaded(message, retry_after_s=60)
             self._database.checkpoints.merge_row_groups(allowed=False)
             deletion_id = str(uuid4())
             row = {
@@ -137,7 +139,7 @@ class Deletions:
 
     def open(self) -> list[Deletion]:
         """The deletions that are not done, the latest first."""
-        return self._found(only_open=True, most=2 * _MOST_OPEN)
+        return self._found(only_open=True, most=None)
 
     def changed(self) -> None:
         """Let those who wait look again."""
@@ -160,7 +162,7 @@ class Deletions:
         tenant: str | None = None,
         only_open: bool = False,
         skip: int = 0,
-        most: int = 1,
+        most: int | None = 1,
     ) -> list[Deletion]:
         asked = {
             "deletion_id": deletion_id,

@@ -1,5 +1,7 @@
 """Projects: what is stored of them, how long, what they may spend; traces that are kept; sweeping; a copy of all."""
 
+import heapq
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +26,8 @@ from storage.upkeep.retention import BY_HAND, SweepForecast
 router = page_router()
 
 _MOST_PINS: Final = 200
+_MOST_ROWS: Final = 500
+"""Projects on the page. A guess: names come from clients, so there is no bound to how many are stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +46,17 @@ class _Row:
 
 @router.get("/projects")
 @needs(Permission.READ)
-def list_projects(request: Request, here: Here, who: Who) -> Response:
-    """The projects that are stored, that somebody made, or that the configuration names."""
+def list_projects(request: Request, here: Here, who: Who, q: str = "") -> Response:
+    """List the largest projects that are stored, made or configured, and of which the name contains a text."""
+    rows, count = _rows(here, q)
     pins = here.retention.pinned(limit=_MOST_PINS)
     configured = here.configured
     return page(
         request,
         "projects.html",
-        rows=_rows(here),
+        rows=rows,
+        all_projects=count,
+        searched=q,
         used_bytes=int(numbers_of(here).get("database_bytes", 0)),
         max_bytes=configured.max_bytes,
         usual_days=configured.retention_days,
@@ -103,17 +110,20 @@ def _sweep_page(request: Request, due: SweepForecast, here: Context) -> Response
     return page(request, "sweep.html", due=due, max_bytes=here.configured.max_bytes)
 
 
-def _rows(here: Context) -> list[_Row]:
-    """By name; spans of no project come last."""
+def _rows(here: Context, part: str) -> tuple[list[_Row], int]:
+    """Return the largest projects whose name contains a text, by name, and how many such projects there are."""
     sizes = {(each.project, each.tenant): each for each in here.status.projects()}
     configured = here.configured
     named = {each.name for each in here.rulebook.projects("")}
     named |= configured.project_retention_days.keys() | (configured.project_budgets.keys() - {ANY_PROJECT})
-    keys = sizes.keys() | {(name, "") for name in named if name not in {project for project, _ in sizes}}
+    keys = sizes.keys() | {(name, "") for name in named - {project for project, _ in sizes}}
+    keys = {key for key in keys if part.lower() in (key[0] or "").lower()}
+    shown = heapq.nlargest(_MOST_ROWS, keys, key=lambda key: sizes[key].spans if key in sizes else 0)
     every = sum(each.spans for each in sizes.values()) or 1
     spent = {(each.identity, each.tenant): each for each in here.judging.budgets.today() if each.kind == "project"}
+    rules = Counter(each.stored.project for each in here.rules.kept() if each.stored.enabled)
     rows = []
-    for name, tenant in sorted(keys, key=lambda key: (key[0] is None, key[0] or "", key[1])):
+    for name, tenant in sorted(shown, key=lambda key: (key[0] is None, key[0] or "", key[1])):
         size, paid = sizes.get((name, tenant)), spent.get((name, tenant))
         rows.append(
             _Row(
@@ -121,13 +131,10 @@ def _rows(here: Context) -> list[_Row]:
                 tenant=tenant,
                 size=size,
                 share=size.spans / every if size else 0.0,
-                rules=sum(
-                    name is not None and each.stored.enabled and each.stored.project == name
-                    for each in here.rules.kept()
-                ),
+                rules=0 if name is None else rules[name],
                 retention_days=configured.project_retention_days.get(name or "", configured.retention_days),
                 is_own_retention=name in configured.project_retention_days,
                 measures=[each for each in measures(paid, budget_of_project(here, name)) if each.limit is not None],
             )
         )
-    return rows
+    return rows, len(keys)

@@ -51,6 +51,7 @@ router = page_router()
 
 _MOST_ALERTS: Final = 200
 _MOST_STREAMS: Final = 200
+_MOST_PROJECTS: Final = 500
 _MOST_TENANTS: Final = 1_000
 _WORST: Final = 5
 _MOST_CORRECTED: Final = 30
@@ -183,9 +184,7 @@ def _overview(request: Request, here: Context, who: Caller, asked: One) -> Respo
         lines=[sparkline(each.days, label="By day", least=0.0, most=1.0) for each in shown[:_MOST_STREAMS]],
         alerts=alerts,
         corrected=_corrected(here, tenant, shown[:_MOST_STREAMS], from_us),
-        projects=sorted(
-            {each.project for each in found if each.project is not None} | ({project} if project else set())
-        ),
+        projects=_projects(found, project),
         project=project or "",
         tenants=_tenants(here, who, tenant),
         tenant=tenant if who.sees_all else "",
@@ -195,6 +194,11 @@ def _overview(request: Request, here: Context, who: Caller, asked: One) -> Respo
         told=period.told,
         has_rules=any(each.stored.tenant in {tenant, ""} for each in here.rules.kept()),
     )
+
+
+def _projects(found: Sequence[numbers.ResultSeries], chosen: str | None) -> list[str]:
+    known = sorted({each.project for each in found if each.project is not None})
+    return sorted({*known[:_MOST_PROJECTS], *([chosen] if chosen else [])})
 
 
 def _people(

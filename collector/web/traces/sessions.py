@@ -81,7 +81,7 @@ def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> R
         "sessions.html",
         asked=asked,
         rows=rows,
-        projects=sorted({project.name for project in here.rulebook.projects(tenant)}),
+        projects=here.rulebook.project_names(tenant),
         is_asked=any(asked.values()) or after is not None,
         older=None if found.next is None else with_parameters(request, before=session_place_text(found.next)),
         newest=with_parameters(request, before=None) if before else None,

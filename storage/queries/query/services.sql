@@ -1,5 +1,11 @@
--- The services that sent spans.
-SELECT DISTINCT service_name
-FROM span
-WHERE ($tenant IS NULL OR tenant IN ($tenant, '')) AND service_name <> ''
+-- The services that sent spans, by name: of many those with most spans.
+SELECT service_name
+FROM (
+    SELECT service_name, count(*) AS spans
+    FROM span
+    WHERE ($tenant IS NULL OR tenant IN ($tenant, '')) AND service_name <> ''
+    GROUP BY service_name
+    ORDER BY spans DESC, service_name
+    LIMIT $most
+)
 ORDER BY service_name;
