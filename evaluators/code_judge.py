@@ -1,14 +1,14 @@
 """`code_judge`: a program of the user's own judges; JSON on its standard input, JSON on its standard output."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, Strict, field_validator, model_validator
 
-from evaluators.captured import NAMES_ONLY
+from evaluators.captured import NAMES_ONLY, NOT_CAPTURED, CallContent, require_captured, require_part
 from evaluators.case import actual_calls, conversation_at, enter, expected_value, find
 from evaluators.configuration import Configuration, Flag, Share
 from evaluators.errors import BadCase
@@ -26,6 +26,12 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 """What a program finds around it, whoever started Tracejury; the configuration may add to it."""
 
 _SHOWN_CHARACTERS = 200
+
+
+ReadPart: TypeAlias = Literal[
+    "input", "output", "toolCalls", "arguments", "result", "trajectory", "context", "reasoningSteps", "tools"
+]
+"""A part of a case that a program may go by: `arguments` and `result` are those of every call."""
 
 
 class CodeJudge(Configuration):
@@ -48,6 +54,11 @@ class CodeJudge(Configuration):
     )
     criteria: str | None = Field(
         default=None, description="What is expected, in words, of cases whose metadata.criteria do not say."
+    )
+    reads: tuple[ReadPart, ...] = Field(
+        default=("input", "output"),
+        description="What the program goes by: a case of which any of it was not captured is skipped. A list of "
+        f"{', '.join(get_args(ReadPart))}; an empty one judges every case.",
     )
     config: Mapping[str, Any] | None = Field(default=None, description="Handed to the program as it is.")
 
@@ -77,6 +88,7 @@ def code_judge(settings: CodeJudge) -> Check:
     )
 
     async def check(case: Case, _judge: Judge | None) -> Assessment:
+        _require(case, settings.reads)
         # The round trip turns our own shapes into JSON; \u escapes keep what UTF-8 cannot carry.
         payload = json.dumps(json.loads(text_of(payload_of(case, settings))), indent=2)
         return _read(await run(program, payload.encode()))
@@ -84,9 +96,25 @@ def code_judge(settings: CodeJudge) -> Check:
     return check
 
 
+def _require(case: Case, reads: Collection[ReadPart]) -> None:
+    """Refuse a case of a trace that did not record what the program goes by.
+
+    Raises:
+        NotCaptured: the trace did not. A program would judge it as absent, and its score would fall with the capture.
+    """
+    content: list[CallContent] = [one for one in ("arguments", "result") if one in reads]
+    for one in reads:
+        if one not in ("arguments", "result"):
+            require_part(case, one)
+    if content:
+        require_part(case, "toolCalls")
+        if find(case, "actual_outputs", "toolCalls") is not None:
+            require_captured(actual_calls(case, reads=NAMES_ONLY), content)
+
+
 def payload_of(case: Case, settings: CodeJudge) -> dict[str, Any]:
     """What the program reads. Keys of ours are in snake_case; whatever is the user's is as it was."""
-    # None if they were not captured: a program may judge by other things.
+    # None if they were not captured, and the program does not go by them.
     question, answer = find(case, "inputs", "input"), find(case, "actual_outputs", "output")
     answer = None if answer is None else enter(answer, settings.path, "actualOutputs.output")
     expected = expected_value(case, "output", settings.path)
@@ -101,6 +129,7 @@ def payload_of(case: Case, settings: CodeJudge) -> dict[str, Any]:
         "guideline_files": [],
         "input_files": [],
         "input": _as_messages("user", find(case, "inputs", "input")),
+        "not_captured": find(case, "metadata", NOT_CAPTURED, ()),
         "trace_summary": _summary(case),
         "file_changes": None,
         "workspace_path": None,
@@ -154,13 +183,13 @@ def _as_messages(role: str, value: object) -> list[Any]:
 
 def _output_messages(case: Case, answer: object) -> list[dict[str, Any]] | None:
     """What the agent said and called: of its conversation, else one message of its answer and its calls."""
+    calls = () if find(case, "actual_outputs", "toolCalls") is None else actual_calls(case, reads=NAMES_ONLY)
     if find(case, "actual_outputs", "trajectory") is not None:
         return [
             {"role": message.role, "content": message.content}
             | ({"tool_calls": [_call(call) for call in message.tool_calls]} if message.tool_calls else {})
-            for message in conversation_at(case, "trajectory").messages
+            for message in conversation_at(case, "trajectory").with_calls(calls).messages
         ]
-    calls = () if find(case, "actual_outputs", "toolCalls") is None else actual_calls(case, reads=NAMES_ONLY)
     if answer is None and not calls:
         return None
     message: dict[str, Any] = {"role": "assistant", "content": "" if answer is None else text_of(answer)}
@@ -169,6 +198,8 @@ def _output_messages(case: Case, answer: object) -> list[dict[str, Any]] | None:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     told: dict[str, Any] = {"tool": call.name, "input": call.arguments}
+    if call.metadata.get(NOT_CAPTURED):
+        told["not_captured"] = call.metadata[NOT_CAPTURED]
     if call.result is not None:
         told["output"] = call.result
     if call.id is not None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -73,6 +73,16 @@ class Conversation(WireModel):
         """How many times both had their say."""
         roles = [message.role for message in self.messages]
         return min(roles.count("user"), roles.count("assistant"))
+
+    def with_calls(self, calls: Sequence[ToolCall]) -> Self:
+        """Return the conversation whose last message of the assistant has these calls, if no message tells of any."""
+        places = [place for place, message in enumerate(self.messages) if message.role == "assistant"]
+        if not places or not calls or any(message.tool_calls for message in self.messages):
+            return self
+        last = self.messages[places[-1]].model_copy(update={"tool_calls": tuple(calls)})
+        return self.model_copy(
+            update={"messages": (*self.messages[: places[-1]], last, *self.messages[places[-1] + 1 :])}
+        )
 
     @property
     def tool_calls_by_turn(self) -> tuple[tuple[ToolCall, ...], ...]:

@@ -275,7 +275,11 @@ def test_a_refusal_names_no_fallback_and_is_one_condition(tmp_path: Path) -> Non
 
 def test_a_code_judge_that_always_crashes_is_reported(tmp_path: Path) -> None:
     """With the rule, what its program said last, and nothing about connections."""
-    rule = {"name": "own", "evaluator": "code_judge", "config": {"script": ["/bin/sh", "-c", "echo boom >&2; exit 3"]}}
+    rule = {
+        "name": "own",
+        "evaluator": "code_judge",
+        "config": {"script": ["/bin/sh", "-c", "echo boom >&2; exit 3"], "reads": []},
+    }
     with judged_over(tmp_path, "http://127.0.0.1:9/v1", rule) as server:
         send(server, range(1, 6))
         message = reported(server)

@@ -30,7 +30,6 @@ BY_NAMES_AND_NUMBERS = {
 """Evaluators that, as configured here, go by names of calls and by numbers, which every trace has."""
 
 NOTHING_OF_THE_TRACE = {
-    "code_judge": "a program that is handed the whole case, with `notCaptured` in it",
     "tool_name_reliability": "the rule names the tools",
     "tool_description_reliability": "the rule names the tools",
 }
@@ -49,6 +48,7 @@ CONFIGURATIONS: Mapping[str, Mapping[str, Any]] = {
     "efficiency": {"best": {"toolCalls": 1}},
     "llm_judge": {"criteria": "Is it polite?", "evaluationParams": ["ACTUAL_OUTPUT"]},
     "conversation_trajectory": {"criteria": [{"name": "polite", "description": "It is polite."}]},
+    "code_judge": {"script": ["printf", '{"score": 1}']},
     "precision": {"retrievedKey": "context", "expectedKey": "context"},
     "recall": {"retrievedKey": "context", "expectedKey": "context"},
 }
@@ -179,6 +179,27 @@ def test_calls_are_unknown_without_spans_of_tools_and_without_answers(has_model:
         assert isinstance(outcome_of(name, case_of(model=has_model)), Skipped)
 
 
+@pytest.mark.parametrize(
+    "reads, outcome",
+    [(["output"], "verdict"), (["output", "toolCalls"], "verdict"), (["result"], "skipped"), ([], "verdict")],
+)
+def test_code_judges_see_calls_of_tool_spans_and_name_what_they_read(reads: list[str], outcome: str) -> None:
+    """A program gets the calls that no message tells of, and what was not captured, and is skipped by what it reads."""
+    script = (
+        "import json,sys; case = json.load(sys.stdin); (call,) = case['output_messages'][-1]['tool_calls'];"
+        "print(json.dumps({'score': 1, 'details': {'case': case['not_captured'], **call}}))"
+    )
+    said = [{"role": role, "parts": [{"type": "text", "content": "1"}]} for role in ("user", "assistant")]
+    messages = {"gen_ai.input.messages": json.dumps(said[:1]), "gen_ai.output.messages": json.dumps(said[1:])}
+    settings = {"script": ["python3", "-c", script], "reads": reads}
+    found = outcome_of("code_judge", case_of({ARGUMENTS: '{"n": 1}'}, root=messages), settings)
+    assert found.to_document()["outcome"] == outcome, found
+    if isinstance(found, Verdict):
+        details = found.metadata["details"]
+        assert (details["tool"], details["input"], details["not_captured"]) == ("pay", {"n": 1}, ["result"])
+        assert "context" in details["case"]
+
+
 @pytest.mark.parametrize("template", [None, "version: 1\n[system]\nBe kind.\n[user]\n{{input}}\n{{actual_output}}"])
 def test_judges_are_not_told_that_an_unrecorded_input_is_blank(template: str | None) -> None:
     """A rule with criteria alone judges the output of a trace without an input, says so, and is compared apart."""
@@ -204,7 +225,7 @@ def test_judges_are_not_told_that_an_unrecorded_input_is_blank(template: str | N
 CONTENT: Final = ("input", "output", "context", "arguments", "result")
 READ: Final = {
     "output": ("exact_match", "regex", "length", "structural_match", "llm_judge"),
-    "input output": ("pairwise", "task_completion", "conversation_trajectory", "plan_quality"),
+    "input output": ("code_judge", "pairwise", "task_completion", "conversation_trajectory", "plan_quality"),
     "input output context": ("faithfulness", "hallucination"),
     "context": ("precision", "recall"),
     "input context": ("contextual_relevance",),

@@ -26,7 +26,7 @@ STOPS_WITHIN_S = 10.0
 
 JUDGE = "{name: judged, evaluator: llm_judge, criteria: It is good., connectionId: local}"
 CHECK = "{name: checked, evaluator: tool_error}"
-CODE = "{name: programmed, evaluator: code_judge, config: {script: [python3, SCRIPT], timeLimitSeconds: 300}}"
+CODE = "{name: programmed, evaluator: code_judge, config: {script: [python3, SCRIPT], timeLimitSeconds: 99, reads: []}}"
 SLEEPS = """
 import pathlib, time
 pathlib.Path(__file__).with_suffix(".began").touch()

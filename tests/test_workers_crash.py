@@ -21,7 +21,7 @@ RULES: list[tuple[ExecutorKind, dict[str, Any]]] = [
     ("check", {"evaluator": "length", "config": {"maximumOutputLength": 100}}),
     ("check", {"evaluator": "tool_error", "target": "TRACE"}),
     ("judge", {"criteria": "Is it polite?", "connectionId": "main"}),
-    ("code", {"evaluator": "code_judge", "config": {"script": ["/bin/echo", '{"score": 1}']}}),
+    ("code", {"evaluator": "code_judge", "config": {"script": ["/bin/echo", '{"score": 1}'], "reads": []}}),
 ]
 
 

@@ -460,7 +460,7 @@ def test_a_program_judges(tmp_path: Path) -> None:
     """A code judge reads the case of the span on its standard input."""
     with a_book(tmp_path) as book:
         script = [sys.executable, "-c", PROGRAM.format(deed="pass")]
-        active = book.rule("code", evaluator="code_judge", config={"script": script})
+        active = book.rule("code", evaluator="code_judge", config={"script": script, "reads": []})
         book.enqueue(active, [(trace_id(trace), span_id(trace)) for trace in range(4)])
         with working(book) as workers:
             assert workers.wait_idle(LONG_S)
@@ -471,7 +471,7 @@ def test_a_program_that_is_late_is_tried_twice_more(tmp_path: Path) -> None:
     """A program that takes too long fails visibly after three attempts, and one that crashes at once."""
     with a_book(tmp_path) as book:
         for deed in ("import time; time.sleep(60)", "sys.exit(3)"):
-            config = {"script": [sys.executable, "-c", PROGRAM.format(deed=deed)], "timeLimitSeconds": 1.5}
+            config = {"script": [sys.executable, "-c", PROGRAM.format(deed=deed)], "timeLimitSeconds": 1.5, "reads": []}
             book.enqueue(book.rule("code", evaluator="code_judge", config=config), [(trace_id(0), span_id(0))])
         with working(book):
             eventually(lambda: states(book.store), lambda found: found == {"failed": 2})

@@ -10,7 +10,7 @@ from collector.conventions.trace import read_trace
 from collector.conversation import SessionTurn, session_conversation, session_trace
 from collector.evaluation.trace_case import case_of_trace, conversation_of, tool_call_of
 from evaluators.captured import NOT_CAPTURED
-from evaluators.model import Case, Conversation, Message
+from evaluators.model import Case, Conversation
 from evaluators.summary import RunSummary, TokenUsage
 from storage.records import LogRecord, Span, TraceSummary
 
@@ -75,14 +75,7 @@ def _turns(traces: Sequence[tuple[Sequence[Span], Sequence[LogRecord]]], own: Ow
 
 def _conversation(turn: SessionTurn) -> Conversation:
     """What a turn adds; calls that no message tells of are those of its last message of the assistant."""
-    said = conversation_of(turn.messages)
-    places = [place for place, message in enumerate(said.messages) if message.role == "assistant"]
-    if not places or not turn.tool_calls or any(message.tool_calls for message in said.messages):
-        return said
-    last = said.messages[places[-1]]
-    calls = tuple(map(tool_call_of, turn.tool_calls))
-    spoken: Message = last.model_copy(update={"tool_calls": calls})
-    return Conversation(messages=(*said.messages[: places[-1]], spoken, *said.messages[places[-1] + 1 :]))
+    return conversation_of(turn.messages).with_calls(tuple(map(tool_call_of, turn.tool_calls)))
 
 
 def _named(spans: Sequence[Span]) -> TraceSummary:

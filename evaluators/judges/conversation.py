@@ -5,7 +5,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, field_validator
 
-from evaluators.case import conversation_at
+from evaluators.captured import ARGUMENTS, NAMES_ONLY, require_captured
+from evaluators.case import actual_calls, conversation_at, find
 from evaluators.configuration import Amount, Configuration, Flag, Share, Upper
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.judges.asking import NUMBER, REASON, JudgeQuestion, together
@@ -90,6 +91,9 @@ def conversation_trajectory(settings: ConversationTrajectory) -> Check:
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         conversation = conversation_at(case, settings.trajectory_key, settings.path)
+        if settings.include_tool_calls and find(case, "actual_outputs", "toolCalls") is not None:
+            conversation = conversation.with_calls(actual_calls(case, reads=NAMES_ONLY))
+            require_captured((call for one in conversation.messages for call in one.tool_calls), ARGUMENTS)
         if not conversation.messages:
             return Assessment(score=0.0, reason="The conversation is empty.", vacuous=True)
         scores = await together([_ask(settings, criterion, conversation, judge) for criterion in settings.criteria])

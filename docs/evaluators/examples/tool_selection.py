@@ -38,6 +38,7 @@ def main() -> None:
     """Read the case, print the verdict."""
     case = json.load(sys.stdin)
     messages = [message for message in case["output_messages"] or [] if message["role"] == "assistant"]
+    # Rules of live traces name `reads: [input, output, toolCalls]`, so that traces whose calls are unknown are skipped.
     tools = list(dict.fromkeys(call["tool"] for message in messages for call in message.get("tool_calls", [])))
     if not tools:
         print(
