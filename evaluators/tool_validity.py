@@ -34,6 +34,8 @@ def tool_call_validity(settings: ToolCallValidity) -> Check:
         nonlocal told_before, errors_of
         calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
         told = find(case, "metadata", settings.tools_key)
+        if told is None and not calls:  # a chat without tools has no definitions of them
+            return _nothing({"validationResults": []})
         if errors_of is None or told is not told_before:
             tools = {tool.name: tool for tool in offered_tools(case, key=settings.tools_key)}
             told_before, errors_of = told, _Checker(tools, strict=settings.strict_mode)
@@ -49,7 +51,7 @@ def tool_call_validity(settings: ToolCallValidity) -> Check:
         ]
         metadata: dict[str, Any] = {"validationResults": results} | ({"notCaptured": len(unknown)} if unknown else {})
         if not calls:
-            return Assessment(score=1.0, reason="There are no tool calls to check.", metadata=metadata, vacuous=True)
+            return _nothing(metadata)
         told = [f"{call.name}: {error}" for call, found in zip(calls, errors, strict=True) for error in found]
         reason = _reason(valid, len(calls), told)
         return Assessment(
@@ -60,6 +62,10 @@ def tool_call_validity(settings: ToolCallValidity) -> Check:
         )
 
     return pure(check)
+
+
+def _nothing(metadata: dict[str, Any]) -> Assessment:
+    return Assessment(score=1.0, reason="There are no tool calls to check.", metadata=metadata, vacuous=True)
 
 
 class _Checker:

@@ -141,11 +141,17 @@ def test_of_two_definitions_the_last_counts() -> None:
     assert verdict("tool_call_validity", {}, called("a") | {"metadata": {"tools": tools}}).score == 1
 
 
+def test_a_chat_without_tools_has_no_calls_to_check() -> None:
+    """Tools that are not defined are no fault of a case that calls none."""
+    outcome = verdict("tool_call_validity", {}, called())
+    assert (outcome.score, outcome.reason) == (1, "There are no tool calls to check.")
+
+
 @pytest.mark.parametrize(
     "case, told",
     [
         ({"metadata": {"tools": []}}, "bad_case: actualOutputs.toolCalls is missing"),
-        (called(), "bad_case: metadata.tools is missing"),
+        (called("a"), "bad_case: metadata.tools is missing"),
         (called() | {"metadata": {"tools": [{"nam": "x"}]}}, "metadata.tools[0].name: is required"),
         ({"actualOutputs": {"toolCalls": ["x"]}, "metadata": {"tools": []}}, "actualOutputs.toolCalls[0]: "),
         (
