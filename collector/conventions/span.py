@@ -8,7 +8,7 @@ from collector.conventions.counts import read_cost, read_count
 from collector.conventions.definitions import definitions_of, once_by_name
 from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessages, dialogue
 from collector.conventions.failure import failure_of
-from collector.conventions.messages import answer_text, last_text, offered_tool
+from collector.conventions.messages import answer_text, last_text, offered_tool, wordless_answer
 from collector.conventions.own import OwnKeys
 from collector.conventions.pieces import have_content, text_said
 from collector.conventions.prices import with_cost
@@ -133,11 +133,21 @@ def _output(collected: Collected, talk: Dialogue) -> str | None:
         text = raw_text(collected, "output", ("output",), None)
     if text is None and talk.answered.messages:
         text = answer_text(talk.answered.messages)
+        if text is None:
+            text = _wordless(collected, talk.answered)
         if text is not None:
             collected.sources["output"] = talk.answered.source
     if text is None and not _lost_content(collected, "output", talk.answered):
         text = raw_text(collected, "output", RAW["output"], talk.answered.messages)
     return text
+
+
+def _wordless(collected: Collected, told: SourcedMessages) -> str | None:
+    """Return an answer of thoughts or white space alone, unless the span tells its output elsewhere in words."""
+    text = wordless_answer(told.messages)
+    raw = None if text is None else raw_text(collected, "output", ("output",), None)
+    is_told = raw is not None and raw[0] not in "{[" and collected.sources.get("output") != told.source
+    return None if is_told else text
 
 
 def _is_answer(output: str | None, answered: list[Message] | None) -> bool | None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from collector.conventions.messages import find_messages, messages_of
-from tests.conventions.making import call, read, response, text
+from collector.evaluation.trace_case import case_of_trace
+from tests.conventions.making import a_span, call, read, read_all, response, text
 
 OSLO = {"city": "Oslo"}
 CALL = call("f", {"city": "Oslo"}, "c1")
@@ -269,3 +270,30 @@ def test_the_json_of_a_chain_stays_unless_it_names_roles() -> None:
         reading = read({"openinference.span.kind": "CHAIN", "input.value": value, "output.value": value})
         assert (reading.input, reading.output, reading.input_messages) == (value, value, None)
         assert reading.output_messages is None
+
+
+@pytest.mark.parametrize(
+    "parts, expected",
+    [
+        ([{"type": "text", "content": " \n"}], " \n"),
+        ([{"type": "reasoning", "content": "A fine plan."}], ""),
+        ([{"type": "reasoning", "content": "A fine plan."}, {"type": "text", "content": " "}], " "),
+    ],
+)
+def test_an_answer_without_words_is_its_text(parts: Any, expected: str) -> None:
+    """White space is judged as it is, and thoughts alone as a blank answer, instead of the JSON of their messages."""
+    answered: Any = [{"role": "assistant", "parts": parts}]
+    span = a_span({"gen_ai.operation.name": "chat", "gen_ai.output.messages": answered})
+    case = case_of_trace(read_all(span), [span])
+    assert case.actual_outputs["output"] == expected
+    for told in (read({"openinference.span.kind": "LLM", "output.value": json.dumps(answered)}), read_all(span)):
+        assert told.output == expected
+
+
+def test_words_beside_an_answer_without_words_are_the_output() -> None:
+    """A span that tells its output in words is shown by these, and thoughts with a call are no answer."""
+    thoughts: Any = [{"role": "assistant", "parts": [{"type": "reasoning", "content": "A plan."}]}]
+    told = {"openinference.span.kind": "LLM", "gen_ai.output.messages": thoughts, "output.value": "It is sunny."}
+    assert read(told).output == "It is sunny."
+    thoughts[0]["parts"].append(CALL["parts"][0])
+    assert "arguments" in (read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": thoughts}).output or "")

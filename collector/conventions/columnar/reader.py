@@ -19,6 +19,8 @@ from collector.conventions.columnar.stored import Row, definitions_text, json_te
 from collector.conventions.columnar.tools import read_tool
 from collector.conventions.counts import read_cost, read_count
 from collector.conventions.failure import failure_of
+from collector.conventions.member import messages_of
+from collector.conventions.messages import wordless_answer
 from collector.conventions.own import OwnKeys
 from collector.conventions.plan import ShapePlan
 from collector.conventions.raw import raw_text
@@ -188,9 +190,11 @@ class _Reading:
         start, texts, letters = self._starts[row], self._laid.texts, self._laid.letters
         where, role = (recipe.asked, "user") if side == "input" else (recipe.answered, "assistant")
         messages: list[Message] | None = None
+        text: str | None = None
         row_of_side: Row
         if isinstance(where, int):
-            told = normal_messages(texts[start + where]) if letters[start + where] == _TEXT else None
+            text = texts[start + where]
+            told = normal_messages(text) if letters[start + where] == _TEXT else None
             if told is None:
                 return None
             words = told.asked if side == "input" else told.answered
@@ -205,6 +209,8 @@ class _Reading:
         if side == "output":
             row_of_side["output_is_answer"] = words is not None
         if words is None:
+            if side == "output" and wordless_answer(messages if text is None else messages_of(text)) is not None:
+                return None
             collected = self._collected(row, recipe)
             words = raw_text(collected, side, RAW[side], messages)
             if words is None or collected.notes:
