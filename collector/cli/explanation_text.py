@@ -47,12 +47,12 @@ def _evaluation(evaluation: EvaluationView) -> tuple[str, str]:
 
 
 def _external_score(score: ExternalScoreView) -> tuple[str, str]:
-    found = [score.label, None if score.score is None else f"{score.score:.3g}"] if score.outcome == "scored" else []
-    told = ", ".join(each for each in found if each) or ("no verdict" if score.outcome == "failed" else score.outcome)
+    parts = [score.label, None if score.score is None else f"{score.score:.3g}"] if score.outcome == "scored" else []
+    text = ", ".join(each for each in parts if each) or ("no verdict" if score.outcome == "failed" else score.outcome)
     kind = f" ({score.error_kind})" if score.error_kind else ""
     reason = f"; {score.reason}" if score.reason else ""
     style = "yellow" if score.passed is None else "green" if score.passed else "bold red"
-    return f"{score.name} (from elsewhere): {told}{kind}{reason}", style
+    return f"{score.name} (from elsewhere): {text}{kind}{reason}", style
 
 
 FIELDS = (

@@ -198,7 +198,7 @@ class _Results:
     def __init__(self, reused: set[str]) -> None:
         """`reused` is the ids that several answers of models name."""
         self._reused = reused
-        self._told: dict[_Mark, list[tuple[int, Part]]] = {}  # with the moment when a span first told each
+        self._sent: dict[_Mark, list[tuple[int, Part]]] = {}  # with the moment when a span first had each
         self._by_call: dict[tuple[str, str], deque[Part]] = {}
         self._longest = 0
 
@@ -218,9 +218,9 @@ class _Results:
         for call, response in pairs:
             for mark in self._marks(call, response):
                 counts[mark] += 1
-                told = self._told.setdefault(mark, [])
-                if counts[mark] > len(told):
-                    told.append((at_ns, response))
+                sent = self._sent.setdefault(mark, [])
+                if counts[mark] > len(sent):
+                    sent.append((at_ns, response))
 
     def _marks(self, call: MessageCall | None, response: Part) -> set[_Mark]:
         identity = response.get("id")
@@ -236,18 +236,18 @@ class _Results:
         if call.call_id is None:
             waiting = self._by_call.get((call.name, call.key))
             return waiting.popleft() if waiting else None
-        told = self._told.get((call.call_id,), ())
-        later = next((response for at_ns, response in told if at_ns > call.start_ns), None)
+        sent = self._sent.get((call.call_id,), ())
+        later = next((response for at_ns, response in sent if at_ns > call.start_ns), None)
         # Clocks of two programs disagree, so that the only call of an id may have begun after its result was sent.
-        return told[0][1] if later is None and told and call.call_id not in self._reused else later
+        return sent[0][1] if later is None and sent and call.call_id not in self._reused else later
 
     def of_equal(self, first: MessageCall) -> list[tuple[int, Part]]:
-        """Return the results of the calls with the id, name and arguments of one, and when each was first told.
+        """Return the results of the calls with the id, name and arguments of one, and when each was first recorded.
 
-        What was told before the first of them was asked for belongs to earlier traces.
+        Results from before the first of them was requested belong to earlier traces.
         """
-        told = self._told.get(first.mark, [])
-        return [one for one in told if one[0] > first.start_ns] or told
+        sent = self._sent.get(first.mark, [])
+        return [one for one in sent if one[0] > first.start_ns] or sent
 
 
 def _this_turn(messages: Sequence[Message] | None) -> Sequence[Message]:
@@ -273,18 +273,18 @@ def _once(asked: list[MessageCall], results: _Results) -> list[MessageCall]:
     found = []
     for call in asked:
         if call.call_id is not None:
-            told = equal.setdefault(call.mark, [])
+            sent = equal.setdefault(call.mark, [])
             number = counts[call.mark]
             places[call.span_id, call.mark] += 1
             if number == 0:
-                told += results.of_equal(call)
+                sent += results.of_equal(call)
             elif places[call.span_id, call.mark] <= number and not (
-                number < len(told) and told[number - 1][0] <= call.start_ns
+                number < len(sent) and sent[number - 1][0] <= call.start_ns
             ):
                 continue
             counts[call.mark] += 1
-            if call.response is None and told:
-                call.response = told[number][1] if number < len(told) else None
+            if call.response is None and sent:
+                call.response = sent[number][1] if number < len(sent) else None
                 found.append(call)
                 continue
         call.response = call.response or results.of(call)

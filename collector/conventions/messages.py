@@ -157,8 +157,8 @@ def answer_text(messages: Sequence[Message] | None) -> str | None:
 def wordless_answer(messages: Sequence[Message] | None) -> str | None:
     """Return the text of an answer that is thoughts or white space alone, maybe ""; None for all others."""
     parts = as_list(messages[-1]["parts"]) if messages and messages[-1]["role"] == "assistant" else []
-    told = [part for part in parts if isinstance(part, dict) and part.get("content") is not None]
-    if not told or len(told) < len(parts) or any(part.get("type") not in _WORDLESS for part in told):
+    recorded = [part for part in parts if isinstance(part, dict) and part.get("content") is not None]
+    if not recorded or len(recorded) < len(parts) or any(part.get("type") not in _WORDLESS for part in recorded):
         return None
     text = text_said(messages[-1]) if messages else ""
     return encodable(text) if not text or text.isspace() else None

@@ -68,7 +68,7 @@ def part_of(block: object, wrappers: int = _MAX_WRAPPERS) -> list[JsonValue]:
 
 
 def _is_wordless(block: Part) -> bool:
-    """Whether a text was not captured: its content is left out, or a mark stands in its place."""
+    """Return whether a text was not captured: its content is left out, or a mark stands in its place."""
     words = _first(block, _WORDS)
     return words is None or is_redacted(words)
 
@@ -113,8 +113,8 @@ def call_of(block: dict[str, JsonValue]) -> Part:
 
 
 def _call(block: dict[str, JsonValue], name: str | None, inner: dict[str, JsonValue]) -> Part:
-    told = _first(inner, _ARGUMENTS)
-    arguments = None if is_redacted(told) else unwrap.arguments(told)
+    written = _first(inner, _ARGUMENTS)
+    arguments = None if is_redacted(written) else unwrap.arguments(written)
     if arguments is None and inner is not block and name is not None and not {"type", *_ARGUMENTS} & block.keys():
         arguments = {}  # a function that is called with nothing: OpenInference leaves `{}` out
     return {"type": "tool_call", "id": _text(block, _IDS), "name": name, "arguments": arguments}

@@ -134,7 +134,7 @@ def have_parts(messages: Sequence[Message]) -> bool:
 
 
 def have_content(messages: Sequence[Message]) -> bool:
-    """Whether any part says more than what kind of part it is: with capture off some libraries send names and ids."""
+    """Return whether any part has more than kind, id and name, which some libraries send with capture off too."""
     parts = (part for message in messages for part in as_list(message["parts"]))
     return any(not isinstance(part, dict) or _says_more(part) for part in parts)
 

@@ -113,7 +113,7 @@ def looks_encoded(text: str) -> bool:
 
 
 def is_redacted(value: object) -> bool:
-    """Whether a value is nothing but the mark of a redaction."""
+    """Return whether a value is nothing but the mark of a redaction."""
     if not isinstance(value, str) or len(value) > _MARK_CHARS:
         return False
     text = value.strip()

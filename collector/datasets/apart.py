@@ -1,4 +1,4 @@
-"""Files that are read in a process of its own, whose memory is bounded and which does not hold this one's lock."""
+"""Files of datasets, read in a child process: its memory is bounded, and it does not hold the lock of the server."""
 
 import io
 import os

@@ -263,7 +263,7 @@ def unrecorded_parts(told: ToldTrace) -> list[str]:
 
 
 def _lacks_calls(told: ToldTrace) -> bool:
-    """Whether it is not known which tools were called: no tool has a span, and a model recorded no answer."""
+    """Return whether it is not known which tools were called: no tool has a span, and a model recorded no answer."""
     return not told.tool_calls and any(map(_is_silent, _speakers(told)))
 
 
@@ -275,14 +275,14 @@ def _speakers(told: ToldTrace) -> list[SpanReading | TraceMember]:
 
 
 def _is_silent(span: SpanReading | TraceMember) -> bool:
-    """Whether a span did not fail, and recorded no answer. Calls that it only names are known."""
+    """Return whether a span did not fail, and recorded no answer. Calls that it only names are known."""
     if span.output is not None or span.error is not None:
         return False
     return not any(map(_parts, span.output_messages or ()))
 
 
 def _lacks_talk(told: ToldTrace) -> bool:
-    """Whether a side of the conversation is missing, or the content of its calls.
+    """Return whether a side of the conversation is missing, or the content of its calls.
 
     What is asked may be recorded as an input that is no message.
     """
@@ -293,7 +293,7 @@ def _lacks_talk(told: ToldTrace) -> bool:
 
 
 def _is_hollow(part: dict[str, Any]) -> bool:
-    """Whether a part names a call without its arguments, or a result without saying which."""
+    """Return whether a part names a call without its arguments, or a result without saying which."""
     kind = part.get("type")
     return (
         part.get("arguments") is None

@@ -54,7 +54,7 @@ class CaseEvaluation:
 
     @property
     def success(self) -> bool | None:
-        """Whether every trial passed; None if no trial is known to have failed and the verdict of one is unknown."""
+        """Return whether every trial passed; None if none is known to have failed and a verdict is unknown."""
         passed = {each["passed"] for each in self.said if each["outcome"] != "skipped"}
         return False if False in passed else True if passed == {True} else None
 

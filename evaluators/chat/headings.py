@@ -42,7 +42,7 @@ _BOLD, _AS_LABEL, _BOX = 7, 8, 9
 
 
 class Kind(Enum):
-    """What stands in a section."""
+    """The kind of text in a section."""
 
     DRAFT = auto()
     """No value in it counts."""

@@ -75,7 +75,7 @@ _SURE: Final = re.compile(r"think|tool", re.IGNORECASE)
 
 
 class Role(Enum):
-    """What a mark does to what follows it."""
+    """The effect of a mark on the text behind it."""
 
     OPENS = auto()
     """Reasoning begins; without its closing mark there is no verdict."""

@@ -11,7 +11,7 @@ from collector.doors.answer_resources import Closable, close_with_answer
 def streamed(
     pieces: Iterator[bytes], *sources: Closable, media_type: str, headers: dict[str, str] | None = None
 ) -> Response:
-    """Answer piece by piece. What is wrong before the first one is still told by the status.
+    """Answer piece by piece. An error before the first piece still changes the status.
 
     The sources of the pieces are closed with the answer, and so are the pieces if they are a generator.
     """

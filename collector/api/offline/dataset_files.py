@@ -89,7 +89,7 @@ async def _set_once_left(request: Request, is_over: threading.Event) -> None:
 
 
 def _imported(
-    here: Context, by: str | None, dataset: Dataset, new_items: Iterator[NewItem], wanted: _Import
+    here: Context, by: str | None, dataset: Dataset, new_items: Iterator[NewItem], options: _Import
 ) -> JSONResponse:
     now_us = here.now_ns() // 1000
     try:
@@ -97,7 +97,7 @@ def _imported(
     except BadFile as error:
         raise BadQuery(str(error)) from None
     made = here.datasets.add_version(
-        dataset, items, mode=wanted.mode, description=wanted.description, created_by=by, now_us=now_us
+        dataset, items, mode=options.mode, description=options.description, created_by=by, now_us=now_us
     )
     return version_answer(dataset, made)
 

@@ -38,7 +38,7 @@ def services(here: Here, who: Who) -> Response:
 @router.get("/services/{service:path}/operations")
 @needs(Permission.READ, by_tenant=True)
 def operations_of(service: str, here: Here, who: Who) -> Response:
-    """What a service's spans are called."""
+    """List the names of a service's spans."""
     return answer(sorted({name for name, _ in here.search.operations(service, tenant=who.visible_tenant)}))
 
 
@@ -52,7 +52,7 @@ def operations(here: Here, who: Who, service: str, span_kind: Annotated[str, Que
 @router.get("/dependencies")
 @needs(Permission.READ, by_tenant=True)
 def dependencies() -> Response:
-    """Which services call which: nobody computes that here."""
+    """Answer with an empty list: calls between services are not computed."""
     return answer([])
 
 
