@@ -225,6 +225,17 @@ def test_a_change_with_an_unknown_parameter_is_refused(server: Closed, method: s
     assert answer.json()["detail"].startswith(("unknown query parameter 'befor'", "unknown query parameter 'project'"))
 
 
+@pytest.mark.parametrize(
+    "query", ["project=", "project=a&project=b", "before=2020-01-01T00:00:00Z&before=2027-01-01T00:00:00Z"]
+)
+def test_a_deletion_by_an_unclear_condition_is_refused(server: Closed, query: str) -> None:
+    """An empty value, as of an unset variable, deletes nothing, and neither does the last of several."""
+    answer = server.ask("DELETE", f"/api/v1/traces?{query}", key=server.keys["admin"])
+    assert answer.status_code == 400
+    name = query.partition("=")[0]
+    assert answer.json()["detail"].startswith(f"the query parameter {name!r} is ")
+
+
 def test_what_is_no_route_is_nobodys_business(server: Closed) -> None:
     """Without a key, also what is not there is 401, so that nobody learns what is."""
     assert server.ask("GET", "/api/v1/nothing").status_code == 401

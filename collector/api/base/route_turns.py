@@ -50,9 +50,8 @@ class TurnRoute(APIRoute):
         known = _query_names(self.dependant) if self.include_in_schema and not _sends(self) else None
 
         async def wait_and_handle(request: Request) -> Response:
-            if known is not None and changes(request.method) and (unknown := request.query_params.keys() - known):
-                # Without a condition that is spelled wrong, more would be changed or deleted than its client means.
-                raise BadQuery(f"unknown query parameter {min(unknown)[:100]!r}; {_listed(known)}")
+            if known is not None and changes(request.method):
+                _check_query(request, known)
             turns: RouteTurns = request.app.state.context.route_turns
             if has_json:
                 await read_large(request, turns.bodies)
@@ -70,6 +69,25 @@ class TurnRoute(APIRoute):
 def _sends(route: APIRoute) -> bool:
     """Return whether a route takes what applications send, with whatever their exporters add to its address."""
     return any(need_of(route.endpoint, method).permission is Permission.SEND for method in route.methods or ())
+
+
+def _check_query(request: Request, known: Collection[str]) -> None:
+    """Refuse a change by a query in which a condition is misspelt, repeated, or empty as an unset variable is.
+
+    Else more would be changed or deleted than the client means. No route that changes something takes a list there.
+
+    Raises:
+        BadQuery: it is; the message names the parameter.
+    """
+    seen: set[str] = set()
+    for name, value in request.query_params.multi_items():
+        if name not in known:
+            raise BadQuery(f"unknown query parameter {name[:100]!r}; {_listed(known)}")
+        if name in seen:
+            raise BadQuery(f"the query parameter {name!r} is repeated; send it once")
+        if not value and request.method == "DELETE":
+            raise BadQuery(f"the query parameter {name!r} is empty; name what is to go, or leave it out")
+        seen.add(name)
 
 
 def _query_names(dependant: Dependant) -> set[str]:
