@@ -29,6 +29,7 @@ HOLD_S: Final = 20.0  # how long connections without a request stay open
 HEADER_BYTES: Final = 10 << 20
 LEAVING: Final = 30  # connections with 1,000 calls that are left at once
 STOP_S: Final = 30.0  # a drip that is not ended by then is given up
+HOSTILE: Final = "127.0.0.2"  # where floods of connections come from: what an address may open is a limit of each
 MAX_INT: Final = 2**63 - 1
 
 Request = Callable[[httpx.Client], httpx.Response | None]
@@ -260,7 +261,7 @@ def backtracking() -> bytes:
 
 def _connected(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=STOP_S)
+    return socket.create_connection((host, int(port)), STOP_S, (HOSTILE, 0))
 
 
 def _raw(address: str, head: bytes) -> Request:
@@ -323,7 +324,7 @@ def _idle(address: str) -> Request:
 
 
 def _left_calls(target: Target) -> Request:
-    """Begin calls over gRPC and leave them, over connections from an address of its own, until they are closed."""
+    """Begin calls over gRPC and leave them, over connections from another address, until they are closed."""
     calls = b"".join(headers(stream, key=target.keys["hostile ingest"]) + reset(stream) for stream in range(1, 2001, 2))
     host, _, port = target.grpc.rpartition(":")
 

@@ -103,7 +103,7 @@ class Asking:
                 start_s = time.perf_counter()
                 try:
                     answer = next(kind.requests)(client)
-                except httpx.TransportError:
+                except (httpx.TransportError, OSError):
                     asked.count("no answer")
                     continue
                 if answer is None:
