@@ -97,9 +97,49 @@ def test_a_chat_completion_is_a_verdict_only_if_all_of_it_says_so(
     assert judged(server, {"choices": [reply]}) == outcome
 
 
+OTHER = '{"score": 0, "reason": "no"}'
+
+
+@pytest.mark.parametrize(
+    "others,outcome",
+    [
+        ([{"message": {"content": OTHER}}], "bad_reply"),
+        ([{"message": {"content": VERDICT}}], "bad_reply"),
+        ([{"message": {"content": "words"}}, {"message": {"content": ""}}], "bad_reply"),
+        ([{"message": {"content": None, "refusal": "no"}}], "declined"),
+        ([{"message": {"content": ""}, "finish_reason": "length"}], "truncated"),
+        ([{"message": {"content": ""}, "finish_reason": "stop"}], "verdict"),
+        ([{"message": {"content": None}, "index": 1}], "verdict"),
+    ],
+)
+def test_a_reply_with_several_choices_is_no_verdict(
+    server: ModelServer, others: list[dict[str, Any]], outcome: str
+) -> None:
+    """Of choices that say something none is the verdict, in any order; one that is empty does not count as one."""
+    one = {"message": {"role": "assistant", "content": VERDICT}, "finish_reason": "stop"}
+    assert judged(server, {"choices": [one, *others]}) == outcome
+    assert judged(server, {"choices": [*others, one]}) == outcome
+
+
+@pytest.mark.parametrize("where", ["choice", "message", "response"])
+def test_an_end_or_a_refusal_that_stands_elsewhere_counts(server: ModelServer, where: str) -> None:
+    """Gateways write why a reply ended into the response or its message, and a refusal beside the message."""
+    message: dict[str, Any] = {"content": VERDICT}
+    choice: dict[str, Any] = {"message": message, "finish_reason": None}
+    document: dict[str, Any] = {"choices": [choice]}
+    if where == "choice":
+        assert judged(server, {"choices": [{**choice, "refusal": "no"}]}) == "declined"
+    {"choice": choice, "message": message, "response": document}[where]["finish_reason"] = "length"
+    assert judged(server, document) == "truncated"
+
+
 @pytest.mark.parametrize(
     "document,outcome",
     [
+        ({"output": [item(), item(content=[{"type": "output_text", "text": OTHER}])]}, "bad_reply"),
+        ({"output": [item(), item()]}, "bad_reply"),
+        ({"output": [item(), item(content=[REFUSAL])]}, "declined"),
+        ({"output": [item(content=[REFUSAL]), item()]}, "declined"),
         ({"status": "completed", "incomplete_details": None, "error": None, "output": [item()]}, "verdict"),
         ({"output": [item(status="completed", phase="final_answer")]}, "verdict"),
         ({"status": "incomplete", "incomplete_details": {"reason": "stop"}, "output": [item()]}, "truncated"),
@@ -135,6 +175,7 @@ def test_a_response_is_a_verdict_only_if_all_of_it_says_so(
         ({"stop_reason": "refusal"}, "declined"),
         ({"stop_reason": "end_turn", "stop_details": {"type": "refusal"}}, "declined"),
         ({"content": [{"type": "text", "text": VERDICT}, REFUSAL]}, "declined"),
+        ({"content": [{"type": "text", "text": VERDICT}, {"type": "text", "text": OTHER}]}, "bad_reply"),
         ({"stop_reason": "max_tokens"}, "truncated"),
         ({"stop_reason": "pause_turn"}, "truncated"),
         ({"stop_reason": "model_context_window_exceeded"}, "truncated"),

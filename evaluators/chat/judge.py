@@ -72,6 +72,9 @@ def _fields(answered: Answered, wanted: Mapping[str, JsonValue], judged: str) ->
     if answer.is_cut_off or answer.wants_tools:
         why = f"is not finished ({answer.finish or 'it has a tool call'})"
         raise UnusableAnswer(f"the reply {why}: {_shown(answer.text)}", answered.usage, "truncated")
+    if answer.answers > 1:
+        why = f"is one of {answer.answers} choices, though one was requested"
+        raise UnusableAnswer(f"the reply {why}: {_shown(answer.text)}", answered.usage)
     required = [name for name, schema in wanted.items() if not _may_be_missing(schema)]
     try:
         optional = [name for name in wanted if name not in required]

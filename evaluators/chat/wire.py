@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from evaluators.regular import encodable
 from storage.records import JsonValue
@@ -65,6 +65,7 @@ class ModelReply:
     input_tokens: int | None
     output_tokens: int | None
     calls: tuple[Call, ...] = ()  # of tools that it was offered
+    answers: int = 1  # in the response: a gateway may send several choices, of which none is the reply
 
     @property
     def is_cut_off(self) -> bool:
@@ -185,27 +186,49 @@ def _chat_answer(document: object) -> ModelReply:
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices:
         raise NotAnAnswer("it has no choices")
-    choice = _mapping(choices[0], "its first choice")
-    message = _mapping(choice.get("message"), "the message of its first choice")
-    _check_role(message)
-    parts = _parts(message.get("content"))
+    read = [_choice(_mapping(each, "one of its choices")) for each in choices]
+    answers = [each for each in read if each.text or each.refusal or each.calls]
+    first = answers[0] if answers else read[0]
     finish = _finish(
-        choice.get("finish_reason"),
-        choice.get("native_finish_reason"),  # of the provider behind a gateway
-        _member(choice.get("finish_details"), "type"),
+        *(reason for each in read for reason in each.reasons),
+        body.get("finish_reason"),
         status if (status := body.get("status")) in _FAILED else None,
-        "content_filter" if _is_filtered(choice) else None,
-        "tool_calls" if message.get("tool_calls") or message.get("function_call") else None,
     )
     return ModelReply(
-        text=_text(message.get("content")),
-        refusal=_refusal(message.get("refusal") or _refusals(parts), finish),
+        text=first.text,
+        refusal=_refusal("; ".join(each.refusal for each in read if each.refusal), finish),
         finish=finish,
         model=_name(body),
         input_tokens=_count(body, "prompt_tokens"),
         output_tokens=_count(body, "completion_tokens"),
-        calls=tuple(chat_calls(message)),
+        calls=first.calls,
+        answers=max(len(answers), 1),
     )
+
+
+class _Choice(NamedTuple):
+    """One of the choices of a response; each is an answer to the same request."""
+
+    text: str
+    refusal: str  # empty if it does not refuse
+    reasons: tuple[object, ...]  # why it ended
+    calls: tuple[Call, ...]
+
+
+def _choice(choice: Mapping[str, Any]) -> _Choice:
+    message = _mapping(choice.get("message"), "the message of a choice")
+    _check_role(message)
+    refusal = message.get("refusal") or choice.get("refusal") or _refusals(_parts(message.get("content")))
+    reasons = (
+        choice.get("finish_reason"),
+        choice.get("native_finish_reason"),  # of the provider behind a gateway
+        message.get("finish_reason"),
+        _member(choice.get("finish_details"), "type"),
+        "content_filter" if _is_filtered(choice) else None,
+        "tool_calls" if message.get("tool_calls") or message.get("function_call") else None,
+    )
+    text = _text(message.get("content"))
+    return _Choice(text, str(refusal) if refusal else "", reasons, tuple(chat_calls(message)))
 
 
 def _responses_answer(document: object) -> ModelReply:
