@@ -1,12 +1,14 @@
 """Routes whose work in a thread waits for its turn, so that no client takes all threads and processors."""
 
 import os
-from collections.abc import Callable, Collection, Coroutine
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from inspect import iscoroutinefunction
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
@@ -15,7 +17,6 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, changes, need_of
 from collector.api.base.json_bodies import BodyParser, read_large
 from collector.api.base.turns import Turns
-from storage.errors import BadQuery
 
 _READS_AT_ONCE: Final = 16
 _READS_OF_ONE: Final = max(2, os.cpu_count() or 1)
@@ -47,10 +48,11 @@ class TurnRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:  # noqa: D102 - overrides
         handle = super().get_route_handler()
         is_on_loop, has_json = iscoroutinefunction(self.endpoint), self.body_field is not None
-        known = _query_names(self.dependant) if self.include_in_schema and not _sends(self) else None
+        checked = {method for method in self.methods or () if _is_checked(self, method)}
+        known = _query_names(self.dependant)
 
         async def wait_and_handle(request: Request) -> Response:
-            if known is not None and changes(request.method):
+            if request.method in checked:
                 _check_query(request, known)
             turns: RouteTurns = request.app.state.context.route_turns
             if has_json:
@@ -71,35 +73,57 @@ def _sends(route: APIRoute) -> bool:
     return any(need_of(route.endpoint, method).permission is Permission.SEND for method in route.methods or ())
 
 
-def _check_query(request: Request, known: Collection[str]) -> None:
-    """Refuse a change by a query in which a condition is misspelt, repeated, or empty as an unset variable is.
+def _is_checked(route: APIRoute, method: str) -> bool:
+    """Return whether a route refuses what it does not know in an address.
 
-    Else more would be changed or deleted than the client means. No route that changes something takes a list there.
+    Pages ignore what trackers append, `/health`, `/ready` and `/metrics` what probes and scrapers do, and routes
+    outside of the contract, such as Jaeger's, what clients of another server do.
+    """
+    return route.include_in_schema and not _sends(route) and (changes(method) or route.path.startswith("/api/"))
+
+
+def _check_query(request: Request, known: Mapping[str, bool]) -> None:
+    """Refuse a query with a parameter that is misspelt, repeated, or empty as an unset variable is in a deletion.
+
+    Else a condition is ignored: more is changed, deleted or listed than the client means.
 
     Raises:
-        BadQuery: it is; the message names the parameter.
+        RequestValidationError: it is so; each error names its parameter.
     """
-    seen: set[str] = set()
-    for name, value in request.query_params.multi_items():
+    pairs = request.query_params.multi_items()
+    counts, problems = Counter(name for name, _ in pairs), {}
+    for name, value in pairs:
         if name not in known:
-            raise BadQuery(f"unknown query parameter {name[:100]!r}; {_listed(known)}")
-        if name in seen:
-            raise BadQuery(f"the query parameter {name!r} is repeated; send it once")
-        if not value and request.method == "DELETE":
-            raise BadQuery(f"the query parameter {name!r} is empty; name what is to go, or leave it out")
-        seen.add(name)
+            problems[name] = f"unknown query parameter; {_listed(known)}"
+        elif counts[name] > 1 and not known[name]:
+            problems[name] = "the query parameter is repeated; send it once"
+        elif not value and request.method == "DELETE":
+            problems[name] = "the query parameter is empty; name what is to go, or leave it out"
+    if problems:
+        raise RequestValidationError(
+            [{"type": "query", "loc": ("query", name[:100]), "msg": text} for name, text in problems.items()]
+        )
 
 
-def _query_names(dependant: Dependant) -> set[str]:
-    """Return the names in an address: of single parameters, of models of several, and of what a route depends on."""
-    names: set[str] = set()
+def _query_names(dependant: Dependant) -> dict[str, bool]:
+    """Return the names in an address, and whether each may be repeated.
+
+    They are those of single parameters, of models of several, and of what a route depends on.
+    """
+    names: dict[str, bool] = {}
     for each in dependant.query_params:
         kind = each.field_info.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            names.update(field.alias or name for name, field in kind.model_fields.items())
+            names |= {field.alias or name: _is_list(field.annotation) for name, field in kind.model_fields.items()}
         else:
-            names.add(each.alias)
-    return names.union(*map(_query_names, dependant.dependencies))
+            names[each.alias] = _is_list(kind)
+    for dependency in dependant.dependencies:
+        names |= _query_names(dependency)
+    return names
+
+
+def _is_list(kind: object) -> bool:
+    return any(get_origin(each) is list for each in (kind, *get_args(kind)))
 
 
 def _listed(names: Collection[str]) -> str:
