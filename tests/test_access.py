@@ -71,6 +71,22 @@ def test_the_first_key_has_to_last(tmp_path: Path) -> None:
         assert not keyring.is_open
 
 
+def test_a_tenant_with_all_its_keys_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are counted by tenant: the refusal of one more says what to do, and others make theirs."""
+    monkeypatch.setattr("collector.access.keyring.MAX_OF_TENANT", 2)
+    with a_store(tmp_path) as store:
+        keyring = Keyring(store.access, None)
+        keyring.create(LASTING, ANYBODY)
+        of_a, of_b = (KeyDraft(name="k", role=Role.VIEWER, tenant=tenant) for tenant in ("a", "b"))
+        made = [keyring.create(of_a, ANYBODY)[0] for _ in range(2)]
+        with pytest.raises(Conflict, match="2 keys of tenant 'a', which is the limit; delete some first"):
+            keyring.create(of_a, ANYBODY)
+        keyring.create(of_b, ANYBODY)
+        keyring.create(LASTING, ANYBODY)
+        keyring.delete(made[0].key_id, ANYBODY)
+        keyring.create(of_a, ANYBODY)
+
+
 def test_the_last_credential_stays(tmp_path: Path) -> None:
     """The last ADMIN key that lasts can be neither disabled nor deleted, unless there is the operator's key."""
     with a_store(tmp_path) as store:

@@ -15,7 +15,10 @@ from storage.errors import Conflict, Missing
 from storage.operation.access import Access, ApiKey
 
 MAX_KEYS: Final = 1_000
-"""A guess: more than anybody can keep apart, and a list that fits into one answer."""
+"""Keys of no tenant. A guess: more than people can keep apart."""
+
+MAX_OF_TENANT: Final = 100
+"""Keys of one tenant; those of other tenants do not count. A guess."""
 
 OPERATOR: Final = "operator"
 """The id under which the key of the settings appears in the audit."""
@@ -117,8 +120,7 @@ class Keyring:
             created_by=caller.key_id,
         )
         with self._changing:
-            if len(self._keys) >= MAX_KEYS:
-                raise Conflict(f"there are {MAX_KEYS} keys, which is the limit; delete some first")
+            self._require_room(tenant)
             if self.is_open and not _lasts(key):
                 raise Conflict(f"the first key closes the server to whoever shows none, so {_LASTING}")
             self._access.add_key(key)
@@ -166,6 +168,11 @@ class Keyring:
         if uses:
             with self._changing:
                 self._reload()
+
+    def _require_room(self, tenant: str) -> None:
+        most, of_tenant = (MAX_OF_TENANT, f"of tenant {tenant!r}") if tenant else (MAX_KEYS, "of no tenant")
+        if sum(key.tenant == tenant for key in self._keys.values()) >= most:
+            raise Conflict(f"there are {most:,} keys {of_tenant}, which is the limit; delete some first")
 
     def _require_another(self, key: ApiKey) -> None:
         others = [other for other in self._keys.values() if other.key_id != key.key_id]
