@@ -7,7 +7,7 @@ import pytest
 
 from collector.live.matching.matcher import Matcher
 from rules.settling import Settling
-from storage.errors import Moved
+from storage.errors import Conflict, Moved
 from storage.judging.backfills import Backfill
 from storage.judging.span_window import WindowLimits
 from storage.store import Store
@@ -200,6 +200,50 @@ def test_a_backfill_can_be_cancelled_and_ends_with_its_rule(tmp_path: Path) -> N
             ("cancelled", "the rule was deleted"),
         ]
         assert rows(store, EACH) == []
+        live._matcher_db.close()
+
+
+def test_tenants_take_turns_at_backfills_and_so_do_their_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One backfill of a tenant waits for one step of another's many, and one rule for one step of each other rule."""
+    monkeypatch.setattr("collector.live.matching.backfill._LIMITS", limits(rows=1))
+    first, second, other = active(1, tenant="a"), active(2, tenant="a"), active(3, tenant="b")
+    in_force = InForce()
+    with a_store(tmp_path) as store:
+        for tenant in ("a", "b"):
+            commit(store, a_batch(an_export(9), tenant=tenant))
+        with matching(store, in_force) as follower:
+            assert follower.wait_matched(WAIT_S)
+        live = not_started(store, in_force)
+        in_force.rules = (first, second, other)
+        started = [live.backfills.start(rule, 0, START_NS + 10**15) for rule in (first, first, second, other)]
+        looked_at = []
+        for _ in range(8):
+            live.backfills.step()
+            each = {one.backfill_id: one.looked_at for one in live.backfills.all()}
+            looked_at.append([each[backfill_id] for backfill_id in started])
+        assert looked_at[3] == [1, 0, 1, 2]
+        assert looked_at[7] == [2, 0, 2, 4]
+        live._matcher_db.close()
+
+
+def test_backfills_under_way_are_bounded_for_a_rule_and_a_tenant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule, and a tenant, with as many as it may have is refused one more until one ends; others are not."""
+    monkeypatch.setattr("collector.live.matching.backfill._MOST_OF_RULE", 2)
+    monkeypatch.setattr("collector.live.matching.backfill._MOST_OF_TENANT", 3)
+    first, second, other = active(1, tenant="a"), active(2, tenant="a"), active(3, tenant="b")
+    with a_store(tmp_path) as store:
+        live = not_started(store, InForce(rules=(first, second, other)))
+        started = [live.backfills.start(first, 0, START_NS) for _ in range(2)]
+        with pytest.raises(Conflict, match=r"2 backfills of the rule .* wait until one is done, or cancel one"):
+            live.backfills.start(first, 0, START_NS)
+        live.backfills.start(second, 0, START_NS)
+        with pytest.raises(Conflict, match="3 backfills of this tenant are under way"):
+            live.backfills.start(second, 0, START_NS)
+        live.backfills.start(other, 0, START_NS)
+        assert live.backfills.cancel(started[0])
+        live.backfills.start(second, 0, START_NS)
         live._matcher_db.close()
 
 

@@ -23,13 +23,20 @@ _LIMITS: Final = WindowLimits(rows=8192, nbytes=32 << 20)
 _TRACE_ROWS: Final = 2048
 """Spans whose traces are decided about at once: with ten spans each, some two windows. A guess."""
 
+_MOST_OF_RULE: Final = 10
+_MOST_OF_TENANT: Final = 100
+"""Backfills under way of one rule, and of the rules of one tenant; a request for more is refused. Guesses."""
+
 
 class _NotAddedUp(Exception):
     """Sums of traces that a rule asks for are not there yet: the step can be made a little later."""
 
 
 class Backfills:
-    """Starts, tells and cancels backfills, from any thread; the matcher's makes their steps, one backfill at a time."""
+    """Starts, lists and cancels backfills, from any thread; the matcher's makes their steps.
+
+    Each step is of one backfill. Tenants take turns, within a tenant its rules, and of a rule the oldest goes first.
+    """
 
     def __init__(
         self,
@@ -44,6 +51,9 @@ class Backfills:
         self._matcher_db = matcher_db
         self._settler = settler
         self._clock = clock
+        self._starting = threading.Lock()
+        self._steps = 0
+        self._turns: dict[tuple[str, str | None], int] = {}  # the last step of a rule, and of a tenant (rule None)
         self._wanted = threading.Event()
         self._wanted.set()  # the last process may have left some
 
@@ -56,6 +66,7 @@ class Backfills:
         revision has decided about already is passed over.
 
         Raises:
+            Conflict: too many of the rule, or of its tenant, are under way.
             Overloaded: the database cannot be written now.
         """
         return self._start(active, from_ns, to_ns, trace_ids=trace_ids, occasion="backfill")
@@ -73,16 +84,29 @@ class Backfills:
             "occasion": occasion,
             "now_us": self._clock() // 1000,
         }
-        self._matching.backfills.add(parameters)
+        with self._starting:
+            self._require_room(active)
+            self._matching.backfills.add(parameters)
         self._wanted.set()
         self._matching.wake()
         return backfill_id
+
+    def _require_room(self, active: ActiveRule) -> None:
+        others = [other for _, other in self._running() if other is not None]
+        of_rule = sum(other.rule_id == active.rule_id for other in others)
+        if of_rule >= _MOST_OF_RULE:
+            message = f"{of_rule} backfills of the rule {active.rule.name!r} are under way"
+        elif active.tenant and sum(other.tenant == active.tenant for other in others) >= _MOST_OF_TENANT:
+            message = f"{_MOST_OF_TENANT} backfills of this tenant are under way"
+        else:
+            return
+        raise Conflict(f"{message}, which is the limit; wait until one is done, or cancel one")
 
     def start_baseline(self, active: ActiveRule) -> str:
         """Judge the latest traces of the last two releases again, for monitors to compare with; the id of the backfill.
 
         Raises:
-            Conflict: the rule has no results of any release.
+            Conflict: the rule has no results of any release, or too many are under way.
             Overloaded: the database cannot be written now.
         """
         targets = self._matching.backfills.targets_of_baseline(active.rule_id)
@@ -110,15 +134,15 @@ class Backfills:
         return self._matching.backfills.end(backfill_id, "cancelled", None, now_us=self._clock() // 1000)
 
     def step(self) -> int | None:
-        """Make the next step of the oldest; how many jobs that makes, None where there is nothing to do."""
+        """Make the next step; return how many jobs that makes, None if there is nothing to do."""
         if not self._wanted.is_set():
             return None
         self._wanted.clear()
-        running = next((one for one in self.all() if one.state == "running"), None)
-        if running is None:
+        chosen = self._choose()
+        if chosen is None:
             return None
+        running, active = chosen
         self._wanted.set()
-        active = self._revision(running.revision)
         if active is None or active.deleted:
             self._end(running, "cancelled", "the rule was deleted")
             return 0
@@ -135,6 +159,25 @@ class Backfills:
             log.info("%s", error)
             return 0
         return int(step.jobs.num_rows)
+
+    def _running(self) -> list[tuple[Backfill, ActiveRule | None]]:
+        """Return those that have not ended, oldest first, each with its rule."""
+        return [(each, self._revision(each.revision)) for each in self.all() if each.state == "running"]
+
+    def _choose(self) -> tuple[Backfill, ActiveRule | None] | None:
+        """Return the oldest of the rule, of the tenant, whose last step is longest ago; None if none is running."""
+        running = self._running()
+        keys = [_turn_of(active) for _, active in running]
+        present = {*keys, *((tenant, None) for tenant, _ in keys)}
+        self._turns = {key: step for key, step in self._turns.items() if key in present}
+        if not running:
+            return None
+        last = [(self._turns.get((tenant, None), 0), self._turns.get((tenant, rule), 0)) for tenant, rule in keys]
+        place = min(range(len(running)), key=last.__getitem__)
+        self._steps += 1
+        tenant, rule = keys[place]
+        self._turns[tenant, None] = self._turns[tenant, rule] = self._steps
+        return running[place]
 
     def _begun(self, backfill: Backfill) -> Backfill:
         """With the number up to which it goes: what is matched later is matched by the rule, if it is in force."""
@@ -200,3 +243,7 @@ class Backfills:
             now_us=settlement.now_us,
             first=extent_of(settled.spans)[0],
         )
+
+
+def _turn_of(active: ActiveRule | None) -> tuple[str, str]:
+    return ("", "") if active is None else (active.tenant, active.rule_id)
