@@ -233,7 +233,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="code_judge",
         title="Code Judge",
-        version=2,
+        version=3,
         checks="What a program of your own checks.",
         reads=(
             "actualOutputs.output",

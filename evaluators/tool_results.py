@@ -146,7 +146,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_error",
         title="Tool Error",
-        version=2,
+        version=3,
         checks="The agent's tool calls succeeded.",
         reads=("actualOutputs.toolCalls",),
         configuration=ToolError,
@@ -155,7 +155,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_efficiency",
         title="Tool Efficiency",
-        version=2,
+        version=3,
         checks="No tool call repeats an earlier one.",
         reads=("actualOutputs.toolCalls",),
         configuration=ToolEfficiency,

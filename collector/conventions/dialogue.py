@@ -14,7 +14,7 @@ from collector.conventions.messages import (
     with_system,
 )
 from collector.conventions.parts import parts_of, text_part
-from collector.conventions.pieces import have_parts, lacks_something, tells_more, with_ids
+from collector.conventions.pieces import have_content, have_words_or_more, lacks_something, tells_more, with_ids
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, opened, text_of
 from storage.records import JsonValue, LogRecord, Message, SpanType
@@ -57,24 +57,26 @@ NO_DIALOGUE = Dialogue(asked=_NOTHING, answered=_NOTHING)
 def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) -> Dialogue:
     """The messages of a span, each side from the strongest source that has it."""
     asked = _from_rows(collected, "input_messages", "user")
-    if collected.candidates("whole_input"):
-        asked = _opened_whole(asked)
+    whole = _opened_whole(asked) if collected.candidates("whole_input") else asked
+    calls_are_left_out, asked = whole is not asked, whole  # of responses Traceloop's JavaScript sends the text alone
     answered = _from_rows(collected, "output_messages", "assistant")
-    if answered.messages is None and (collected.tells("answer_text") or collected.tells("answer_calls")):
-        answered = _pieced_together(collected)
-    if (asked.messages is None or answered.messages is None) and collected.tells("trajectory"):
+    if not _says(answered) and (collected.tells("answer_text") or collected.tells("answer_calls")):
+        answered = _stronger(answered, _pieced_together(collected))
+    if not (_says(asked) and _says(answered)) and collected.tells("trajectory"):
         told = _from_trajectory(collected)
         asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
-    if answered.messages is None and logs:
-        answered = SourcedMessages(messages=messages_in(logs), source=CLAUDE_CODE_LOGS)
-    if (asked.messages is None or answered.messages is None) and (collected.span.events or logs):
+    if logs and not _says(answered):
+        answered = _stronger(answered, SourcedMessages(messages=messages_in(logs), source=CLAUDE_CODE_LOGS))
+    if (collected.span.events or logs) and not (_says(asked) and _says(answered)):
         told = _from_events(collected, logs)
         asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
     asked, answered = _completed(collected, asked, answered)
     if not _says(asked):
-        asked = _stronger(_from_raw(collected, "input", "user", kind), asked)
+        asked = _stronger(asked, _from_raw(collected, "input", "user", kind))
     if not _says(answered):
-        answered = _stronger(_from_raw(collected, "output", "assistant", kind), answered)
+        answered = _stronger(answered, _from_raw(collected, "output", "assistant", kind))
+    if answered.messages and not _says(answered) and (calls_are_left_out or _ended_in_calls(collected, answered)):
+        answered = replace(answered, messages=[{**message, "parts": []} for message in answered.messages])
     system = _system(collected) if collected.tells("system") else None
     if system:
         source = asked.source or collected.sources.get("system", "")
@@ -82,6 +84,13 @@ def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) ->
             messages=with_system(system, asked.messages), source=source, is_trajectory=asked.is_trajectory
         )
     return Dialogue(asked=asked, answered=answered)
+
+
+def _ended_in_calls(collected: Collected, answered: SourcedMessages) -> bool:
+    """Return whether the model called tools, so that its blank text is no answer, though the calls are not recorded."""
+    reasons = [text_of(value) for _, _, value, _ in collected.candidates("finish_reasons")]
+    reasons += [text_of(message.get("finish_reason")) for message in answered.messages or ()]
+    return any("tool" in reason or "function" in reason for reason in reasons if reason)
 
 
 def _completed(
@@ -137,12 +146,19 @@ def _without_made_up(told: SourcedMessages) -> SourcedMessages:
 
 
 def _says(told: SourcedMessages) -> bool:
-    """Whether there is anything in the messages: some libraries write their roles and nothing else."""
-    return told.messages is not None and have_parts(told.messages)
+    """Whether there is anything in the messages: some libraries write their roles and nothing else, or blank text."""
+    return told.messages is not None and have_words_or_more(told.messages)
 
 
 def _stronger(told: SourcedMessages, other: SourcedMessages) -> SourcedMessages:
-    return told if told.messages is not None else other
+    """Choose what has words, calls or other parts; else what has blank text, of equals the first."""
+    return max(told, other, key=_strength)
+
+
+def _strength(told: SourcedMessages) -> int:
+    if told.messages is None:
+        return 0
+    return 3 if _says(told) else 2 if have_content(told.messages) else 1
 
 
 def _from_rows(collected: Collected, slot: Slot, role: str) -> SourcedMessages:
@@ -175,7 +191,7 @@ def _more(collected: Collected, others: list[Candidate], source: str, role: str)
 def _read(collected: Collected, value: object, source: str, role: str) -> list[Message] | None:
     if isinstance(value, str):
         if not value or value.isspace():
-            return None
+            return [{"role": role, "parts": [text_part(value)]}]
         collected.note_redacted(source, value)
         decoded = collected.opened(value, source)
         if isinstance(decoded, str) and decoded.lstrip()[:1] in ("{", "["):
@@ -201,6 +217,7 @@ def _pieced_together(collected: Collected) -> SourcedMessages:
     """An answer whose text, thoughts and calls stand apart."""
     parts: list[JsonValue] = []
     sources: list[str] = []
+    blanks: list[tuple[str, str]] = []
     thoughts = next((text_of(value) for value, _ in _pieces(collected, "answer_reasoning")), None)
     if thoughts:
         parts.append({"type": "reasoning", "content": thoughts})
@@ -210,6 +227,8 @@ def _pieced_together(collected: Collected) -> SourcedMessages:
             parts.append(text_part(text))
             sources.append(source)
             break
+        if text is not None:
+            blanks.append((text, source))
     for value, source in _pieces(collected, "answer_calls"):
         calls = collected.opened(value, source) if isinstance(value, str) else value
         found = [call for call in (calls if isinstance(calls, list) else [calls]) if isinstance(call, dict)]
@@ -217,6 +236,9 @@ def _pieced_together(collected: Collected) -> SourcedMessages:
             parts += as_list(message_of({"tool_calls": list[JsonValue](found)}, "assistant")["parts"])
             sources.append(source)
             break
+    if not sources and blanks:
+        parts.append(text_part(blanks[0][0]))
+        sources.append(blanks[0][1])
     if not sources:
         return _NOTHING
     return SourcedMessages(messages=[{"role": "assistant", "parts": parts}], source=sources[0])
@@ -324,7 +346,7 @@ def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> So
 
     What a chain is given and gives is anybody's JSON: there, only what names its role is a message.
     """
-    is_model = kind == "llm"
+    is_model, blank = kind == "llm", _NOTHING
     own_role = role if is_model or kind in ("agent", "embedding") else ""
     for _, place, value, source in collected.candidates(slot):
         if place.is_group and not place.path:
@@ -335,13 +357,16 @@ def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> So
             told = collected.opened(text, source)
         if isinstance(told, list | dict):
             found = find_messages(told, own_role) if text is None else _found(collected, text, told, own_role)
-        elif isinstance(told, str) and is_model and told.strip() and told.lstrip()[0] not in "[{":
+        elif isinstance(told, str) and is_model and not told.strip():
+            blank = _stronger(blank, SourcedMessages(messages=_read(collected, told, source, role), source=source))
+            continue
+        elif isinstance(told, str) and is_model and told.lstrip()[0] not in "[{":
             found = messages_of(told, role)
         else:
             found = None
         if found is not None:
             return SourcedMessages(messages=found, source=source)
-    return _NOTHING
+    return blank
 
 
 def _found(collected: Collected, text: str, told: JsonValue, role: str) -> list[Message] | None:

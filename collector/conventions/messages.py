@@ -17,7 +17,14 @@ from collector.conventions.parts import (
     response_part,
     text_part,
 )
-from collector.conventions.pieces import continued, in_parts, is_text_alone, parts_by_type, text_said
+from collector.conventions.pieces import (
+    continued,
+    in_parts,
+    is_text_alone,
+    parts_by_type,
+    text_said,
+    without_needless_blanks,
+)
 from collector.conventions.values import as_dict, as_list, encodable, is_redacted
 from collector.conventions.written import written_message
 from storage.records import JsonValue, Message
@@ -102,7 +109,7 @@ def message_of(value: dict[str, JsonValue], role: str) -> Message:
     if len(value) == 2 and type(content) is str and type(told) is str and content[:1] != "[":  # noqa: PLR2004 - no more than a role and words
         own = ROLES.get(told) or _role(told, role)
         if own != "tool":
-            return {"role": own, "parts": part_of(content)}
+            return {"role": own, "parts": part_of(content) or _blank(content)}
     parts = value.get("parts")
     if type(parts) is list and "content" not in value and "tool_calls" not in value:
         return _finished(in_parts(parts, _role(value.get("role"), role)), value)
@@ -148,19 +155,34 @@ def last_text(messages: Sequence[Message] | None, role: str) -> str | None:
 
 
 def answer_text(messages: Sequence[Message] | None) -> str | None:
-    """The last words of the model, unless somebody else has the last word: then this is no answer."""
-    if not messages or messages[-1]["role"] in ("user", "system"):
+    """Return the last words of the model; None if the last word is not its own, or it answered without words."""
+    if not messages or messages[-1]["role"] in ("user", "system") or wordless_answer(messages) is not None:
         return None
     return last_text(messages, "assistant")
 
 
-def wordless_answer(messages: Sequence[Message] | None) -> str | None:
-    """Return the text of an answer that is thoughts or white space alone, maybe ""; None for all others."""
-    parts = as_list(messages[-1]["parts"]) if messages and messages[-1]["role"] == "assistant" else []
+def wordless_answer(messages: Sequence[Message] | None, role: str = "assistant") -> str | None:
+    """Return the text of an answer that is blank, white space or thoughts alone, maybe ""; None for all others.
+
+    The answer is all messages of the role at the end.
+    """
+    answer = None
+    for message in reversed(messages or ()):
+        if message["role"] != role:
+            break
+        text = _wordless(message)
+        if text is None:
+            return None
+        answer = text if answer is None else answer
+    return answer
+
+
+def _wordless(message: Message) -> str | None:
+    parts = as_list(message["parts"])
     recorded = [part for part in parts if isinstance(part, dict) and part.get("content") is not None]
     if not recorded or len(recorded) < len(parts) or any(part.get("type") not in _WORDLESS for part in recorded):
         return None
-    text = text_said(messages[-1]) if messages else ""
+    text = text_said(message)
     return encodable(text) if not text or text.isspace() else None
 
 
@@ -210,7 +232,8 @@ def _join(found: list[Message], message: Message, *, is_open: bool, are_items: b
     if is_open and is_text_alone(found[-1]) and is_text_alone(message):
         found[-1] = continued(found[-1], message)
     elif found and _is_one_answer(found[-1], message, are_items=are_items):
-        found[-1] = {**found[-1], "parts": [*as_list(found[-1]["parts"]), *as_list(message["parts"])]}
+        both = [*as_list(found[-1]["parts"]), *as_list(message["parts"])]
+        found[-1] = {**found[-1], "parts": without_needless_blanks(both)}
     else:
         found.append(message)
 
@@ -386,11 +409,22 @@ def _is_result(part: JsonValue) -> bool:
     return isinstance(part, dict) and part.get("type") == "tool_call_response"
 
 
+def _blank(content: object) -> list[JsonValue]:
+    """The text of content that was recorded and is blank, be it among blocks; nothing for all other content."""
+    blocks = content if isinstance(content, list) else [content]
+    texts = (
+        block.get("content") if isinstance(block, dict) and block.get("type") == "text" else block for block in blocks
+    )
+    return [text_part("")] if any(text == "" for text in texts) else []
+
+
 def _finished(message: Message, source: dict[str, JsonValue] | None = None) -> Message:
     parts = as_list(message["parts"])
     if parts and _is_result(parts[0]) and all(map(_is_result, parts)):
         message["role"] = "tool"
     if source is not None:
+        if not parts:
+            message["parts"] = _blank(source.get("content", source.get("contents", source.get("parts"))))
         for key in ("name", "finish_reason"):
             value = source.get(key)
             if isinstance(value, str) and value:

@@ -125,12 +125,21 @@ def text_said(message: Message) -> str:
     return "\n".join(since_tool or everything)
 
 
-def have_parts(messages: Sequence[Message]) -> bool:
-    """Whether there is anything in some of the messages."""
-    for message in messages:  # noqa: SIM110 - a generator for each span costs more than the look
-        if message["parts"]:
-            return True
-    return False
+def have_words_or_more(messages: Sequence[Message]) -> bool:
+    """Return whether there is anything in some of the messages but blank text."""
+    return any(not is_blank_text(part) for message in messages for part in as_list(message["parts"]))
+
+
+def is_blank_text(part: JsonValue) -> bool:
+    """Return whether a part is a text that was recorded and is blank."""
+    content = part.get("content") if isinstance(part, dict) and part.get("type") == "text" else None
+    return isinstance(content, str) and (not content or content.isspace())
+
+
+def without_needless_blanks(parts: list[JsonValue]) -> list[JsonValue]:
+    """Return parts without empty texts, unless there is nothing else: then one of these is what was recorded."""
+    kept = [part for part in parts if not (is_blank_text(part) and as_dict(part)["content"] == "")]
+    return kept or parts[:1]
 
 
 def have_content(messages: Sequence[Message]) -> bool:

@@ -33,6 +33,20 @@ def raw_text(collected: Collected, field: str, slots: tuple[Slot, ...], messages
     return None
 
 
+def blank_text(collected: Collected, field: str, slots: tuple[Slot, ...]) -> str | None:
+    """Return the first blank text that is recorded under one of the slots; None if there is none.
+
+    Null, and empty objects and lists, are no texts: they are written in the place of content that is not captured, too.
+    """
+    for slot in slots:
+        for _, place, value, source in collected.candidates(slot):
+            told: object = collected.member(place, value, source) if place.path else value
+            if isinstance(told, str) and told.strip() in ("", '""'):
+                collected.sources[field] = source
+                return "" if told.strip() else told
+    return None
+
+
 def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str | None:
     for _, place, value, source in candidates:
         if place.is_group and not place.path:

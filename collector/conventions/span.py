@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from collector.conventions.collected import Collected
 from collector.conventions.counts import read_cost, read_count
@@ -12,7 +13,7 @@ from collector.conventions.messages import answer_text, last_text, offered_tool,
 from collector.conventions.own import OwnKeys
 from collector.conventions.pieces import have_content, text_said
 from collector.conventions.prices import with_cost
-from collector.conventions.raw import ours, raw_text
+from collector.conventions.raw import blank_text, ours, raw_text
 from collector.conventions.table import Slot
 from collector.conventions.tool import ToolUse, tool_use
 from storage.records import LogRecord, Message, OfferedTool, Span, SpanReading, SpanType
@@ -24,6 +25,11 @@ RAW: dict[str, tuple[Slot, ...]] = {
     "output": ("output", "output_messages", "answer_calls", "tool_result"),
 }
 """What is told as it came where messages say nothing."""
+BLANK: dict[str, tuple[Slot, ...]] = {
+    "input": ("input", "input_messages"),
+    "output": ("output", "output_messages", "answer_text", "tool_result"),
+}
+"""What was recorded, though it is blank, where nothing else is told."""
 UNKNOWN_MODEL = "unknown"  # LangChain4j, where the model did not answer
 
 
@@ -115,11 +121,13 @@ def _input(collected: Collected, talk: Dialogue) -> str | None:
         text = (
             _embedded(talk.asked.messages) if collected.kind == "embedding" else last_text(talk.asked.messages, "user")
         )
+        if text is None:
+            text = _wordless(collected, "input", talk.asked)
         if text is not None:
             collected.sources["input"] = talk.asked.source
     if text is None and not _lost_content(collected, "input", talk.asked):
         text = raw_text(collected, "input", RAW["input"], talk.asked.messages)
-    return text
+    return blank_text(collected, "input", BLANK["input"]) if text is None else text
 
 
 def _embedded(messages: list[Message]) -> str | None:
@@ -134,19 +142,20 @@ def _output(collected: Collected, talk: Dialogue) -> str | None:
     if text is None and talk.answered.messages:
         text = answer_text(talk.answered.messages)
         if text is None:
-            text = _wordless(collected, talk.answered)
+            text = _wordless(collected, "output", talk.answered)
         if text is not None:
             collected.sources["output"] = talk.answered.source
     if text is None and not _lost_content(collected, "output", talk.answered):
         text = raw_text(collected, "output", RAW["output"], talk.answered.messages)
-    return text
+    is_blank = text is None and not talk.answered.messages
+    return blank_text(collected, "output", BLANK["output"]) if is_blank else text
 
 
-def _wordless(collected: Collected, told: SourcedMessages) -> str | None:
-    """Return an answer of thoughts or white space alone, unless the span tells its output elsewhere in words."""
-    text = wordless_answer(told.messages)
-    raw = None if text is None else raw_text(collected, "output", ("output",), None)
-    is_told = raw is not None and raw[0] not in "{[" and collected.sources.get("output") != told.source
+def _wordless(collected: Collected, side: Literal["input", "output"], told: SourcedMessages) -> str | None:
+    """Return a side that is blank, white space or thoughts alone, unless the span tells it elsewhere in words."""
+    text = wordless_answer(told.messages, "user" if side == "input" else "assistant")
+    raw = None if text is None else raw_text(collected, side, (side,), None)
+    is_told = raw is not None and raw[0] not in "{[" and collected.sources.get(side) != told.source
     return None if is_told else text
 
 

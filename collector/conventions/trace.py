@@ -9,7 +9,7 @@ from collector.conventions.calls import tool_calls
 from collector.conventions.definitions import once_by_name
 from collector.conventions.doubles import doubled
 from collector.conventions.member import TraceMember, member_of
-from collector.conventions.messages import answer_text
+from collector.conventions.messages import answer_text, wordless_answer
 from collector.conventions.names import PENDING
 from collector.conventions.own import OwnKeys
 from collector.conventions.span import read_span
@@ -93,11 +93,14 @@ def _is_pending(span: Span) -> bool:
 
 
 def _input_of(tree: Tree, root: TraceMember | None) -> str | None:
-    """The root's input; where it tells none, that of the topmost span of an agent, a chain or a model, the first."""
-    if root is not None and root.input is not None:
+    """Return the root's input, else that of the topmost span of an agent, a chain or a model, the first.
+
+    A blank one gives way to one that is not.
+    """
+    if root is not None and root.input is not None and not _is_blank(root.input):
         return root.input
     telling = [span for span in tree.spans.values() if span.span_type in _TALKING and span.input is not None]
-    topmost = min(telling, key=lambda span: tree.depths[span.span_id], default=None)
+    topmost = min(telling, key=lambda span: (_is_blank(span.input), tree.depths[span.span_id]), default=root)
     return None if topmost is None else topmost.input
 
 
@@ -105,8 +108,8 @@ def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None)
     """Return the text that is shown and judged: the root's output.
 
     If the root tells none, or is one step of several that have no span around them, the topmost span of an agent, a
-    chain or a model tells it, the last of these. Messages without words, such as calls of tools, and the last words
-    with other blanks around them, give way to the last words of any span.
+    chain or a model tells it, the last of these. Messages without words, such as calls of tools, blank text, and the
+    last words with other blanks around them, give way to the last words of any span.
     """
     telling = root if root is not None and root.output is not None and not _is_step(tree, root) else None
     if telling is None:
@@ -115,10 +118,21 @@ def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None)
     if telling is None or telling.output is None:
         return final_response
     if final_response is None:
-        return telling.output
+        return _words_beside(tree, telling) if _is_blank(telling.output) else telling.output
     is_wordless = bool(telling.answered) and answer_text(telling.output_messages) is None
     is_alike = telling.output.strip(BLANKS) == final_response.strip(BLANKS)
-    return final_response if is_wordless or is_alike else telling.output
+    return final_response if is_wordless or is_alike or _is_blank(telling.output) else telling.output
+
+
+def _words_beside(tree: Tree, blank: TraceMember) -> str | None:
+    """Return the output of the topmost span with words, the last of these; the blank one if none has any."""
+    talking = [span for span in tree.spans.values() if span.span_type in _TALKING and not _is_blank(span.output)]
+    return min(reversed(talking), key=lambda span: tree.depths[span.span_id], default=blank).output
+
+
+def _is_blank(text: str | None) -> bool:
+    """Return whether there is no text, or one without anything but blanks."""
+    return text is None or not text.strip(BLANKS)
 
 
 def _is_step(tree: Tree, root: TraceMember) -> bool:
@@ -130,16 +144,26 @@ def _is_step(tree: Tree, root: TraceMember) -> bool:
 def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
     """The last words of a model; where no model's span tells any, those of an agent, then of any other span.
 
-    Else it is the root's output, unless that is made of messages, in which there are no last words.
+    Else it is the root's output, unless that is made of messages, in which there are no last words. If the last answer
+    of a kind of spans is blank, no earlier one of them counts; it is blank unless spans of other kinds tell words.
     """
+    blank = None
     for kinds in ANSWERING:
         for span in reversed(tree.spans.values()):
             if span.span_type in kinds:
                 text = answer_text(span.output_messages)
                 if text is not None:
                     return text
+                if (
+                    span.output is not None
+                    and _is_blank(span.output)
+                    and wordless_answer(span.output_messages) is not None
+                ):
+                    blank = span.output if blank is None else blank
+                    break
     is_bare = root is not None and root.span_type in _TALKING and not root.answered
-    return root.output if root is not None and is_bare else None
+    bare = root.output if root is not None and is_bare else None
+    return blank if _is_blank(bare) and blank is not None else bare
 
 
 def conversation_of(tree: Tree) -> tuple[Message, ...]:

@@ -275,8 +275,11 @@ def _speakers(told: ToldTrace) -> list[SpanReading | TraceMember]:
 
 
 def _is_silent(span: SpanReading | TraceMember) -> bool:
-    """Return whether a span did not fail, and recorded no answer. Calls that it only names are known."""
-    if span.output is not None or span.error is not None:
+    """Return whether a span recorded no answer. Calls that it only names are known; a model that failed made none.
+
+    An agent that failed may have called tools before.
+    """
+    if span.output is not None or (span.error is not None and span.span_type == "llm"):
         return False
     return not any(map(_parts, span.output_messages or ()))
 

@@ -89,7 +89,7 @@ def normal_messages(text: str) -> NormalMessages | None:
 
 
 def _with_words(messages: _Messages, has_calls: bool, mended: str | None) -> NormalMessages | None:  # noqa: FBT001 - a field
-    if not any(message.parts for message in messages):
+    if not any(message.parts for message in messages) or _ends_in_thoughts(messages):
         return None
     return NormalMessages(_last_words(messages, "user"), _answer(messages), has_calls, mended)
 
@@ -128,7 +128,7 @@ def halved(text: str) -> Halves | None:
     last = next((at for at in reversed(range(len(messages))) if _asks(messages[at])), len(messages))
     asked, answered = messages[: last + 1], messages[last + 1 :]
     words = _last_words(asked, "user")
-    if words is None or not any(message.parts for message in answered):
+    if words is None or not any(message.parts for message in answered) or _ends_in_thoughts(answered):
         return None
     told = (msgspec.json.encode(half).decode() for half in (asked, answered))
     return Halves(words, _answer(answered), *told)
@@ -141,6 +141,8 @@ def _asks(message: _NearlyNormal) -> bool:
 def _mend(message: _NearlyNormal) -> bool:
     """Bring a message into the normal form, as far as that is simple."""
     parts = [part for part in message.parts if not isinstance(part, _TextAlone) or part.content]
+    if message.parts and not parts:
+        return False  # a blank text is what was recorded
     for part in parts:
         if isinstance(part, _Call):
             part.arguments = _opened(part.arguments)
@@ -199,7 +201,7 @@ def _check(message: _NormalMessage | _NearlyNormal) -> bool | None:
     calls = responses = 0
     for part in message.parts:
         if isinstance(part, _Text | _TextAlone):
-            if not part.content or may_hide_blocks(part.content) or is_redacted(part.content):
+            if not part.content.strip() or may_hide_blocks(part.content) or is_redacted(part.content):
                 return None
         elif isinstance(part, _Call):
             calls += 1
@@ -231,6 +233,11 @@ def _is_bare(value: _Json, wrappings: Sequence[str] | frozenset[str]) -> bool:
     if isinstance(value, str):
         return (value[:1] not in MAYBE_JSON and not value.startswith(WRITTEN) and not is_redacted(value)) or not value
     return not isinstance(value, dict) or not any(key in value for key in wrappings)
+
+
+def _ends_in_thoughts(messages: _Messages) -> bool:
+    """Return whether thoughts alone are the last message: then earlier words may be no answer."""
+    return all(isinstance(part, _Reasoning) for part in messages[-1].parts)
 
 
 def _answer(messages: _Messages) -> str | None:

@@ -98,7 +98,7 @@ def gathered(
             return None
         messages.append(message)
         was_calling = bool(place.calls)
-        if message["role"] == role and "content" in told and not told["content"].isspace():
+        if message["role"] == role and "content" in told:
             said = told["content"]
     if role == "assistant" and messages[-1]["role"] in ("user", "system"):
         said = None
@@ -107,7 +107,13 @@ def gathered(
 
 def _message(told: Mapping[str, str], calls: Sequence[Mapping[str, str]]) -> Message | None:
     role, content = ROLES.get(told["role"]), told.get("content", "")
-    if role is None or content[:1] == "[" or is_redacted(content) or (calls and role != "assistant"):
+    if (
+        role is None
+        or content[:1] == "["
+        or content.isspace()
+        or is_redacted(content)
+        or (calls and role != "assistant")
+    ):
         return None
     parts: list[JsonValue] = [{"type": "text", "content": content}] if content else []
     if role == "tool":

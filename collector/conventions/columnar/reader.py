@@ -19,8 +19,6 @@ from collector.conventions.columnar.stored import Row, definitions_text, json_te
 from collector.conventions.columnar.tools import read_tool
 from collector.conventions.counts import read_cost, read_count
 from collector.conventions.failure import failure_of
-from collector.conventions.member import messages_of
-from collector.conventions.messages import wordless_answer
 from collector.conventions.own import OwnKeys
 from collector.conventions.plan import ShapePlan
 from collector.conventions.raw import raw_text
@@ -190,7 +188,6 @@ class _Reading:
         start, texts, letters = self._starts[row], self._laid.texts, self._laid.letters
         where, role = (recipe.asked, "user") if side == "input" else (recipe.answered, "assistant")
         messages: list[Message] | None = None
-        text: str | None = None
         row_of_side: Row
         if isinstance(where, int):
             text = texts[start + where]
@@ -209,8 +206,6 @@ class _Reading:
         if side == "output":
             row_of_side["output_is_answer"] = words is not None
         if words is None:
-            if side == "output" and wordless_answer(messages if text is None else messages_of(text)) is not None:
-                return None
             collected = self._collected(row, recipe)
             words = raw_text(collected, side, RAW[side], messages)
             if words is None or collected.notes:

@@ -63,7 +63,16 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
     found["final_response"], is_open = _final_response(told, root)
     found["output"] = _output(told, root, found["final_response"])
     found |= {name: _amount(told, name) for name in _AMOUNTS}
-    return found, is_open | forest.is_tangled | _may_double(told) | _of_last_steps(told)
+    return found, is_open | _with_blanks(told) | forest.is_tangled | _may_double(told) | _of_last_steps(told)
+
+
+def _with_blanks(told: SpanColumns) -> Mask:
+    """Which traces have a span whose input or output is blank: those give way to others."""
+    found = np.zeros(told.forest.traces, dtype=np.bool_)
+    for name in ("input", "output"):
+        is_blank = pc.equal(pc.utf8_trim(told.column(name), BLANKS), "").fill_null(fill_value=False)
+        found[told.forest.trace[is_blank.to_numpy(zero_copy_only=False)]] = True
+    return found
 
 
 def _roots(forest: Forest) -> Places:

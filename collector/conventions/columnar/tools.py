@@ -94,7 +94,9 @@ def _first(places: Sequence[int], start: int, texts: Texts) -> int | None:
     """The first place that holds something; -1: none does. None where what it holds takes a closer look."""
     for at in places:
         text = texts[start + at]
-        if text.isspace() or text.strip() in EMPTY:
+        if text.strip() in ("", '""'):
+            return None  # a blank that is recorded counts, if no other place holds something
+        if text.strip() in EMPTY:
             continue
         if text.startswith(unwrap.BOUND_TEXTS):
             return None

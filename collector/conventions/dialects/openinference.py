@@ -38,6 +38,7 @@ OPENINFERENCE = Dialect(
     sure_names={"handoff to ": "chain"},  # a tool, says OpenAI's agents' instrumentation
     places={
         "input_messages": ("llm.input_messages.*",),
+        "finish_reasons": ("llm.finish_reason",),
         "output_messages": ("llm.output_messages.*",),
         "input": (
             "reranker.query",

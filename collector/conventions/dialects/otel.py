@@ -57,6 +57,7 @@ OTEL_GENAI = Dialect(
             "event gen_ai.client.inference.operation.details/gen_ai.input.messages",
             "event gen_ai.content.prompt/gen_ai.prompt",
         ),
+        "finish_reasons": ("gen_ai.response.finish_reasons",),
         "output_messages": (
             "gen_ai.output.messages",
             "gen_ai.completion.*",
