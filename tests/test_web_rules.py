@@ -10,6 +10,8 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector.web.rules.rules import MAX_COMPARED, steps
+from storage.judging.rule_record import PastRevision
 from tests.access import Closed, a_closed_server
 from tests.browser import PHONE, a_page
 from tests.live import until
@@ -102,6 +104,10 @@ def test_a_rule_is_made_changed_switched_and_deleted_without_scripts(shown: Show
     page = visit.get(f"/rules/{rule_id}").text
     assert "<del><bdi>- conditions:" in page
     assert "<ins><bdi>+   maximumOutputLength: 7" in page
+    latest = int(re.findall(r"<b>Revision (\d+)</b>", page)[0])
+    first = visit.get(f"/rules/{rule_id}?revision={latest - 1}").text
+    assert re.findall(r"<b>Revision (\d+)</b>", first)[0] == str(latest - 1)
+    assert ("The first." in first, "Latest revisions" in first) == (True, True)
     for action, is_enabled in (("disable", False), ("enable", True)):
         assert visit.send(f"/rules/{rule_id}", f"/rules/{rule_id}/{action}").status_code == 303
         assert rules(shown)["kept short"]["enabled"] is is_enabled
@@ -415,3 +421,28 @@ def test_problems_of_files_are_shown(tmp_path_factory: pytest.TempPathFactory) -
     assert ":2</span>" in page
     assert "there is no evaluator 'no_such'" in page
     assert "No rules yet" in page
+
+
+def test_a_page_compares_a_bounded_amount_of_revisions() -> None:
+    """Long revisions are compared one by one, too long ones not at all, and short ones all at once."""
+
+    def revisions(size: int) -> list[PastRevision]:
+        return [
+            PastRevision(
+                revision=number,
+                digest=f"{number:064x}",
+                rule="long",
+                project=None,
+                document=json.dumps({"name": "long", "description": str(number) * size}),
+                created_at_ns=number,
+            )
+            for number in range(9, 0, -1)
+        ]
+
+    def compared(size: int) -> list[int]:
+        return [each.revision.revision for each in steps(revisions(size)) if each.lines]
+
+    assert compared(100) == [9, 8, 7, 6, 5, 4, 3, 2]
+    assert compared(MAX_COMPARED // 3) == [9]
+    assert compared(MAX_COMPARED) == []
+    assert [each.is_too_long for each in steps(revisions(MAX_COMPARED))] == [True] * 8 + [False]

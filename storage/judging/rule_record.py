@@ -72,9 +72,10 @@ class RuleRecord:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def revisions(self, rule_id: str) -> list[PastRevision]:
-        """Everything that the rule ever said, the latest first."""
-        return [PastRevision(**row) for row in self._rows(sql.query("revisions_of_rule"), {"rule_id": rule_id})]
+    def revisions(self, rule_id: str, *, rows: int, newest: int | None = None) -> list[PastRevision]:
+        """List revisions of the rule up to a number, the latest first; None: up to the latest."""
+        bounds = {"rule_id": rule_id, "newest": newest, "rows": rows}
+        return [PastRevision(**row) for row in self._rows(sql.query("revisions_of_rule"), bounds)]
 
     def results(self, rule_id: str, *, rows: int, tenant: str | None = None) -> list[PastResult]:
         """Its latest results, the last first; with a tenant those about spans of it and of nobody."""

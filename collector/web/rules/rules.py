@@ -5,9 +5,11 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from itertools import zip_longest
+from typing import Annotated, Final
 
-from fastapi import Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 
 from collector.access.caller import Caller
@@ -33,6 +35,11 @@ _AROUND: Final = 2
 _SIGNS: Final = {"+": "added", "-": "removed", " ": "same"}
 MAX_SHOWN: Final = 50
 """Revisions on a page. A guess."""
+MAX_COMPARED: Final = 200_000
+"""Characters of documents that a page compares, each with the one before. Fifty usual ones have less. As
+YAML they took 0.5 s of processor time with a list of numbers."""
+_MOST_LINES: Final = 300
+"""Lines of a difference on a page: their HTML takes longer than the comparison. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,21 +55,39 @@ class RevisionChange:
     """A revision, and how it differs from the one before."""
 
     revision: PastRevision
-    lines: Sequence[DiffLine]  # nothing of the first
+    lines: Sequence[DiffLine] | None = None  # None: not compared
+    is_first: bool = False
+    is_too_long: bool = False  # to be compared on any page
 
     @property
     def counts(self) -> tuple[int, int]:
         """Lines that were added, and that were removed."""
-        added, removed = (sum(line.kind == kind for line in self.lines) for kind in ("added", "removed"))
+        added, removed = (sum(line.kind == kind for line in self.lines or ()) for kind in ("added", "removed"))
         return added, removed
+
+    @property
+    def shown(self) -> Sequence[DiffLine]:
+        """The first lines."""
+        return (self.lines or ())[:_MOST_LINES]
 
 
 def steps(revisions: Sequence[PastRevision]) -> Iterator[RevisionChange]:
-    """The latest revisions, the last first, each with its difference."""
-    texts = [yaml_of(json.loads(each.document)).splitlines() for each in revisions[: MAX_SHOWN + 1]]
-    for number, each in enumerate(revisions[:MAX_SHOWN]):
-        before = texts[number + 1] if number + 1 < len(texts) else None
-        yield RevisionChange(revision=each, lines=[] if before is None else list(_difference(before, texts[number])))
+    """Compare each of the latest revisions with the one before, until the texts are longer than a page compares.
+
+    The one after those on the page is only compared with.
+    """
+    left, text_of = MAX_COMPARED, cache(lambda document: yaml_of(json.loads(document)).splitlines())
+    for each, before in zip_longest(revisions[:MAX_SHOWN], revisions[1 : MAX_SHOWN + 1]):
+        if before is None:
+            yield RevisionChange(revision=each, is_first=True)
+            continue
+        size = len(each.document) + len(before.document)
+        left -= size
+        if left < 0:
+            yield RevisionChange(revision=each, is_too_long=size > MAX_COMPARED)
+        else:
+            lines = list(_difference(text_of(before.document), text_of(each.document)))
+            yield RevisionChange(revision=each, lines=lines)
 
 
 def _difference(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
@@ -147,12 +172,15 @@ def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Res
 @router.get("/rules/{rule_id}")
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
-def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
-    """One rule."""
+def show_rule(
+    request: Request, rule_id: str, here: Here, who: Who, revision: Annotated[int | None, Query(ge=0, le=2**53)] = None
+) -> Response:
+    """One rule, with its revisions from the latest on, or from a chosen one."""
     kept = rule_access.find(here, who, rule_id)
     now_ns = here.now_ns()
     results = here.rule_record.results(rule_id, rows=_RESULTS, tenant=who.visible_tenant)
     scores = [one.score for one in reversed(results) if one.score is not None]
+    revisions = here.rule_record.revisions(rule_id, rows=MAX_SHOWN + 1, newest=revision)
     is_own = who.owns(kept.stored.tenant)
     may_write = is_own and may_use(who, create_rule, "POST")
     return page(
@@ -171,7 +199,9 @@ def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
         questions=questions_of(here, [one.trace_id for one in results], who.visible_tenant),
         criteria=criteria_of(kept.active.rule),
         scores=sparkline(scores, least=0.0, most=1.0, label="Scores of the latest results, the last at the right"),
-        history=list(steps(here.rule_record.revisions(rule_id))),
+        history=list(steps(revisions)),
+        chosen=revision,
+        older=revisions[MAX_SHOWN].revision if len(revisions) > MAX_SHOWN else None,
         backfills=[_Progress.of(each) for each in rule_access.backfills(here, kept)] if is_own else [],
         backfill_from=rule_backfills.as_input(now_ns - _DAY_NS),
         backfill_to=rule_backfills.as_input(now_ns),
