@@ -284,6 +284,48 @@ def test_of_more_askers_than_places_each_gets_its_turn() -> None:
     asyncio.run(crowd())
 
 
+def test_the_keys_of_a_tenant_count_as_one_asker_among_others_and_take_turns() -> None:
+    """Of 40 keys of a tenant two run at once, other clients wait for none of them, and each key has its turn."""
+
+    async def crowd() -> None:
+        order: list[str] = []
+        most: list[int] = []
+        places = Turns(at_once=4, wait_s=PATIENCE_S, of_one=1)
+
+        async def ask(asker: str) -> None:
+            async with places.turn(asker=asker):
+                order.append(asker)
+                most.append(places._groups["acme/"])
+                await asyncio.sleep(0)
+
+        keys = [f"acme/key_{number}" for number in range(40)]
+        waiting = [asyncio.create_task(ask(key)) for key in (*keys, *keys)]
+        await asyncio.sleep(0)
+        await asyncio.gather(ask("globex/key_1"), ask("key_2"), *waiting)
+        assert max(most) == 2
+        assert set(order[:4]) == {*keys[:2], "globex/key_1", "key_2"}
+        assert sorted(order[4:42]) == sorted(keys[2:])  # each once before one goes again
+        assert (places._free, places._running, places._groups) == (4, {}, {})
+
+    asyncio.run(crowd())
+
+
+def test_the_keys_of_a_tenant_leave_half_of_the_queue_to_others() -> None:
+    """The 129th request of a tenant that waits is refused, by whatever key, and one of another key waits."""
+
+    async def crowd() -> None:
+        places = Turns(at_once=2, wait_s=PATIENCE_S)
+        async with places.turn(asker="acme/a"):
+            waiting = [asyncio.create_task(_wait(places, asker=f"acme/{number % 10}")) for number in range(129)]
+            await asyncio.sleep(0)
+            (refused,) = [task for task in waiting if task.done() and task.result()]
+            assert refused.result() == "128 requests of your tenant wait already; try again later"
+            assert await _wait(places, asker="globex/a") == ""
+        assert [await task for task in waiting].count("") == 128
+
+    asyncio.run(crowd())
+
+
 def test_a_viewer_with_endless_statements_keeps_nobody_from_asking(tmp_path: Path) -> None:
     """Two statements of one key that nothing interrupts leave a place to another key, and end with their clients."""
     with a_closed_server(tmp_path, sql_seconds=3600) as server:

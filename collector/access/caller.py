@@ -19,7 +19,12 @@ class Caller:
 
     @property
     def client(self) -> str:
-        """The client that shares room and places with others: its key, or its address if it shows none."""
+        """The client that shares room and places with others: its key, or its address if it shows none.
+
+        The key of a tenant comes after its tenant and a slash, as `group_of` reads it.
+        """
+        if self.key_id and self.tenant:
+            return f"{self.tenant}/{self.key_id}"
         return self.key_id or self.address
 
     @property

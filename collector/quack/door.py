@@ -55,13 +55,13 @@ def make_door(answering: Answering, authenticator: Authenticator) -> ASGIApp:
     @needs(Permission.READ)
     async def ask(request: Request) -> Response:
         """Answer `{"sql": …}` with a stream of Arrow; without `sql` tell only that the key may ask."""
-        key_id = cast("Caller", request.state.caller).key_id
-        if key_id is None:  # a page of anybody's could ask, in a browser here
+        caller = cast("Caller", request.state.caller)
+        if caller.key_id is None:  # a page of anybody's could ask, in a browser here
             return problem(403, _WITHOUT_KEY)
         statement = (await request.json()).get("sql")
         if statement is None:
             return Response(status_code=204)
-        return await _answer(request, answering, str(statement), key_id)
+        return await _answer(request, answering, str(statement), caller.client)
 
     routes = [Route(PATH, ask, methods=["POST"])]
     gate = Gate(
@@ -78,8 +78,8 @@ def make_door(answering: Answering, authenticator: Authenticator) -> ASGIApp:
     return from_quack
 
 
-async def _answer(request: Request, answering: Answering, statement: str, key_id: str) -> Response:
-    terms = QueryOptions(views_only=True, asker=key_id)
+async def _answer(request: Request, answering: Answering, statement: str, client: str) -> Response:
+    terms = QueryOptions(views_only=True, asker=client)
     asking = _StreamedAnswer(request, answering, statement, terms)
     try:
         await asking.begin()

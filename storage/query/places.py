@@ -22,6 +22,12 @@ def hint(asker: str) -> str:
     )
 
 
+def group_of(asker: str) -> str:
+    """Return the tenant of a client with the slash that ends it; a client of no tenant is a group of its own."""
+    tenant, slash, _ = asker.rpartition("/")
+    return tenant + slash or asker
+
+
 class Places:
     """Places that callers, keys or addresses, hold for a while. A caller holds at most as many as are free then.
 

@@ -14,13 +14,14 @@ from secrets import token_hex
 from typing import Final, ParamSpec, TypeVar
 
 from storage.errors import Overloaded
-from storage.query.places import hint
+from storage.query.places import group_of, hint
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 _MAX_WAITING: Final = 256  # a guess: some dashboards that are opened at the same time, of some people
 _OF_ONE_WAITING: Final = 32
+_OF_GROUP_WAITING: Final = 128  # half of the queue
 _RETRY_AFTER_S: Final = 5  # a guess
 
 _LOOK_S: Final = 0.2  # between two looks at whether who waits is still there; a guess
@@ -34,14 +35,19 @@ class Turns:
 
     Each asker, a key or an address, leaves places and most of the queue to others: it has at most `of_one` places, by
     default all but one. Of more askers than places the one with the fewest goes first, so that each gets its turn.
+
+    The keys of a tenant are a group, which counts among others as one asker does, since a tenant makes keys as it
+    likes. It has at most twice the places of one and half of the queue, and its keys take turns at what it gets.
     """
 
     def __init__(self, *, at_once: int, wait_s: float, of_one: int | None = None) -> None:
         self._wait_s = wait_s
         self._free = at_once
         self._most_of_one = of_one or max(at_once - 1, 1)
-        self._running: Counter[str] = Counter()
-        self._served: dict[str, int] = {}  # when each asker, of those that run or wait, got its last place
+        self._most_of_group = min(2 * self._most_of_one, max(at_once - 1, 1))
+        self._running: Counter[str] = Counter()  # of askers
+        self._groups: Counter[str] = Counter()  # of their groups
+        self._served: dict[str, int] = {}  # when each asker and group, of those that run or wait, got its last place
         self._places = 0  # that were given
         self._waiting: dict[asyncio.Future[None], str] = {}  # in the order in which they came
 
@@ -67,7 +73,9 @@ class Turns:
             if not place.cancel():  # it has a place, perhaps only just
                 self._free += 1
                 self._running[name] -= 1
+                self._groups[group_of(name)] -= 1
                 self._running += Counter()  # without those that have none
+                self._groups += Counter()
                 self._admit()
 
     async def _wait(
@@ -86,8 +94,11 @@ class Turns:
 
     def _check_queue(self, asker: str) -> None:
         own = sum(name == asker for name in self._waiting.values())
+        group = group_of(asker)
         if own >= _OF_ONE_WAITING:
             waiting, explanation = f"{own} requests of yours", hint(asker)
+        elif (of_group := sum(group_of(name) == group for name in self._waiting.values())) >= _OF_GROUP_WAITING:
+            waiting, explanation = f"{of_group} requests of your tenant", ""
         elif len(self._waiting) >= _MAX_WAITING:
             waiting, explanation = f"{len(self._waiting)} requests", ""
         else:
@@ -95,24 +106,39 @@ class Turns:
         raise Overloaded(f"{waiting} wait already; try again later{explanation}", retry_after_s=_RETRY_AFTER_S)
 
     def _admit(self) -> None:
-        """Give free places to the askers with fewest, of these to the one that waits longest since its last."""
+        """Give free places to the group with fewest, and of it to the asker with fewest.
+
+        Of those with as many it is the one that waits longest since its last place.
+        """
+        if not self._free:
+            return
         present = {*self._running, *self._waiting.values()}
+        present |= set(map(group_of, present))
         self._served = {name: at for name, at in self._served.items() if name in present}
         while self._free:
             ready = [
-                (self._running[name], self._served.get(name, 0), number, place)
+                (*self._rank(name), number, place)
                 for number, (place, name) in enumerate(self._waiting.items())
-                if self._running[name] < self._most_of_one and not place.done()
+                if self._may_run(name) and not place.done()
             ]
             if not ready:
                 return
-            place = min(ready)[3]
+            place = min(ready)[-1]
             asker = self._waiting.pop(place)
+            group = group_of(asker)
             self._free -= 1
             self._places += 1
             self._running[asker] += 1
-            self._served[asker] = self._places
+            self._groups[group] += 1
+            self._served[asker] = self._served[group] = self._places
             place.set_result(None)
+
+    def _rank(self, asker: str) -> tuple[int, int, int, int]:
+        group = group_of(asker)
+        return self._groups[group], self._served.get(group, 0), self._running[asker], self._served.get(asker, 0)
+
+    def _may_run(self, asker: str) -> bool:
+        return self._running[asker] < self._most_of_one and self._groups[group_of(asker)] < self._most_of_group
 
 
 class QueryTurns(Turns):
