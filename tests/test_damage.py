@@ -18,6 +18,7 @@ import pytest
 from click.testing import Result
 
 from collector.api.operations.backup import open_backup
+from collector.visible import one_line
 from storage.engine.database import FILE_NAME
 from storage.engine.log_end import lost_commits
 from storage.errors import Damaged, Overloaded, Unusable
@@ -269,6 +270,20 @@ def test_check_reads_everything_and_changes_nothing(
         damaged = re.findall(r"table ([a-z_]+): ", result.output)
         assert not {*tables} & {*damaged}, f"block {number}"
     assert run("check", tmp_path).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "statement", ["DROP TABLE tracejury_schema", "UPDATE tracejury_schema SET version = 9999 WHERE version = 49"]
+)
+def test_check_reports_what_a_start_refuses(data: Path, statement: str) -> None:
+    """A sound database of something else, or of another version, ends both with exit status 1 and the same words."""
+    with duckdb.connect(str(data / FILE_NAME)) as connection:
+        connection.execute(statement)
+    with pytest.raises(Unusable) as refused:
+        Store.open(data)
+    result = run("check", data)
+    assert (result.exit_code, one_line(str(refused.value)) in result.output) == (1, True)
+    assert "no damage" not in result.output
 
 
 def test_check_finds_each_damaged_record_of_the_spool(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from storage import sql
 from storage.engine.database import FILE_NAME, Database, DatabaseOptions
 from storage.engine.lock import read_holder
 from storage.engine.migration import FIRST_STEP
-from storage.errors import ForeignFile, NewerFile, OlderFile, Unusable
+from storage.errors import ForeignFile, NewerFile, OlderFile, Reopened, Unusable
 from storage.store import Store
+from tests import forking
 from tests.source_tree import ROOT
 from tests.storing import a_batch, a_store, an_export, commit, rows
 
@@ -337,7 +338,7 @@ def test_a_log_that_cannot_be_shortened_is_told_before_duckdb_moves_it(tmp_path:
 
 
 def test_readers_outlive_a_database_that_is_declared_invalid(tmp_path: Path) -> None:
-    """Who reads as of one moment while a checkpoint fails is told so, and the process goes on: DuckDB could end it."""
+    """A reader of the moment in which a checkpoint fails gets an error, and the next one opens the file again."""
     with contextlib.closing(Database(tmp_path, DatabaseOptions())) as database:
         with database.snapshot() as reader, database.cursor() as writer:
             assert reader.execute("SELECT count(*) FROM span").fetchall() == [(0,)]
@@ -347,9 +348,49 @@ def test_readers_outlive_a_database_that_is_declared_invalid(tmp_path: Path) -> 
                 writer.execute("CREATE TABLE more AS SELECT 1 AS number")
             with pytest.raises(duckdb.Error, match="invalidated"):
                 reader.execute("SELECT count(*) FROM span")
-        database.reopen()
+            with pytest.raises(Reopened), database.cursor(mends=False):
+                pass
         with database.snapshot() as reader:
             assert reader.execute("FROM more").fetchall() == [(1,)]
+
+
+_INTERRUPTED = """
+import contextlib, sys, threading
+from pathlib import Path
+import duckdb
+from storage.engine.database import Database, DatabaseOptions
+from storage.errors import Reopened
+database = Database(Path(sys.argv[1]), DatabaseOptions())
+readers = [contextlib.ExitStack() for _ in range(60)]
+cursors = [each.enter_context(database.snapshot()) for each in readers]
+for each in cursors:
+    each.execute("SELECT count(*) FROM span").fetchall()
+with database.cursor() as writer:
+    writer.execute("SET GLOBAL debug_checkpoint_abort = 'before_header'")
+    writer.execute("SET GLOBAL checkpoint_threshold = '0B'")
+    with contextlib.suppress(duckdb.Error):
+        writer.execute("CREATE TABLE more AS SELECT 1 AS number")
+closing, closed = cursors[:], threading.Event()
+def interrupt():
+    while not closed.wait(2e-5):
+        closing[0].interrupt()
+threading.Thread(target=interrupt, daemon=True).start()
+for each in readers:
+    with contextlib.suppress(duckdb.Error, Reopened):
+        each.close()
+    closing.append(closing.pop(0))
+closed.set()
+database.reopen()
+with database.snapshot() as reader:
+    print(reader.execute("FROM more").fetchall())
+database.close()
+"""
+
+
+def test_interrupted_readers_of_an_invalid_database_end_their_transactions(tmp_path: Path) -> None:
+    """An interruption during the rollback leaves no transaction to a destructor of DuckDB, which ends the process."""
+    run = forking.run([sys.executable, "-c", _INTERRUPTED, str(tmp_path)], cwd=ROOT, timeout=120)
+    assert (run.returncode, run.stdout) == (0, "[(1,)]\n"), run.stderr
 
 
 def test_parameters_are_bound_without_a_search_for_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

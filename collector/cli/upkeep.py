@@ -144,7 +144,7 @@ def restore(*, directory: Path, data: Path) -> None:
 def check(*, directory: Path) -> None:
     """Read a backup, or a data directory that no server uses, completely, and report damage. Changes nothing.
 
-    The exit status is 1 if anything is damaged.
+    The exit status is 1 if anything is damaged, or if a start refuses the database.
     """
     from storage.engine.database import FILE_NAME
     from storage.engine.lock import read_holder
@@ -169,6 +169,8 @@ def check(*, directory: Path) -> None:
     if report.damage is not None:
         lines = [f"{report.damage}; these help:", *remedies(directory, report.problem)]
         raise click.ClickException("\n- ".join(map(one_line, lines)))
+    if report.refusal is not None:
+        raise click.ClickException(one_line(f"a start refuses it: {report.refusal}"))
     if spool.damaged or report.lost is not None:
         sys.exit(1)
     click.echo("no damage")

@@ -21,7 +21,8 @@ _LOOK_S: Final = 0.05
 
 
 _BUG: Final = ("INTERNAL Error", "FATAL Error")
-_AFTERMATH: Final = "because of a previous fatal error"
+_AFTERMATH: Final = "has been invalidated because"
+"""In the words for a whole DuckDB and, since 1.5, in those for one file whose checkpoint failed."""
 
 
 def is_bug(error: Exception) -> bool:
@@ -122,20 +123,25 @@ class Cursors:
 @contextmanager
 def one_moment(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Answer all that the block asks of a cursor as of one moment."""
-    cursor.execute("BEGIN TRANSACTION READ ONLY")
     try:
+        cursor.execute("BEGIN TRANSACTION READ ONLY")  # an interrupted one may have begun
         yield
     finally:
         roll_back(cursor)
 
 
 def roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
-    """End a transaction before its cursor is closed.
+    """End the transaction of a cursor, which MUST be done before it is closed, and whatever ended the transaction.
 
     DuckDB 1.5.5 rolls back in a destructor what is left open, and that ends the process (`std::terminate`) if the
     database was declared invalid meanwhile. Asked to roll back, it raises the same error here, and has nothing left.
+    Interrupted, it has the transaction still: of 955 that another thread interrupted all the time, 39.
     """
-    try:
-        cursor.rollback()
-    except duckdb.Error as error:
-        log.debug("nothing to roll back: %s", error)
+    while True:
+        try:
+            cursor.rollback()
+        except duckdb.InterruptException:
+            continue
+        except duckdb.Error as error:
+            log.debug("nothing to roll back: %s", error)
+        return

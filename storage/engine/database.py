@@ -191,13 +191,17 @@ class Database:
     def _open_cursor(self, *, mends: bool, may_end: bool) -> duckdb.DuckDBPyConnection:
         try:
             return self._usable_cursor(may_end=may_end, waits=mends)
-        except (duckdb.FatalException, duckdb.ConnectionException) as error:  # the latter where it could not be opened
+        except duckdb.Error as error:
+            if not _is_of_invalid(error):
+                raise
             if not mends:
                 raise Reopened from error
             self.reopen()
         try:
             return self._usable_cursor(may_end=may_end, waits=True)
-        except (duckdb.FatalException, duckdb.ConnectionException) as error:
+        except duckdb.Error as error:
+            if not _is_of_invalid(error):
+                raise
             raise Reopened from error
 
     def _usable_cursor(self, *, may_end: bool, waits: bool) -> duckdb.DuckDBPyConnection:
@@ -482,6 +486,11 @@ class Database:
             migrate(connection, self._path, catalog=CATALOG, report=self._report)
             self._is_current = True
         connection.execute("SET enable_external_access = false")
+
+
+def _is_of_invalid(error: duckdb.Error) -> bool:
+    """Tell whether an error means that the file has to be opened again, or could not be."""
+    return isinstance(error, duckdb.FatalException | duckdb.ConnectionException) or is_aftermath(error)
 
 
 def _size(cursor: duckdb.DuckDBPyConnection) -> Size:

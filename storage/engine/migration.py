@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import duckdb
 
 from storage import sql
+from storage.engine.cursors import roll_back
 from storage.errors import ForeignFile, NewerFile, OlderFile, ReadOnly
 from storage.work import Report, StartStep, logged, no_report
 
@@ -41,7 +42,7 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str, 
         NewerFile: a newer version made them.
         OlderFile: a version before v0.1.0 made them.
     """
-    seen = _seen_steps(connection, path, catalog)
+    seen = seen_steps(connection, path, catalog)
     wanted = [step for step in sql.migrations() if step[0] not in seen]  # steps may come in any order
     if seen:
         _one_by_one(connection, wanted, report)
@@ -64,13 +65,19 @@ def require_migrated(connection: duckdb.DuckDBPyConnection, path: Path, *, catal
         ReadOnly: another version wrote it.
         ForeignFile: as `migrate`; so are the others.
     """
-    seen = _seen_steps(connection, path, catalog)
+    seen = seen_steps(connection, path, catalog)
     if any(step[0] not in seen for step in sql.migrations()) or not _has_views(connection, catalog):
         raise ReadOnly(path.parent, "another version of Tracejury or DuckDB wrote it, so that it has to be upgraded")
 
 
-def _seen_steps(connection: duckdb.DuckDBPyConnection, path: Path, catalog: str) -> set[int]:
-    """Return the steps that the file has seen: none if it is new."""
+def seen_steps(connection: duckdb.DuckDBPyConnection, path: Path, catalog: str) -> set[int]:
+    """Return the steps that the file has seen: none if it is new.
+
+    Raises:
+        ForeignFile: the tables are not ours.
+        NewerFile: a newer version made them.
+        OlderFile: a version before v0.1.0 made them.
+    """
     newest_step = sql.migrations()[-1][0]
     tables = {name for (name,) in connection.execute(_TABLES, {"catalog": catalog}).fetchall()}
     if tables and MARK not in tables:
@@ -78,7 +85,7 @@ def _seen_steps(connection: duckdb.DuckDBPyConnection, path: Path, catalog: str)
         raise ForeignFile(msg)
     if not tables:
         return set()
-    seen = {version for (version,) in connection.execute("SELECT version FROM tracejury_schema").fetchall()}
+    seen = {version for (version,) in connection.execute(f"FROM {catalog}.{MARK} SELECT version").fetchall()}
     newest = max(seen, default=0)
     if newest > newest_step:
         msg = f"{path} has schema {newest}, this Tracejury knows {newest_step}: use the newer Tracejury that wrote it"
@@ -139,9 +146,13 @@ def _one_by_one(connection: duckdb.DuckDBPyConnection, steps: list[Step], report
 @contextmanager
 def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """What is executed within is there as a whole or not at all."""
-    connection.begin()
-    yield
-    connection.commit()
+    try:
+        connection.begin()
+        yield
+        connection.commit()
+    except BaseException:
+        roll_back(connection)
+        raise
 
 
 def _apply(connection: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:

@@ -15,8 +15,9 @@ import duckdb
 
 from storage.engine.database import FILE_NAME
 from storage.engine.log_end import log_files, lost_commits
+from storage.engine.migration import seen_steps
 from storage.engine.opening import open_duckdb
-from storage.errors import Unusable
+from storage.errors import ForeignFile, NewerFile, OlderFile, Unusable
 from storage.ingest.spool import Position
 
 _CATALOG: Final = "checked"
@@ -46,6 +47,7 @@ class DatabaseReport:
 
     path: Path
     problem: str | None  # why it could not be opened
+    refusal: str | None = None  # why no start opens it, damaged or not
     lost: str | None = None  # commits of its log, where DuckDB reads it as if it ended before them
     unread: Sequence[Path] = ()  # files of its log that only DuckDB itself puts together, when it may write
     position: Position | None = None  # how far the spool is committed; None: it cannot be read
@@ -128,6 +130,7 @@ def _check(path: Path, settings: Mapping[str, str]) -> DatabaseReport:
             return DatabaseReport(
                 path=path,
                 problem=None,
+                refusal=_refusal(connection, path),
                 lost=lost_commits(path),
                 unread=[each for each in log_files(path) if each.suffix != ".wal"],
                 position=_position(connection),
@@ -145,6 +148,15 @@ def _attached(path: Path, settings: Mapping[str, str]) -> Iterator[duckdb.DuckDB
     with open_duckdb({"threads": 1, **settings}) as connection:
         connection.execute(f"ATTACH '{literal}' AS {_CATALOG} (TYPE duckdb, READ_ONLY)")
         yield connection
+
+
+def _refusal(connection: duckdb.DuckDBPyConnection, path: Path) -> str | None:
+    with suppress(duckdb.Error):  # the damage of that table is reported with all others
+        try:
+            seen_steps(connection, path, _CATALOG)
+        except (ForeignFile, NewerFile, OlderFile) as error:
+            return str(error)
+    return None
 
 
 def _position(connection: duckdb.DuckDBPyConnection) -> Position | None:
