@@ -3,6 +3,8 @@
 import gc
 import random
 import re
+import subprocess
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from collector.conventions import names
 from collector.otlp import strict, wire
 from collector.otlp.decode import Decoded, Receipt, Request, decode
 from collector.otlp.faults import Malformed
+from collector.otlp.signals import LOGS, TRACES, Signal
 from storage.ingest.attributes import decode_attributes
 from storage.ingest.batch import RESOURCES, SCOPES, SPANS, SpanBatch
 from tests.otlp_requests import all_spans, any_values, requests, resources, scopes, valid_spans
@@ -702,6 +705,38 @@ def test_a_length_that_runs_over_is_malformed(depth: int, length: int) -> None:
         body = in_field(field, body)
     (outcome,) = group(body).outcomes
     assert isinstance(outcome, Malformed) or (isinstance(outcome, Receipt) and outcome.rejected)
+
+
+@pytest.mark.usefixtures("no_panic")
+@pytest.mark.parametrize("signal", [TRACES, LOGS], ids=["traces", "logs"])
+@pytest.mark.parametrize("level", [b"\x0b", b"\x83\x01", b"\x7b\x10\x01"])
+@pytest.mark.parametrize("depth", range(4))
+def test_groups_inside_each_other_are_malformed(depth: int, level: bytes, signal: Signal) -> None:
+    """Unknown groups, 200,000 inside each other, are refused at each level of a request, and the process goes on."""
+    body = level * 200_000
+    for field in (2, 2, 1)[3 - depth :]:
+        body = in_field(field, body)
+    (outcome,) = group(body, signal=signal).outcomes
+    assert isinstance(outcome, Malformed) or (isinstance(outcome, Receipt) and outcome.rejected)
+
+
+def test_groups_in_nested_values_cost_their_span_alone() -> None:
+    """Unknown groups inside each other in a nested value cost its span alone, however the value is wrapped."""
+    request = an_export(2)
+    groups = b"\x0b" * 500_000
+    flat(request)[0][2].attributes.add(key="k").value.array_value.values.add(string_value="!" + "a" * 499_999)
+    honest = b"\x0a" + varint(500_000) + b"!" + b"a" * 499_999
+    body = request.SerializeToString()
+    assert body.count(honest) == 1
+    result = group(body.replace(honest, groups + b"\x0b" * (len(honest) - len(groups))))
+    check(result, 1)
+    assert result.batch.spans["span_id"].to_pylist() == [span_id(1)]
+
+
+def test_ptars_still_overflows_the_stack() -> None:
+    """The ptars that is installed crashes from groups: without that `wire` need not have protobuf parse long texts."""
+    program = r"from collector.otlp import wire; wire.TRACES._handler.list_to_record_batch([b'\x0b' * 4_000_000])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode < 0
 
 
 @pytest.mark.usefixtures("no_panic")

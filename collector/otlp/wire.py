@@ -109,6 +109,14 @@ ptars adds a length to the place where it begins, and looks whether the sum is b
 length that near to 2**64 has these four bytes in it, for any message of less than 2**35 bytes. So have negative numbers
 that are honest, so what holds these bytes is not refused for it: protobuf parses it first, at 1 to 3 µs a span."""
 
+_SHALLOW_BYTES: Final = 16 << 10
+"""Of a message that cannot hold groups inside each other so deep that the stack of ptars 0.0.25 ends, and with it the
+process: each needs a byte at least, and takes 64 bytes of the stack (docs/upstream/ptars-groups.md). Threads have 8 MiB
+of it, or 2 MiB if the system sets no limit. Protobuf takes 100 levels."""
+
+_TYPE_BITS: Final = 7  # of a tag's first byte
+_GROUP_TYPE: Final = 3  # what they are if a group begins
+
 _QUIET_S: Final = 60.0  # between two lines of the log about panics
 
 
@@ -146,7 +154,7 @@ class Columns:
 
     def decode(self, messages: pa.Array | list[bytes]) -> pa.RecordBatch:
         """One row for each message; `messages` must hold no null."""
-        self._refuse_endless(messages)
+        self._refuse_harmful(messages)
         try:
             if isinstance(messages, list):
                 return self._handler.list_to_record_batch(messages)
@@ -158,33 +166,40 @@ class Columns:
             panics.add(str(error))
             raise ValueError(f"the columnar decoder gave up: {error}") from None
 
-    def _refuse_endless(self, messages: pa.Array | list[bytes]) -> None:
-        """Refuse what would make ptars panic, which writes up to 45 lines to the standard error each time.
+    def _refuse_harmful(self, messages: pa.Array | list[bytes]) -> None:
+        """Refuse what would make ptars panic, which writes up to 45 lines to the standard error each time, or crash.
 
         Raises:
             ValueError: protobuf cannot parse it either.
         """
-        if not _may_be_endless(messages):
+        data = b"".join(messages) if isinstance(messages, list) else messages.buffers()[2]
+        if data is None:
+            return
+        octets = np.frombuffer(data, dtype=np.uint8)
+        may_be_endless, may_be_deep = _may_be_endless(octets), _may_be_deep(octets)
+        if not (may_be_endless or may_be_deep):
             return
         try:
             for message in messages if isinstance(messages, list) else messages.to_pylist():
-                if _ENDLESS in message:
+                if (may_be_deep and len(message) > _SHALLOW_BYTES) or (may_be_endless and _ENDLESS in message):
                     self._message.FromString(message)
         except DecodeError as error:
             raise ValueError(str(error)) from error
 
 
-def _may_be_endless(messages: pa.Array | list[bytes]) -> bool:
+def _may_be_endless(octets: npt.NDArray[np.uint8]) -> bool:
     """Whether the bytes of `_ENDLESS` are among them.
 
     Python's own search for four bytes takes 2.2 ns a byte, a third of what decoding takes; numpy takes 0.2.
     """
-    data = b"".join(messages) if isinstance(messages, list) else messages.buffers()[2]
-    if data is None:
-        return False
-    places = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _ENDLESS[0])
+    places = np.flatnonzero(octets == _ENDLESS[0])
     width = len(_ENDLESS) - 1
     return bool((places[width:] - places[:-width] == width).any())
+
+
+def _may_be_deep(octets: npt.NDArray[np.uint8]) -> bool:
+    """Return whether so many of them may begin a group; long texts have as many, and are parsed in vain."""
+    return len(octets) > _SHALLOW_BYTES and int(np.count_nonzero(octets & _TYPE_BITS == _GROUP_TYPE)) > _SHALLOW_BYTES
 
 
 def merged(column: pa.ListArray) -> pa.BinaryArray:
