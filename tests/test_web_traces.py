@@ -321,3 +321,10 @@ def test_times_do_not_run_backwards(shown: Shown) -> None:
         page = visit.get("/traces").text
     times = [piece.partition('"')[0] for piece in page.split('class="ago" datetime="')[1:]]
     assert times == sorted(times, reverse=True)
+
+
+def test_a_blank_text_is_shown_as_blank() -> None:
+    """A text that was recorded and is blank says so, where nothing would be seen."""
+    assert "(blank)" in block("")
+    assert "(blank)" in value_block(" \n")
+    assert "(blank)" not in block("none")

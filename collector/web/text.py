@@ -36,6 +36,8 @@ def code_line(text: str, limit: int = 4 * LINE_CHARACTERS) -> Markup:
 
 def block(text: str, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
     """A text with its lines; where it is long, its beginning, and a link to the `whole` of it if there is one."""
+    if not text.strip():
+        return Markup('<p class="quiet">(blank)</p>')  # recorded without words; what was not captured is left out
     shown, missing = cut_text(text, limit)
     return framed(visible(shown), missing, whole)
 
