@@ -38,6 +38,7 @@ class MeasuredServer:
     exporter: ResultsExporter | None
     conditions: ServerConditions
     failing_judges: Callable[[int], Sequence[FailingJudge]]  # at an instant
+    rules_by_state: Callable[[int], Mapping[str, int]]  # at an instant
     reading: ReadingCounts
     closed: ClosedConnections
     answers: AnswerRoom
@@ -58,6 +59,7 @@ def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
         *_work_meters(look),
         *_judge_meters(measured.budgets),
         *_failing_meters(measured.failing_judges),
+        _rules_meter(measured.rules_by_state),
         *_sweep_meters(measured.sweeper),
         *_deletion_meters(measured.store, look),
         *_disk_meters(measured.store, measured.data),
@@ -292,6 +294,14 @@ def _failing_meters(find: Callable[[int], Sequence[FailingJudge]]) -> Sequence[M
             told="Time since the first failure after its last verdict, of the one that has failed for longest.",
             read=seconds,
         ),
+    )
+
+
+def _rules_meter(by_state: Callable[[int], Mapping[str, int]]) -> Meter:
+    return Meter(
+        name="tracejury_rules",
+        told="Rules that judge, those in force that judge nothing, and disabled ones.",
+        read=lambda: _by("state", by_state(time.time_ns())),
     )
 
 

@@ -10,6 +10,8 @@ from tests.source_tree import ROOT
 DECLARED = {"storage/rates.py", "storage/views/runs.sql", "storage/views/judge_rates.sql"}
 """One function, the view of runs, and the view whose results all have a verdict."""
 
+ADDS_RESULTS = re.compile(r"(?s)(?=.*\bFROM evaluations?\b)(?=.*\b(?:count|sum|avg)\()")
+
 DIVISION = re.compile(r"\bpassed(_items|_before)?\)? / ")
 
 
@@ -24,3 +26,13 @@ def test_the_rate_is_computed_nowhere_else(package: str) -> None:
     files = [path for end in ("py", "sql", "html") for path in (ROOT / package).rglob(f"*.{end}")]
     found = {str(path.relative_to(ROOT)) for path in files if DIVISION.search(path.read_text(encoding="utf-8"))}
     assert found <= DECLARED
+
+
+def test_statements_that_count_results_leave_replaced_ones_out() -> None:
+    """Each statement that adds up evaluations knows which were superseded, but for costs and the watch over judges."""
+    files = [path for folder in ("queries", "views") for path in (ROOT / "storage" / folder).rglob("*.sql")]
+    adding = {path.name: text for path in files if ADDS_RESULTS.search(text := path.read_text(encoding="utf-8"))}
+    assert {name for name, text in adding.items() if "superseded" not in text} == {
+        "cost_of_evaluations.sql",
+        "metric_of_judgements.sql",
+    }

@@ -13,6 +13,7 @@ from collector.units import count_text, duration_text
 from collector.visible import one_line
 
 _NAME_CELLS: Final = 40
+_MOST_NAMES: Final = 5  # of rules for which one line gives one reason
 _ID: Final = "REVISION"
 _OF_RULES: Final = "judge_unable"
 """The condition that is told with the rules, as of this moment."""
@@ -91,8 +92,9 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
     running = "not running" if server is None else f"{server.state}, {server.backlog_bytes >> 10:,} KiB to commit"
     told = f"{count_text(status.rules.in_force, 'rule')} in force, {status.rules.disabled:,} disabled"
     if status.rules.unable:
-        told += f", {len(status.rules.unable):,} cannot judge"
-    retried, claimed = f"{jobs.waiting:,} to be tried again", f"{jobs.claimed:,} under way"
+        told += f", {len(status.rules.unable):,} judge{'s' if len(status.rules.unable) == 1 else ''} nothing"
+    retried = f" ({jobs.tried:,} to be tried again)" if jobs.tried else ""
+    held = f", {jobs.held:,} held" if jobs.held else ""
     calls = count_text(spent.calls, "judge call")
     if spent.failed_calls:
         calls += f" and {spent.failed_calls:,} failed"
@@ -107,7 +109,7 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
         ("traces", f"{_behind(status.traces)}{older}", False),
         ("rules", told, bool(status.rules.problems or status.rules.unable)),
         ("matching", f"{_behind(status.matching)}; {count_text(status.open_traces, 'trace')} not settled", False),
-        ("jobs", f"{waiting:,} waiting ({retried}), {claimed}{oldest}", False),
+        ("jobs", f"{waiting:,} waiting{retried}{held}, {jobs.claimed:,} under way{oldest}", False),
         ("deletions", _deletions(status), False),
         ("last 24 h", f"{status.last24h.scored:,} scored, {status.last24h.skipped:,} skipped", False),
         ("", f"{status.last24h.failed:,} failed", status.last24h.failed > 0),
@@ -127,10 +129,15 @@ def _behind(lag: LagView) -> str:
 
 
 def _print_unable(rules: Sequence[tuple[str, str]]) -> None:
-    """Rules that judge nothing, each with why and what to do."""
+    """Rules that judge nothing, those with one reason together, each with why and what to do."""
     console = output_console()
+    names_by_problem: dict[str, list[str]] = {}
     for name, problem in rules:
-        told = f"{crop(name, _NAME_CELLS)} judges nothing: {problem}"
+        names_by_problem.setdefault(problem, []).append(crop(name, _NAME_CELLS))
+    for problem, names in names_by_problem.items():
+        more = f" and {count_text(len(names) - _MOST_NAMES, 'other')}" if len(names) > _MOST_NAMES else ""
+        judge = "judges" if len(names) == 1 else "judge"
+        told = f"{', '.join(names[:_MOST_NAMES])}{more} {judge} nothing: {problem}"
         console.print(Text(one_line(told), style="red"), soft_wrap=True)
 
 

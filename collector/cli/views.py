@@ -319,7 +319,7 @@ class LagView(AnswerView):
 
 
 class UnableView(AnswerView):
-    """A rule whose judge cannot be asked."""
+    """A rule that judges nothing, or compares anew."""
 
     name: str
     project: str | None
@@ -327,7 +327,7 @@ class UnableView(AnswerView):
 
 
 class RuleCountsView(AnswerView):
-    """How many rules there are, those that cannot judge, and what is wrong with files."""
+    """How many rules there are, those that judge nothing, and what is wrong with files."""
 
     in_force: int
     disabled: int
@@ -343,6 +343,7 @@ class JobsView(AnswerView):
     waiting: int
     held: int = 0
     claimed: int
+    tried: int = 0
     oldest_seconds: float | None
 
 

@@ -1,18 +1,19 @@
 """Online evaluation as one thing that is started and stopped."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
 
 from collector.connection_text import parse_project_budgets
+from collector.live.active import ActiveRule
 from collector.live.jobs.run_evaluator import RunEvaluator, RunStore
 from collector.live.jobs.trials import JudgesAtHand, Trials
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers
 from collector.live.judges.budget_shares import BudgetShares
 from collector.live.judges.connection_trial import ConnectionTrials
-from collector.live.judges.failing_judges import FailingJudges, Waiting
+from collector.live.judges.failing_judges import FailingJudges, ProblemsOfJudges, Waiting
 from collector.live.judges.judging_hub import JudgeServices, OwnDoor
 from collector.live.judges.playground import Playground
 from collector.live.matching.matcher import Matcher, Surroundings
@@ -103,6 +104,23 @@ class Pipeline:
                 failing_judges=_failing_judges(store, judging, rules, run_evaluator),
                 _undo=undo.pop_all(),
             )
+
+    def problem_of(self, active: ActiveRule) -> str | None:
+        """Return why a rule cannot judge as it is configured, and what to do; None if it can."""
+        return self.judging.judges.problem_of(active) or self.rules.problem_of(active)
+
+    def rules_by_state(self, now_ns: int) -> Mapping[str, int]:
+        """Count the rules that judge, those in force that judge nothing, and the disabled ones."""
+        failing = ProblemsOfJudges(self.failing_judges.find(now_ns), self.judging.judges, None)
+        counts = {"judging": 0, "judging_nothing": 0, "disabled": 0}
+        for kept in self.rules.kept():
+            if not kept.stored.enabled:
+                counts["disabled"] += 1
+            elif self.problem_of(kept.active) or failing.of_rule(kept.active):
+                counts["judging_nothing"] += 1
+            else:
+                counts["judging"] += 1
+        return counts
 
     def cut_off(self) -> None:
         """Answer those that wait for judges that no answer comes, since the server is being stopped; safe to repeat."""

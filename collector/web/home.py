@@ -16,7 +16,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import connections_seen
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.times import time_text
-from collector.api.documents.rule_documents import judge_problems, unable_of
+from collector.api.documents.rule_documents import judge_problems, problems_of
 from collector.units import count_text, duration_text
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import at_one_moment, page
@@ -100,7 +100,8 @@ def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery
         pictures=_pictures(glance, at, period),
         rules=_rules(glance.rules, period),
         alerts=_alerts(here, who, project),
-        silent=_silent(here, who),
+        silent_rules=_silent_rules(here, who),
+        silent_connections=_silent_connections(here, who),
         traces=_traces_href(at, at.from_ns, at.until_ns),
         errors=_traces_href(at, at.from_ns, at.until_ns, status="error"),
         dearest=_traces_href(at, at.from_ns, at.until_ns, sort="cost"),
@@ -137,18 +138,24 @@ def _alerts(here: Context, who: Caller, project: str | None) -> Sequence[Alert]:
     ]
 
 
-def _silent(here: Context, who: Caller) -> list[tuple[str, str, str]]:
-    """Return what the caller sees of the rules in force and connections that give no verdicts: address, name, why."""
-    unable, failing = unable_of(here), judge_problems(here, who)
-    rules = [each for each in here.rules.kept() if each.stored.enabled and who.sees(each.stored.tenant)]
-    named = [
-        (f"/rules/{each.stored.rule_id}", each.stored.name, unable(each.active) or failing.of_rule(each.active))
-        for each in rules
-    ] + [
-        (f"/connections/{each.connection_id}", each.row.name, failing.of_connection(each.connection_id))
-        for each in connections_seen(here, who)
+def _silent_rules(here: Context, who: Caller) -> list[tuple[str, str, str]]:
+    """Return the rules in force that the caller sees and that judge nothing: address, name, why."""
+    problem_of = problems_of(here, who)
+    return [
+        (f"/rules/{each.stored.rule_id}", each.stored.name, problem)
+        for each in here.rules.kept()
+        if each.stored.enabled and who.sees(each.stored.tenant) and (problem := problem_of(each.active)) is not None
     ]
-    return [(href, name, problem) for href, name, problem in named if problem is not None]
+
+
+def _silent_connections(here: Context, who: Caller) -> list[tuple[str, str, str]]:
+    """Return the connections that the caller sees and that give no verdicts: address, name, why."""
+    failing = judge_problems(here, who)
+    return [
+        (f"/connections/{each.connection_id}", each.row.name, problem)
+        for each in connections_seen(here, who)
+        if (problem := failing.of_connection(each.connection_id)) is not None
+    ]
 
 
 def _traces_href(at: GlanceAt, from_ns: int, to_ns: int, **more: str) -> str:

@@ -125,6 +125,7 @@ class Depth:
 
     state: str
     jobs: int
+    tried: int  # of which an attempt has failed
     oldest: dt.datetime
 
 
@@ -226,7 +227,7 @@ class Jobs(Repeating):
         """How many jobs are not done, by state: waiting, ready, claimed."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("count_jobs"), {"now_us": now_us}).fetchall()
-        return [Depth(state=state, jobs=jobs, oldest=oldest) for state, jobs, oldest in rows]
+        return [Depth(state=state, jobs=jobs, tried=tried, oldest=oldest) for state, jobs, tried, oldest in rows]
 
     def page(self, wanted: JobFilter, *, limit: int, skipped: int = 0) -> list[dict[str, Any]]:
         """Jobs as rows of the view `jobs`, newest first. Times are in nanoseconds."""

@@ -1,7 +1,7 @@
 """How the store stands: what is stored, what is behind, what is to be done, what failed, and what was spent."""
 
 import datetime as dt
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
@@ -44,10 +44,11 @@ class Status:
     adding_up: Lag  # traces
     older_spans: int  # that another edition of the conventions read
     jobs: Mapping[str, int]  # ready, waiting, held and claimed
+    tried_jobs: int  # of those ready and waiting: an attempt has failed
     oldest_job_ns: int | None  # when the oldest of those that nobody has claimed was asked for
     open_traces: int
     deletions: Mapping[str, int]  # that are not done: deleting and erasing
-    outcomes: Mapping[str, int]  # of the last 24 hours: scored, failed and skipped
+    outcomes: Mapping[str, int]  # of the results that count of the last 24 hours: scored, failed and skipped
     spent_today: JudgeSpending  # by UTC
 
 
@@ -76,22 +77,29 @@ class StatusReader:
         with self._database.snapshot() as cursor:
             ((matched, added_up),) = cursor.execute(sql.query("cursors")).fetchall()
             ((older,),) = cursor.execute(sql.query("count_older_spans")).fetchall()
-            queue = cursor.execute(sql.query("queue"), {"now_us": now_us}).fetchall()
-            outcomes = cursor.execute(sql.query("outcomes_since"), {"since_us": now_us - _DAY_US}).fetchall()
+            jobs = cursor.execute(sql.query("count_jobs"), {"now_us": now_us}).fetchall()
+            ((open_traces,),) = cursor.execute(sql.query("count_open_traces")).fetchall()
+            results = cursor.execute(
+                sql.query("results_since"), {"since_us": now_us - _DAY_US, "tenant": None}
+            ).fetchall()
             deletions = dict(cursor.execute(sql.query("deletions_by_state")).fetchall())
             spent = _spent_by_rule(cursor, now_us, None).values()
             matching, adding_up = (_lag(cursor, seq) for seq in (matched, added_up))
-        jobs = {state: count for state, count, _ in queue if state != "open"}
+        outcomes = Counter[str]()
+        for _, became, amount in results:
+            outcomes["scored" if became in {"passed", "not_passed"} else became] += amount
+        unclaimed = [(tried, oldest) for state, _, tried, oldest in jobs if state in {"ready", "waiting"}]
         return Status(
             totals=totals,
             matching=matching,
             adding_up=adding_up,
             older_spans=older,
-            jobs=dict.fromkeys(("ready", "waiting", "held", "claimed"), 0) | jobs,
-            oldest_job_ns=min((since for state, _, since in queue if state in {"ready", "waiting"}), default=None),
-            open_traces=sum(count for state, count, _ in queue if state == "open"),
+            jobs=dict.fromkeys(("ready", "waiting", "held", "claimed"), 0) | {each[0]: each[1] for each in jobs},
+            tried_jobs=sum(tried for tried, _ in unclaimed),
+            oldest_job_ns=min((_ns(oldest) for _, oldest in unclaimed), default=None),
+            open_traces=open_traces,
             deletions=dict.fromkeys(("deleting", "erasing"), 0) | deletions,
-            outcomes=dict.fromkeys(("scored", "failed", "skipped"), 0) | dict(outcomes),
+            outcomes={name: outcomes[name] for name in ("scored", "failed", "skipped")},
             spent_today=JudgeSpending(
                 calls=sum(each["calls"] for each in spent),
                 failed_calls=sum(each["failed_calls"] for each in spent),
@@ -121,14 +129,17 @@ class StatusReader:
 
         With a tenant, what was done about its spans.
 
-        Counted are decisions (filtered, sampled_out, matched, undecided), evaluations (passed, not_passed, failed,
-        skipped), and what judges took as budgets count it (calls, failed_calls, tokens, nano_usd).
+        Counted are decisions (filtered, sampled_out, matched, undecided), results that count, which are those that no
+        later one replaced (passed, not_passed, failed, skipped), and what judges took as budgets count it (calls,
+        failed_calls, tokens, nano_usd).
         """
         now_us = now_ns // 1_000
         activity: dict[str, dict[str, float]] = {}
         params = {"since_us": now_us - _DAY_US, "tenant": tenant}
         with self._database.cursor() as cursor:
-            for rule_id, counted, amount in cursor.execute(sql.query("rule_activity"), params).fetchall():
+            decisions = cursor.execute(sql.query("decisions_since"), params).fetchall()
+            results = cursor.execute(sql.query("results_since"), params).fetchall()
+            for rule_id, counted, amount in (*decisions, *results):
                 activity.setdefault(rule_id, {})[counted] = amount
             for spent_for, amounts in _spent_by_rule(cursor, now_us, tenant).items():
                 if spent_for is not None:
@@ -153,6 +164,10 @@ def _spent_by_rule(
         for name in _SPENT:
             spent[fields_of_row["rule_id"]][name] += fields_of_row[name]
     return spent
+
+
+def _ns(moment: dt.datetime) -> int:
+    return (moment.replace(tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1) * 1_000
 
 
 def _day(now_us: int) -> dt.date:

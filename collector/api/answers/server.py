@@ -46,7 +46,7 @@ class LagDocument(ApiAnswer):
 
 
 class UnableRule(ApiAnswer):
-    """A rule in force that cannot judge, or whose monitors compare anew, and why."""
+    """A rule in force that judges nothing, or whose monitors compare anew, and why."""
 
     id: str
     name: str
@@ -59,7 +59,9 @@ class RuleCounts(ApiAnswer):
 
     in_force: int
     disabled: int
-    unable: list[UnableRule]
+    unable: list[UnableRule] = Field(
+        description="Those in force that judge nothing: they cannot, or their judge gives no verdicts."
+    )
     comparing_anew: list[UnableRule] = Field(description="Their evaluator changed, and lacks results to compare with.")
     problems: list[FileProblemDocument]
 
@@ -71,6 +73,7 @@ class JobCounts(ApiAnswer):
     waiting: int
     held: int = Field(description="Until another rule's result says whether they are made.")
     claimed: int
+    tried: int = Field(description="Those ready and waiting of which an attempt has failed.")
     oldest_at: str | None
     oldest_seconds: float | None
 
@@ -83,7 +86,7 @@ class DeletionCounts(ApiAnswer):
 
 
 class OutcomeCounts(ApiAnswer):
-    """What came of evaluations."""
+    """The results that count: those that no later evaluation of the same target replaced."""
 
     scored: int
     failed: int

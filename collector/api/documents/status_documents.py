@@ -31,6 +31,7 @@ def status_document(
         "rules": rules,
         "jobs": {
             **status.jobs,
+            "tried": status.tried_jobs,
             "oldestAt": time_text(status.oldest_job_ns),
             "oldestSeconds": _seconds_since(status.oldest_job_ns, now_ns),
         },
@@ -52,7 +53,7 @@ def rule_counts_document(
     problem_of: ProblemOf = no_problem,
     comparison_of: ProblemOf = no_problem,
 ) -> Document:
-    """Count rules, and list those whose judge cannot be asked or that compare anew, and what is wrong with files."""
+    """Count rules, and list those that judge nothing or compare anew, and what is wrong with files."""
     kept = list(kept)
     enabled = [each.stored.enabled for each in kept]
     return {

@@ -7,8 +7,8 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here
-from collector.api.documents.rule_documents import comparisons_of, unable_of
+from collector.api.base.context import Context, Here, Who
+from collector.api.documents.rule_documents import comparisons_of, problems_of
 from collector.api.documents.status_documents import rule_counts_document
 from collector.machine import versions
 from collector.units import instant_text
@@ -31,11 +31,11 @@ _TIME: Final = slice(11, 19)  # of an instant: the time of day
 
 @router.get("/status")
 @needs(Permission.READ)
-def show_status(request: Request, here: Here) -> Response:
+def show_status(request: Request, here: Here, who: Who) -> Response:
     """All of it, as of this moment."""
     now_ns = here.now_ns()
     counts = here.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
-    rules = rule_counts_document(here.rules.kept(), (), unable_of(here), comparisons_of(here, None))
+    rules = rule_counts_document(here.rules.kept(), (), problems_of(here, who), comparisons_of(here, None))
     return page(
         request,
         "status.html",
