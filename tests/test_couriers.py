@@ -149,6 +149,7 @@ def test_what_ends_half_way_is_unreachable(monkeypatch: pytest.MonkeyPatch, way:
     "answer",
     [
         b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"fin\r\n6\r\ne": 1}\r\n0\r\n\r\n',
+        b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n{"fine": 1}\r\n0\r\nContent-Encoding: gzip\r\n\r\n',
         b'HTTP/1.1 200 OK\r\n\r\n{"fine": 1}',
         b'HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n{"fine": 1}',
         b"HTTP/1.1 103 Hints\r\nLink: x\r\n\r\n" + OK,
@@ -156,7 +157,7 @@ def test_what_ends_half_way_is_unreachable(monkeypatch: pytest.MonkeyPatch, way:
     ],
 )
 def test_an_answer_is_read_however_it_is_sent(monkeypatch: pytest.MonkeyPatch, way: str, answer: bytes) -> None:
-    """In chunks, up to the end of the connection, after a first word, or compressed although nobody asked for that."""
+    """In chunks, with trailers, up to the end of the connection, after a 103, or compressed although not asked for."""
     document, _ = used([answer], sends, monkeypatch, way=way, closes=True)
     assert document == FINE
 

@@ -194,7 +194,9 @@ class _Connection(asyncio.Protocol):
             self._stays = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Hear from the parser of a header."""
+        """Hear from the parser of a header, or of a trailer, of which a body may have more than a head may be long."""
+        if self._status is not None:
+            return
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
 
