@@ -147,9 +147,12 @@ def test_values_of_headers_are_cut_out_of_errors() -> None:
 
 
 def test_without_a_price_there_is_no_cost() -> None:
-    """A cost is told only where a price is known."""
+    """A cost is known only where a price is, except that of a request that took no tokens."""
     with a_model("fine") as server:
         assert ask(server.base_url).usage.cost_usd is None
+    refused = failure(Status(500), attempts=1).usage
+    assert isinstance(refused, Usage)
+    assert refused.cost_usd == 0
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

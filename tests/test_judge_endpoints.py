@@ -97,6 +97,17 @@ def test_a_chat_completion_is_a_verdict_only_if_all_of_it_says_so(
     assert judged(server, {"choices": [reply]}) == outcome
 
 
+def test_a_judge_that_declines_is_paid_for(server: ModelServer) -> None:
+    """A refusal has the tokens that the endpoint counts for it, so that what a rule spends includes it."""
+    reply = {"message": {"content": None, "refusal": "no"}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 7, "completion_tokens": 2}
+    server.script = lambda _: Sends(json.dumps({"choices": [reply], "usage": usage}).encode())
+    failures: list[Unanswered] = []
+    assert judge(server, "CHAT_COMPLETIONS", failures, times=1)[0] == "declined"
+    assert isinstance(failures[0].usage, Usage)
+    assert (failures[0].usage.calls, failures[0].usage.input_tokens, failures[0].usage.output_tokens) == (1, 7, 2)
+
+
 OTHER = '{"score": 0, "reason": "no"}'
 
 

@@ -68,7 +68,9 @@ class ChatJudge:
 def _fields(answered: Answered, wanted: Mapping[str, JsonValue], judged: str) -> dict[str, JsonValue]:
     answer = answered.answer
     if answer.refusal is not None:
-        raise Unanswered("declined", f"the model declined: {_shown(answer.refusal)}")
+        declined = Unanswered("declined", f"the model declined: {_shown(answer.refusal)}")
+        declined.usage = answered.usage
+        raise declined
     if answer.is_cut_off or answer.wants_tools:
         why = f"is not finished ({answer.finish or 'it has a tool call'})"
         raise UnusableAnswer(f"the reply {why}: {_shown(answer.text)}", answered.usage, "truncated")
