@@ -1,6 +1,7 @@
 """The server as a program: its log, its signals, its ready line, and the sample."""
 
 import asyncio
+import faulthandler
 import json
 import logging
 import os
@@ -37,6 +38,9 @@ _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 _SPARE_S = 10.0
 """After `shutdown_seconds`, for what it does not count: children, checkpoints. A guess."""
+
+_WITHOUT_GIL_S = 2.0
+"""After the time in which the timer should have ended the process. A guess."""
 
 _LAST_JOINS_S = 3.0
 """For threads that nothing depends on any more. A guess."""
@@ -131,6 +135,8 @@ def _end_within(seconds: float, code: int) -> None:
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
+    if code:  # that thread does nothing while another one holds the GIL; this one needs no GIL, and prints who holds it
+        faulthandler.dump_traceback_later(seconds + _WITHOUT_GIL_S, exit=True, file=2)
 
 
 def _ready(server: Running, settings: Settings) -> dict[str, str]:

@@ -17,6 +17,7 @@ import httpx
 import pytest
 import yaml
 
+from tests.forking import run
 from tests.live import ANY_PORTS, Live, a_client, a_live_server, until
 from tests.offline import Offline
 from tests.traffic import a_batch, over_http
@@ -27,6 +28,12 @@ STOPS_WITHIN_S = 10.0
 JUDGE = "{name: judged, evaluator: llm_judge, criteria: It is good., connectionId: local}"
 CHECK = "{name: checked, evaluator: tool_error}"
 CODE = "{name: programmed, evaluator: code_judge, config: {script: [python3, SCRIPT], timeLimitSeconds: 99, reads: []}}"
+HOLDS_THE_GIL = """
+import ctypes
+from collector import program
+program._end_within(0.1, 1)
+ctypes.PyDLL(None).sleep(600)
+"""
 SLEEPS = """
 import pathlib, time
 pathlib.Path(__file__).with_suffix(".began").touch()
@@ -234,6 +241,14 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, second: signal.Signals)
         assert server.stop(second, within_s=STOPS_WITHIN_S) == -second
         let_go.set()
         posting.exception()
+
+
+def test_a_stop_ends_although_a_thread_holds_the_gil() -> None:
+    """Code that never lets another thread of Python run is ended, too, and the last words say where it was."""
+    done = run([sys.executable, "-c", HOLDS_THE_GIL], timeout=60)
+    assert done.returncode == 1
+    assert "Timeout" in done.stderr
+    assert "in <module>" in done.stderr
 
 
 def test_a_judge_that_asks_for_an_hour_holds_up_no_other_run(tmp_path: Path) -> None:
