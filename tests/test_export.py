@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import signal
 import socket
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -256,12 +257,18 @@ def test_a_killed_export_leaves_no_file_that_looks_whole(
 
 
 def test_a_later_export_takes_the_place_of_an_earlier_one(sources: list[tuple[str, str]], tmp_path: Path) -> None:
-    """A day that is exported again is replaced as a whole, and nothing else is left of either."""
-    for _ in range(2):
+    """A day that is exported again is replaced as a whole, and nothing else is left of either; only its owner reads it.
+
+    A file that others were let read is replaced by one that they may read.
+    """
+    for mode in (0o600, 0o640):
         for form in ("parquet", "otlp-json"):
             assert run("export", tmp_path / "out", *DAYS, "--format", form, *sources[0]).exit_code == 0
-    names = sorted(path.name for path in (tmp_path / "out").rglob("*") if path.is_file())
-    assert names == ["spans.parquet"] * 2 + ["traces.jsonl"] * 2
+        files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+        assert sorted(path.name for path in files) == ["spans.parquet"] * 2 + ["traces.jsonl"] * 2
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {mode}
+        for path in files:
+            path.chmod(0o640)
 
 
 def test_a_trace_with_more_spans_than_any_list_shows_is_written_whole(tmp_path: Path) -> None:

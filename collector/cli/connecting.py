@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, BinaryIO, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import click
 import httpx
 
+from collector.cli.whole_file import whole_file
 from collector.unanswered import is_tls_problem, no_answer_text
 from collector.visible import one_line, some_lines
 
@@ -209,25 +210,19 @@ def fetch(server: str, place: str, parameters: Mapping[str, str], file: Path) ->
         NoAnswer: the server refuses, or cannot be reached.
         ClickException: the file cannot be written.
     """
-    part = file.with_name(f"{file.name}.part")
     try:
-        with connect(server) as client:
+        with whole_file(file) as target, connect(server) as client:
             try:
-                _write(client, place, parameters, part)
+                _write(client, place, parameters, target)
             except httpx.TransportError as error:
                 raise unreachable(client, error) from error
-        part.rename(file)
     except OSError as error:
         raise click.ClickException(f"{one_line(str(file))} cannot be written: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
-def _write(client: httpx.Client, place: str, parameters: Mapping[str, str], part: Path) -> None:
+def _write(client: httpx.Client, place: str, parameters: Mapping[str, str], target: BinaryIO) -> None:
     with client.stream("GET", place, params=dict(parameters), timeout=_TIMEOUT_S) as response:
         if not response.is_success:
             response.read()
             raise NoAnswer(some_lines(error_of(response) or f"HTTP {response.status_code}"))
-        with part.open("wb") as target:
-            for chunk in response.iter_bytes(_CHUNK_BYTES):
-                target.write(chunk)
+        target.writelines(response.iter_bytes(_CHUNK_BYTES))

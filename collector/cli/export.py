@@ -1,8 +1,6 @@
 """`tracejury export`: what is stored, as files for others."""
 
 import datetime as dt
-import os
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -13,6 +11,7 @@ import click
 
 from collector.cli.options import one_source, source_options
 from collector.cli.source import SpanSource, open_spans
+from collector.cli.whole_file import whole_file
 from collector.units import count_text
 from collector.visible import file_problem, one_line
 
@@ -92,20 +91,14 @@ def _nanoseconds(moment: dt.datetime) -> int:
 
 
 @contextmanager
-def _whole_file(file: Path) -> Iterator[BinaryIO]:
-    """A file that gets its name when all of it is on the disk; it is another one for each export that runs."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f"{file.name}.{secrets.token_hex(4)}.part")
+def _file_in(folder: Path, name: str) -> Iterator[BinaryIO]:
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        with part.open("xb") as opened:
-            yield opened
-            opened.flush()
-            os.fsync(opened.fileno())
-        part.replace(file)
+        with whole_file(folder / name) as file:
+            yield file
     finally:
-        part.unlink(missing_ok=True)
         with suppress(OSError):  # it holds files
-            file.parent.rmdir()
+            folder.rmdir()
 
 
 def _parquet(source: SpanSource, folder: Path, bounds_ns: tuple[int, int], unread: "list[Unread]") -> int:
@@ -117,7 +110,7 @@ def _parquet(source: SpanSource, folder: Path, bounds_ns: tuple[int, int], unrea
     if first is None:
         return 0
     with (
-        _whole_file(folder / "spans.parquet") as file,
+        _file_in(folder, "spans.parquet") as file,
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         for table in _row_groups(chain([first], batches)):
@@ -150,7 +143,7 @@ def _otlp(source: SpanSource, folder: Path, bounds_ns: tuple[int, int], unread: 
     if first is None:
         return 0
     spans = 0
-    with _whole_file(folder / "traces.jsonl") as file:
+    with _file_in(folder, "traces.jsonl") as file:
         for text in chain([first], lines):
             file.write(text)
             spans += spans_in(text)

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from collector.cli.connecting import KEY_VARIABLE, connect_async
 from collector.cli.directory import read_settings
 from collector.cli.options import server_option
+from collector.cli.whole_file import whole_file
 from collector.visible import one_line
 
 if TYPE_CHECKING:
@@ -149,6 +150,5 @@ def _write(path: Path, key: str, entry: Mapping[str, Any]) -> None:
     if not isinstance(document, dict) or not isinstance(document.setdefault(key, {}), dict):
         raise click.ClickException(f"{path} has no object {key!r}, and is left as it is")
     document[key]["tracejury"] = dict(entry)
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    beside.replace(path)
+    with whole_file(path) as file:
+        file.write(f"{json.dumps(document, indent=2, ensure_ascii=False)}\n".encode())
