@@ -218,9 +218,15 @@ class Trial:
                 assert self._count(server, table, condition.format(marker(user))) == 0, (table, user)
         assert self._orphaned_decisions(server) == 0
         traces = self._stored // SPANS_A_TRACE
-        gone = sum(len(range(user, traces, self._scale.users)) for user in self._users)
-        left = SPANS_A_TRACE * (traces - gone)
-        assert self._count(server, "span", "status_message LIKE 'marker-of-%'") == left
+        lengths = {user: len(range(user, traces, self._scale.users)) for user in range(self._scale.users)}
+        gone = sum(lengths[user] for user in self._users)
+        kept = {
+            marker(user): SPANS_A_TRACE * lengths[user] for user in lengths.keys() - set(self._users) if lengths[user]
+        }
+        by_user = f"SELECT status_message[:{len(marker(0))}], count(*) FROM span"
+        rows = self._rows(server, f"{by_user} WHERE status_message LIKE 'marker-of-%' GROUP BY 1")
+        assert {user: (count, kept.get(user, 0)) for user, count in rows if kept.get(user) != count} == {}
+        assert len(rows) == len(kept)
         assert self._count(server, "trace_reading", "user_id LIKE 'marker-of-%'") == traces - gone
         came = self._count(server, "span", "status_message IS NULL OR status_message NOT LIKE 'marker-of-%'")
         assert self.measured.acknowledged <= came <= self.measured.acknowledged + self.measured.in_doubt, came
@@ -235,14 +241,13 @@ class Trial:
         )
 
     def _count(self, server: Server, table: str, condition: str, *, what: str = "count(*)") -> int:
-        answer = httpx.post(
-            f"{server.api}/api/v1/sql",
-            json={"sql": f"SELECT {what} FROM {table} WHERE {condition}"},
-            timeout=120,
-            trust_env=False,
-        )
+        return int(self._rows(server, f"SELECT {what} FROM {table} WHERE {condition}")[0][0])
+
+    def _rows(self, server: Server, sql: str) -> list[list[Any]]:
+        answer = httpx.post(f"{server.api}/api/v1/sql", json={"sql": sql}, timeout=120, trust_env=False)
         assert answer.is_success, answer.text
-        return int(answer.json()["rows"][0][0])
+        rows: list[list[Any]] = answer.json()["rows"]
+        return rows
 
     def _check_words(self) -> None:
         """No word of the deleted users is in any file of the data directory but for what DuckDB leaves there."""
