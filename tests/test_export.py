@@ -257,10 +257,7 @@ def test_a_killed_export_leaves_no_file_that_looks_whole(
 
 
 def test_a_later_export_takes_the_place_of_an_earlier_one(sources: list[tuple[str, str]], tmp_path: Path) -> None:
-    """A day that is exported again is replaced as a whole, and nothing else is left of either; only its owner reads it.
-
-    A file that others were let read is replaced by one that they may read.
-    """
+    """A day exported again is replaced as a whole, and only its owner reads it, unless others read the earlier file."""
     for mode in (0o600, 0o640):
         for form in ("parquet", "otlp-json"):
             assert run("export", tmp_path / "out", *DAYS, "--format", form, *sources[0]).exit_code == 0
