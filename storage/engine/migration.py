@@ -145,14 +145,13 @@ def _one_by_one(connection: duckdb.DuckDBPyConnection, steps: list[Step], report
 
 @contextmanager
 def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """What is executed within is there as a whole or not at all."""
+    """Commit all that is executed within, or nothing of it."""
     try:
         connection.begin()
         yield
         connection.commit()
-    except BaseException:
+    finally:
         roll_back(connection)
-        raise
 
 
 def _apply(connection: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
