@@ -135,7 +135,7 @@ def _end_within(seconds: float, code: int) -> None:
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
-    if code:  # that thread does nothing while another one holds the GIL; this one needs no GIL, and prints who holds it
+    if code:  # the timer waits while a library holds the GIL; this needs no GIL, and prints the stacks
         faulthandler.dump_traceback_later(seconds + _WITHOUT_GIL_S, exit=True, file=2)
 
 

@@ -188,7 +188,7 @@ class Columns:
 
 
 def _may_be_endless(octets: npt.NDArray[np.uint8]) -> bool:
-    """Whether the bytes of `_ENDLESS` are among them.
+    """Return whether the bytes of `_ENDLESS` are among them.
 
     Python's own search for four bytes takes 2.2 ns a byte, a third of what decoding takes; numpy takes 0.2.
     """
@@ -198,7 +198,7 @@ def _may_be_endless(octets: npt.NDArray[np.uint8]) -> bool:
 
 
 def _may_be_deep(octets: npt.NDArray[np.uint8]) -> bool:
-    """Return whether so many of them may begin a group; long texts have as many, and are parsed in vain."""
+    """Return whether more than `_SHALLOW_BYTES` of them may begin a group, as in long texts, too."""
     return len(octets) > _SHALLOW_BYTES and int(np.count_nonzero(octets & _TYPE_BITS == _GROUP_TYPE)) > _SHALLOW_BYTES
 
 

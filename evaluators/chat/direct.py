@@ -194,7 +194,7 @@ class _Connection(asyncio.Protocol):
             self._stays = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Hear from the parser of a header, or of a trailer, of which a body may have more than a head may be long."""
+        """Keep a header. Trailers are ignored: they have no bound of their own, and joining 4 MB of them took 24 s."""
         if self._status is not None:
             return
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")

@@ -131,11 +131,12 @@ def one_moment(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
-    """End the transaction of a cursor, which MUST be done before it is closed, and whatever ended the transaction.
+    """Roll back the transaction of a cursor, if it has one. A cursor must not be closed without this.
 
     DuckDB 1.5.5 rolls back in a destructor what is left open, and that ends the process (`std::terminate`) if the
     database was declared invalid meanwhile. Asked to roll back, it raises the same error here, and has nothing left.
-    Interrupted, it has the transaction still: of 955 that another thread interrupted all the time, 39.
+    An interrupted rollback may leave the transaction open (39 of 955 did that another thread interrupted), so it is
+    repeated.
     """
     while True:
         try:

@@ -23,7 +23,7 @@ def hint(asker: str) -> str:
 
 
 def group_of(asker: str) -> str:
-    """Return the tenant of a client with the slash that ends it; a client of no tenant is a group of its own."""
+    """Return the group of a client: `acme/` of `acme/key_1`. A client of no tenant is a group of its own."""
     tenant, slash, _ = asker.rpartition("/")
     return tenant + slash or asker
 

@@ -83,12 +83,12 @@ def _is_checked(route: APIRoute, method: str) -> bool:
 
 
 def _check_query(request: Request, known: Mapping[str, bool]) -> None:
-    """Refuse a query with a parameter that is misspelt, repeated, or empty as an unset variable is in a deletion.
+    """Refuse unknown and repeated parameters, and empty ones of a deletion, which an unset variable leaves.
 
-    Else a condition is ignored: more is changed, deleted or listed than the client means.
+    If they were ignored, more would be changed, deleted or listed than the client means.
 
     Raises:
-        RequestValidationError: it is so; each error names its parameter.
+        RequestValidationError: there are such parameters; it has an error for each.
     """
     pairs = request.query_params.multi_items()
     counts, problems = Counter(name for name, _ in pairs), {}

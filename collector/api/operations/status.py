@@ -14,7 +14,7 @@ router = api_router()
 @router.get("/api/v1/status")
 @answers(StatusDocument)
 def status(here: Here, who: Who) -> JSONResponse:
-    """What is stored, what is behind, what is to be judged, what failed of late, what was spent today."""
+    """Return what is stored, behind and to be judged, what failed of late, and what was spent today."""
     now_ns = here.now_ns()
     server: dict[str, object] = {
         "state": here.state,

@@ -67,7 +67,7 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
 
 
 def _with_blanks(told: SpanColumns) -> Mask:
-    """Which traces have a span whose input or output is blank: those give way to others."""
+    """Mark traces with a span whose input or output is blank, because it gives way to those of other spans."""
     found = np.zeros(told.forest.traces, dtype=np.bool_)
     for name in ("input", "output"):
         is_blank = pc.equal(pc.utf8_trim(told.column(name), BLANKS), "").fill_null(fill_value=False)
