@@ -49,6 +49,14 @@ _WAITING, _UNMATCHED, _SPOOLED = (digit * 32 for digit in "123")  # traces whose
 _TABLES = f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{CATALOG}' AND NOT internal"
 
 
+def unpack(fixture: Path, directory: Path) -> None:
+    """Extract a fixture."""
+    with tarfile.open(fixture) as archive:
+        # In place of the argument `filter`, which Python has from 3.11.4 on only.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(directory)  # noqa: S202 - an archive of ours
+
+
 def write_fixture(file: Path) -> None:
     """Write a fixture of the code as it is.
 

@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 import sys
-import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -22,7 +21,7 @@ from tests import forking
 from tests.disks import read_only
 from tests.live import TRACEJURY
 from tests.read_only_process import run_commands
-from tests.release_fixture import DATA, RELEASES
+from tests.release_fixture import DATA, RELEASES, unpack
 from tests.serving import run
 from tests.storing import a_batch, a_store, an_export, commit
 
@@ -115,8 +114,7 @@ def commands_with_data(command: click.Command, path: tuple[str, ...] = ()) -> It
 
 def stopped_data(directory: Path) -> Path:
     """Make a directory of this version with rows in every table, whose server was stopped."""
-    with tarfile.open(max(RELEASES.glob("*.tar.xz"))) as archive:
-        archive.extractall(directory, filter="data")
+    unpack(max(RELEASES.glob("*.tar.xz")), directory)
     with a_store(directory / DATA) as store:
         assert store.totals.stored
     (directory / DATA).chmod(0o700)  # else whatever opens it to write warns
@@ -217,8 +215,7 @@ def test_what_a_server_had_no_time_to_commit_is_not_left_out_in_silence(tmp_path
 
 def test_data_of_another_version_is_not_upgraded_there(tmp_path: Path) -> None:
     """A directory of a release before is refused, with the remedy."""
-    with tarfile.open(min(RELEASES.glob("*.tar.xz"))) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(min(RELEASES.glob("*.tar.xz")), tmp_path)
     with read_only(tmp_path / DATA) as disks:
         ((code, output),) = run_commands([["traces", "list", "--data", str(tmp_path / DATA)]], disks.inside)
     assert (code, "has to be upgraded" in output, REMEDY in output) == (1, True, True)

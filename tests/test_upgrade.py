@@ -1,7 +1,6 @@
 """Data of each released version opens, is brought to this version, and keeps what it held; its open work is done."""
 
 import json
-import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from storage.engine.database import CATALOG, FILE_NAME, Database, DatabaseOption
 from storage.engine.migration import MARK
 from tests.alerting import ENCRYPTION_KEY
 from tests.live import Live, until
-from tests.release_fixture import DATA, EXPECTED, RELEASES, write_fixture
+from tests.release_fixture import DATA, EXPECTED, RELEASES, unpack, write_fixture
 from tests.serving import a_server
 from tests.storing import rows
 
@@ -74,8 +73,7 @@ KEPT = {  # what work after the upgrade adds to, and never changes
 @pytest.fixture(params=FIXTURES, ids=IDS)
 def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The directory with what a release wrote."""
-    with tarfile.open(request.param) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(request.param, tmp_path)
     return tmp_path
 
 
