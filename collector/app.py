@@ -369,6 +369,7 @@ def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
                 rules=parts.pipeline.rules.active,
                 judge_problem=parts.pipeline.problem_of,
                 failing_judges=parts.pipeline.failing_judges.find,
+                unbound_budgets=parts.pipeline.unbound_budgets,
                 certificate=parts.listener.tls,
                 closed=parts.listener.counts,
             )

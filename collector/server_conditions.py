@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -49,6 +49,7 @@ class ServerState:
     rules: Callable[[], Sequence[ActiveRule]]
     judge_problem: Callable[[ActiveRule], str | None]
     failing_judges: Callable[[int], Sequence[FailingJudge]] = lambda _: ()  # at an instant
+    unbound_budgets: Callable[[], Mapping[str, str]] = dict  # by payer
     certificate: Certificate | None = None
     closed: ClosedConnections = field(default_factory=ClosedConnections)
     stuck_s: float = _STUCK_S
@@ -70,6 +71,7 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
         ServerCondition(name="matching_behind", look=lambda: _behind(store), every_s=10.0, ends_after_s=_QUIET_S),
         ServerCondition(name="deletion_held", look=lambda: _held(store), every_s=5.0),
         ServerCondition(name="judge_unable", look=lambda: _unable(watched), every_s=5.0),
+        ServerCondition(name="budget_unbound", look=watched.unbound_budgets, every_s=5.0),
         ServerCondition(name="judge_failing", look=lambda: _failing(watched), ends_after_s=_QUIET_S),
         ServerCondition(name="certificate", look=lambda: _certificate(watched.certificate), every_s=_CERTIFICATE_S),
     )

@@ -265,6 +265,11 @@ def _judge_meters(budgets: Budgets) -> Sequence[Meter]:
             told="What they cost, where the model has a price.",
             read=lambda: budgets.taken.usd,
         ),
+        Meter(
+            name="tracejury_judge_unpriced_calls_total",
+            told="Calls whose cost is unknown, because their connection has no price.",
+            read=lambda: budgets.taken.unpriced_calls,
+        ),
     )
 
 

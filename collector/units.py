@@ -47,6 +47,14 @@ def count_text(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def cost_text(amount: str, usd: float, unpriced_calls: int) -> str:
+    """Return an amount of USD as a lower bound, or as unknown, if some calls had no price."""
+    if not unpriced_calls:
+        return amount
+    calls = count_text(unpriced_calls, "call")
+    return f"at least {amount}; {calls} without a price" if usd else f"cost unknown; {calls} without a price"
+
+
 def _three_digits(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= _THREE_DIGITS else f"{value:.3g}"
 

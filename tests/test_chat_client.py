@@ -342,6 +342,20 @@ def test_an_error_with_status_200_is_that_error(protocol: Protocol, error: objec
     assert (raised.value.usage.input_tokens, raised.value.usage.output_tokens) == (0, 0)
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("more", [{}, {"error": {"message": "Provider returned error", "code": 502}}])
+def test_a_response_that_is_no_answer_costs_what_its_usage_says(protocol: Protocol, more: Mapping[str, object]) -> None:
+    """With `usage` a body that is garbage or an error is charged for these tokens, and not for all that is reserved."""
+    names = (
+        ("prompt_tokens", "completion_tokens") if protocol == "CHAT_COMPLETIONS" else ("input_tokens", "output_tokens")
+    )
+    body = json.dumps({"usage": dict(zip(names, (7, 3), strict=True)), **more}).encode()
+    with a_model(Sends(body)) as server, pytest.raises(Unanswered) as raised:
+        ask(server.base_url, protocol, attempts=1)
+    assert isinstance(raised.value.usage, Usage)
+    assert (raised.value.usage.input_tokens, raised.value.usage.output_tokens) == (7, 3)
+
+
 def test_a_filter_with_status_400_is_no_refusal() -> None:
     """Azure's answer to a filtered prompt is told as declined, and asked once."""
     body = b'{"error": {"code": "content_filter", "status": 400, "message": "The response was filtered"}}'

@@ -27,6 +27,7 @@ from evaluators.registry import build
 from storage.errors import Conflict
 from storage.store import Store
 from tests.connecting import ENCRYPTION_KEY, QUESTION, WANTED, AJob, Hub, a_connection, an_active_rule
+from tests.live import until
 from tests.model_server import Hangs, Says, Status, a_model
 from tests.serving import a_server, run
 from tests.storing import a_store
@@ -64,7 +65,7 @@ def test_a_connection_is_made_shown_changed_and_taken_away(tmp_path: Path) -> No
         assert made["version"] == 1
         assert (made["origin"], made["credential"], made["protocol"]) == ("API", "apiKey", "CHAT_COMPLETIONS")
         assert made["limits"] == {"inFlight": 64, "timeoutSeconds": 10.0, "attempts": 1, "requestsPerMinute": None}
-        assert made["spentToday"] == {"calls": 0, "failedCalls": 0, "tokens": 0, "usd": 0.0}
+        assert made["spentToday"] == {"calls": 0, "failedCalls": 0, "tokens": 0, "usd": 0.0, "unpricedCalls": 0}
         assert client.get(f"{PATH}/{made['id']}").json() == made
         assert client.get(PATH).json() == [made]
         changed = client.put(f"{PATH}/{made['id']}", json={**made, "model": "judge-2"}).json()
@@ -414,6 +415,37 @@ def test_a_trial_counts_and_stops_at_the_budget(tmp_path: Path) -> None:
         assert client.post(f"{PATH}/{made['id']}/test").json()["ok"] is True
         assert client.post(f"{PATH}/{made['id']}/test").json()["failure"]["kind"] == "over_budget"
         assert len(model.asked) == 1
+
+
+def test_the_cost_of_calls_without_a_price_is_shown_as_unknown(tmp_path: Path) -> None:
+    """API, commands, pages and metrics say that a cost is unknown or a lower bound, and that a limit in USD is void."""
+    price = {"inputUsdPerMillion": 10_000, "outputUsdPerMillion": 10_000}
+    rule = {
+        "name": "helpful",
+        "criteria": "Is it helpful?",
+        "connectionId": "judge",
+        "budget": {"usdPerDay": 1, "allowUnpriced": True},
+    }
+    with a_model(GOOD) as model, an_api(tmp_path) as (client, _):
+        where = ("--server", str(client.base_url))
+        document = a_connection(model.base_url)
+        path = f"{PATH}/{client.post(PATH, json=document).json()['id']}"
+        client.post("/api/v1/projects/*/trace-eval-rules", json=rule).raise_for_status()
+        client.post(f"{path}/test").raise_for_status()
+        spent = client.get(path).json()["spentToday"]
+        assert (spent["calls"], spent["unpricedCalls"], spent["usd"]) == (1, 1, 0)
+        unknown, bound = "cost unknown; 1 call without a price", "at least 1.2000 USD; 1 call without a price"
+        assert unknown in run("connections", "list", *where).stdout
+        until(lambda: run("status", *where).stdout, lambda shown: unknown in shown)
+        for page in ("/status", "/connections", path.replace("/api/v1/llm-connections", "/connections")):
+            assert unknown in client.get(page).text
+        assert "tracejury_judge_unpriced_calls_total 1" in client.get("/metrics").text
+        until(lambda: run("status", *where).stdout, lambda shown: "usdPerDay of rule 'helpful' limits nothing" in shown)
+        client.put(path, json=document | {"price": price}).raise_for_status()
+        client.post(f"{path}/test").raise_for_status()
+        assert bound in run("connections", "list", *where).stdout
+        until(lambda: client.get("/api/v1/status").json()["server"]["conditions"], lambda conditions: not conditions)
+        assert client.get("/api/v1/status").json()["spentToday"]["unpricedCalls"] == 1
 
 
 def test_a_document_of_another_version_does_not_stop_the_server(

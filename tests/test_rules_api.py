@@ -308,7 +308,7 @@ def test_all_rules_are_listed_with_what_they_did_and_what_is_wrong(api: httpx.Cl
     assert rule["activity"] == {
         "decisions": {"filtered": 2, "sampled_out": 1, "matched": 1, "undecided": 0},
         "evaluations": {"passed": 1, "not_passed": 1, "failed": 1, "skipped": 0},
-        "spentToday": {"calls": 2, "failedCalls": 1, "tokens": 140, "usd": 0.75},
+        "spentToday": {"calls": 2, "failedCalls": 1, "tokens": 140, "usd": 0.75, "unpricedCalls": 0},
     }
     assert [(problem["file"], problem["line"], problem["key"]) for problem in listed["problems"]] == [
         ("wrong.yaml", 1, "evaluator"),

@@ -34,7 +34,7 @@ def test_an_empty_server_is_up_to_date(tmp_path: Path) -> None:
         "oldestSeconds": None,
     }
     assert document["last24h"] == {"scored": 0, "failed": 0, "skipped": 0}
-    assert document["spentToday"] == {"calls": 0, "failedCalls": 0, "tokens": 0, "usd": 0.0}
+    assert document["spentToday"] == {"calls": 0, "failedCalls": 0, "tokens": 0, "usd": 0.0, "unpricedCalls": 0}
     assert shown.exit_code == 0
     assert "0 rules in force, 0 disabled" in shown.stdout
 
@@ -71,7 +71,7 @@ def test_what_is_to_be_done_what_failed_and_what_was_spent_is_counted(tmp_path: 
     assert (jobs["ready"], jobs["waiting"], jobs["claimed"], document["openTraces"]) == (1, 1, 1, 1)
     assert 600 <= jobs["oldestSeconds"] < 700
     assert document["last24h"] == {"scored": 1, "failed": 1, "skipped": 0}
-    assert document["spentToday"] == {"calls": 2, "failedCalls": 3, "tokens": 14, "usd": 0.75}
+    assert document["spentToday"] == {"calls": 2, "failedCalls": 3, "tokens": 14, "usd": 0.75, "unpricedCalls": 0}
     assert (document["rules"]["inForce"], document["rules"]["disabled"]) == (0, 1)
     (problem,) = document["rules"]["problems"]
     assert (problem["file"], problem["line"], problem["key"]) == ("b.yaml", 2, "evaluator")

@@ -91,8 +91,8 @@ def _row(document: Document) -> tuple[object, ...]:
     view = read_view(ConnectionView, document)
     key = view.credential_ref if view.credential == "credentialRef" else "encrypted" if view.credential else "none"
     spent = view.spent_today
-    usd = "-" if view.price is None else f"{spent.usd:.4f}"
-    taken = (spent.calls, spent.failed_calls, spent.tokens, usd)
+    cost = "-" if view.price is None and not spent.calls else spent.cost
+    taken = (spent.calls, spent.failed_calls, spent.tokens, cost)
     return (view.name, view.model, view.base_url, view.protocol, key, view.origin.lower(), *taken)
 
 

@@ -62,7 +62,7 @@ def _cells(rule: RuleView) -> list[Text | str]:
 
 
 def _spent_text(spent: SpentView) -> str:
-    parts = [f"{spent.usd:.4f} USD"] if spent.calls else []
+    parts = [spent.cost] if spent.calls else []
     if spent.failed_calls:
         parts.append(count_text(spent.failed_calls, "failed call"))
     return ", ".join(parts) or "-"
@@ -113,7 +113,7 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
         ("deletions", _deletions(status), False),
         ("last 24 h", f"{status.last24h.scored:,} scored, {status.last24h.skipped:,} skipped", False),
         ("", f"{status.last24h.failed:,} failed", status.last24h.failed > 0),
-        ("today", f"{calls}, {spent.tokens:,} tokens, {spent.usd:.4f} USD", False),
+        ("today", f"{calls}, {spent.tokens:,} tokens, {spent.cost}", False),
     ]
 
 

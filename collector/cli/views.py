@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from collector.api.base.times import instant_ns
 from collector.cli.answer_view import AnswerView
+from collector.units import cost_text
 
 
 def _instant_ns(text: object) -> object:
@@ -176,6 +177,12 @@ class SpentView(AnswerView):
     failed_calls: int = 0
     tokens: int = 0
     usd: float = 0.0
+    unpriced_calls: int = 0
+
+    @property
+    def cost(self) -> str:
+        """The cost in words, with the part that is unknown."""
+        return cost_text(f"{self.usd:.4f} USD", self.usd, self.unpriced_calls)
 
 
 class ConnectionView(AnswerView):

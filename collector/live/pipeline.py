@@ -16,6 +16,7 @@ from collector.live.judges.connection_trial import ConnectionTrials
 from collector.live.judges.failing_judges import FailingJudges, ProblemsOfJudges, Waiting
 from collector.live.judges.judging_hub import JudgeServices, OwnDoor
 from collector.live.judges.playground import Playground
+from collector.live.judges.unbound_budgets import unbound_budgets
 from collector.live.matching.matcher import Matcher, Surroundings
 from collector.live.monitors.metric_monitors import MetricMonitorThread
 from collector.live.monitors.monitors import MonitorThread
@@ -43,6 +44,7 @@ class Pipeline:
     playground: Playground
     run_evaluator: RunEvaluator
     failing_judges: FailingJudges
+    unbound_budgets: Callable[[], Mapping[str, str]]  # limits in USD that hold nothing back: why, by payer
     _undo: ExitStack
 
     @classmethod
@@ -102,6 +104,7 @@ class Pipeline:
                 playground=Playground(judging.connections, judging.judges, settings.own_keys.prices, workers.run),
                 run_evaluator=run_evaluator,
                 failing_judges=_failing_judges(store, judging, rules, run_evaluator),
+                unbound_budgets=_unbound_budgets(settings, judging, rules),
                 _undo=undo.pop_all(),
             )
 
@@ -173,6 +176,11 @@ def _failing_judges(
 ) -> FailingJudges:
     waiting = Waiting(of_rules=store.rule_record.waiting, of_runs=run_evaluator.waiting)
     return FailingJudges(judging.judges, judging.budgets, judging.connections, rules.kept, waiting)
+
+
+def _unbound_budgets(settings: Settings, judging: JudgeServices, rules: RulesInForce) -> Callable[[], dict[str, str]]:
+    of_projects = parse_project_budgets(settings.project_budgets)
+    return lambda: unbound_budgets(rules.active(), judging.judges, judging.connections, of_projects)
 
 
 def _review_feeder(store: Store, ingest_is_behind: Callable[[], bool]) -> ReviewFeeder:

@@ -111,6 +111,7 @@ def _environment() -> Environment:
         short_count=words.short_count,
         size=words.size,
         usd=words.usd,
+        cost=words.cost,
         percent=words.percent,
         line=text.one_line,
         code=text.code_line,

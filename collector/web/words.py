@@ -6,7 +6,7 @@ from typing import Final
 from markupsafe import Markup
 
 from collector.api.base.times import time_text
-from collector.units import count_text, duration_text, instant_text
+from collector.units import cost_text, count_text, duration_text, instant_text
 
 _US: Final = 1_000
 _STEPS: Final = ((60, "s"), (60, "min"), (24, "h"), (30, "d"), (12, "mo"))
@@ -118,6 +118,11 @@ def usd_text(value: float) -> str:
     """An amount of money with its unit."""
     digits = 2 if value == 0 or value >= _SMALL_USD else 6
     return f"{value:,.{digits}f} USD"
+
+
+def cost(value: float, unpriced_calls: int) -> Markup:
+    """An amount of money of which a part is unknown if calls had no price."""
+    return _number(cost_text(usd_text(value), value, unpriced_calls))
 
 
 def percent(share: float | None) -> Markup:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from evaluators.chat.error_body import facts_of
+from evaluators.chat.wire import NOT_COUNTED, TokenCounts
 
 ANSWER_BYTES: Final = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
 ERROR_BYTES: Final = 64 << 10  # a guess: what is told of an error is one line
@@ -71,9 +72,10 @@ class EndpointUnreachable(Exception):
 
 @dataclass(slots=True)
 class Trip:
-    """How far a request came: `left` is False where it is certain that nothing of it left this machine."""
+    """Progress of a request: `left` is False if it is certain that nothing of it left this machine."""
 
     left: bool = True
+    tokens: TokenCounts = NOT_COUNTED  # that a response with status 200 names, whether or not it is an answer
 
     async def note(self, event: str, _details: Mapping[str, Any]) -> None:
         """Hear from the HTTP library what it does."""

@@ -25,7 +25,7 @@ from evaluators.chat.parameters import SCHEMA, suspected_parameters
 from evaluators.chat.pictures import Image
 from evaluators.chat.request import body_of, cost_usd, most_of_body, with_parameters
 from evaluators.chat.request_budget import UNSENT, Estimate, Free, RequestBudget, RequestUsage, Reservation
-from evaluators.chat.wire import WIRES, ChatPrompt, JsonSchema, ModelReply, NotAnAnswer
+from evaluators.chat.wire import NOT_COUNTED, WIRES, ChatPrompt, JsonSchema, ModelReply, NotAnAnswer
 from evaluators.errors import Broken
 from evaluators.outcome import Usage
 from evaluators.regular import encodable
@@ -286,14 +286,21 @@ class _Asking:
             )
             return answer
         except Unanswered as failure:
-            ran = self.last_status is None or self.last_status in _MAY_HAVE_RUN
-            spent = replace(spent, outcome=failure.kind, **({} if ran else _NO_TOKENS))
+            spent = replace(spent, outcome=failure.kind, **self._tokens_of_failure(trip))
             raise
         finally:
             paid = spent if trip.left else UNSENT
             reservation.settle(paid)
             if paid.is_sent:
                 self._count(paid, most)
+
+    def _tokens_of_failure(self, trip: Trip) -> Mapping[str, Any]:
+        """Return what a failed request took; the endpoint counts tokens also where its response is no answer."""
+        counts = trip.tokens
+        if counts.input_tokens is not None and counts.output_tokens is not None and any(counts):
+            return counts._asdict()
+        ran = self.last_status is None or self.last_status in _MAY_HAVE_RUN
+        return NOT_COUNTED._asdict() if ran else _NO_TOKENS
 
     async def _fare(self, most: Estimate) -> Reservation:
         """What pays for a request that may leave at once."""

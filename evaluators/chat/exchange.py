@@ -24,7 +24,7 @@ class Exchange:
 
     def __init__(self, connection: ModelConnection) -> None:
         self._courier = _courier(connection)
-        self._member = WIRES[connection.protocol].member
+        self._wire = WIRES[connection.protocol]
 
     async def close(self) -> None:
         """Close its connections."""
@@ -42,9 +42,10 @@ class Exchange:
         document: object = None
         try:
             document = json.loads(body)
-            error = error_in(document, self._member)
+            trip.tokens = self._wire.tokens(document)
+            error = error_in(document, self._wire.member)
         except (ValueError, RecursionError):
-            error = error_in_text(body, self._member)
+            error = error_in_text(body, self._wire.member)
             if error is None:
                 raise NotAnAnswer("it is not JSON") from None
         if error is not None:

@@ -123,6 +123,16 @@ def _refusal(refusal: object, finish: str | None) -> str | None:
     return f"its content filter stopped it ({finish})" if finish is not None and _bare(finish) in _DECLINED else None
 
 
+class TokenCounts(NamedTuple):
+    """The tokens of one request, as the endpoint counts them; None if it does not."""
+
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+NOT_COUNTED: Final = TokenCounts(None, None)
+
+
 class NotAnAnswer(Exception):
     """The document is none of the protocol's; the message says what was found."""
 
@@ -140,6 +150,7 @@ class ChatProtocol:
     most_tokens: str
     effort: Callable[[str], dict[str, Any]]
     answer: Callable[[object], ModelReply]
+    tokens: Callable[[object], TokenCounts]  # of a response, also of one that is no answer
     member: str  # of a response, that has the answer
     key_header: str = "Authorization"
     key_value: str = "Bearer {key}"
@@ -199,8 +210,7 @@ def _chat_answer(document: object) -> ModelReply:
         refusal=_refusal("; ".join(each.refusal for each in read if each.refusal), finish),
         finish=finish,
         model=_name(body),
-        input_tokens=_count(body, "prompt_tokens"),
-        output_tokens=_count(body, "completion_tokens"),
+        **_chat_tokens(body)._asdict(),
         calls=first.calls,
         answers=max(len(answers), 1),
     )
@@ -255,8 +265,7 @@ def _responses_answer(document: object) -> ModelReply:
         refusal=_refusal(_refusals([*items, *parts]), finish),
         finish=finish,
         model=_name(body),
-        input_tokens=_count(body, "input_tokens"),
-        output_tokens=_count(body, "output_tokens"),
+        **_responses_tokens(body)._asdict(),
         calls=calls,
     )
 
@@ -269,14 +278,12 @@ def _anthropic_answer(document: object) -> ModelReply:
     _check_role(body)
     finish = _finish(body.get("stop_reason"), _member(body.get("stop_details"), "type"))
     text = _text(content)
-    counts = [_count(body, key) for key in _ANTHROPIC_INPUT]
     return ModelReply(
         text=text,
         refusal=_refusal(_refusals(_parts(content)) or (text if finish == "refusal" else None), finish),
         finish=finish,
         model=_name(body),
-        input_tokens=None if counts[0] is None else sum(count or 0 for count in counts),
-        output_tokens=_count(body, "output_tokens"),
+        **_anthropic_tokens(body)._asdict(),
         calls=tuple(anthropic_calls(content)),
     )
 
@@ -358,8 +365,22 @@ def _name(body: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-def _count(body: Mapping[str, Any], key: str) -> int | None:
-    usage = body.get("usage")
+def _chat_tokens(document: object) -> TokenCounts:
+    return TokenCounts(_count(document, "prompt_tokens"), _count(document, "completion_tokens"))
+
+
+def _responses_tokens(document: object) -> TokenCounts:
+    return TokenCounts(_count(document, "input_tokens"), _count(document, "output_tokens"))
+
+
+def _anthropic_tokens(document: object) -> TokenCounts:
+    counts = [_count(document, key) for key in _ANTHROPIC_INPUT]
+    of_input = None if counts[0] is None else sum(count or 0 for count in counts)
+    return TokenCounts(of_input, _count(document, "output_tokens"))
+
+
+def _count(document: object, key: str) -> int | None:
+    usage = document.get("usage") if isinstance(document, dict) else None
     count = usage.get(key) if isinstance(usage, dict) else None
     return count if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST_TOKENS else None
 
@@ -371,6 +392,7 @@ WIRES: Final[Mapping[Protocol, ChatProtocol]] = {
         most_tokens="max_output_tokens",
         effort=lambda effort: {"reasoning": {"effort": effort}},
         answer=_responses_answer,
+        tokens=_responses_tokens,
         member="output",
     ),
     "CHAT_COMPLETIONS": ChatProtocol(
@@ -380,6 +402,7 @@ WIRES: Final[Mapping[Protocol, ChatProtocol]] = {
         most_tokens_else="max_completion_tokens",
         effort=lambda effort: {"reasoning_effort": effort},
         answer=_chat_answer,
+        tokens=_chat_tokens,
         member="choices",
     ),
     "ANTHROPIC": ChatProtocol(
@@ -388,6 +411,7 @@ WIRES: Final[Mapping[Protocol, ChatProtocol]] = {
         most_tokens="max_tokens",
         effort=lambda effort: {"output_config": {"effort": effort}},
         answer=_anthropic_answer,
+        tokens=_anthropic_tokens,
         member="content",
         key_header="x-api-key",
         key_value="{key}",

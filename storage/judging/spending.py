@@ -44,6 +44,7 @@ class SpentRow:
     project: str | None
     connection_id: str
     calls: int
+    unpriced_calls: int  # of these, over connections without a price: `nano_usd` lacks them
     failed_calls: int  # that were not answered, and cost nothing
     tokens: int
     nano_usd: int

@@ -13,7 +13,7 @@ from storage.ingest.state import Totals, read_state
 
 _DAY_US = 86_400_000_000
 _NANO = 1_000_000_000
-_SPENT = ("calls", "failed_calls", "tokens", "nano_usd")
+_SPENT = ("calls", "unpriced_calls", "failed_calls", "tokens", "nano_usd")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -32,7 +32,8 @@ class JudgeSpending:
     calls: int
     failed_calls: int  # that were not answered, and cost nothing: no budget counts them
     tokens: int
-    usd: float
+    usd: float  # without the cost of unpriced calls, which is unknown
+    unpriced_calls: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,7 @@ class StatusReader:
                 failed_calls=sum(each["failed_calls"] for each in spent),
                 tokens=sum(each["tokens"] for each in spent),
                 usd=sum(each["nano_usd"] for each in spent) / _NANO,
+                unpriced_calls=sum(each["unpriced_calls"] for each in spent),
             ),
         )
 
@@ -131,7 +133,7 @@ class StatusReader:
 
         Counted are decisions (filtered, sampled_out, matched, undecided), results that count, which are those that no
         later one replaced (passed, not_passed, failed, skipped), and what judges took as budgets count it (calls,
-        failed_calls, tokens, nano_usd).
+        unpriced_calls, failed_calls, tokens, nano_usd).
         """
         now_us = now_ns // 1_000
         activity: dict[str, dict[str, float]] = {}

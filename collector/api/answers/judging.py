@@ -104,7 +104,8 @@ class SpendingDocument(ApiAnswer):
     calls: int = Field(description="That count: they were answered, or took tokens.")
     failed_calls: int = Field(description="That do not count: they were not answered, and cost nothing.")
     tokens: int
-    usd: float
+    usd: float = Field(description="Without the cost of `unpricedCalls`, which is unknown: at least this was spent.")
+    unpriced_calls: int = Field(description="Of `calls`, those over connections without a price.")
 
 
 class RuleActivity(ApiAnswer):

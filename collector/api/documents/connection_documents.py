@@ -36,8 +36,9 @@ def _spent(found: LlmConnection, spent: Iterable[SpentToday]) -> dict[str, Any]:
                 "failedCalls": each.failed_calls,
                 "tokens": each.tokens,
                 "usd": each.usd,
+                "unpricedCalls": each.unpriced_calls,
             }
-    return {"calls": 0, "failedCalls": 0, "tokens": 0, "usd": 0.0}
+    return {"calls": 0, "failedCalls": 0, "tokens": 0, "usd": 0.0, "unpricedCalls": 0}
 
 
 def _time(moment: dt.datetime) -> str:

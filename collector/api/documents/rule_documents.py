@@ -179,6 +179,7 @@ def _activity(counts: Mapping[str, float]) -> Document:
         "failedCalls": int(counts.get("failed_calls", 0)),
         "tokens": int(counts.get("tokens", 0)),
         "usd": counts.get("nano_usd", 0.0) / NANO,
+        "unpricedCalls": int(counts.get("unpriced_calls", 0)),
     }
     return {**counted, "spentToday": spent}
 

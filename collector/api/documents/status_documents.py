@@ -43,6 +43,7 @@ def status_document(
             "failedCalls": status.spent_today.failed_calls,
             "tokens": status.spent_today.tokens,
             "usd": status.spent_today.usd,
+            "unpricedCalls": status.spent_today.unpriced_calls,
         },
     }
 

@@ -13,7 +13,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
@@ -56,6 +56,7 @@ class SpentToday:
     failed_calls: int  # that were not answered, and cost nothing: no budget counts them
     tokens: int
     usd: float
+    unpriced_calls: int  # of the calls, over connections without a price: `usd` lacks them
     held_calls: int
     held_tokens: int
     held_usd: float
@@ -81,6 +82,7 @@ class JudgeUsage:
     outcomes: Mapping[str, int]  # answered or failed
     tokens: int
     usd: float
+    unpriced_calls: int
     answers: Times
 
 
@@ -110,6 +112,7 @@ class Budgets:
                 outcomes=dict(self._outcomes),
                 tokens=self._total.tokens,
                 usd=self._total.nano_usd / NANO,
+                unpriced_calls=self._total.unpriced_calls,
                 answers=self._answers.times,
             )
 
@@ -139,7 +142,7 @@ class Budgets:
         for row in self._spending.on_day(self._clock().date()):
             if row.tenant == tenant:
                 balance = balances["connection", "", row.connection_id]
-                balance.spent.add(CostSum(row.calls, row.tokens, row.nano_usd, row.failed_calls))
+                balance.spent.add(_spent_sum(row))
                 balance.held.add(CostSum(row.held_calls, row.held_tokens, row.held_nano_usd))
         return [_spent_today(key, balance) for key, balance in balances.items()]
 
@@ -275,7 +278,7 @@ class Budgets:
     def _read(self, day: date) -> dict[Key, AccountBalance]:
         balances: dict[Key, AccountBalance] = defaultdict(AccountBalance)
         for row in self._spending.on_day(day):
-            spent = CostSum(row.calls, row.tokens, row.nano_usd, row.failed_calls)
+            spent = _spent_sum(row)
             for key in _keys(row):
                 balances[key].spent.add(spent)
         for orphan in self._orphans:
@@ -418,11 +421,16 @@ def _took(held: HeldBudget, spent: RequestUsage) -> CostSum:
     if not spent.is_sent:
         return CostSum()
     if spent.input_tokens is None or spent.output_tokens is None:
-        return held.asked
+        return replace(held.asked, unpriced_calls=int(held.account.price is None))
     tokens = spent.input_tokens + spent.output_tokens
     calls = int(spent.outcome == "answered" or tokens > 0)
     nano_usd = nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens)
-    return CostSum(calls, tokens, nano_usd, failed_calls=1 - calls)
+    unpriced = calls if held.account.price is None else 0
+    return CostSum(calls, tokens, nano_usd, failed_calls=1 - calls, unpriced_calls=unpriced)
+
+
+def _spent_sum(row: SpentRow) -> CostSum:
+    return CostSum(row.calls, row.tokens, row.nano_usd, row.failed_calls, row.unpriced_calls)
 
 
 def _spent_today(key: Key, balance: AccountBalance) -> SpentToday:
@@ -435,6 +443,7 @@ def _spent_today(key: Key, balance: AccountBalance) -> SpentToday:
         failed_calls=balance.spent.failed_calls,
         tokens=balance.spent.tokens,
         usd=balance.spent.nano_usd / NANO,
+        unpriced_calls=balance.spent.unpriced_calls,
         held_calls=balance.held.calls,
         held_tokens=balance.held.tokens,
         held_usd=balance.held.nano_usd / NANO,

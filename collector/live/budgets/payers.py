@@ -62,12 +62,16 @@ class Account:
 
 @dataclass(slots=True)
 class CostSum:
-    """Requests, their tokens, billionths of a USD, and requests that failed and cost nothing, which no limit counts."""
+    """Requests, tokens, billionths of a USD; requests that failed and cost nothing, which no limit counts.
+
+    Of the requests `unpriced_calls` had no price: what they cost is unknown.
+    """
 
     calls: int = 0
     tokens: int = 0
     nano_usd: int = 0
     failed_calls: int = 0
+    unpriced_calls: int = 0
 
     def add(self, other: "CostSum", sign: int = 1) -> None:
         """Add another sum, or with -1 take it away."""
@@ -75,6 +79,7 @@ class CostSum:
         self.tokens += sign * other.tokens
         self.nano_usd += sign * other.nano_usd
         self.failed_calls += sign * other.failed_calls
+        self.unpriced_calls += sign * other.unpriced_calls
 
 
 @dataclass(slots=True)

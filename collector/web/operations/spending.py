@@ -11,7 +11,7 @@ from collector.live.budgets.budgets import SpentToday
 from collector.live.jobs.trials import DRAFTS
 from collector.live.judges.judges import ANY_PROJECT, PLAYGROUND
 from collector.web.pictures.small import share_bar
-from collector.web.words import number, usd
+from collector.web.words import cost, number, usd
 from rules.rule import Budget
 
 _Named: TypeAlias = Callable[[str], tuple[str, Budget | None]]
@@ -42,14 +42,13 @@ class PayerSpending:
 def measures(spent: SpentToday | None, budget: Budget | None) -> list[SpendingMeasure]:
     """List calls, tokens and USD against a budget; `spent` None: nothing."""
     limits = budget or Budget()
-    calls, failed, tokens, spent_usd = (
-        (spent.calls, spent.failed_calls, spent.tokens, spent.usd) if spent else (0, 0, 0, 0.0)
-    )
+    calls, failed, tokens = (spent.calls, spent.failed_calls, spent.tokens) if spent else (0, 0, 0)
+    spent_usd, unpriced = (spent.usd, spent.unpriced_calls) if spent else (0.0, 0)
     of_calls = _measure("calls", number(calls), calls, limits.calls_per_day, number(limits.calls_per_day))
     return [
         replace(of_calls, failed=failed),
         _measure("tokens", number(tokens), tokens, limits.tokens_per_day, number(limits.tokens_per_day)),
-        _measure("USD", usd(spent_usd), spent_usd, limits.usd_per_day, usd(limits.usd_per_day)),
+        _measure("USD", cost(spent_usd, unpriced), spent_usd, limits.usd_per_day, usd(limits.usd_per_day)),
     ]
 
 

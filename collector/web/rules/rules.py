@@ -120,6 +120,7 @@ class Counts:
     failed_calls: int
     tokens: int
     usd: float
+    unpriced_calls: int  # whose cost is unknown
     budget: Budget | None
 
     @property
@@ -280,5 +281,6 @@ def _counts(kept: KeptRule, activity: Mapping[str, Mapping[str, float]], waiting
         failed_calls=of("failed_calls"),
         tokens=of("tokens"),
         usd=did.get("nano_usd", 0.0) / NANO,
+        unpriced_calls=of("unpriced_calls"),
         budget=kept.active.rule.budget,
     )

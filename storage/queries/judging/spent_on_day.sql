@@ -6,6 +6,7 @@ SELECT
     project,
     connection_id,
     count(*) FILTER (WHERE outcome = 'answered' OR (outcome IS NOT NULL AND tokens > 0)) AS calls,
+    count(*) FILTER (WHERE usd IS NULL AND (outcome = 'answered' OR (outcome IS NOT NULL AND tokens > 0))) AS unpriced_calls,
     count(*) FILTER (WHERE outcome NOT IN ('answered', 'unsent') AND tokens = 0) AS failed_calls,
     coalesce(sum(tokens) FILTER (WHERE outcome IS NOT NULL), 0)::HUGEINT AS tokens,
     coalesce(sum(round(coalesce(usd, reserved_usd) * 1e9)::HUGEINT) FILTER (WHERE outcome IS NOT NULL), 0)::HUGEINT AS nano_usd,
