@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from evaluators.chat.lenient import all_values, finite, parts_of
+from evaluators.values import Key, key_of, member_keys
 from storage.records import JsonValue
 
 _TELLING_CHARACTERS: Final = 16
@@ -29,23 +30,25 @@ _EDGES: Final = frozenset('{}[]":')
 def is_quoted(verdict: JsonValue, judged: str, wanted: Collection[str], optional: Collection[str] = ()) -> bool:
     """Return whether the judged text contains the verdict.
 
-    Compared are the fields that were asked for, and all if only one was. A single number, word or empty list is no
-    quotation unless an object has the same fields, or all that were asked for. A list counts if objects are in it:
-    claims may repeat a list of texts, and `[1]` is also a footnote.
+    Compared are the fields that were asked for, and all if only one was; texts by their letters and digits. A single
+    number, word or empty list is no quotation unless an object has the same fields, or all that were asked for. A list
+    counts if objects are in it: claims may repeat a list of texts, and `[1]` is also a footnote.
     """
     if not judged or not (_ESCAPING.search(judged) or _is_named(verdict, judged, wanted)):
         return False
     texts = [judged] if (decoded := _decoded(judged)) == judged else [judged, decoded]
     if not isinstance(verdict, dict):
         is_telling = isinstance(verdict, list) and any(isinstance(each, dict) for each in verdict)
-        return is_telling and any(verdict == each for text in texts for each in _values_of(text))
+        same = key_of(verdict, _letters)
+        return is_telling and any(same == key_of(each, _letters) for text in texts for each in _values_of(text))
     fields = {*wanted, *optional} if len(wanted) + len(optional) > 1 else verdict.keys()
     members = {name: value for name, value in verdict.items() if name in fields and value not in ("", None)}
     if not members:
         return False
     is_whole = len(fields) > len(members)
+    keys = member_keys(members, _letters)  # once: a long judged text has many objects
     for each in (value for text in texts for value in _values_of(text) if isinstance(value, dict)):
-        if all(name in each and each[name] == value for name, value in members.items()):
+        if all(name in each and _is_same(each[name], value, keys[name]) for name, value in members.items()):
             others = {name for name, value in each.items() if value not in ("", None)} - members.keys()
             if _is_telling(members) or not others or (is_whole and each.keys() >= fields):
                 return True
@@ -53,7 +56,19 @@ def is_quoted(verdict: JsonValue, judged: str, wanted: Collection[str], optional
 
 
 def _is_named(verdict: JsonValue, judged: str, wanted: Collection[str]) -> bool:
-    return all(name in judged for name in wanted) if isinstance(verdict, dict) else "[" in judged
+    if not isinstance(verdict, dict):
+        return "[" in judged
+    folded = judged.casefold()
+    return all(name.casefold() in folded for name in wanted)
+
+
+def _is_same(one: JsonValue, other: JsonValue, key_of_other: Key) -> bool:
+    return one == other or key_of(one, _letters) == key_of_other  # the first one has it that 1 is true
+
+
+def _letters(text: str) -> str:
+    """Return the letters and digits of a text, which a quotation keeps; the text itself if it has none."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold())) or text
 
 
 def _is_telling(members: Mapping[str, JsonValue]) -> bool:

@@ -63,6 +63,7 @@ def find_reply(
     scan = _Scan(text)
     values = scan.values() if strict is None else [strict]
     doubled = set(map(id, scan.reader.doubled))
+    has_doubled = bool(doubled) and any(id(part) in doubled for value in values for part in parts_of(value))
     replies = [reply for value in values for reply in _outermost(value, frozenset(wanted))]
     if len(replies) > 1:
         raise NoVerdict("bad_reply", f"has several JSON objects with {names}")
@@ -74,7 +75,7 @@ def find_reply(
     verdict: JsonValue = replies[0] if replies else lists[0]
     if scan.is_doubtful(verdict):
         raise NoVerdict("truncated", "has reasoning that does not end")
-    if doubled and not doubled.isdisjoint(map(id, parts_of(verdict))):
+    if has_doubled:  # also around the verdict: another one may have stood under the same key
         raise NoVerdict("bad_reply", f"has a key twice in its JSON object with {names}")
     if is_quoted(verdict, judged, wanted, optional):
         raise NoVerdict("bad_reply", "only repeats a JSON value of the judged text")
