@@ -6,7 +6,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"
 """With empty settings: a connection that gRPC's core takes for one of a client."""
 
 
-def headers(stream: int, *, key: str) -> bytes:
+def headers(stream: int, *, key: str, timeout: str | None = None) -> bytes:
     """Begin a call in HTTP/2, as a client does that sends its message later."""
     fields = {
         ":method": "POST",
@@ -16,6 +16,7 @@ def headers(stream: int, *, key: str) -> bytes:
         "te": "trailers",
         "content-type": "application/grpc",
         "authorization": f"Bearer {key}",
+        **({} if timeout is None else {"grpc-timeout": timeout}),
     }
     block = bytearray()
     for name, value in fields.items():

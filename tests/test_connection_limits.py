@@ -18,9 +18,10 @@ from collector.doors.client_calls import ClientCalls
 from collector.doors.closed_connections import ClosedConnections, Reason
 from collector.doors.connection_calls import ConnectionCalls
 from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.refused_addresses import RefusedAddresses
 from collector.doors.socket_filter import refuse
-from collector.doors.socket_guard import SocketGuard
+from collector.doors.socket_guard import SocketGuard, guarded
 from collector.machine import raise_open_files
 from tests.access import OPERATOR_KEY, TRACE_EXPORT, call, request
 from tests.http2 import PREFACE, headers, reset
@@ -265,6 +266,54 @@ def test_an_address_that_leaves_its_calls_is_refused(tmp_path: Path, key: str) -
             with pytest.raises(TimeoutError):
                 again.connect(address(server.grpc))
         assert call(server.grpc, key=OPERATOR_KEY) is grpc.StatusCode.OK
+
+
+def test_calls_past_their_deadline_refuse_no_empty_address(tmp_path: Path) -> None:
+    """Of 1,000 calls with a deadline of 1 ns gRPC knows no address of some, and those are wasted by none."""
+    with a_server(tmp_path / "data") as server:
+
+        async def refused() -> list[str]:
+            context = server.context
+            door = OtlpGrpc(
+                context.reader._ingest,
+                context.authenticator,
+                TrustedProxies(),
+                ConnectionLimits(),
+                lambda *_: None,
+                max_message_bytes=1 << 20,
+            )
+            port = await door.start("127.0.0.1:0")
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                calls = b"".join(headers(stream, key="", timeout="1n") for stream in range(1, 2001, 2))
+                client.sendall(PREFACE + calls)
+                for _ in range(20):
+                    await asyncio.sleep(0.02)
+            await door.stop(0)
+            return list(door.calls.refused.now())
+
+        assert set(asyncio.run(refused())) <= {"127.0.0.1"}
+
+
+def test_limits_hold_after_a_fault_of_the_guard(caplog: pytest.LogCaptureFixture) -> None:
+    """A text that is no address among those refused is logged once, and connections above the limit are closed."""
+    limits = ConnectionLimits(total=100, per_address=2)
+    calls, port = ConnectionCalls(), unused_port()
+    for _ in range(200):
+        calls.refused.waste("no address")
+    with ExitStack() as stack, socket.create_server(("127.0.0.1", port), backlog=50) as listening:
+        with guarded(port, limits, TrustedProxies(), lambda *_: None, calls):
+            clients = crowd(stack, f"127.0.0.1:{port}", 5)
+            accepted = [listening.accept()[0] for _ in clients]
+            ended = until(lambda: sum(_is_over(client) for client in clients), lambda count: count == 3)
+        for one in accepted:
+            one.close()
+    assert ended == 3
+    assert caplog.text.count("limits of connections do not hold") == 1
+
+
+def _is_over(client: socket.socket) -> bool:
+    client.settimeout(0.01)
+    return is_ended(client)
 
 
 def test_a_filter_of_the_kernel_knows_addresses_of_both_kinds() -> None:

@@ -216,11 +216,11 @@ class OtlpGrpc:
         # is read when the handler asks for it, and reading can be bounded. On the wire the two are the same.
         method = f"/{_PACKAGE}.{service}/Export"
 
-        async def answered(context: _Context) -> bytes:
-            address = self._address_of(context)
+        async def answered(context: _Context, peer: Peer) -> bytes:
+            address = self._address_of(context, peer)
             has_entered = False
             try:
-                caller = self._enter(context, method, address)
+                caller = self._enter(context, RequestInfo(method="gRPC", path=method, address=address), peer)
                 has_entered = True
                 async with self._client_calls.turn(caller.client):
                     with arriving(self._ingest.budget, self._authenticator.traffic, "grpc", caller.client) as body:
@@ -239,11 +239,13 @@ class OtlpGrpc:
 
         return self._handler(answered)
 
-    def _handler(self, answered: Callable[[_Context], Awaitable[bytes]]) -> Any:  # noqa: ANN401
+    def _handler(self, answered: Callable[[_Context, Peer], Awaitable[bytes]]) -> Any:  # noqa: ANN401
         """Note calls until their answers are sent, and count those that cost much in vain."""
 
         async def begun(_requests: object, context: _Context) -> bytes:
             peer, began_s, noted = _peer_of(context), time.monotonic(), ExitStack()
+            if peer is None:
+                raise asyncio.CancelledError  # an answer would fail, with a traceback in the log
             noted.enter_context(self.calls.under_way(peer))
             context.add_done_callback(lambda _: noted.close())  # type: ignore[arg-type] # its type names no lambda
             if self.calls.of(peer[0]) > _CALLS_OF_ADDRESS:
@@ -252,7 +254,7 @@ class OtlpGrpc:
                 await asyncio.sleep(_READ_SECONDS)
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "This address left too many calls.")
             try:
-                return await answered(context)
+                return await answered(context, peer)
             except asyncio.CancelledError:
                 if time.monotonic() - began_s < _LEFT_SECONDS:
                     self._waste(peer)
@@ -264,23 +266,22 @@ class OtlpGrpc:
         if peer[0] not in self._proxies:
             self.calls.refused.waste(peer[0])
 
-    async def _unknown(self, context: _Context) -> bytes:
-        await self._refusals.wait(self._address_of(context))
+    async def _unknown(self, context: _Context, peer: Peer) -> bytes:
+        await self._refusals.wait(self._address_of(context, peer))
         return await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
 
-    def _address_of(self, context: _Context) -> str:
+    def _address_of(self, context: _Context, peer: Peer) -> str:
         metadata = context.invocation_metadata() or ()
         forwarded_for = [str(value) for name, value in metadata if name == FORWARDED_FOR]
-        return self._proxies.client_of(_peer_of(context)[0], forwarded_for)
+        return self._proxies.client_of(peer[0], forwarded_for)
 
-    def _enter(self, context: _Context, method: str, address: str) -> Caller:
+    def _enter(self, context: _Context, request_info: RequestInfo, peer: Peer) -> Caller:
         metadata = tuple(context.invocation_metadata() or ())
         if sum(len(name) + len(value) + _ENTRY_BYTES for name, value in metadata) > self._max_metadata_bytes:
-            self._report(Reason.HEADER_TOO_LARGE, _peer_of(context)[0], 1)
-            self._waste(_peer_of(context))
+            self._report(Reason.HEADER_TOO_LARGE, peer[0], 1)
+            self._waste(peer)
             self._authenticator.traffic.not_decoded("grpc", "too_large", 0)
             raise BodyTooLarge(f"the metadata is larger than {self._max_metadata_bytes} bytes, which is the limit")
-        request_info = RequestInfo(method="gRPC", path=method, address=address)
         authorization = dict(metadata).get("authorization")
         try:
             return self._authenticator.enter_to_send(
@@ -348,11 +349,14 @@ def _configuration(loaded: Loaded) -> grpc.ServerCertificateConfiguration:
     return grpc.ssl_server_certificate_configuration([(loaded.key, loaded.chain)])
 
 
-def _peer_of(context: _Context) -> Peer:
-    """Read what gRPC calls a peer, such as ipv4:127.0.0.1:4317 or ipv6:%5B::1%5D:4317."""
+def _peer_of(context: _Context) -> Peer | None:
+    """Read what gRPC calls a peer, such as ipv4:127.0.0.1:4317 or ipv6:%5B::1%5D:4317.
+
+    Returns None for a call that was over before it began, such as past its deadline: gRPC knows no peer of it.
+    """
     family, _, place = context.peer().partition(":")
     if family not in {"ipv4", "ipv6"}:
-        return context.peer(), 0
+        return None
     address, _, port = unquote(place).rpartition(":")
     return unmapped(address.strip("[]")), int(port)
 

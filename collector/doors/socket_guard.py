@@ -5,6 +5,7 @@ and ends them.
 """
 
 import fcntl
+import logging
 import math
 import os
 import resource
@@ -24,6 +25,9 @@ from collector.doors.closed_connections import Reason, ReportClosed
 from collector.doors.connection_calls import ConnectionCalls, Peer
 from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.socket_filter import refuse
+from collector.following import LastingReason
+
+log = logging.getLogger(__name__)
 
 _DESCRIPTORS: Final = "/proc/self/fd"
 _LOOK_S: Final = 0.2
@@ -302,6 +306,7 @@ def guarded(
     guard = SocketGuard(port, limits.with_room(), proxies, report, calls, goaway=goaway)
     is_over, wake = False, calls.refused.changed
     guard.lengthen_backlog()
+    failures = LastingReason(log, "limits of connections do not hold: %s")
 
     def watch() -> None:
         pause_s, next_s = _LOOK_S, 0.0
@@ -309,11 +314,13 @@ def guarded(
             wake.wait(pause_s)
             wake.clear()
             began_s = time.monotonic()
-            guard.refuse()
-            guard.close_excess()
-            if began_s >= next_s:
-                guard.close_slow()
-                next_s = began_s + _PROGRESS_S
+            is_due = began_s >= next_s
+            next_s = began_s + _PROGRESS_S if is_due else next_s
+            for act in (guard.refuse, guard.close_excess, *([guard.close_slow] if is_due else ())):
+                try:
+                    act()
+                except Exception as error:  # noqa: BLE001 - the top of a thread: without it no limit would hold
+                    failures.note(f"{type(error).__name__}: {error}")
             pause_s = max(_LOOK_S, (time.monotonic() - began_s) * _REST)
 
     thread = threading.Thread(target=watch, name="socket-guard", daemon=True)
