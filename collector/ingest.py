@@ -32,6 +32,7 @@ from collector.otlp.signals import LOGS, TRACES
 from collector.redaction.columns import Redactor
 from storage.errors import Overloaded
 from storage.ingest.shares import Shares
+from storage.limit import Limit
 from storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -82,8 +83,9 @@ class SpansFailed(Exception):
 class ByteBudget:
     """Bytes that may be held at the same time, shared by senders; what does not fit is refused, never waited for."""
 
-    def __init__(self, limit: int) -> None:
-        self._shares = Shares(limit)
+    def __init__(self, limit: Limit) -> None:
+        self._limit = limit
+        self._shares = Shares(int(limit.value))
         self._lock = threading.Lock()
 
     @property
@@ -106,8 +108,8 @@ class ByteBudget:
             has_room_alone = held == own and self._shares.has_room_for_only(sender, nbytes)
             if not has_room_alone and not self._shares.has_room(sender, nbytes):
                 raise Overloaded(
-                    f"{held >> 20} MiB of requests of this sender, and {self._shares.total >> 20} MiB in all, are"
-                    " being worked on, which is the limit"
+                    f"{held >> 20} MiB of requests of this client, and {self._shares.total >> 20} MiB in all, are being"
+                    f" worked on; the limit of all, of which one client leaves a quarter to others, is {self._limit}"
                 )
             self._shares.take(sender, nbytes)
 
@@ -127,7 +129,10 @@ class Ingest:
         self._store = store
         self._watch = watch
         self.redactor = redactor
-        self.budget = ByteBudget(queue_bytes)
+        limit = Limit(
+            value=queue_bytes, unit="bytes", setting="queue_bytes", remedy="send again later, or less at once"
+        )
+        self.budget = ByteBudget(limit)
         self._waiting: list[_Offer] = []  # by when they are due
         self._arrived = threading.Condition()
         self._unanswered = 0

@@ -46,7 +46,7 @@ class ListenerOptions:
     @property
     def report(self) -> ReportClosed:
         """The function by which this listener reports the connections that it cuts."""
-        return self.counts.of(self.name)
+        return self.counts.of(self.name, self.limits)
 
     def named(self, name: str) -> "ListenerOptions":
         """Return the same options for the listener of this name, which is one of LISTENERS."""

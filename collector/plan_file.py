@@ -9,6 +9,7 @@ from pydantic import Field, Strict, ValidationError, model_validator
 
 from evaluators.model import NonBlank
 from evaluators.wire import WireModel, explain
+from storage.limit import Limit
 
 Seconds = Annotated[float, Field(gt=0, le=3_600)]
 Pointer = Annotated[str, Field(pattern="^/", max_length=1_000)]
@@ -20,6 +21,7 @@ Times = Annotated[int, Strict(), Field(ge=1, le=10_000)]
 AtOnce = Annotated[int, Strict(), Field(ge=1, le=1_000)]
 
 MAX_PLAN_BYTES: Final = 16 << 20
+_SIZE: Final = Limit(value=MAX_PLAN_BYTES, unit="bytes", remedy="keep cases in files of their own")
 
 Shape = TypeVar("Shape", bound=WireModel)
 
@@ -64,7 +66,7 @@ def read_plan_file(file: Path, shape: type[Shape]) -> Shape:
         with file.open("rb") as handle:
             content = handle.read(MAX_PLAN_BYTES + 1)
         if len(content) > MAX_PLAN_BYTES:
-            raise BadPlan(f"it is larger than {MAX_PLAN_BYTES} bytes")
+            raise BadPlan(f"it is larger than {_SIZE}")
         return shape.model_validate(yaml.safe_load(content.decode("utf-8-sig")))
     except OSError as error:
         raise BadPlan(error.strerror or str(error)) from None

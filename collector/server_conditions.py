@@ -8,7 +8,7 @@ from typing import Final
 
 from collector.conditions import CANNOT_COMMIT, DAMAGED, Found, ServerCondition, Sighting
 from collector.doors.certificate import Certificate
-from collector.doors.closed_connections import LIMITS, ClosedConnections, Reason
+from collector.doors.closed_connections import LACKS_OF_ROOM, ClosedConnections, Reason
 from collector.ingest import Ingest
 from collector.live.active import ActiveRule
 from collector.live.judges.failing_judges import FailingJudge
@@ -114,10 +114,10 @@ class _Crowds:
         self._seen: Counter[tuple[str, Reason]] = Counter()
 
     def look(self) -> Found:
-        counts = Counter({key: count for key, count in self._closed.counts.items() if key[1] in LIMITS})
+        counts = Counter({key: count for key, count in self._closed.counts.items() if key[1] in LACKS_OF_ROOM})
         grown, self._seen = counts - self._seen, counts
         return {
-            f"{listener}/{reason}": f"the listener {listener} cuts connections: {LIMITS[reason]};"
+            f"{listener}/{reason}": f"the listener {listener} cuts connections: {self._closed.why(listener, reason)};"
             f" {counts[listener, reason]:,} since the start"
             for listener, reason in grown
         }

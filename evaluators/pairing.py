@@ -6,8 +6,10 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from evaluators.errors import TooMuchToCompare
+from storage.limit import Limit
 
 MOST_COMPARISONS: Final = 4_000_000
+_LIMIT: Final = Limit(value=MOST_COMPARISONS, unit="comparisons", remedy="expect fewer steps, or compare fewer calls")
 """Comparisons of two elements that one pairing may take: two seconds, at half a microsecond each."""
 
 Matches: TypeAlias = Callable[[int, int], bool]
@@ -63,7 +65,7 @@ def refuse_more(comparisons: int) -> None:
         TooLarge: it would.
     """
     if comparisons > MOST_COMPARISONS:
-        raise TooMuchToCompare(f"{comparisons} comparisons are needed, and at most {MOST_COMPARISONS} are made")
+        raise TooMuchToCompare(f"{comparisons:,} comparisons are needed, which is more than {_LIMIT}")
 
 
 def most_pairs(

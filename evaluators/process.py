@@ -18,6 +18,7 @@ from typing import Final
 
 from evaluators import supervisor
 from evaluators.errors import Broken
+from storage.limit import Limit
 
 _STDERR_CHARACTERS = 2000  # of the end, which is where a traceback says what happened
 _SHOWN_CHARACTERS = 100
@@ -76,7 +77,8 @@ async def run(program: JudgeProgram, document: bytes) -> bytes:
     finally:
         os.close(errors)
     if running.is_too_long:
-        raise NotRun("bad_output", f"printed more than {program.output_bytes} bytes; killed")
+        limit = Limit(value=program.output_bytes, unit="bytes", remedy="print the answer only")
+        raise NotRun("bad_output", f"killed because it printed more than {limit}")
     code = transport.get_returncode()
     if code != 0:
         raise NotRun("judge_error", _how_it_ended(code, running.last_words()))

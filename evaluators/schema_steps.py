@@ -41,7 +41,7 @@ class Steps:
         self._left -= 1
         if self._left < 0 or time.thread_time() > self._until_s:
             raise TooManySteps(
-                f"this schema takes too many steps: more than {self._steps}, or than {self._seconds:g} s;"
+                f"this schema takes too many steps: more than {self._steps}, or than {self._seconds:g} s (fixed);"
                 " name fewer alternatives, and fewer references to them"
             )
 

@@ -62,7 +62,7 @@ def parse_json(text: str, *, decimals: bool = False) -> Any:  # noqa: ANN401 - J
             object_pairs_hook=_unique,
         )
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise ValueError("nested too deeply to be read: nest it less") from None
 
 
 def unknown(key: str, known: Iterable[str]) -> str:

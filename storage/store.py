@@ -42,6 +42,7 @@ from storage.judging.results_out import ResultsOut
 from storage.judging.rule_record import RuleRecord
 from storage.judging.rulebook import Rulebook
 from storage.judging.spending import JudgeCallStore
+from storage.limit import Limit
 from storage.offline.datasets import Datasets
 from storage.offline.run_evaluations import RunEvaluations
 from storage.offline.run_items import RunItems
@@ -284,7 +285,10 @@ class Store:
         why = self._writer.failing
         reason = f"the database cannot be written ({why})" if why else "the database is behind"
         share = "" if sender is None else f", {self._backlog.of(sender) >> 20} MiB of them of this sender"
-        return f"{reason}: {self._backlog.total >> 20} MiB wait for their commit{share}"
+        remedy = "send again later; if that does not end, see the log of the server"
+        limit = Limit(value=self._backlog_limit, unit="bytes", setting="backlog_bytes", remedy=remedy)
+        waiting = f"{self._backlog.total >> 20} MiB wait for their commit{share}"
+        return f"{reason}: {waiting}; the limit of all, of which one client leaves a quarter to others, is {limit}"
 
     @property
     def disk_free_bytes(self) -> int:
@@ -382,7 +386,8 @@ class Store:
         deadline_s = time.monotonic() + _COMMIT_WAIT_S
         while read_state(self._database).position.sequence < sequence:
             if time.monotonic() > deadline_s:
-                raise Overloaded("too much waits for its commit", retry_after_s=5)
+                limit = Limit(value=_COMMIT_WAIT_S, unit="s", remedy="try again when less is sent")
+                raise Overloaded(f"spans wait for their commit longer than {limit}", retry_after_s=5)
             time.sleep(_COMMIT_LOOK_S)
 
     def _empty_spool(self) -> None:

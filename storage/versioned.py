@@ -8,6 +8,7 @@ import duckdb
 
 from storage.errors import Conflict
 from storage.ingest.writer import Writer
+from storage.limit import Limit
 
 Then: TypeAlias = Callable[[duckdb.DuckDBPyConnection], object]
 """What else belongs to a change, in its transaction."""
@@ -52,7 +53,8 @@ class VersionedRecords:
             Overloaded: nothing was stored.
         """
         if not written(self.writer, statement, {**values, "name": name, "most": self.most}):
-            raise Conflict(f"there is a {self.kind} named {name!r}, or there are {self.most} of them")
+            limit = Limit(value=self.most, unit=f"{self.kind}s", remedy="delete one first, or choose another name")
+            raise Conflict(f"there is a {self.kind} named {name!r}, or there are as many as may be, {limit}")
 
     def replace(self, statement: str, name: str, values: Mapping[str, object]) -> None:
         """Change one, if it is still the one that was looked at.

@@ -13,7 +13,9 @@ from collector.live.matching.matcher import Matcher, Surroundings
 from collector.reading.spans import ConventionsReader
 from collector.reading.updater import TraceUpdater
 from rules.settling import Settling
+from storage import sql
 from storage.ingest.meaning import Reads
+from storage.judging.backfills import Backfill
 from storage.store import Store
 from tests.ruling import a_rule
 from tests.storing import START_NS, WAIT_S
@@ -124,3 +126,9 @@ INSERT INTO rule_revision BY NAME SELECT $revision AS revision, $rule AS rule_id
     $name AS rule, $target AS target, '' AS evaluator, $document AS document, $clauses AS clauses,
     now()::TIMESTAMP AS created_at
 """
+
+
+def every_backfill(live: Matcher) -> list[Backfill]:
+    """Return all backfills, oldest first, also those that have ended."""
+    select = sql.query("running_backfills").replace("""WHERE "state" = 'running'""", "")
+    return live._matching.backfills._found(select)

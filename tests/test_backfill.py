@@ -11,7 +11,7 @@ from storage.errors import Conflict, Moved
 from storage.judging.backfills import Backfill
 from storage.judging.span_window import WindowLimits
 from storage.store import Store
-from tests.matching import InForce, active, matching, write
+from tests.matching import InForce, active, every_backfill, matching, write
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
 MINUTE_NS = 60 * 10**9
@@ -30,7 +30,7 @@ def finished(live: Matcher, backfill_id: str) -> Backfill:
     """The backfill, once it has ended."""
     deadline_s = time.monotonic() + WAIT_S
     while time.monotonic() < deadline_s:
-        (found,) = [one for one in live.backfills.all() if one.backfill_id == backfill_id]
+        (found,) = [one for one in every_backfill(live) if one.backfill_id == backfill_id]
         if found.state != "running":
             return found
         time.sleep(0.02)
@@ -138,7 +138,7 @@ def test_a_backfill_goes_on_after_a_restart(tmp_path: Path, monkeypatch: pytest.
             if not steps:
                 live.backfills.start(rule, 0, START_NS + 10**15)
             live.backfills.step()
-            state = live.backfills.all()[0].state
+            state = every_backfill(live)[0].state
             live._matcher_db.close()
         steps += 1
     with a_store(tmp_path) as store:
@@ -154,7 +154,7 @@ def test_a_step_that_was_stored_all_the_same_is_not_stored_again(tmp_path: Path)
         live = not_started(store, InForce(rules=(rule,)))
         live._matching.pass_over(live._matching.state())
         live.backfills.start(rule, 0, START_NS + 10**15)
-        (running,) = live.backfills.all()
+        (running,) = live._matching.backfills.running()
         step = live.backfills._next(live.backfills._begun(running), rule)
         live.backfills.step()
         with pytest.raises(Moved):
@@ -195,7 +195,7 @@ def test_a_backfill_can_be_cancelled_and_ends_with_its_rule(tmp_path: Path) -> N
         live.backfills.start(rule, 0, START_NS + 10**15)
         assert live.backfills.step() == 0
         assert live.backfills.step() is None
-        assert [(one.state, one.error) for one in live.backfills.all()] == [
+        assert [(one.state, one.error) for one in every_backfill(live)] == [
             ("cancelled", None),
             ("cancelled", "the rule was deleted"),
         ]
@@ -219,7 +219,7 @@ def test_tenants_take_turns_at_backfills_and_so_do_their_rules(tmp_path: Path, m
         looked_at = []
         for _ in range(8):
             live.backfills.step()
-            each = {one.backfill_id: one.looked_at for one in live.backfills.all()}
+            each = {one.backfill_id: one.looked_at for one in every_backfill(live)}
             looked_at.append([each[backfill_id] for backfill_id in started])
         assert looked_at[3] == [1, 0, 1, 2]
         assert looked_at[7] == [2, 0, 2, 4]
@@ -236,10 +236,10 @@ def test_backfills_under_way_are_bounded_for_a_rule_and_a_tenant(
     with a_store(tmp_path) as store:
         live = not_started(store, InForce(rules=(first, second, other)))
         started = [live.backfills.start(first, 0, START_NS) for _ in range(2)]
-        with pytest.raises(Conflict, match=r"2 backfills of the rule .* wait until one is done, or cancel one"):
+        with pytest.raises(Conflict, match=r"may have no more than 2 backfills under way \(fixed\): wait until"):
             live.backfills.start(first, 0, START_NS)
         live.backfills.start(second, 0, START_NS)
-        with pytest.raises(Conflict, match="3 backfills of this tenant are under way"):
+        with pytest.raises(Conflict, match="this tenant may have no more than 3 backfills"):
             live.backfills.start(second, 0, START_NS)
         live.backfills.start(other, 0, START_NS)
         assert live.backfills.cancel(started[0])
@@ -257,3 +257,17 @@ def not_started(store: Store, in_force: InForce) -> Matcher:
     return Matcher(
         store.matching, lambda: in_force.rules, Settling(), enqueued=in_force.note, revision=in_force.revision
     )
+
+
+def test_a_step_reads_only_backfills_that_have_not_ended(tmp_path: Path) -> None:
+    """However many backfills have ended, those that a step chooses from are the ones under way."""
+    rule = active(1)
+    with a_store(tmp_path) as store:
+        fill(store, batches=1)
+        live = not_started(store, InForce(rules=(rule,)))
+        for _ in range(20):
+            assert live.backfills.cancel(live.backfills.start(rule, 0, START_NS + 10**15))
+        under_way = live.backfills.start(rule, 0, START_NS + 10**15)
+        assert len(every_backfill(live)) == 21
+        assert [each.backfill_id for each in live._matching.backfills.running()] == [under_way]
+        assert [each.backfill_id for each, _ in live.backfills._running()] == [under_way]

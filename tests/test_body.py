@@ -19,6 +19,7 @@ from collector.doors.status import BodyTooLarge, TooSlow, UnknownType
 from collector.ingest import ByteBudget
 from collector.otlp.faults import Malformed
 from storage.errors import Overloaded
+from tests.limits import a_limit
 
 ENCODINGS = ("gzip", "x-gzip", "deflate", "zstd")
 WIDE = BodyLimits(received=1 << 26, decompressed=1 << 26)
@@ -54,7 +55,7 @@ def read(
     data: bytes, encoding: str = "", *, limits: BodyLimits = WIDE, budget: ByteBudget | None = None, step: int = 1 << 16
 ) -> bytes:
     """What `read_body` makes of a body that arrives in steps; the budget is whole again afterwards."""
-    budget = budget or ByteBudget(MANY)
+    budget = budget or ByteBudget(a_limit(MANY))
     parts = [data[start : start + step] for start in range(0, len(data), step)] or [b""]
     messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     messages[-1]["more_body"] = False
@@ -175,9 +176,14 @@ def test_a_body_may_be_as_large_as_the_limits_and_no_larger(encoding: str) -> No
     packed = PACKED[encoding](TEXT)
     exact = BodyLimits(received=len(packed), decompressed=len(TEXT))
     assert read(packed, encoding, limits=exact) == TEXT
-    with pytest.raises(BodyTooLarge, match=f"larger than {len(packed) - 1} bytes as it was sent"):
+    with pytest.raises(
+        BodyTooLarge, match=f"larger as it was sent than {len(packed) - 1:,} bytes .setting max_body_bytes.: send"
+    ):
         read(packed, encoding, limits=BodyLimits(received=len(packed) - 1, decompressed=len(TEXT)))
-    with pytest.raises(BodyTooLarge, match=f"larger than {len(TEXT) - 1} bytes (un|de)compressed"):
+    with pytest.raises(
+        BodyTooLarge,
+        match=f"larger (un|de)compressed than {len(TEXT) - 1:,} bytes .setting max_decompressed_bytes.: send",
+    ):
         read(packed, encoding, limits=BodyLimits(received=len(packed), decompressed=len(TEXT) - 1))
 
 
@@ -186,7 +192,7 @@ def test_a_bomb_is_refused_after_the_limit(encoding: str) -> None:
     """A small body that unpacks to 256 MiB is refused as soon as it is over the limit."""
     bomb = BOMBS[encoding]()
     assert len(bomb) < 300_000
-    budget = ByteBudget(MANY)
+    budget = ByteBudget(a_limit(MANY))
     started = time.monotonic()
     with pytest.raises(BodyTooLarge):
         read(bomb, encoding, limits=BodyLimits(received=1 << 21, decompressed=1 << 20), budget=budget)
@@ -234,7 +240,7 @@ def test_a_million_empty_members_are_no_trouble(encoding: str, member: bytes) ->
 
 def test_the_budget_counts_what_is_held() -> None:
     """While a body is read its bytes are in the budget, packed and unpacked, and none are after it was let go."""
-    budget = ByteBudget(1000)
+    budget = ByteBudget(a_limit(1000))
     assert read(gzip.compress(bytes(500)), "gzip", budget=budget) == bytes(500)
     assert budget.held == 0
     with pytest.raises(BodyTooLarge):
@@ -245,7 +251,7 @@ def test_the_budget_counts_what_is_held() -> None:
 @pytest.mark.parametrize("encoding", ["", "gzip", "zstd"])
 def test_a_body_is_refused_while_others_hold_the_budget(encoding: str) -> None:
     """What does not fit beside the bodies that are being worked on is refused, not waited for."""
-    budget = ByteBudget(1000)
+    budget = ByteBudget(a_limit(1000))
     other = HeldBody(budget)
     other.hold(900)
     with pytest.raises(Overloaded):
@@ -257,13 +263,13 @@ def test_a_body_is_refused_while_others_hold_the_budget(encoding: str) -> None:
 @pytest.mark.parametrize("encoding", ["", "gzip", "deflate", "zstd"])
 def test_a_body_alone_may_have_all_it_needs(encoding: str) -> None:
     """When nothing else is held, a body within its limits is read even if it is larger than the whole budget."""
-    assert read(PACKED[encoding](NOISE), encoding, budget=ByteBudget(150_000), step=1000) == NOISE
-    assert read(PACKED[encoding](NOISE), encoding, budget=ByteBudget(1), step=1000) == NOISE
+    assert read(PACKED[encoding](NOISE), encoding, budget=ByteBudget(a_limit(150_000)), step=1000) == NOISE
+    assert read(PACKED[encoding](NOISE), encoding, budget=ByteBudget(a_limit(1)), step=1000) == NOISE
 
 
 def test_a_client_that_leaves_is_told_apart() -> None:
     """A connection that ends before its body is no malformed body, and what came of it is let go."""
-    budget = ByteBudget(MANY)
+    budget = ByteBudget(a_limit(MANY))
     body = HeldBody(budget)
     messages: list[dict[str, Any]] = [{"type": "http.request", "body": b"abc", "more_body": True}]
     messages.append({"type": "http.disconnect"})
@@ -283,6 +289,6 @@ def test_a_body_that_does_not_arrive_in_time_is_given_up() -> None:
 
     started = time.monotonic()
     limits = BodyLimits(received=10, decompressed=10, seconds=0.05)
-    with pytest.raises(TooSlow, match=r"longer than 0\.05 s"):
-        asyncio.run(read_body(never, "", limits, HeldBody(ByteBudget(MANY))))
+    with pytest.raises(TooSlow, match=r"longer to arrive than 0\.05 s"):
+        asyncio.run(read_body(never, "", limits, HeldBody(ByteBudget(a_limit(MANY)))))
     assert time.monotonic() - started < 60

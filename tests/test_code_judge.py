@@ -98,7 +98,7 @@ def test_a_bare_score_is_enough() -> None:
         ("print('{\"score\": 1')", "must be one JSON object"),
         ("import sys; sys.stdout.buffer.write(b'\\xff\\xfe')", "must be one JSON object"),
         ("print('[' * 100_000)", "nested too deeply"),
-        ("import sys\nwhile True: sys.stdout.write('x' * 100_000)", "printed more than 1048576 bytes"),
+        ("import sys\nwhile True: sys.stdout.write('x' * 100_000)", "printed more than 1 MiB (fixed)"),
     ],
 )
 def test_output_that_is_no_verdict_is_a_failure(source: str, words: str) -> None:

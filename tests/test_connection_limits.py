@@ -173,7 +173,10 @@ def test_a_guard_closes_the_longest_silent_connections_of_its_port_only() -> Non
         clients[0].sendall(b"first")
         closed = ClosedConnections()
         guard = SocketGuard(
-            listening.getsockname()[1], ConnectionLimits(per_address=4), TrustedProxies(), closed.of("grpc")
+            listening.getsockname()[1],
+            ConnectionLimits(per_address=4),
+            TrustedProxies(),
+            closed.of("grpc", ConnectionLimits()),
         )
         stack.callback(guard.close)
         before = set(Path("/proc/self/fd").iterdir())
@@ -203,7 +206,7 @@ def test_a_guard_asks_clients_with_calls_to_leave() -> None:
                 pass
         stack.enter_context(calls.under_way(busy.getsockname()))
         limits, port = ConnectionLimits(per_address=2), listening.getsockname()[1]
-        guard = SocketGuard(port, limits, TrustedProxies(), ClosedConnections().of("grpc"), calls, goaway=True)
+        guard = SocketGuard(port, limits, TrustedProxies(), ClosedConnections().of("grpc", limits), calls, goaway=True)
         stack.callback(guard.close)
         guard.close_excess()
         assert idle.recv(100) == bytes.fromhex("0000080700000000007fffffff00000000")  # GOAWAY, NO_ERROR
@@ -433,10 +436,12 @@ def test_a_header_above_the_limit_is_refused_with_the_limit(tmp_path: Path) -> N
     """The answer names the limit, which is a setting, over gRPC too."""
     with ExitStack() as stack, a_server(tmp_path / "data", max_header_bytes=4096) as server:
         (client,) = crowd(stack, server.http, 1)
-        assert b"larger than 4096 bytes" in answer_to(client, ENOUGH[:-2] + b"x: " + b"a" * 5000 + b"\r\n\r\n")
+        assert b"larger than 4,096 bytes (setting max_header_bytes): send fewer" in answer_to(
+            client, ENOUGH[:-2] + b"x: " + b"a" * 5000 + b"\r\n\r\n"
+        )
         channel = stack.enter_context(grpc.insecure_channel(server.grpc))
         export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACE_EXPORT)
-        with pytest.raises(grpc.RpcError, match="larger than 4096 bytes") as refused:
+        with pytest.raises(grpc.RpcError, match=r"larger than 4,096 bytes \(setting max_header_bytes\)") as refused:
             export(b"", metadata=(("x", "a" * 5000),), timeout=PATIENCE_S)
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert cut_by(server, "grpc", "header_too_large") == 1

@@ -437,10 +437,10 @@ def _bomb(mebibytes: int, rows: int) -> bytes:
 @pytest.mark.parametrize(
     "content, form, told",
     [
-        (_bomb(5, 256), "parquet", "row 1: column 'input': 5,242,880 characters, and an item has at most 4,194,304"),
+        (_bomb(5, 256), "parquet", "row 1: column 'input': 5,242,880 characters, and an item has at most 4 MiB"),
         (b"[" + b"[[],[]]," * 150_000 + b"[]]", "json", "example 1: an item is a JSON object"),
         (b'{"input": [' + b"[]," * 300_000 + b"[]]}\n", "jsonl", "line 1: more than 300,000 values"),
-        (b"input," + b"a," * 1_000 + b"b\n", "csv", "line 1: 1,002 columns, and at most 1,000 are read"),
+        (b"input," + b"a," * 1_000 + b"b\n", "csv", "line 1: 1,002 columns, which is more than 1,000 columns"),
     ],
 )
 def test_a_file_that_unpacks_to_much_is_refused_in_another_process(

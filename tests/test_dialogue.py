@@ -179,8 +179,8 @@ def test_a_picture_is_set_aside_for_by_what_models_make_of_it(protocol: Protocol
     [
         (showing({"type": "blob", "content": PNG}, role="assistant"), "of a user only"),
         (showing({"type": "uri", "uri": "https://evil.example/a.png"}), "'uri' cannot be sent.*as data"),
-        (showing({"type": "blob", "content": PNG}, times=MOST_SENT + 1), f"more than the {MOST_SENT}"),
-        (showing({"type": "blob", "content": PNG + "A" * 5_100_000}), "are the most: take it out"),
+        (showing({"type": "blob", "content": PNG}, times=MOST_SENT + 1), f"more than {MOST_SENT} pictures"),
+        (showing({"type": "blob", "content": PNG + "A" * 5_100_000}), "more than 3,750,000 bytes"),
         (showing({"type": "blob", "content": PNG + "A" * 4_000_000}, times=3), "the pictures have"),
     ],
     ids=["whose", "where", "how many", "how large", "how large in all"],

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -148,11 +149,11 @@ def test_batch_reads_a_file(tmp_path: Path) -> None:
 
 def test_line_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line beyond the bound is a failure, and the next one is read where it starts."""
-    monkeypatch.setattr(batch, "LINE_BYTES", 120)
+    monkeypatch.setattr(batch, "_LINE", replace(batch._LINE, value=120))
     line = {"id": 1, "evaluator": "exact_match", "case": outputs("a", "a")}
     _, found = answers(b"[" + b" " * 1000 + b"]", line)
     assert [answer["id"] for answer in found] == [None, 1]
-    assert found[0]["reason"] == "the line: longer than 120 bytes"
+    assert found[0]["reason"] == "the line: longer than 120 bytes (fixed): cut its texts"
 
 
 def test_evaluators_are_listed_with_what_they_read_and_take() -> None:

@@ -185,7 +185,7 @@ def test_no_command_ends_with_a_traceback(walk: Walk, failed: list[str]) -> None
         (("review", "add", "--share=nan", "queue"), "'--share': nan is not a finite number"),
         (("experiments", "evaluate", "--evaluator=regex", "--config=NaN", "run"), "--config is not JSON: NaN"),
         (("experiments", "evaluate", "--evaluator=regex", '--config={"a": 1e400}', "run"), "1e400 is too large"),
-        (("rules", "backfill", "rule", "--from=99999999d"), "is not a length of time"),
+        (("rules", "backfill", "rule", "--from=99999999d"), "is not a time: write 2026-11-21"),
     ],
 )
 def test_a_command_names_the_argument_that_is_wrong(walk: Walk, called: tuple[str, ...], message: str) -> None:

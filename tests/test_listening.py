@@ -67,7 +67,9 @@ def test_a_listener_ends_while_a_connection_comes(caplog: pytest.LogCaptureFixtu
 
     async def run(listening: socket.socket) -> None:
         first, closed = listening.dup(), ClosedConnections()
-        acceptor = Acceptor(never_made, ConnectionLimits(), TrustedProxies(), None, closed.of("http"))
+        acceptor = Acceptor(
+            never_made, ConnectionLimits(), TrustedProxies(), None, closed.of("http", ConnectionLimits())
+        )
         acceptor.start(first)
         await asyncio.sleep(0.01)
         with socket.create_connection(listening.getsockname()):

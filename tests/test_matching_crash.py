@@ -10,6 +10,7 @@ import pytest
 
 from storage.store import Store
 from tests import forking
+from tests.matching import every_backfill
 from tests.matching_process import BACKFILLED, EVER_NS, a_matcher
 from tests.source_tree import ROOT
 from tests.storing import WAIT_S, a_store, rows
@@ -63,9 +64,9 @@ def finish(store: Store) -> None:
             time.sleep(0.1)
         for rule in BACKFILLED:
             live.backfills.start(rule, 0, EVER_NS)
-        while any(one.state == "running" for one in live.backfills.all()):
+        while any(one.state == "running" for one in every_backfill(live)):
             assert time.monotonic() < deadline_s
             time.sleep(0.1)
-        assert {one.state for one in live.backfills.all()} == {"done"}
+        assert {one.state for one in every_backfill(live)} == {"done"}
     finally:
         live.close()

@@ -154,7 +154,7 @@ def test_output_has_a_bound(chunk: int) -> None:
     """A program that prints for ever is killed as soon as it has printed too much."""
     source = f"import sys\nwhile True: sys.stdout.write('x' * {chunk})"
     started = time.monotonic()
-    with pytest.raises(NotRun, match="more than 10000 bytes") as raised:
+    with pytest.raises(NotRun, match="more than 10,000 bytes") as raised:
         output_of(python(source), output_bytes=10_000, time_limit_s=60)
     assert raised.value.kind == "bad_output"
     assert time.monotonic() - started < 30

@@ -18,6 +18,7 @@ from rules.errors import BadRule
 from rules.rule import Budget
 from rules.rule_text import RuleText, parse_json, parse_rule
 from storage.errors import Conflict, Missing
+from storage.judging import rule_change
 from storage.judging.rule_change import MAX_RULES
 from storage.store import Store
 from tests.live import until
@@ -140,6 +141,21 @@ def test_a_disabled_rule_is_kept_and_does_not_judge(store: Store) -> None:
         assert rules.replace("shop", rule_id, *parsed()).active in rules.active()
 
 
+def test_rules_of_a_tenant_take_no_room_of_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tenant, and the operator, may have so many rules, whatever others have."""
+    monkeypatch.setattr(rule_change, "MAX_OF_TENANT", 2)
+    monkeypatch.setattr(rule_change, "MAX_RULES", 3)
+    with in_force(store) as rules:
+        for tenant, most in (("acme", 2), ("beta", 2), ("", 3)):
+            for number in range(most):
+                rules.create(f"shop {tenant} {number}", *parsed(), tenant=tenant)
+            with pytest.raises(Conflict, match=rf"no more than {most} rules of .* \(fixed\): delete"):
+                rules.create(f"shop {tenant}", *parsed(), tenant=tenant)
+        gone = next(kept for kept in rules.kept() if kept.stored.tenant == "beta")
+        rules.delete(gone.stored.project, gone.stored.rule_id)
+        rules.create("shop beta", *parsed(), tenant="beta")
+
+
 def test_what_a_rule_may_spend_is_what_it_says_last(store: Store) -> None:
     """Whoever has a job of an earlier revision learns the budget of the one in force, and whether it is enabled."""
     with in_force(store) as rules:
@@ -210,7 +226,12 @@ def test_rules_are_bounded(store: Store, folder: Path) -> None:
         write(folder, **{f"{number:04}": a_text(f"rule {number}")})
     with in_force(store, folder) as rules:
         assert len(rules.active()) == MAX_RULES
-        assert told(rules) == [f"{MAX_RULES:04}.yaml: only {MAX_RULES} files are read"]
+        assert told(rules) == [
+            (
+                f"{MAX_RULES:04}.yaml: of a folder are read no more than {MAX_RULES:,} files (fixed): remove files,"
+                " or store rules over the API"
+            )
+        ]
         with pytest.raises(Conflict, match="no more"):
             rules.create("shop", *parsed())
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from collector.ingest import ByteBudget
 from storage.errors import Overloaded
 from storage.ingest.shares import Shares, parts_of
+from tests.limits import a_limit
 from tests.storing import a_batch, a_store, an_export
 
 LIMIT = 1000
@@ -43,7 +44,7 @@ def test_parts_add_up(nbytes: int, weights: dict[str, int]) -> None:
 
 def test_a_request_larger_than_the_room_leaves_some_to_others() -> None:
     """One sender at a time may have one such request, and others go on beside it."""
-    budget = ByteBudget(LIMIT)
+    budget = ByteBudget(a_limit(LIMIT))
     budget.take(LIMIT, sender="large")
     budget.take(5 * LIMIT, own=LIMIT, sender="large")
     budget.take(100, sender="small")
@@ -59,7 +60,7 @@ def test_a_request_larger_than_the_room_leaves_some_to_others() -> None:
 @given(sizes=st.lists(st.integers(1, 2 * LIMIT), max_size=40), piece=st.integers(1, LIMIT))
 def test_first_requests_of_many_senders_share_the_room(sizes: list[int], piece: int) -> None:
     """However many begin a request, all but one large one stay in the room, and a small one has room beside them."""
-    budget = ByteBudget(LIMIT)
+    budget = ByteBudget(a_limit(LIMIT))
     for number, size in enumerate(sizes):
         own = 0
         with suppress(Overloaded):

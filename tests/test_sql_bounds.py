@@ -211,8 +211,17 @@ def test_who_waits_for_too_long_or_in_too_long_a_queue_is_told_to_come_again() -
             return [told for told in await asyncio.gather(*waiting) if told]
 
     refusals = asyncio.run(crowd())
-    assert refusals.count("other requests take all the time; try again later") == 256
-    assert refusals.count("256 requests wait already; try again later") == 1
+    assert (
+        refusals.count(
+            "other requests took all the time for 0.05 s, of which run 1 at a time (setting sql_at_once): try again"
+            " later"
+        )
+        == 256
+    )
+    assert (
+        refusals.count("no more may wait than 256 requests (fixed): send fewer at the same time, or try again later")
+        == 1
+    )
 
 
 def test_who_leaves_waits_no_longer_and_takes_no_place() -> None:
@@ -241,7 +250,8 @@ def test_a_refused_address_learns_that_it_shares_its_turns() -> None:
             return await _wait(places, asker="10.0.0.7")
 
     assert asyncio.run(refused()) == (
-        "other requests take all the time; try again later. All requests without a key from 10.0.0.7 count as one"
+        "other requests took all the time for 0.01 s, of which run 1 at a time (setting sql_at_once): try again later."
+        " All requests without a key from 10.0.0.7 count as one"
         " client: send an API key, or list 10.0.0.7 in trusted_proxies if it is a proxy"
     )
 
@@ -256,7 +266,7 @@ def test_one_asker_leaves_a_place_and_half_of_the_queue_to_others() -> None:
                 await asyncio.sleep(0)
                 assert await _wait(places, asker="b") == ""
                 (refused,) = [task for task in waiting if task.done()]
-                assert refused.result() == "32 requests of yours wait already; try again later"
+                assert refused.result().startswith("no more may wait than 32 requests of yours (fixed): send fewer")
             assert [await task for task in waiting].count("") == 32
             assert (places._free, places._running) == (2, {})
 
@@ -319,7 +329,7 @@ def test_the_keys_of_a_tenant_leave_half_of_the_queue_to_others() -> None:
             waiting = [asyncio.create_task(_wait(places, asker=f"acme/{number % 10}")) for number in range(129)]
             await asyncio.sleep(0)
             (refused,) = [task for task in waiting if task.done() and task.result()]
-            assert refused.result() == "128 requests of your tenant wait already; try again later"
+            assert refused.result().startswith("no more may wait than 128 requests of your tenant (fixed): send fewer")
             assert await _wait(places, asker="globex/a") == ""
         assert [await task for task in waiting].count("") == 128
 

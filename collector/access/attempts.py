@@ -5,12 +5,20 @@ import math
 from collections import OrderedDict
 from typing import Final
 
+from storage.limit import Limit
+
 ALLOWED: Final = 10
 """Wrong keys that an address may show at once; one that it shows again counts once. A guess: more than a deployment
 with a typing error needs to notice."""
 
 REGAINED_S: Final = 6.0
 """After so many seconds one more may be shown: ten a minute, which finds no key of 16 random characters."""
+
+LIMIT: Final = Limit(
+    value=ALLOWED,
+    unit=f"at once and one more each {REGAINED_S:g} s",
+    remedy="correct the key of the client that sends it, or wait",
+)
 
 _REMEMBERED: Final = 10_000
 _V6_SITE_BITS: Final = 64

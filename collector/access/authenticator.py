@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from collector.access.attempts import Attempts
+from collector.access.attempts import LIMIT, Attempts
 from collector.access.caller import ANYBODY, READER, Caller, RequestInfo
 from collector.access.errors import AccessRefused, Forbidden, TooMany, Unauthenticated
 from collector.access.journal import AuditJournal
@@ -117,7 +117,7 @@ class Authenticator:
         wanted, now_s = digest(key), time.monotonic()
         wait_s = self._attempts.wait_s(request_info.address, wanted, now_s)
         if wait_s:
-            raise TooMany("too many wrong API keys came from this address", retry_after_s=wait_s)
+            raise TooMany(f"more wrong API keys came from this address than {LIMIT}", retry_after_s=wait_s)
         found = self.keyring.find(wanted, time.time_ns() // 1000)
         if found is None:
             self._attempts.failed(request_info.address, wanted, now_s)

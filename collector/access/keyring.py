@@ -12,6 +12,7 @@ from collector.access.caller import Caller
 from collector.access.errors import Forbidden
 from collector.access.permission import Role
 from storage.errors import Conflict, Missing
+from storage.limit import Limit
 from storage.operation.access import Access, ApiKey
 
 MAX_KEYS: Final = 1_000
@@ -172,7 +173,8 @@ class Keyring:
     def _require_room(self, tenant: str) -> None:
         most, of_tenant = (MAX_OF_TENANT, f"of tenant {tenant!r}") if tenant else (MAX_KEYS, "of no tenant")
         if sum(key.tenant == tenant for key in self._keys.values()) >= most:
-            raise Conflict(f"there are {most:,} keys {of_tenant}, which is the limit; delete some first")
+            limit = Limit(value=most, unit=f"keys {of_tenant}", remedy="delete some first")
+            raise Conflict(f"there can be no more than {limit}")
 
     def _require_another(self, key: ApiKey) -> None:
         others = [other for other in self._keys.values() if other.key_id != key.key_id]

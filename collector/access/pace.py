@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collector.access.errors import TooMany
+from storage.limit import Limit
 
 _BURST_S: Final = 10.0
 """What was not used within so many seconds is lost. A guess: exporters send every five."""
@@ -25,7 +26,13 @@ class KeyRateLimits:
     """The buckets of all keys. Used on the event loop only."""
 
     def __init__(self, rates: Rates) -> None:
-        self._requests, self._bytes = _Buckets(rates.requests), _Buckets(rates.nbytes)
+        requests, nbytes = rates.requests or math.inf, rates.nbytes or math.inf
+        self._requests = _Buckets(
+            Limit(value=requests, unit="requests/s", setting="key_requests_per_second", remedy="send larger batches")
+        )
+        self._bytes = _Buckets(
+            Limit(value=nbytes, unit="bytes/s", setting="key_bytes_per_second", remedy="send less, or sample")
+        )
 
     def admit(self, key_id: str, now_s: float) -> None:
         """Count a request.
@@ -33,9 +40,10 @@ class KeyRateLimits:
         Raises:
             Later: the key sends too much; nothing was counted.
         """
-        wait_s = max(self._requests.wait_s(key_id, 1, now_s), self._bytes.wait_s(key_id, 0, now_s))
-        if wait_s:
-            raise TooMany("this key sends more than it may", retry_after_s=math.ceil(wait_s))
+        for bucket, needed in ((self._requests, 1), (self._bytes, 0)):
+            wait_s = bucket.wait_s(key_id, needed, now_s)
+            if wait_s:
+                raise TooMany(f"this key sends more than {bucket.limit}", retry_after_s=math.ceil(wait_s))
         self._requests.take(key_id, 1, now_s)
 
     def sent(self, key_id: str, nbytes: int, now_s: float) -> None:
@@ -44,25 +52,26 @@ class KeyRateLimits:
 
 
 class _Buckets:
-    def __init__(self, rate: float | None) -> None:
-        self._rate = rate
+    def __init__(self, limit: Limit) -> None:
+        self.limit = limit
+        self._rate = limit.value
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, key_id: str, wanted: float, now_s: float) -> float:
-        if self._rate is None:
+        if self._rate == math.inf:
             return 0
-        missing = wanted - self._now_left(key_id, now_s, self._rate)
+        missing = wanted - self._now_left(key_id, now_s)
         return max(missing / self._rate, 0)
 
     def take(self, key_id: str, amount: float, now_s: float) -> None:
-        if self._rate is None:
+        if self._rate == math.inf:
             return
-        self._left[key_id] = (self._now_left(key_id, now_s, self._rate) - amount, now_s)
+        self._left[key_id] = (self._now_left(key_id, now_s) - amount, now_s)
         self._left.move_to_end(key_id)
         if len(self._left) > _REMEMBERED:
             self._left.popitem(last=False)
 
-    def _now_left(self, key_id: str, now_s: float, rate: float) -> float:
-        full = max(rate * _BURST_S, 1)
+    def _now_left(self, key_id: str, now_s: float) -> float:
+        full = max(self._rate * _BURST_S, 1)
         left, since_s = self._left.get(key_id, (full, now_s))
-        return min(left + (now_s - since_s) * rate, full)
+        return min(left + (now_s - since_s) * self._rate, full)

@@ -1,5 +1,6 @@
 """`tracejury alerts`: when quality dropped, and who looks after it."""
 
+import datetime as dt
 from pathlib import Path
 from urllib.parse import quote
 
@@ -9,6 +10,7 @@ from collector.cli.answer_view import read_view
 from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
+from collector.cli.times import COMING
 
 _STATES = ("open", "acknowledged", "recovered")
 
@@ -67,16 +69,18 @@ def resolve(*, alert_id: str, by: str | None, server: str | None, data: Path | N
 
 
 @alerts.command("mute")
-@click.option("--until", required=True, metavar="TIME", help="RFC 3339, such as 2026-11-21T10:00:00Z.")
+@click.option(
+    "--until", required=True, type=COMING, metavar="TIME", help="Such as 2026-11-21T10:00:00Z, or 8h from now."
+)
 @click.option("--project", metavar="NAME", help="Only alerts of this project.")
 @click.option("--rule", metavar="RULE", help="Only alerts of this rule or metric monitor, by name or id.")
 @click.option("--by", metavar="NAME", help="Who mutes them.")
 @source_options
-def mute(*, server: str | None, data: Path | None, **wanted: str | None) -> None:
+def mute(*, until: dt.datetime, server: str | None, data: Path | None, **optional: str | None) -> None:
     """Notify no receiver of alerts until a time; alerts are opened all the same."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        body = {key: value for key, value in wanted.items() if value is not None}
+        body = {"until": until.isoformat()} | {key: value for key, value in optional.items() if value is not None}
         print_json(asking.post("/api/v1/alert-mutes", body))
 
 

@@ -11,6 +11,7 @@ import click
 
 from collector.cli.options import one_source, source_options
 from collector.cli.source import SpanSource, open_spans
+from collector.cli.times import PAST
 from collector.cli.whole_file import whole_file
 from collector.units import count_text
 from collector.visible import file_problem, one_line
@@ -30,8 +31,14 @@ _ROW_GROUP_BYTES: Final = 16 << 20  # a guess: the rows above are some 20 MB of 
 
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--from", "start", required=True, type=click.DateTime(["%Y-%m-%d"]), help="The first day, UTC.")
-@click.option("--to", "end", type=click.DateTime(["%Y-%m-%d"]), help="The day after the last, UTC. [default: tomorrow]")
+@click.option("--from", "start", required=True, type=PAST, metavar="TIME", help="The first day, UTC, or a time in it.")
+@click.option(
+    "--to",
+    "end",
+    type=PAST,
+    metavar="TIME",
+    help="The day after the last, UTC, or a time in the last. [default: tomorrow]",
+)
 @click.option("--format", "form", default="parquet", show_default=True, type=click.Choice(["parquet", "otlp-json"]))
 @source_options
 def export(
@@ -45,7 +52,7 @@ def export(
     A file has its name once it is whole; until then, and where an export was killed, it ends in `.part`.
     """
     one_source(server, data)
-    days = _days(start.replace(tzinfo=dt.UTC), end and end.replace(tzinfo=dt.UTC), dt.datetime.now(dt.UTC))
+    days = _days(start, end, dt.datetime.now(dt.UTC))
     write = _FORMS[form]
     unread: list[Unread] = []
     try:
@@ -80,10 +87,14 @@ def _days(start: dt.datetime, end: dt.datetime | None, now: dt.datetime) -> list
             raise click.BadParameter(f"{day:%Y-%m-%d} is not between 1970-01-01 and 2261-01-01", param_hint=option)
     if end is None and start > now:
         raise click.BadParameter(f"{start:%Y-%m-%d} has not come yet; give --to as well", param_hint="--from")
-    last = now.replace(hour=0, minute=0, second=0, microsecond=0) + _DAY if end is None else end
+    start, last = _day(start), _day(now if end is None else end - dt.timedelta.resolution) + _DAY
     if last <= start:
         raise click.BadParameter("it is the day after the last, so it lies after --from", param_hint="--to")
     return [start + number * _DAY for number in range((last - start) // _DAY)]
+
+
+def _day(moment: dt.datetime) -> dt.datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _nanoseconds(moment: dt.datetime) -> int:

@@ -9,6 +9,7 @@ from collector.cli.connecting import NoAnswer, connect
 from collector.cli.options import server_option
 from collector.cli.render import print_json, print_table
 from collector.cli.server import Server
+from collector.cli.times import COMING
 from collector.cli.views import ColumnView, KeyView, TableView
 from collector.visible import one_line
 
@@ -32,7 +33,12 @@ def keys() -> None:
     help="VIEWER reads, EDITOR also writes, ADMIN may do everything, INGEST only sends spans, REVIEWER only reviews.",
 )
 @click.option("--tenant", metavar="ID", help="The key writes for this tenant, and sees its rows and the shared ones.")
-@click.option("--expires", type=click.DateTime(), metavar="TIME", help="When the key stops to open, in UTC.")
+@click.option(
+    "--expires",
+    type=COMING,
+    metavar="TIME",
+    help="The key opens nothing from then on, such as 2026-11-21, 2026-11-21T10:00:00Z or 90d from now.",
+)
 @json_option
 @server_option
 def create(
@@ -41,7 +47,7 @@ def create(
     """Make a key. It is printed this once; the server keeps a digest of it only."""
     wanted: dict[str, object] = {"name": name, "role": role.upper(), "tenantId": tenant}
     if expires is not None:
-        wanted["expiresAt"] = expires.replace(tzinfo=dt.UTC).isoformat()
+        wanted["expiresAt"] = expires.isoformat()
     with connect(server) as client:
         answer = Server(client).request("POST", _PATH, json=wanted)
     if as_json:

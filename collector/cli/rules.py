@@ -1,7 +1,6 @@
 """`tracejury rules`: which there are, what they would do, and running them over what was stored before."""
 
 import datetime as dt
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json
 from collector.cli.server import Server
 from collector.cli.source import Source, open_source
+from collector.cli.times import PAST, Duration
 from collector.cli.views import BackfillView, RulesView, RuleView, TableView
 from collector.visible import one_line, some_lines
 
@@ -22,40 +22,7 @@ if TYPE_CHECKING:
     from evaluators.evaluator import Need
     from rules.rule import Rule
 
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_LONGEST_S = 3_660 * 86_400
 _FOLLOW_S = 0.5
-
-
-class _Duration(click.ParamType[float]):
-    """A length of time such as 30m, 24h or 7d, in seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401 - click's
-        """The seconds."""
-        match = re.fullmatch(r"([0-9]{1,9})([smhd])", str(value))
-        seconds = int(match[1]) * _UNITS_S[match[2]] if match else 0
-        if not 0 < seconds <= _LONGEST_S:
-            self.fail(f"{value!r} is not a length of time such as 90s, 30m, 24h or 7d", param, ctx)
-        return float(seconds)
-
-
-class _Instant(click.ParamType[str]):
-    """A moment in UTC: 2026-11-21, 2026-11-21T10:00:00Z, or so long ago, such as 24h."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401 - click's
-        """RFC 3339."""
-        now = dt.datetime.now(dt.UTC)
-        if re.fullmatch(r"[0-9]+[smhd]", str(value)):
-            return (now - dt.timedelta(seconds=_Duration().convert(value, param, ctx))).isoformat()
-        try:
-            moment = dt.datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is no time such as 2026-11-21, 2026-11-21T10:00:00Z or 24h, so long ago", param, ctx)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).isoformat()
 
 
 @click.group()
@@ -65,7 +32,7 @@ def rules() -> None:
 
 @rules.command("test")
 @click.argument("file", metavar="RULE.yaml", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--last", type=_Duration(), default="24h", show_default=True, help="Look at what started since then.")
+@click.option("--last", type=Duration(), default="24h", show_default=True, help="Look at what started since then.")
 @click.option("--trace", metavar="ID", help="Say of this trace and each of its spans what becomes of it, and why.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
@@ -119,18 +86,20 @@ def list_rules(*, project: str | None, as_json: bool, server: str | None, data: 
 
 @rules.command("backfill")
 @click.argument("name")
-@click.option("--from", "from_time", type=_Instant(), required=True, help="Look at spans that started since then.")
-@click.option("--to", "to_time", type=_Instant(), help="And before then. [default: now]")
+@click.option("--from", "from_time", type=PAST, required=True, help="Look at spans that started since then.")
+@click.option("--to", "to_time", type=PAST, help="And before then. [default: now]")
 @click.option("--project", metavar="NAME", help="Of several rules with that name, the one about this project.")
 @click.option("--follow", is_flag=True, help="Wait until it is done, and tell how far it is.")
 @server_option
-def backfill(*, name: str, from_time: str, to_time: str | None, project: str | None, follow: bool, server: str) -> None:
+def backfill(
+    *, name: str, from_time: dt.datetime, to_time: dt.datetime | None, project: str | None, follow: bool, server: str
+) -> None:
     """Run a rule, named or by its id, over what was stored before it."""
     with connect(server) as client:
         source = Server(client)
         rule = _rule_called(name, project, source)
         place = rule.project or "*", rule.id
-        bounds = {"from": from_time} | ({} if to_time is None else {"to": to_time})
+        bounds = {"from": from_time.isoformat()} | ({} if to_time is None else {"to": to_time.isoformat()})
         _follow(source, place, source.backfill(*place, bounds), follow=follow)
 
 

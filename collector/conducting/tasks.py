@@ -14,8 +14,10 @@ from collector.conducting.answers import ApplicationAnswer, NoTaskAnswer, answer
 from collector.plan_file import BadPlan, ProgramPlan
 from evaluators.process import JudgeProgram, NotRun, run
 from rules.marker import RUN
+from storage.limit import Limit
 
 MAX_ANSWER_BYTES: Final = 4 << 20
+_ANSWER: Final = Limit(value=MAX_ANSWER_BYTES, unit="bytes", remedy="let the task answer with less")
 """Of one answer: as large as an item may be."""
 
 _SHOWN_CHARACTERS: Final = 500
@@ -113,7 +115,7 @@ async def _answered(
             async for chunk in response.aiter_bytes():
                 content += chunk
                 if len(content) > MAX_ANSWER_BYTES:
-                    raise NoTaskAnswer("bad_output", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+                    raise NoTaskAnswer("bad_output", f"the answer is longer than {_ANSWER}")
     except TimeoutError:
         raise NoTaskAnswer("timeout", f"not finished within {plan.timeout_seconds:g} s") from None
     return bytes(content), response

@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from collector.datasets.apart import Unread, path_of, read_apart
-from collector.datasets.item import MAX_ITEM_BYTES, ItemText, read_item
+from collector.datasets.item import ITEM, MAX_ITEM_BYTES, ItemText, read_item
 from collector.json_values import MOST_VALUES, has_more_values
 from evaluators.wire import parse_json
-from storage.offline.datasets import MOST_ITEMS
+from storage.limit import Limit
+from storage.offline.datasets import MOST_ITEMS, VERSION
 
 Format: TypeAlias = Literal["json", "jsonl", "csv", "parquet"]
 
@@ -34,7 +35,9 @@ MAX_JSON_FILE_BYTES: Final = 64 << 20
 MOST_FILE_BYTES: Final = 1 << 30
 """Of a file, also when it is unpacked."""
 
-_MOST_COLUMNS: Final = 1_000  # a guess
+_COLUMNS: Final = Limit(value=1_000, unit="columns", remedy="join some of them")  # a guess
+_FILE: Final = Limit(value=MOST_FILE_BYTES, unit="bytes", remedy="send it in parts, by mode=append")
+_JSON_DOCUMENT: Final = Limit(value=MAX_JSON_FILE_BYTES, unit="bytes", remedy="send JSONL, which may be longer")
 _ROWS_AT_ONCE, _BYTES_AT_ONCE, _BUFFER_BYTES = 256, 16 << 20, 1 << 20
 _MAPS: Final = {"inputs": "inputs", "expectedoutputs": "expectedOutputs", "metadata": "metadata", "source": "source"}
 _EXPECTED: Final = ("expectedoutput", "expected_output", "output")
@@ -88,9 +91,7 @@ def _documents(file: BinaryIO, form: Format) -> Iterator[tuple[str, object]]:
         for place, text in read_apart(path, form):
             size += len(text)
             if size > MOST_FILE_BYTES:
-                raise BadFile(
-                    f"{place}: unpacked, it has more than {MOST_FILE_BYTES:,} bytes; send it in parts, by mode=append"
-                )
+                raise BadFile(f"{place}: unpacked, it has more than {_FILE}")
             yield place, _parsed(text.encode(), f"{place}: ")
     except Unread as error:
         raise BadFile(f"{error}; {_LESS_MEMORY[form]}" if error.is_lost else str(error)) from None
@@ -100,7 +101,7 @@ def _content(file: BinaryIO) -> bytes:
     content = file.read(MAX_JSON_FILE_BYTES + 1)
     file.seek(0)
     if len(content) > MAX_JSON_FILE_BYTES:
-        raise BadFile(f"a JSON document has at most {MAX_JSON_FILE_BYTES >> 20} MiB; JSONL may be longer")
+        raise BadFile(f"a JSON document has at most {_JSON_DOCUMENT}")
     return content
 
 
@@ -118,7 +119,7 @@ def _jsonl(file: BinaryIO) -> Iterator[tuple[str, object]]:
     while line := file.readline(MAX_ITEM_BYTES + 1):
         number += 1
         if len(line) > MAX_ITEM_BYTES:
-            raise BadFile(f"line {number}: longer than {MAX_ITEM_BYTES} bytes")
+            raise BadFile(f"line {number}: longer than {ITEM}")
         text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
         if text.strip():
             yield f"line {number}", _parsed(text, f"line {number}: ")
@@ -131,8 +132,8 @@ def _csv(file: BinaryIO) -> Iterator[tuple[str, object]]:
         _, header = next(records, (0, []))
         names = [name.strip() for name in header]
         lower = [name.lower() for name in names]
-        if len(names) > _MOST_COLUMNS:
-            raise BadFile(f"line 1: {len(names):,} columns, and at most {_MOST_COLUMNS:,} are read; join some of them")
+        if len(names) > _COLUMNS.value:
+            raise BadFile(f"line 1: {len(names):,} columns, which is more than {_COLUMNS}")
         if len(set(lower)) < len(lower):
             raise BadFile("line 1: two columns have one name")
         if "input" not in lower and "inputs" not in lower:
@@ -196,10 +197,8 @@ def _parquet(file: BinaryIO) -> Iterator[tuple[str, object]]:
                     None,
                 )
                 if long is not None:
-                    raise BadFile(
-                        f"row {number}: column {long!r}: {len(row[long]):,} characters, and an item has at most"
-                        f" {MAX_ITEM_BYTES:,} bytes; shorten it"
-                    )
+                    size = f"{len(row[long]):,} characters"
+                    raise BadFile(f"row {number}: column {long!r}: {size}, and an item has at most {ITEM}")
                 yield f"row {number}", _of_row(row, f"row {number}: ")
     except pa.ArrowMemoryError:
         raise MemoryError from None
@@ -217,11 +216,9 @@ def _opened(file: BinaryIO) -> pq.ParquetFile:
     """Open a file that is not larger than allowed; texts in dictionaries stay there."""
     metadata = pq.read_metadata(file)
     if metadata.num_rows > MOST_ITEMS:
-        raise BadFile(f"it has {metadata.num_rows:,} rows, and a version at most {MOST_ITEMS:,}")
-    if metadata.num_columns > _MOST_COLUMNS:
-        raise BadFile(
-            f"it has {metadata.num_columns:,} columns, and at most {_MOST_COLUMNS:,} are read; join some of them"
-        )
+        raise BadFile(f"it has {metadata.num_rows:,} rows, and a version at most {VERSION}")
+    if metadata.num_columns > _COLUMNS.value:
+        raise BadFile(f"it has {metadata.num_columns:,} columns, which is more than {_COLUMNS}")
     columns = [metadata.schema.column(each) for each in range(metadata.num_columns)]
     texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY" and "." not in each.path]
     file.seek(0)
@@ -267,7 +264,7 @@ def _plain(value: object, place: str) -> object:
 
 def _parsed(content: bytes, place: str = "", *, most: int | None = MOST_VALUES) -> Any:  # noqa: ANN401 - JSON
     if most is not None and has_more_values(content, most):
-        raise BadFile(f"{place}more than {most:,} values, which is the limit of an item; leave some out")
+        raise BadFile(f"{place}more than {Limit(value=most, unit='values', remedy='leave some out')}")
     try:
         return parse_json(content.decode())
     except UnicodeDecodeError as error:

@@ -9,12 +9,15 @@ from typing import Any, Final
 from collector.datasets.schema import ItemSchemas
 from evaluators.wire import unknown
 from storage.errors import BadQuery
+from storage.limit import Limit
 from storage.offline.datasets import NewItem
 
 MAX_ITEM_BYTES: Final = 4 << 20
+ITEM: Final = Limit(value=MAX_ITEM_BYTES, unit="bytes", remedy="shorten its texts, or make several items of it")
 """Of one item as JSON. A guess: the longest conversation with its documents, and half of what a request may hold."""
 
 MAX_ID_CHARACTERS: Final = 200
+_ID: Final = Limit(value=MAX_ID_CHARACTERS, unit="characters", remedy="shorten it")
 
 _INPUTS: Final = ("inputs", "input")
 _EXPECTED: Final = ("expectedOutputs", "expected_outputs", "expectedOutput", "expected_output")
@@ -77,7 +80,7 @@ def read_id(value: object) -> str | None:
         raise BadItem("id: an id is text")
     text = str(value).strip()
     if len(text) > MAX_ID_CHARACTERS or not text.isprintable():
-        raise BadItem(f"id: an id has at most {MAX_ID_CHARACTERS} characters, all of them visible")
+        raise BadItem(f"id: an id has visible characters only, and at most {_ID}")
     return text or None
 
 
@@ -99,7 +102,7 @@ def json_text(value: object) -> str:
     except UnicodeEncodeError:
         raise BadItem("half of a surrogate pair is no text") from None
     except (ValueError, RecursionError) as error:
-        raise BadItem(str(error) or "nested too deeply") from None
+        raise BadItem(str(error) or "nested too deeply to be written: nest it less") from None
     return text
 
 
@@ -127,7 +130,7 @@ class ItemMaker:
         item_id = self._id_of(text.item_id, inputs)
         texts = [json_text(each) for each in (inputs, expected, metadata)]
         if sum(map(len, texts)) > MAX_ITEM_BYTES:
-            raise BadItem(f"it is larger than {MAX_ITEM_BYTES} bytes, which is the limit")
+            raise BadItem(f"it is larger than {ITEM}")
         return NewItem(
             item_id=item_id,
             digest=digest_of(inputs, expected, metadata),

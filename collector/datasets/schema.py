@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from evaluators.schema_steps import MAX_SECONDS, MAX_STEPS, Steps
 from evaluators.tool_schema import BadSchema, Schema, compile_schema
+from storage.limit import Limit
 
 MAX_SCHEMA_BYTES: Final = 64 << 10  # a guess
+_SIZE: Final = Limit(value=MAX_SCHEMA_BYTES, unit="bytes", remedy="check fewer fields")
 
 _REQUEST: Final = 4  # the items of a request may take so much longer than one value; a guess
 
@@ -67,7 +69,7 @@ def schema_text(document: Mapping[str, Any] | None) -> str | None:
     except UnicodeEncodeError:
         raise BadSchema("a text holds half a surrogate pair, which UTF-8 cannot carry: leave it out") from None
     if nbytes > MAX_SCHEMA_BYTES:
-        raise BadSchema(f"a schema has at most {MAX_SCHEMA_BYTES} bytes")
+        raise BadSchema(f"a schema has at most {_SIZE}")
     refused = next((key for key in _keywords(document) if key in _REFUSED), None)
     if refused is not None:
         raise BadSchema(f"{refused} is not taken here, because nothing bounds the time that it takes")

@@ -14,6 +14,7 @@ from collector.doors.status import BodyTooLarge, TooSlow, UnknownType, failure_o
 from collector.ingest import ByteBudget, SpansFailed, SpansRefused
 from collector.meters import Traffic
 from collector.otlp.faults import Malformed
+from storage.limit import Limit
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -36,6 +37,9 @@ _ZSTD_WINDOW_BYTES = 8 << 20
 """What RFC 8878 asks every decoder to support; more would let a sender choose how much memory we use."""
 
 
+_SMALLER = "send fewer spans or log records at once"
+
+
 class Disconnected(Exception):
     """The client went away before the body was complete."""
 
@@ -47,6 +51,18 @@ class BodyLimits:
     received: int
     decompressed: int
     seconds: float = 60.0
+
+    def received_limit(self) -> Limit:
+        """Return the limit of a body as it was sent."""
+        return Limit(value=self.received, unit="bytes", setting="max_body_bytes", remedy=_SMALLER)
+
+    def decompressed_limit(self) -> Limit:
+        """Return the limit of a body after decompression."""
+        return Limit(value=self.decompressed, unit="bytes", setting="max_decompressed_bytes", remedy=_SMALLER)
+
+    def time_limit(self) -> Limit:
+        """Return the limit of the time that a body takes to arrive."""
+        return Limit(value=self.seconds, unit="s", remedy="send smaller requests, or compress them")
 
 
 class HeldBody:
@@ -103,12 +119,12 @@ async def read_body(receive: Receive, encoding: str, limits: BodyLimits, body: H
         async with asyncio.timeout(limits.seconds):
             body.data = await _receive_all(receive, limits, body)
     except TimeoutError:
-        raise TooSlow(f"the body took longer than {limits.seconds:g} s to arrive") from None
+        raise TooSlow(f"the body took longer to arrive than {limits.time_limit()}") from None
     if decompress is None:
         if len(body.data) > limits.decompressed:
-            raise _too_large(limits.decompressed, "uncompressed")
+            raise _too_large(limits.decompressed_limit(), "uncompressed")
         return
-    work = _Decompression(decompress(body.data), limits.decompressed, body)
+    work = _Decompression(decompress(body.data), limits.decompressed_limit(), body)
     try:
         if len(body.data) > _ON_LOOP_BYTES or not work.go_on(16 * _ON_LOOP_BYTES):
             await asyncio.to_thread(work.go_on, limits.decompressed)
@@ -130,14 +146,14 @@ async def _receive_all(receive: Receive, limits: BodyLimits, body: HeldBody) -> 
             del message
             body.receive(len(parts[-1]))
             if body.arrived > limits.received:
-                raise _too_large(limits.received, "as it was sent")
+                raise _too_large(limits.received_limit(), "as it was sent")
         return parts[0] if len(parts) == 1 else b"".join(parts)
     finally:
         parts.clear()  # a failure keeps this frame until cycles are looked for
 
 
-def _too_large(limit: int, how: str) -> BodyTooLarge:
-    return BodyTooLarge(f"the body is larger than {limit} bytes {how}, which is the limit")
+def _too_large(limit: Limit, how: str) -> BodyTooLarge:
+    return BodyTooLarge(f"the body is larger {how} than {limit}")
 
 
 _Decompress = Callable[[bytes], Generator[bytes, None, None]]
@@ -146,7 +162,7 @@ _Decompress = Callable[[bytes], Generator[bytes, None, None]]
 class _Decompression:
     """A body while it is decompressed. Once let go, frames of a failure, which live on, keep nothing of it."""
 
-    def __init__(self, parts: Generator[bytes, None, None], limit: int, body: HeldBody) -> None:
+    def __init__(self, parts: Generator[bytes, None, None], limit: Limit, body: HeldBody) -> None:
         self._parts, self._limit, self._body = parts, limit, body
         self._whole = io.BytesIO()
 
@@ -159,7 +175,7 @@ class _Decompression:
         try:
             while self._whole.tell() <= until:
                 size = self._whole.write(next(self._parts))
-                if self._whole.tell() > self._limit:
+                if self._whole.tell() > self._limit.value:
                     raise _too_large(self._limit, "decompressed")
                 self._body.hold(size)
         except StopIteration:

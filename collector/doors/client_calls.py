@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from storage.errors import Overloaded
+from storage.limit import Limit
 
 _AT_ONCE: Final = 32
 """Calls of a client that are read and answered at a time. With 4,000 of one key under way, the p99 of another key is
 1.3 s with 64, 0.8 s with 32, 0.6 s with 16; 60 senders alone get 7 answers with 16 for each 10 with 64."""
+
+_LIMIT: Final = Limit(
+    value=_AT_ONCE, unit="at a time", remedy="wait for answers before you send more, in larger batches"
+)
 
 _WAIT_S: Final = 30.0  # most clients give up after 10 s
 
@@ -41,7 +46,7 @@ class ClientCalls:
                 async with asyncio.timeout(_WAIT_S):
                     await places.free.acquire()
             except TimeoutError:
-                raise Overloaded(f"{places.calls} calls of this client wait; {_AT_ONCE} are taken at a time") from None
+                raise Overloaded(f"{places.calls} calls of this client wait, of which are taken {_LIMIT}") from None
             try:
                 yield
             finally:

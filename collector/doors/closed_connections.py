@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from collector.doors.connection_limits import MOST_PIPELINED, PART_BYTES, UNREAD_BYTES, ConnectionLimits
+from collector.doors.refused_addresses import MOST
+from storage.limit import Limit
+
 log = logging.getLogger(__name__)
 
 LISTENERS: Final = ("grpc", "otlp_http", "http", "quack")
@@ -34,28 +38,60 @@ class Reason(StrEnum):
     WASTED_CALLS = "wasted_calls"
 
 
-LIMITS: Final[Mapping[Reason, str]] = {
-    Reason.ADDRESS_LIMIT: "one address has more connections than max_connections_per_address; find the client,"
-    " or add a proxy that many clients share to trusted_proxies",
-    Reason.TOTAL_LIMIT: "clients have more connections than max_connections; raise it, or find who has most",
-    Reason.NO_DESCRIPTOR: "no file descriptor is left for a connection; raise the limit of open files (LimitNOFILE,"
-    " ulimit -n)",
-}
+LACKS_OF_ROOM: Final = frozenset((Reason.ADDRESS_LIMIT, Reason.TOTAL_LIMIT, Reason.NO_DESCRIPTOR))
 """Reasons that mean a lack of room: clients that did nothing wrong are cut, too."""
 
-_FAULTS: Final[Mapping[Reason, str]] = {
-    Reason.FIRST_BYTE_TIMEOUT: "no request within first_byte_seconds",
-    Reason.HEADER_TIMEOUT: "the header took longer than header_seconds",
-    Reason.HEADER_TOO_LARGE: "the header is larger than max_header_bytes",
-    Reason.BODY_TIMEOUT: "less than 16 KiB of the body came in idle_seconds",
-    Reason.SMALL_PARTS: "the body came in very many very small parts",
-    Reason.UNREAD_BODY: "the body went on for long after its answer",
-    Reason.UNREAD_ANSWER: "the client did not read its answer within idle_seconds",
-    Reason.PIPELINED: "more than 16 requests waited on one connection",
-    Reason.MALFORMED: "what came is not HTTP",
-    Reason.WASTED_CALLS: "the address left more than 100 calls in a second, had too many at a time, or sent them with"
-    " large metadata; it is refused for 10 s, longer if it goes on",
-    Reason.TLS_FAILED: "the TLS handshake failed; the client may not trust the certificate, or speak no TLS",
+
+def _total_limit(limits: ConnectionLimits) -> Limit:
+    remedy = "raise it and the limit of open files, or find the client that has most"
+    return Limit(value=limits.total, unit="connections", setting="max_connections", remedy=remedy)
+
+
+def _address_limit(limits: ConnectionLimits) -> Limit:
+    remedy = "find the client, or add a proxy that many clients share to trusted_proxies"
+    return Limit(value=limits.per_address, unit="connections", setting="max_connections_per_address", remedy=remedy)
+
+
+def _first_byte_limit(limits: ConnectionLimits) -> Limit:
+    remedy = "let the client connect when it has something to send"
+    return Limit(value=limits.first_byte_s, unit="s", setting="first_byte_seconds", remedy=remedy)
+
+
+def _header_time_limit(limits: ConnectionLimits) -> Limit:
+    remedy = "let the client send its header at once"
+    return Limit(value=limits.header_s, unit="s", setting="header_seconds", remedy=remedy)
+
+
+def _unread_limit(limits: ConnectionLimits) -> Limit:
+    remedy = "let the client read on, or ask for less"
+    return Limit(value=limits.idle_s, unit="s", setting="idle_seconds", remedy=remedy)
+
+
+_PIPELINED: Final = Limit(value=MOST_PIPELINED, unit="requests", remedy="let the client wait for answers")
+_WASTED: Final = Limit(value=MOST, unit="calls in a second", remedy="let the client wait for answers")
+_UNREAD: Final = Limit(value=UNREAD_BYTES, unit="bytes", remedy="let the client stop sending once it has an answer")
+_PARTS: Final = Limit(value=PART_BYTES, unit="bytes on average", remedy="let the client send larger parts")
+
+_TEXTS: Final[Mapping[Reason, Callable[[ConnectionLimits], str]]] = {
+    Reason.ADDRESS_LIMIT: lambda limits: f"one address has more than {_address_limit(limits)}",
+    Reason.TOTAL_LIMIT: lambda limits: f"clients have more than {_total_limit(limits)}",
+    Reason.NO_DESCRIPTOR: lambda _: (
+        "no file descriptor is left for a connection; raise the limit of open files (LimitNOFILE, ulimit -n)"
+    ),
+    Reason.FIRST_BYTE_TIMEOUT: lambda limits: f"no request came within {_first_byte_limit(limits)}",
+    Reason.HEADER_TIMEOUT: lambda limits: f"the header took longer than {_header_time_limit(limits)}",
+    Reason.HEADER_TOO_LARGE: lambda limits: f"the header is larger than {limits.header_limit()}",
+    Reason.BODY_TIMEOUT: lambda limits: f"less than 16 KiB of the body came within {limits.idle_limit()}",
+    Reason.SMALL_PARTS: lambda _: f"the body came in very many parts that are smaller than {_PARTS}",
+    Reason.UNREAD_BODY: lambda _: f"after its answer, the body went on for more than {_UNREAD}",
+    Reason.UNREAD_ANSWER: lambda limits: f"the client did not read its answer within {_unread_limit(limits)}",
+    Reason.PIPELINED: lambda _: f"more requests waited on one connection than {_PIPELINED}",
+    Reason.MALFORMED: lambda _: "what came is not HTTP",
+    Reason.WASTED_CALLS: lambda _: (
+        "the address has too many calls at a time, sent large metadata, or left more than"
+        f" {_WASTED}; it is refused for 10 s, longer if it goes on"
+    ),
+    Reason.TLS_FAILED: lambda _: "the TLS handshake failed; the client may not trust the certificate, or speak no TLS",
 }
 
 ReportClosed: TypeAlias = Callable[[Reason, str, int], None]
@@ -75,10 +111,12 @@ class ClosedConnections:
         # With zeros, so that the first of them is an increase, which alerts look for.
         self._counts = Counter({(listener, reason): 0 for listener in LISTENERS for reason in Reason})
         self._logged: dict[tuple[str, Reason], _Logged] = {}
+        self._limits: dict[str, ConnectionLimits] = {}
         self._lock = threading.Lock()
 
-    def of(self, listener: str) -> ReportClosed:
-        """Return how a listener reports."""
+    def of(self, listener: str, limits: ConnectionLimits) -> ReportClosed:
+        """Return how a listener with these limits reports."""
+        self._limits[listener] = limits
         return lambda reason, address, count: self._add(listener, reason, address, count)
 
     @property
@@ -86,6 +124,10 @@ class ClosedConnections:
         """Counts by listener and reason."""
         with self._lock:
             return dict(self._counts)
+
+    def why(self, listener: str, reason: Reason) -> str:
+        """Return the reason in words, with the limit of the listener and the remedy."""
+        return _TEXTS[reason](self._limits.get(listener, ConnectionLimits()))
 
     def _add(self, listener: str, reason: Reason, address: str, count: int) -> None:
         now_s = time.monotonic()
@@ -96,8 +138,7 @@ class ClosedConnections:
             if now_s - logged.at_s < _EVERY_S:
                 return
             logged.at_s, since, logged.since = now_s, logged.since, 0
-        level = logging.WARNING if reason in LIMITS else logging.INFO
+        level = logging.WARNING if reason in LACKS_OF_ROOM else logging.INFO
         cut = f"{since} connection{'s' if since > 1 else ''}"
         latest = f", the latest from {address}" if address else ""
-        text = LIMITS.get(reason) or _FAULTS[reason]
-        log.log(level, "the listener %s cut %s%s: %s: %s", listener, cut, latest, reason, text)
+        log.log(level, "the listener %s cut %s%s: %s: %s", listener, cut, latest, reason, self.why(listener, reason))

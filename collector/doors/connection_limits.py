@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
+from storage.limit import Limit
+
 _RESERVED_FILES: Final = 256
 """Descriptors for all but connections of clients: database, spool, child processes, requests to judges and webhooks.
 A guess: an idle server holds 60 to 90."""
@@ -11,6 +13,16 @@ _SHARES: Final = 4
 """HTTP, OTLP over HTTP and gRPC, and as much again for what the process that speaks Quack asks over HTTP."""
 
 _LEAST: Final = 16
+
+MOST_PIPELINED: Final = 16
+"""Requests that wait behind one on the same connection. Few clients pipeline; a read of 256 KiB may hold 14,000."""
+
+PART_BYTES: Final = 64
+"""The least average size of the parts of a body that has many. A guess."""
+
+UNREAD_BYTES: Final = 64 << 20
+"""After its answer, so much more of a body is received: a client that sends first sees its answer, and the connection
+serves its next request. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +35,16 @@ class ConnectionLimits:
     header_s: float = 20.0  # from the first byte of a request
     header_bytes: int = 64 << 10
     idle_s: float = 75.0  # between requests, and within one that makes no progress
+
+    def header_limit(self) -> Limit:
+        """Return the limit of the size of a header."""
+        return Limit(
+            value=self.header_bytes, unit="bytes", setting="max_header_bytes", remedy="send fewer or shorter headers"
+        )
+
+    def idle_limit(self) -> Limit:
+        """Return the limit of the time that a request may make no progress."""
+        return Limit(value=self.idle_s, unit="s", setting="idle_seconds", remedy="send the body without a pause")
 
     def within(self, open_files: int) -> "ConnectionLimits":
         """Lower the limits to what the limit of open files allows, with room for a second address."""

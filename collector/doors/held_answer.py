@@ -7,6 +7,7 @@ from starlette.types import Message, Send
 
 from collector.doors.answer_resources import OpenResources
 from storage.ingest.shares import Shares
+from storage.limit import Limit
 from storage.query.places import hint
 
 SLICE_BYTES: Final = 64 << 10
@@ -32,8 +33,9 @@ class Refused(Exception):  # no StorageError: handlers of the application must n
 class AnswerRoom:
     """Room for answers that clients have not read yet, shared by them. Used on the event loop."""
 
-    def __init__(self, limit: int = 128 << 20) -> None:
-        self._shares = Shares(limit)
+    def __init__(self, nbytes: int = 128 << 20) -> None:
+        self._nbytes = nbytes
+        self._shares = Shares(nbytes)
         self.refused = 0
         self.resources: OpenResources = {}
 
@@ -51,10 +53,9 @@ class AnswerRoom:
             return None
         self.refused += 1
         waiting = f"{self._shares.of(client) >> 20} MiB of answers to you, and {self.held >> 20} MiB in all"
-        return (
-            f"{waiting}, wait to be read, so there is no room for {max(nbytes >> 20, 1)} MiB more; read or close"
-            f" your other connections, ask for less at once, or try again later{hint(client)}"
-        )
+        remedy = f"read or close your other connections, ask for less at once, or try again later{hint(client)}"
+        limit = Limit(value=self._nbytes, unit="bytes", setting="answer_bytes", remedy=remedy)
+        return f"{waiting}, wait to be read, so there is no room for {max(nbytes >> 20, 1)} MiB more within {limit}"
 
     def take(self, client: str, nbytes: int) -> None:
         """Count bytes of an answer, also beyond the limit; a negative number releases them."""

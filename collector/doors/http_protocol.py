@@ -11,25 +11,18 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from collector.doors.closed_connections import Reason
-from collector.doors.connection_limits import ConnectionLimits
+from collector.doors.connection_limits import MOST_PIPELINED, PART_BYTES, UNREAD_BYTES, ConnectionLimits
 from collector.doors.held_answer import SLICE_BYTES
-
-_MOST_PIPELINED: Final = 16
-"""Requests that wait behind one on the same connection. Few clients pipeline; a read of 256 KiB may hold 14,000."""
 
 _PROGRESS_BYTES: Final = 16 << 10
 """Less of a body in the time that a connection may idle is no progress: by default, 218 bytes a second. A guess."""
 
-
 _SMALL_PARTS: Final = 1_000
-_PART_BYTES: Final = 64
-"""A body in more parts than this may not have smaller ones on average: each costs a turn of the event loop. Guesses."""
+"""A body in more parts than this may not have smaller ones than `PART_BYTES` on average: each costs a turn of the event
+loop. A guess."""
 
-
-_UNREAD_BYTES: Final = 64 << 20
 _UNREAD_PART_BYTES: Final = 4 << 10
-"""After its answer, so much more of a body is received, where each part counts for as much more as its turn costs: a
-client that sends first sees its answer, and the connection serves its next request. Guesses."""
+"""Counted in `UNREAD_BYTES` beside each part, since its turn costs as much. A guess."""
 
 
 class TooManyParts(Exception):
@@ -105,8 +98,8 @@ class HttpProtocol(HttpToolsProtocol):
         elif now_s > self._deadline_s and (self._is_in_message or self.is_idle):
             self._cut(self._deadline_reason)
             if self._deadline_reason is Reason.BODY_TIMEOUT and not self.cycle.response_started and not self.pipeline:
-                progress = f"{_PROGRESS_BYTES >> 10} KiB of the body did not arrive within {self._limits.idle_s:g} s"
-                self._answer(408, f"{progress}, which is the limit")
+                part = f"{_PROGRESS_BYTES >> 10} KiB of the body"
+                self._answer(408, f"{part} did not arrive within {self._limits.idle_limit()}")
             self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
@@ -151,7 +144,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        if len(self.pipeline) >= _MOST_PIPELINED:
+        if len(self.pipeline) >= MOST_PIPELINED:
             self._cut(Reason.PIPELINED)
             raise TooManyPipelined
         self._extend()
@@ -163,12 +156,12 @@ class HttpProtocol(HttpToolsProtocol):
         self._unparsed_bytes = 0
         if self.is_idle:
             self._unread_bytes += len(body) + _UNREAD_PART_BYTES
-            if self._unread_bytes > _UNREAD_BYTES:
+            if self._unread_bytes > UNREAD_BYTES:
                 self._cut(Reason.UNREAD_BODY)
                 raise Unread
         self._parts += 1
         self._parts_bytes += len(body)
-        if self._parts > _SMALL_PARTS and self._parts_bytes < _PART_BYTES * self._parts:
+        if self._parts > _SMALL_PARTS and self._parts_bytes < PART_BYTES * self._parts:
             self._cut(Reason.SMALL_PARTS)
             raise TooManyParts
         self._body_bytes += len(body)
@@ -217,7 +210,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _refuse_header(self) -> None:
         self._cut(Reason.HEADER_TOO_LARGE)
         if self.is_idle:
-            self._answer(431, f"the header is larger than {self._limits.header_bytes} bytes, which is the limit")
+            self._answer(431, f"the header is larger than {self._limits.header_limit()}")
         self.transport.close()
 
     def _answer(self, status: int, sentence: str) -> None:

@@ -17,7 +17,7 @@ from collector.access.authenticator import Authenticator
 from collector.access.caller import Caller, RequestInfo
 from collector.access.errors import AccessRefused
 from collector.access.proxies import FORWARDED_FOR, TrustedProxies, unmapped
-from collector.doors.body import HeldBody, arriving
+from collector.doors.body import BodyLimits, HeldBody, arriving
 from collector.doors.certificate import Certificate, Loaded
 from collector.doors.client_calls import ClientCalls
 from collector.doors.closed_connections import Reason, ReportClosed
@@ -30,6 +30,7 @@ from collector.ingest import Ingest
 from collector.otlp.decode import Receipt, Request
 from collector.otlp.signals import LOGS, TRACES, Signal
 from storage.errors import Overloaded
+from storage.limit import Limit
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ _STREAMS: Final = 256
 _PENDING: Final = 10_000
 """Calls that wait in gRPC's core; from there on it cancels calls of any client. By default these are 1,000."""
 
-_CALLS_OF_ADDRESS: Final = 5_000
+_CALLS_LIMIT: Final = Limit(value=5_000, unit="calls", remedy="wait for answers, and call again after some seconds")
 """Calls of an address at a time, with those whose answers it does not read; more of them count as wasted. A guess."""
 
 _LEFT_SECONDS: Final = 1.0
@@ -98,7 +99,10 @@ class _Turns:
             async with turn:
                 yield
         except TimeoutError:
-            raise TooSlow(f"the message did not arrive within {time.monotonic() - began_s:.0f} s") from None
+            limit = Limit(
+                value=round(time.monotonic() - began_s), unit="s", remedy="send smaller requests, or compress them"
+            )
+            raise TooSlow(f"the message did not arrive within {limit}") from None
         finally:
             del self._reading[turn]
             async with self._changed:
@@ -116,8 +120,8 @@ class _Turns:
                 await self._changed.wait_for(lambda: self._has_room(sender))
         except TimeoutError:
             if not self._has_room(sender):  # else a turn became free just now, and no other was notified
-                msg = f"{len(self._reading)} other messages are still arriving, and more are not read at the same time"
-                raise Overloaded(msg) from None
+                limit = Limit(value=self._allowed(), unit="messages at a time", remedy="send again, smaller messages")
+                raise Overloaded(f"{len(self._reading)} other messages are arriving, of no more than {limit}") from None
 
     def _end_stalled(self, sender: str) -> None:
         """End the oldest turn of the sender with the most soon, for one that has none."""
@@ -157,8 +161,8 @@ class OtlpGrpc:
         self._ingest = ingest
         self._authenticator = authenticator
         self._proxies = proxies
-        self._max_message_bytes = max_message_bytes
-        self._max_metadata_bytes = limits.header_bytes
+        self._message_limit = BodyLimits(received=max_message_bytes, decompressed=max_message_bytes).received_limit()
+        self._limits = limits
         self._report = report
         self.calls = ConnectionCalls()
         self._client_calls = ClientCalls()
@@ -248,11 +252,14 @@ class OtlpGrpc:
                 raise asyncio.CancelledError  # an answer would fail, with a traceback in the log
             noted.enter_context(self.calls.under_way(peer))
             context.add_done_callback(lambda _: noted.close())  # type: ignore[arg-type] # its type names no lambda
-            if self.calls.of(peer[0]) > _CALLS_OF_ADDRESS:
+            if self.calls.of(peer[0]) > _CALLS_LIMIT.value:
                 self._waste(peer)
             if self.calls.refused.is_refused(peer[0]):  # the call goes with its connection
                 await asyncio.sleep(_READ_SECONDS)
-                await context.abort(grpc.StatusCode.UNAVAILABLE, "This address left too many calls.")
+                await context.abort(
+                    grpc.StatusCode.UNAVAILABLE,
+                    f"this address left calls unanswered, or had more under way than {_CALLS_LIMIT}",
+                )
             try:
                 return await answered(context, peer)
             except asyncio.CancelledError:
@@ -277,11 +284,11 @@ class OtlpGrpc:
 
     def _enter(self, context: _Context, request_info: RequestInfo, peer: Peer) -> Caller:
         metadata = tuple(context.invocation_metadata() or ())
-        if sum(len(name) + len(value) + _ENTRY_BYTES for name, value in metadata) > self._max_metadata_bytes:
+        if sum(len(name) + len(value) + _ENTRY_BYTES for name, value in metadata) > self._limits.header_bytes:
             self._report(Reason.HEADER_TOO_LARGE, peer[0], 1)
             self._waste(peer)
             self._authenticator.traffic.not_decoded("grpc", "too_large", 0)
-            raise BodyTooLarge(f"the metadata is larger than {self._max_metadata_bytes} bytes, which is the limit")
+            raise BodyTooLarge(f"the metadata is larger than {self._limits.header_limit()}")
         authorization = dict(metadata).get("authorization")
         try:
             return self._authenticator.enter_to_send(
@@ -299,7 +306,7 @@ class OtlpGrpc:
         if isinstance(message, bytes):  # of one that is missing or too large, gRPC keeps nothing
             self._turns.saw(len(message))
         if not isinstance(message, bytes):
-            raise BodyTooLarge(f"no message, or one larger than {self._max_message_bytes} bytes")
+            raise BodyTooLarge(f"no message, or one larger than {self._message_limit}")
         body.data = message
         body.receive(len(message))
 

@@ -33,10 +33,11 @@ from collector.otlp.json_request import memory_needed
 from collector.otlp.logs import KEPT_EVENTS
 from collector.otlp.signals import LOGS, TRACES, Signal
 from storage.errors import Overloaded
+from storage.limit import Limit
 
 T = TypeVar("T")
 
-_JSON_BYTES = 360 << 20
+_JSON_LIMIT = Limit(value=360 << 20, unit="bytes", remedy="send fewer spans at once, or protobuf")
 """For one body and for all that are being read. Of agent spans with plain texts, 24 MiB of JSON take as much."""
 
 _SMALL_JSON_BYTES = 64 << 10
@@ -51,7 +52,7 @@ class JsonReader:
     """
 
     def __init__(self) -> None:
-        self._budget = ByteBudget(_JSON_BYTES)
+        self._budget = ByteBudget(_JSON_LIMIT)
         self._small = ThreadPoolExecutor(1, "otlp-json-small")
         self._large = ThreadPoolExecutor(1, "otlp-json-large")
         self._senders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of those whose bodies are read
@@ -70,11 +71,8 @@ class JsonReader:
 
     def _read(self, data: bytes, parse: Callable[[bytes], T], sender: str) -> T:
         needed = memory_needed(data)
-        if needed > _JSON_BYTES:
-            limit = f"{_JSON_BYTES >> 20} MiB, which is the limit"
-            raise BodyTooLarge(
-                f"reading this JSON would take more memory than {limit}; send fewer spans at once, or protobuf"
-            )
+        if needed > _JSON_LIMIT.value:
+            raise BodyTooLarge(f"reading this JSON would take more memory than {_JSON_LIMIT}")
         working = HeldBody(self._budget, sender)
         try:
             working.hold(needed)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-_MOST: Final = 100
+MOST: Final = 100
 """Wasted calls of an address in a second. A guess: a client that stops leaves its calls, which are one or two."""
 
 _WINDOW_S: Final = 1.0  # in which wasted calls are counted
@@ -48,7 +48,7 @@ class RefusedAddresses:
         if now_s - waste.since_s > _WINDOW_S:
             waste.since_s, waste.calls = now_s, 0
         waste.calls += 1
-        if waste.calls > _MOST and waste.refused_until_s < now_s:
+        if waste.calls > MOST and waste.refused_until_s < now_s:
             is_again = now_s - waste.refused_until_s < _LONGEST_S
             waste.refused_for_s = min(2 * waste.refused_for_s, _LONGEST_S) if is_again else _FIRST_S
             waste.refused_until_s = now_s + waste.refused_for_s

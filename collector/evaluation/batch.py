@@ -19,8 +19,9 @@ from evaluators.model import NonBlank, text_of
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 from evaluators.registry import build
 from evaluators.wire import WireModel, explain, parse_json
+from storage.limit import Limit
 
-LINE_BYTES: Final = 64 << 20
+_LINE: Final = Limit(value=64 << 20, unit="bytes", remedy="cut its texts")
 """A line may be this long. As a request body: a guess."""
 
 _AT_A_TIME: Final = 16
@@ -79,10 +80,11 @@ def ending(outcome: Outcome) -> str:
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
     """The lines of a file; one that is too long is handed out as its beginning, which is longer than a line may be."""
-    while line := file.readline(LINE_BYTES + 2):
+    longest = int(_LINE.value) + 2
+    while line := file.readline(longest):
         rest = line
-        while not rest.endswith(b"\n") and len(rest) == LINE_BYTES + 2:
-            rest = file.readline(LINE_BYTES + 2)
+        while not rest.endswith(b"\n") and len(rest) == longest:
+            rest = file.readline(longest)
         yield line
 
 
@@ -149,8 +151,8 @@ async def _evaluate(raw: bytes, make: Make) -> tuple[Any, Outcome]:
 
 
 def _document(raw: bytes) -> object:
-    if len(raw) > LINE_BYTES:
-        raise ValueError(f"longer than {LINE_BYTES} bytes")
+    if len(raw) > _LINE.value:
+        raise ValueError(f"longer than {_LINE}")
     if not raw.strip():
         raise ValueError("is empty")
     return parse_json(raw.decode())

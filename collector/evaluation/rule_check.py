@@ -13,6 +13,7 @@ from evaluators.registry import kind_of
 from evaluators.templating import MAX_TEMPLATE
 from rules.errors import BadRule, Problem
 from rules.rule_text import RuleText
+from storage.limit import Limit
 
 
 def check_evaluator(text: RuleText) -> Need:
@@ -51,7 +52,11 @@ def check_evaluator(text: RuleText) -> Need:
 KEY: Final = "templateFile"
 SUFFIX: Final = ".txt"
 _NAME: Final = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,195}\.txt")
-_MAX_BYTES: Final = 4 * MAX_TEMPLATE  # UTF-8 has up to four for each character
+_FILE: Final = Limit(
+    value=4 * MAX_TEMPLATE,  # UTF-8 has up to four for each character
+    unit="bytes",
+    remedy="shorten the template",
+)
 
 
 def with_template(text: RuleText, folder: Path) -> RuleText:
@@ -83,7 +88,7 @@ def _read(configuration: Mapping[str, object], folder: Path) -> str:
     if not path.is_file():
         raise ValueError(f"there is no file {name} in the folder of the rule")
     with path.open("rb") as handle:
-        content = handle.read(_MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
-        raise ValueError(f"{name} is larger than {_MAX_BYTES} bytes")
+        content = handle.read(int(_FILE.value) + 1)
+    if len(content) > _FILE.value:
+        raise ValueError(f"{name} is larger than {_FILE}")
     return content.decode("utf-8-sig")

@@ -22,6 +22,7 @@ from rules.statistics.runs.records import (
     JudgedItem,
     Numbers,
 )
+from storage.limit import Limit
 from storage.offline.run_items import RunColumns, RunItems, StoredEvaluator
 from storage.offline.runs import Run as StoredRun
 
@@ -53,9 +54,9 @@ def load_run(run: StoredRun, items: RunItems, *, with_texts: bool) -> LoadedRun:
         raise BadResultsFile(f"{where}: no item has evaluations")
     places = _Places.of(columns.items)
     if len(evaluators) * places.numbers.size > MAX_CELLS:
-        raise BadResultsFile(
-            f"{where}: {len(evaluators)} evaluators, {len(places.keys)} items and {places.trials} trials are too many"
-        )
+        cells = f"{len(evaluators)} evaluators, {len(places.keys)} items and {places.trials} trials are too many"
+        limit = Limit(value=MAX_CELLS, unit="results", remedy="compare runs of fewer items")
+        raise BadResultsFile(f"{where}: {cells}, because their product is larger than {limit}")
     outcomes, scores, passed = _judged(columns, places, evaluators)
     texts = items.texts(run.run_id) if with_texts else []
     return LoadedRun(

@@ -16,6 +16,7 @@ from rules.statistics.runs.items import ItemTable, compare_items
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.records import JudgedItem
 from storage.errors import Conflict, Overloaded
+from storage.limit import Limit
 from storage.offline.run_items import RunItems, RunStamp
 from storage.offline.runs import Run, Runs
 
@@ -27,6 +28,7 @@ FINISHED: Final = frozenset({"SUCCESS", "FAILED"})
 _AT_ONCE: Final = 1
 _WAIT_S: Final = 30.0
 _comparing = BoundedSemaphore(_AT_ONCE)
+_COMPARISONS: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="try again when they are done")
 """A guess: a comparison takes one processor, and holds two runs in memory."""
 
 _ITEM_BYTES: Final = 600  # of an item with its key, its text and some metadata
@@ -175,7 +177,7 @@ class RunComparer:
 def _one_comparison() -> Iterator[None]:
     """The block in which runs are read and compared, of which only so many go on at once."""
     if not _comparing.acquire(timeout=_WAIT_S):
-        raise Overloaded("other runs are being compared; try again", retry_after_s=5)
+        raise Overloaded(f"runs are being compared already, which is done {_COMPARISONS}", retry_after_s=5)
     try:
         yield
     finally:
@@ -185,7 +187,8 @@ def _one_comparison() -> Iterator[None]:
 def _refuse_too_large(*runs: StampedRun) -> None:
     count = sum(each.stamp.items for each in runs)
     if count > MAX_ITEMS:
-        raise Conflict(f"these runs have {count} items, and {MAX_ITEMS} can be compared: export both, and use the gate")
+        limit = Limit(value=MAX_ITEMS, unit="items", remedy="export both, and use the gate")
+        raise Conflict(f"these runs have {count} items, which is more than {limit}")
 
 
 def _slice_keys(items: Sequence[JudgedItem]) -> list[str]:

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from rules.statistics.runs.records import ComparedEvaluator, FinishedRun, JudgedItem, Outcome, TrialResult, run_of
+from storage.limit import Limit
 
 Pairing: TypeAlias = Literal["positional", "dataset_item_id"]
 
 MAX_BYTES: Final = 256 << 20
 """A file may be this large. A guess: 10,000 items with 25 kB of texts each."""
+
+_FILE: Final = Limit(value=MAX_BYTES, unit="bytes", remedy="gate a part of the items")
 
 MAX_TRIALS: Final = 1_000
 _AS_JSON: Final = json.JSONEncoder(ensure_ascii=False)
@@ -130,7 +133,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
     """
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise BadResultsFile(f"{path}: larger than {MAX_BYTES >> 20} MiB")
+            raise BadResultsFile(f"{path}: larger than {_FILE}")
         return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once, parse_constant=_no_number)
     except (OSError, ValueError, RecursionError) as error:
         raise BadResultsFile(f"{path}: {error}") from error

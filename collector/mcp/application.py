@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from collector.mcp.errors import ToolRefused
+from storage.limit import Limit
 
 _AT_ONCE: Final = 2
-_LONGEST_S: Final = 120.0
-_MOST_BYTES: Final = 1 << 20  # of what it prints
+_TIME: Final = Limit(value=120.0, unit="s", remedy="make the application answer sooner")
+_OUTPUT: Final = Limit(value=1 << 20, unit="bytes", remedy="print the answer only")
 _TOLD: Final = 2_000
 """Guesses."""
 
@@ -62,17 +63,17 @@ class Application:
                 return _failed(f"{self._command[0]} cannot be run: {error}")
             try:
                 asked = json.dumps({"id": item["id"], "inputs": item["inputs"]}).encode()
-                out, err = await asyncio.wait_for(process.communicate(asked), _LONGEST_S)
+                out, err = await asyncio.wait_for(process.communicate(asked), _TIME.value)
             except TimeoutError:
-                return _failed(f"it took longer than {_LONGEST_S:g} s")
+                return _failed(f"it took longer than {_TIME}")
             finally:
                 with suppress(ProcessLookupError):
                     process.kill()
         if process.returncode:
             said = err.decode("utf-8", "replace").strip()[-_TOLD:]
             return _failed(f"it ended with {process.returncode}: {said or 'it said nothing'}")
-        if len(out) > _MOST_BYTES:
-            return _failed(f"it printed more than {_MOST_BYTES} bytes")
+        if len(out) > _OUTPUT.value:
+            return _failed(f"it printed more than {_OUTPUT}")
         return Produced(outputs=outputs_of(_read(out.decode("utf-8", "replace").strip())))
 
 

@@ -25,6 +25,7 @@ from collector.json_values import has_more_values
 from collector.mcp.asking import Api
 from collector.mcp.request_ids import INVALID_REQUEST, WRONG_ID, envelope_of
 from storage.errors import Overloaded
+from storage.limit import Limit
 
 PATH: Final = "/mcp"
 _PATHS: Final = (PATH, f"{PATH}/")
@@ -32,7 +33,7 @@ _VERSION_HEADER: Final = b"mcp-protocol-version"
 _MOST_BYTES: Final = 1 << 20
 """Of a request. A guess: a rule with its conditions is a hundredth of it."""
 
-_MOST_VALUES: Final = 50_000  # of a request; a guess
+_VALUES: Final = Limit(value=50_000, unit="JSON values", remedy="send the items in several calls")  # a guess
 _AT_ONCE: Final = 32
 _OF_ONE: Final = 8
 _WAIT_S: Final = 30.0
@@ -139,8 +140,8 @@ class McpDoor:
 
     async def _protocol_for(self, scope: Scope, message: bytes) -> ASGIApp:
         """Return the application that answers a message: an error if it cannot be a request, else the protocol."""
-        if has_more_values(message, _MOST_VALUES):
-            return _error_response(413, f"a message has at most {_MOST_VALUES:,} JSON values", {})
+        if has_more_values(message, int(_VALUES.value)):
+            return _error_response(413, f"a message has at most {_VALUES}", {})
         envelope = envelope_of(message)
         if envelope.has_wrong_id:
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": WRONG_ID}}

@@ -10,10 +10,11 @@ from collector.datasets.files import Format, read_items
 from collector.datasets.item import ItemMaker
 from collector.datasets.schema import ItemSchemas
 from collector.mcp.errors import ToolRefused
+from storage.limit import Limit
 
 _FORMS: Final[Mapping[str, Format]] = {".json": "json", ".jsonl": "jsonl", ".csv": "csv"}
-_MOST_BYTES: Final = 4 << 20  # half of what a request to the server may hold
-_MOST_ITEMS: Final = 1_000
+_FILE: Final = Limit(value=4 << 20, unit="bytes", remedy="import it instead")  # half of what a request may hold
+_ITEMS: Final = Limit(value=1_000, unit="items", remedy="import it instead")
 _VERSIONED: Final = re.compile(r"@[0-9]+$")
 
 
@@ -35,10 +36,8 @@ class LocalFiles:
         try:
             with path.open("rb") as file:
                 for place, text in read_items(file, _FORMS[path.suffix.lower()]):
-                    if len(found) == _MOST_ITEMS:
-                        raise ToolRefused(
-                            f"dataset_path: {name} has more than {_MOST_ITEMS:,} items; import it instead"
-                        )
+                    if len(found) == _ITEMS.value:
+                        raise ToolRefused(f"dataset_path: {name} has more than {_ITEMS}")
                     try:
                         made = maker.make(text)
                     except ValueError as error:
@@ -64,8 +63,8 @@ class LocalFiles:
             )
         if not is_file or path.suffix.lower() not in _FORMS:
             raise ToolRefused(f"dataset_path: there is no file {name} of items (.json, .jsonl, .csv) in {self._folder}")
-        if nbytes > _MOST_BYTES:
-            raise ToolRefused(f"dataset_path: {name} is larger than {_MOST_BYTES >> 20} MiB; import it instead")
+        if nbytes > _FILE.value:
+            raise ToolRefused(f"dataset_path: {name} is larger than {_FILE}")
         return path
 
 

@@ -21,8 +21,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from collector.beginning import json_beginning
 from collector.otlp.faults import Malformed
+from storage.limit import Limit
 
-_MAX_MESSAGES = 154
+_LEVELS = Limit(value=154, unit="levels", remedy="send what is so deep as JSON text")
 """Messages inside each other: seven around an attribute of an event, and three for each of the 49 maps that the decoder
 takes inside each other, so that whatever is stored can be exported and sent again. Protobuf's own parsers take 101."""
 
@@ -83,7 +84,7 @@ def to_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) ->
         msg = f"{wrong.path.lstrip('.') or 'the body'}: expected {expected}, got {shown}"
         raise Malformed(msg) from None
     except RecursionError:
-        msg = "the body is nested too deep"
+        msg = f"the body is nested deeper than {_LEVELS}"
         raise Malformed(msg) from None
     except ValueError as error:  # of json, of UTF-8 decoding, of integers with thousands of digits
         msg = f"not JSON: {error}"
@@ -95,8 +96,8 @@ def _fill(message: Message, value: object, depth: int) -> None:
     if not isinstance(value, dict):
         expected = "an object"
         raise _WrongType(expected, value)
-    if depth >= _MAX_MESSAGES:
-        expected = f"at most {_MAX_MESSAGES} levels of messages"
+    if depth >= _LEVELS.value:
+        expected = f"no more levels of messages than {_LEVELS}"
         raise _WrongType(expected, "…")
     setters = _setters(message.DESCRIPTOR)
     for key, content in value.items():

@@ -19,6 +19,7 @@ from collector.otlp import wire
 from collector.otlp.faults import Malformed
 from collector.otlp.signals import Signal
 from collector.otlp.values import Unfit
+from storage.limit import Limit
 
 PIECE_BYTES = 1 << 20
 """A piece of nothing but empty spans takes some 100 MiB to decode, a piece of ordinary spans 5 MiB."""
@@ -152,7 +153,8 @@ def refuse_crowded(message: bytes, signal: Signal) -> None:
     """
     fields = _count(memoryview(message), cast("Descriptor", signal.element.DESCRIPTOR), 0, 0)
     if fields > MAX_FIELDS:
-        raise Malformed(f"one {signal.noun} has more than {MAX_FIELDS} attributes, values and other fields")
+        limit = Limit(value=MAX_FIELDS, unit="attributes, values and other fields", remedy="record less of it")
+        raise Malformed(f"one {signal.noun} has more than {limit}")
 
 
 def _count(view: memoryview, descriptor: Descriptor, counted: int, depth: int) -> int:

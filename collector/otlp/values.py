@@ -18,12 +18,13 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1 import common_pb2
 
 from collector.otlp import wire
+from storage.limit import Limit
 
 MAX_DEPTH = 49
 """Levels of nesting: as many as protobuf's parsers take of a span by itself, which are 100 messages. So none that they
 take is refused here, and none has to be looked for among others."""
 
-_TOO_DEEP = f"a value is nested more than {MAX_DEPTH} levels deep"
+_TOO_DEEP = f"a value is nested deeper than {Limit(value=MAX_DEPTH, unit='levels', remedy='send it as JSON text')}"
 
 _DEEP, _LARGE_BYTES = 4, 1 << 20
 """From so many levels on, values of so many bytes are read by themselves: a text of 60 MiB 47 levels deep took 37 s

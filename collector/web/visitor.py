@@ -18,6 +18,7 @@ from collector.access.permission import changes
 from collector.api.base.context import check_caller
 from collector.api.base.route_turns import RouteTurns, TurnRoute
 from collector.web.sign_in_sessions import LIFE_S, Sessions, new_id
+from storage.limit import Limit
 
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MAX_FIELDS: Final = 200
@@ -135,7 +136,8 @@ def _pairs(content: bytes) -> list[tuple[str, str]]:
     """
     fields = content.split(b"&", _MAX_FIELDS) if content else []
     if len(fields) > _MAX_FIELDS:
-        raise ValueError("too many fields")
+        limit = Limit(value=_MAX_FIELDS, unit="fields", remedy="change less at once")
+        raise ValueError(f"the form has more than {limit}")
     pairs = (field.partition(b"=") for field in fields if field)
     return [(_unquoted(name), _unquoted(value)) for name, _, value in pairs]
 

@@ -7,8 +7,10 @@ from typing import Any, Final, Protocol
 
 from evaluators.chat.error_body import facts_of
 from evaluators.chat.wire import NOT_COUNTED, TokenCounts
+from storage.limit import Limit
 
 ANSWER_BYTES: Final = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
+ANSWER: Final = Limit(value=ANSWER_BYTES, unit="bytes", remedy="let the model answer with less, or lower maxTokens")
 ERROR_BYTES: Final = 64 << 10  # a guess: what is told of an error is one line
 FIRST_ERROR_STATUS: Final = 300  # a redirect would carry the key and the data to an address that nobody configured
 USER_AGENT: Final = "tracejury-judge"  # by which a gateway can tell these calls from those of the application

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from evaluators.chat.urls import read_url
 from evaluators.chat.wire import Protocol
+from storage.limit import Limit
 from storage.records import JsonValue
 
 AddressOf: TypeAlias = Callable[[str], Awaitable[str]]
@@ -107,6 +108,7 @@ _OURS: Final = frozenset(
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _MAX_HEADER: Final = 4096
+_HEADER: Final = Limit(value=_MAX_HEADER, unit="characters", remedy="shorten it")
 
 
 def check_header(name: str, value: str) -> None:
@@ -120,4 +122,4 @@ def check_header(name: str, value: str) -> None:
     if name.lower() in _OURS:
         raise BadConnection(f"headers: {name} is not yours to set; a key goes into apiKey or credentialRef")
     if not value.isascii() or not value.isprintable() or value != value.strip() or not 0 < len(value) <= _MAX_HEADER:
-        raise BadConnection(f"headers: the value of {name} must be printable ASCII of at most {_MAX_HEADER} characters")
+        raise BadConnection(f"headers: the value of {name} must be printable ASCII of at most {_HEADER}")

@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from evaluators.chat.pictures import MOST_SENT, MOST_SENT_BYTES, MOST_SENT_BYTES_IN_ALL, Image, image_of
+from evaluators.chat.pictures import (
+    ALL_PICTURES,
+    MOST_SENT,
+    MOST_SENT_BYTES,
+    MOST_SENT_BYTES_IN_ALL,
+    PICTURE,
+    PICTURES,
+    Image,
+    image_of,
+)
 from evaluators.chat.wire import Protocol
 from storage.records import JsonValue, Message, OfferedTool
 
@@ -129,11 +138,11 @@ def _picture(part: Part, role: str, kind: str) -> Image:
 def _check_pictures(pictures: Sequence[Image]) -> None:
     sizes = [len(each.content) for each in pictures]
     if len(sizes) > MOST_SENT:
-        raise NotSendable(f"{len(sizes)} pictures are more than the {MOST_SENT} that are sent: take some out")
+        raise NotSendable(f"it has {len(sizes)} pictures, which is more than {PICTURES}")
     if max(sizes, default=0) > MOST_SENT_BYTES:
-        raise NotSendable(f"a picture has {max(sizes):,} bytes, and {MOST_SENT_BYTES:,} are the most: take it out")
+        raise NotSendable(f"a picture has {max(sizes):,} bytes, which is more than {PICTURE}")
     if sum(sizes) > MOST_SENT_BYTES_IN_ALL:
-        raise NotSendable(f"the pictures have {sum(sizes):,} bytes, and {MOST_SENT_BYTES_IN_ALL:,} are the most")
+        raise NotSendable(f"the pictures have {sum(sizes):,} bytes, which is more than {ALL_PICTURES}")
 
 
 def _parts(message: Message) -> list[dict[str, JsonValue]]:

@@ -16,6 +16,7 @@ import httptools
 import httpx
 
 from evaluators.chat.answering import (
+    ANSWER,
     ANSWER_BYTES,
     ERROR_BYTES,
     FIRST_ERROR_STATUS,
@@ -25,12 +26,16 @@ from evaluators.chat.answering import (
 )
 from evaluators.chat.connection import AddressOf
 from evaluators.chat.wire import NotAnAnswer
+from storage.limit import Limit
 
 _HEAD_BYTES: Final = 64 << 10
 """Of the head of an answer. A guess: servers send less than 8 KiB."""
 
 _RAW_BYTES: Final = 8 * ANSWER_BYTES
 """Of an answer with what its chunks are wrapped in, which may be more than they hold. A guess."""
+
+_HEAD: Final = Limit(value=_HEAD_BYTES, unit="bytes", remedy="let the server send fewer headers")
+_RAW: Final = Limit(value=_RAW_BYTES, unit="bytes", remedy="let the server send larger chunks")
 
 _IDLE_S: Final = 4.0
 """After which a connection is not used again: servers close idle ones, some after five seconds."""
@@ -186,7 +191,8 @@ class _Connection(asyncio.Protocol):
             self._stays = False
             self._fail(EndpointUnreachable(f"it does not speak HTTP/1.1: {error}"))
         if self._raw_bytes > (_HEAD_BYTES if self._status is None else _RAW_BYTES):
-            self._fail(NotAnAnswer("its head, or what its parts are wrapped in, is too long"))
+            limit = _HEAD if self._status is None else _RAW
+            self._fail(NotAnAnswer(f"its head, or what its parts are wrapped in, is longer than {limit}"))
 
     def on_message_begin(self) -> None:
         """Hear from the parser that an answer begins; after the one that was asked for, nobody wants another."""
@@ -262,7 +268,7 @@ def _inflated(body: bytes, wbits: int, most: int) -> bytes:
 
 
 def _too_long() -> NotAnAnswer:
-    return NotAnAnswer(f"it is longer than {ANSWER_BYTES >> 20} MiB")
+    return NotAnAnswer(f"it is longer than {ANSWER}")
 
 
 def _tls() -> ssl.SSLContext:

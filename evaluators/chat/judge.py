@@ -10,6 +10,7 @@ from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Free, RequestB
 from evaluators.chat.wire import ChatPrompt
 from evaluators.judging import PromptMessage, Reply, UnusableAnswer
 from evaluators.prompting import fences_of
+from storage.limit import Limit
 from storage.records import JsonValue
 
 _SHOWN_CHARACTERS = 200
@@ -58,7 +59,9 @@ class ChatJudge:
         text = answered.answer.text
         most = _CHARACTERS_PER_TOKEN * (self._model.connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
         if len(text) > most:
-            why = f"has {len(text)} characters, of which at most {most} are read"
+            remedy = "let the judge reply with less, or raise maxOutputTokens"
+            limit = Limit(value=most, unit="characters", remedy=remedy)
+            why = f"has {len(text):,} characters, which is more than {limit}"
             raise UnusableAnswer(f"the reply {why}: {_shown(text[:most])}", answered.usage)
         read = partial(_fields, answered, wanted, judged)
         is_short = len(text) <= _READ_AT_ONCE and len(judged) <= _READ_AT_ONCE

@@ -10,6 +10,7 @@ from typing import Any, Final
 import openai
 
 from evaluators.chat.answering import (
+    ANSWER,
     ANSWER_BYTES,
     ERROR_BYTES,
     FIRST_ERROR_STATUS,
@@ -137,7 +138,7 @@ async def _body(response: Any) -> bytes:  # noqa: ANN401 - the package's
             return bytes(body)
         body += chunk
         if len(body) > ANSWER_BYTES:
-            raise NotAnAnswer(f"it is longer than {ANSWER_BYTES >> 20} MiB")
+            raise NotAnAnswer(f"it is longer than {ANSWER}")
 
 
 async def _refuse_errors(response: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's, as the package likes

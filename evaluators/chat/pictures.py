@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from storage.limit import Limit
 from storage.records import JsonValue
 
 MOST_BYTES: Final = 8 << 20
@@ -22,6 +23,10 @@ MOST_SENT_BYTES: Final = 3_750_000
 MOST_SENT_BYTES_IN_ALL: Final = 8 << 20
 """Of pictures in one conversation that is sent, and of each of them: as base64 it has the 5 MB that Anthropic takes of
 one; the others are guesses."""
+
+PICTURES: Final = Limit(value=MOST_SENT, unit="pictures", remedy="take some out")
+PICTURE: Final = Limit(value=MOST_SENT_BYTES, unit="bytes", remedy="take it out")
+ALL_PICTURES: Final = Limit(value=MOST_SENT_BYTES_IN_ALL, unit="bytes", remedy="take some out")
 
 TOKENS_OF_PICTURE: Final = 50_000
 """Set aside for each, since tokens of a picture have nothing to do with its bytes: OpenAI's `gpt-4o-mini` counts 2,833

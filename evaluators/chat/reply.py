@@ -26,12 +26,14 @@ from evaluators.chat.headings import Kind, Section
 from evaluators.chat.lenient import MAX_DEPTH, OPENING, BracketReader, Broken, finite, parts_of
 from evaluators.chat.quoting import is_quoted
 from evaluators.chat.reasoning import CHANNEL, Mark, Role, is_reasoning, marks_in
+from storage.limit import Limit
 from storage.records import JsonValue
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BEFORE_VALUE = re.compile(r"\s*(?:```\w*\s*)?(?=[{\[])")
 _AFTER_VALUE = re.compile(r"(?:\s|```|<[^<>\s]{1,40}>)*+\Z")
 _MOST_BROKEN: Final = 100
+_BROKEN: Final = Limit(value=_MOST_BROKEN, unit="values", remedy="let the judge reply with one JSON object")
 """Broken values with tags in them, after which no more is read: each is read to its end. A guess."""
 
 
@@ -248,7 +250,7 @@ class _Scan:
                 return end
             self._broken += 1
             if self._broken > _MOST_BROKEN:
-                raise NoVerdict("bad_reply", "has too many broken JSON values") from None
+                raise NoVerdict("bad_reply", f"has more broken JSON values than {_BROKEN}") from None
             return mark.start
         if self._section is not None and self._section.kind is Kind.DRAFT:
             self.drafts += 1

@@ -8,10 +8,12 @@ from storage.aging import Aging
 from storage.engine.database import Database
 from storage.errors import Conflict
 from storage.ingest.writer import Writer
+from storage.limit import Limit
 from storage.sql import named
 from storage.versioned import written
 
 MOST_MUTES: Final = 200
+_MUTES: Final = Limit(value=MOST_MUTES, unit="mutes of a tenant", remedy="delete one first")
 """Of one tenant. A guess: each is looked at with each event."""
 
 
@@ -53,7 +55,7 @@ class AlertMutes:
         values = {name: getattr(mute, name) for name in ("tenant", "mute_id", "project", "rule", "muted_by")}
         values |= {"until_us": mute.until_ns // 1000, "at_us": mute.created_at_ns // 1000, "most": MOST_MUTES}
         if not written(self._writer, sql.query("insert_alert_mute"), values):
-            raise Conflict(f"there are {MOST_MUTES} mutes; delete one first")
+            raise Conflict(f"there can be no more than {_MUTES}")
 
     def delete(self, mute_id: str, at_ns: int) -> None:
         """Delete a mute, and those that are over unless the clock is in doubt.

@@ -82,9 +82,9 @@ class BackfillTable:
         self._database = database
         self._writer = writer
 
-    def all(self) -> list[Backfill]:
-        """All of them, oldest first."""
-        return self._found(sql.query("backfills"))
+    def running(self) -> list[Backfill]:
+        """Return those that have not ended, oldest first."""
+        return self._found(sql.query("running_backfills"))
 
     def of_rule(self, rule_id: str) -> list[Backfill]:
         """The backfills of a rule's revisions, newest first."""

@@ -10,14 +10,15 @@ import pyarrow as pa
 
 from storage import sql
 from storage.errors import Conflict, Missing, Moved, require_version
+from storage.limit import Limit
 
 Origin: TypeAlias = Literal["API", "FILE"]
 
 MAX_RULES: Final = 1_000
-"""Rules at the same time. A guess: each costs a statement for each window of spans."""
+"""Rules of no tenant. A guess: each costs a statement for each window of spans."""
 
 MAX_OF_TENANT: Final = 100
-"""Of them, rules of one tenant: a guess, so that nobody takes the room of all others."""
+"""Rules of one tenant, which count for no other. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +125,11 @@ class RuleChange:
         Raises:
             Conflict: there are as many.
         """
-        living = [rule for rule in self._rules.values() if rule.deleted_at_us is None]
-        if len(living) >= MAX_RULES:
-            raise Conflict(f"there are {MAX_RULES} rules already, and no more can be in force")
-        if draft.tenant and sum(rule.tenant == draft.tenant for rule in living) >= MAX_OF_TENANT:
-            raise Conflict(f"there are {MAX_OF_TENANT} rules of this tenant already, and it can have no more")
+        most, whose = (MAX_OF_TENANT, f"of tenant {draft.tenant!r}") if draft.tenant else (MAX_RULES, "of no tenant")
+        living = sum(rule.tenant == draft.tenant and rule.deleted_at_us is None for rule in self._rules.values())
+        if living >= most:
+            limit = Limit(value=most, unit=f"rules {whose}", remedy="delete some first, disabled ones included")
+            raise Conflict(f"there can be no more than {limit}")
 
     def follow(self, draft: RuleDraft) -> str:
         """The id of the rule that a file says, which may have been there before.

@@ -18,10 +18,12 @@ from storage import sql
 from storage.engine.database import Database
 from storage.errors import Conflict, Missing, Stale
 from storage.ingest.writer import Writer
+from storage.limit import Limit
 from storage.sql import named
 from storage.versioned import written
 
 MOST_ITEMS: Final = 1_000_000
+VERSION: Final = Limit(value=MOST_ITEMS, unit="items", remedy="make several datasets of it")
 """Of one version. A guess: larger ones are no test sets, and the ids of so many take 200 MB while they are read."""
 
 _ITEMS_AT_ONCE: Final = 8_192
@@ -316,7 +318,7 @@ class _NextVersion:
         cursor.register("next_member", cursor.execute(staged, asked).to_arrow_table())
         ((items, added, removed, changed, moved),) = cursor.execute(sql.query("compare_members"), before).fetchall()
         if not 0 < items <= MOST_ITEMS:
-            raise Conflict(f"a version has from 1 to {MOST_ITEMS:,} items, and this one would have {items:,}")
+            raise Conflict(f"this version would have {items:,} items, and one has at least 1 and at most {VERSION}")
         if latest is not None and not (added or removed or changed or moved):
             self.number = number
             return

@@ -12,6 +12,7 @@ from storage import sql
 from storage.engine.read_database import ReadDatabase
 from storage.errors import Reopened
 from storage.memory import LackOfMemory
+from storage.query.query_limits import late
 
 _LOOK_S: Final = 0.05
 """Between two looks, each of 1.5 to 4.6 ms. What is over in less pays nothing."""
@@ -52,7 +53,7 @@ class QueryAlarm:
 
     def _reason(self) -> str | None:
         if time.monotonic() >= self._until_s:
-            return f"the query ran longer than {self._timeout_s:g} s and was stopped"
+            return late(self._timeout_s)
         if self._database.query_bytes is not None and self._used_bytes() > self._database.query_bytes:
             return self._database.query_memory.advice_for_all()
         return None

@@ -16,6 +16,7 @@ from storage import starting
 from storage.errors import BadQuery
 from storage.memory import QueryMemory
 from storage.query.apart_child import TOO_LARGE
+from storage.query.query_limits import late
 from storage.query.query_options import NOBODY, CancelToken
 from storage.query.relations import Relation
 from storage.query.statements import Parameter
@@ -237,7 +238,7 @@ class ApartAnswer:
         return BadQuery("this statement ended the process that it ran in: DuckDB does not survive it")
 
     def _late(self) -> BadQuery:
-        return BadQuery(f"the query ran longer than {self._question.seconds:g} s and was stopped")
+        return BadQuery(late(self._question.seconds))
 
 
 class _Process:

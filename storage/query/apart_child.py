@@ -20,6 +20,7 @@ from storage.engine.pandas_import import hide_pandas
 from storage.errors import BadQuery
 from storage.memory import LackOfMemory
 from storage.query.nanoseconds import with_texts
+from storage.query.query_limits import too_large
 from storage.wire import Header, receive, send
 
 TOO_LARGE: Final = 77
@@ -169,9 +170,7 @@ def _run(connection: duckdb.DuckDBPyConnection, asked: Header, answers: BinaryIO
         for batch in reader:
             rows, nbytes = rows + batch.num_rows, nbytes + batch.nbytes
             if asked["maxBytes"] and nbytes > asked["maxBytes"]:
-                raise BadQuery(
-                    f"the answer is larger than {asked['maxBytes'] >> 20} MiB; ask for fewer rows or columns"
-                )
+                raise BadQuery(too_large(asked["maxBytes"]))
             send(answers, {"more": True}, [pa.Table.from_batches([batch])])
             if asked["maxRows"] is not None and rows > asked["maxRows"]:
                 break

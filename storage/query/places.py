@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from secrets import token_hex
 
 from storage.errors import Overloaded
+from storage.limit import Limit
 
 
 def hint(asker: str) -> str:
@@ -55,7 +56,10 @@ class Places:
         with self._lock:
             own, total = self._held[name], self._held.total()
             if own >= self._at_once - total:
-                message = f"{total} {self._work} run already, {own} of yours; try again later{hint(name)}"
+                limit = Limit(value=self._at_once, unit="at a time", remedy=f"try again later{hint(name)}")
+                message = (
+                    f"{total} {self._work} run already, {own} of yours, which leave free places to others, of {limit}"
+                )
                 raise Overloaded(message, retry_after_s=self._retry_after_s)
             self._held[name] += 1
         try:

@@ -28,6 +28,7 @@ from storage import sql
 from storage.engine.cursors import is_bug
 from storage.engine.opening import open_duckdb
 from storage.errors import BadQuery, Unusable
+from storage.limit import Limit
 from storage.query.calls import refuse_calls
 from storage.query.plain import is_plain
 from storage.query.sql_allowlist import nodes_of, reads_catalog_only, reads_one_file
@@ -240,7 +241,10 @@ class Quack:
     def _written(self, session: _QuackSession, batches: Iterator[pa.RecordBatch]) -> str:
         """Write an answer down; the SELECT that reads it."""
         if sum(file.stat().st_size for file in self._options.answers.iterdir()) > self._options.all_bytes:
-            raise QuackRefused("the answers of all clients take too much room at this moment; try again later")
+            limit = Limit(
+                value=self._options.all_bytes, unit="bytes", remedy="read or close answers, or try again later"
+            )
+            raise QuackRefused(f"the answers of all clients together take more than {limit}")
         path = self._options.answers / f"{token_hex(16)}.parquet"
         session.files.append(path)
         writer, rows, nbytes, is_whole = None, 0, 0, True
@@ -282,13 +286,18 @@ def _catalog_of(views: Mapping[str, Sequence[tuple[str, str]]]) -> duckdb.DuckDB
     return connection
 
 
+def _answer_limit(nbytes: int) -> Limit:
+    remedy = (
+        "filters on an attached table are not sent there, so ask FROM tj.query('SELECT … WHERE …') instead, with tj as"
+        " what you called it"
+    )
+    return Limit(value=nbytes, unit="bytes", remedy=remedy)
+
+
 def _reading(path: Path, schema: pa.Schema, rows: int, *, is_whole: bool, limit: QuackOptions) -> str:
     """The SELECT of what was written, in DuckDB's types. Where that is not all, its last row is an error."""
     told = json.loads((schema.metadata or {}).get(b"duckdb", b"[]"))
-    too_much = (
-        f"this needs more than {limit.answer_bytes >> 20} MiB of the server's rows: filters on an attached table are "
-        "not sent there. Ask FROM tj.query('SELECT … WHERE …') instead, with tj as what you called it"
-    )
+    too_much = f"this needs more of the server's rows than {_answer_limit(limit.answer_bytes)}"
     columns = []
     for number, column in enumerate(schema):
         value = f"c{number}::{told[number]}" if told else f"c{number}"

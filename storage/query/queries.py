@@ -23,6 +23,7 @@ from storage.query.alarm import QueryAlarm
 from storage.query.apart import Apart, ApartAnswer, ApartOptions, ApartQuestion, Column
 from storage.query.nanoseconds import with_texts
 from storage.query.offences import Offences
+from storage.query.query_limits import too_large
 from storage.query.query_options import NOBODY, QueryOptions
 from storage.query.rows import logs_of, spans_of
 from storage.query.statements import Parameter, Statement, checked
@@ -428,14 +429,10 @@ def _arrow_answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_ro
         batches.append(batch)
         rows, nbytes = rows + batch.num_rows, nbytes + batch.nbytes
         if nbytes > _MAX_ANSWER_BYTES:
-            raise _too_large()
+            raise BadQuery(too_large(_MAX_ANSWER_BYTES))
         if rows > max_rows:
             break
     return pa.Table.from_batches(batches, schema=reader.schema).slice(0, max_rows), rows > max_rows
-
-
-def _too_large() -> BadQuery:
-    return BadQuery(f"the answer is larger than {_MAX_ANSWER_BYTES >> 20} MiB; ask for fewer rows or columns")
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[object, ...]]:
@@ -450,7 +447,7 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[objec
         rows += some
         nbytes += sum(len(value) for row in some for value in row if isinstance(value, str | bytes))
         if nbytes > _MAX_ANSWER_BYTES:
-            raise _too_large()
+            raise BadQuery(too_large(_MAX_ANSWER_BYTES))
     return rows
 
 

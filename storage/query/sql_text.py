@@ -9,6 +9,7 @@ from typing import Final
 import duckdb
 
 from storage.errors import BadQuery
+from storage.limit import Limit
 
 MAX_BYTES: Final = 64 << 10
 
@@ -22,6 +23,12 @@ MAX_SET_OPERATIONS: Final = 200  # a guess: a union for each view has seventeen
 
 _MAX_OPERATOR: Final = 64
 """DuckDB's own limit for an operator; it reads a longer run of `+` and `-` again for each of its characters."""
+
+_SIZE: Final = Limit(value=MAX_BYTES, unit="bytes", remedy="send long values as parameters")
+_COMMENTS: Final = Limit(value=MAX_COMMENTS, unit="comments", remedy="use -- instead")
+_NESTING: Final = Limit(value=MAX_NESTING, unit="levels", remedy="define parts of it in WITH")
+_UNIONS: Final = Limit(value=MAX_SET_OPERATIONS, unit="set operations", remedy="make several statements of it")
+_OPERATOR: Final = Limit(value=_MAX_OPERATOR, unit="characters", remedy="write spaces between them")
 
 _OPERATORS: Final = re.compile(rf"[-+*/<>=~!@#%^&|`?]{{{_MAX_OPERATOR + 1},}}")
 _RULED: Final = (frozenset("-"), frozenset("="), frozenset("#"), frozenset("*/"))
@@ -43,13 +50,13 @@ def check_text(statement: str) -> None:
     except UnicodeEncodeError as error:
         raise BadQuery("the SQL text holds half a surrogate pair, which is no character") from error
     if size > MAX_BYTES:
-        raise BadQuery(f"the SQL text has {size:,} bytes, and may have {MAX_BYTES:,}: send long values as parameters")
+        raise BadQuery(f"the SQL text has {size:,} bytes, which is more than {_SIZE}")
     comments = statement.count("/*")
     if comments > MAX_COMMENTS:
-        raise BadQuery(f"the SQL text has /* {comments:,} times, and may have it {MAX_COMMENTS} times: use -- instead")
+        raise BadQuery(f"the SQL text has /* {comments:,} times, which is more than {_COMMENTS}")
     for run in _OPERATORS.finditer(statement):
         if not any(ruled >= set(run[0]) for ruled in _RULED):
-            raise BadQuery(f"the SQL text has {len(run[0]):,} operator characters in a row: write spaces between them")
+            raise BadQuery(f"the SQL text has {len(run[0]):,} operator characters in a row, more than {_OPERATOR}")
     _check_tokens(statement)
 
 
@@ -75,6 +82,6 @@ def _check_tokens(statement: str) -> None:
         elif kind == duckdb.token_type.operator:
             depth += (first in _OPENING) - (first in _CLOSING)
         if depth > MAX_NESTING:
-            raise BadQuery(f"the SQL text is nested more than {MAX_NESTING} levels deep: define parts of it in WITH")
+            raise BadQuery(f"the SQL text is nested deeper than {_NESTING}")
     if set_operations > MAX_SET_OPERATIONS:
-        raise BadQuery(f"the SQL text has {set_operations} set operations, and may have {MAX_SET_OPERATIONS}")
+        raise BadQuery(f"the SQL text has {set_operations} set operations, which is more than {_UNIONS}")

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from storage import sql
 from storage.engine.read_database import ReadDatabase
 from storage.errors import Overloaded
+from storage.limit import Limit
 from storage.query.facets import Facet, facet_of_column, facet_of_groups
 from storage.query.traces_like import LAST_NS, TracesLike, asked_of, asking, extent, extent_asked, stretch, values_of
 
@@ -31,6 +32,7 @@ _DEFAULT_S: Final = 0.4
 guesses."""
 
 _AT_ONCE: Final = 2
+_COUNTING: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="ask again in a moment")
 _PATIENCE_S: Final = 5.0
 """So many look at once, and whoever waits longer for a place is told to come again. Guesses: 400,000 traces take some
 60 MB."""
@@ -102,7 +104,7 @@ class TraceShapes:
     def _place(self) -> Iterator[None]:
         """One of few: what a look finds is held in memory."""
         if not self._places.acquire(timeout=_PATIENCE_S):
-            raise Overloaded("others are counting traces; ask again in a moment")
+            raise Overloaded(f"others are counting traces, which is done {_COUNTING}")
         try:
             yield
         finally:

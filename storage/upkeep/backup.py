@@ -15,6 +15,7 @@ from typing import IO
 from storage.engine.database import Database
 from storage.errors import Overloaded, ReadOnly
 from storage.ingest.writer import Writer
+from storage.limit import Limit
 
 _HEADER_BYTES = 3 * 4096
 _CHUNK_BYTES = 256 << 10
@@ -44,7 +45,8 @@ def copy_database(database: Database, writer: Writer, target: IO[bytes]) -> None
                     return
             finally:
                 writer.between(database.checkpoints.allow)
-    raise Overloaded("the database changed too much to be copied; try again")
+    limit = Limit(value=_TRIES, unit="attempts", remedy="try again when less is written")
+    raise Overloaded(f"the database was checkpointed more often while it was copied than {limit}")
 
 
 def _copy(source: Path, writing: IO[bytes]) -> bool:

@@ -11,6 +11,7 @@ from storage import sql
 from storage.engine.database import Database
 from storage.errors import Overloaded
 from storage.ingest.writer import Writer
+from storage.limit import Limit
 
 DELETING: Final = "deleting"
 ERASING: Final = "erasing"
@@ -110,9 +111,9 @@ class Deletions:
             if joined is not None:
                 return joined
             if sum(each.wanted.tenant == wanted.tenant for each in open_ones) >= _MOST_OPEN:
-                of_tenant = f" of the tenant {wanted.tenant!r}" if wanted.tenant else ""
-                message = f"{_MOST_OPEN} deletions{of_tenant} are under way; wait until one is done"
-                raise Overloaded(message, retry_after_s=60)
+                whose = f" of the tenant {wanted.tenant!r}" if wanted.tenant else ""
+                limit = Limit(value=_MOST_OPEN, unit="deletions", remedy="wait until one is done")
+                raise Overloaded(f"no more can be under way{whose} than {limit}", retry_after_s=60)
             self._database.checkpoints.merge_row_groups(allowed=False)
             deletion_id = str(uuid4())
             row = {

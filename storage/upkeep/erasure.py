@@ -165,7 +165,7 @@ class Erasure:
         except StopIteration:
             self._pass = None
             if not erasing and not self._rewriting.has_room(TABLES):
-                raise Overloaded("too many row groups have deleted rows in them", retry_after_s=5) from None
+                raise Overloaded(self._rewriting.lack_of_room(), retry_after_s=5) from None
         except BaseException:  # raised again: a pass that failed is over
             self._pass = None
             raise

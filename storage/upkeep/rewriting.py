@@ -28,6 +28,7 @@ from storage import sql
 from storage.engine.database import CATALOG, ROW_GROUP_ROWS, Database
 from storage.errors import Busy, Moved, Overloaded
 from storage.ingest.writer import Writer
+from storage.limit import Limit
 from storage.upkeep.leaving import Places
 from storage.upkeep.stretches import SMALL, RowStretch, around, count_cells, count_groups, missing
 
@@ -101,6 +102,11 @@ class Rewriting:
             self._count(tables)  # some may have been noted twice, under other numbers, and some may be gone
         return self._dirty < self._most
 
+    def lack_of_room(self) -> str:
+        """Return the message for deletions that have to wait for others to end."""
+        limit = Limit(value=self._most, unit="row groups", remedy="deletions go on once running queries have ended")
+        return f"more row groups have deleted rows in them than {limit}"
+
     @property
     def _dirty(self) -> int:
         """Row groups with deleted rows, at most."""
@@ -122,7 +128,7 @@ class Rewriting:
             if stopped():
                 return
         if not self.has_room(tables):
-            raise Overloaded("too many row groups have deleted rows in them", retry_after_s=5)
+            raise Overloaded(self.lack_of_room(), retry_after_s=5)
 
     def drop(self) -> None:
         """Let DuckDB drop row groups without rows.

@@ -44,6 +44,7 @@ from storage.judging.jobs import Jobs
 from storage.judging.judgements import Judgements
 from storage.judging.rule_record import RuleRecord
 from storage.judging.rulebook import Rulebook
+from storage.limit import Limit
 from storage.offline.datasets import Datasets
 from storage.offline.run_evaluations import RunEvaluations
 from storage.offline.run_items import RunItems
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from collector.experiments.comparing import ComparedRuns
 
 
-_BODIES_BYTES: Final = 64 << 20
+_BODIES: Final = Limit(value=64 << 20, unit="bytes", remedy="send again later, or less at once")
 """Bodies of requests that are not of spans, held at one time and shared by clients. A guess: eight of the largest."""
 
 
@@ -111,7 +112,7 @@ class Context:
     reader: OtlpReader
     sql_limits: SqlLimits
     turns: QueryTurns
-    bodies: ByteBudget = field(default_factory=partial(ByteBudget, _BODIES_BYTES))
+    bodies: ByteBudget = field(default_factory=partial(ByteBudget, _BODIES))
     answers: AnswerRoom = field(default_factory=AnswerRoom)
     route_turns: RouteTurns = field(default_factory=RouteTurns)
     overloaded: Callable[[], bool]

@@ -14,10 +14,14 @@ from starlette.exceptions import HTTPException
 from collector.access.caller import Caller
 from collector.api.base.turns import Turns
 from collector.json_values import MOST_VALUES, has_more_values
+from storage.limit import Limit
 
 _Parsed = TypeVar("_Parsed")
 
 _SMALL_BYTES: Final = 64 << 10  # parsed at once; a guess, some 10 ms of empty lists
+
+
+_VALUES: Final = Limit(value=MOST_VALUES, unit="values", remedy="send it in parts")
 
 
 class BodyParser:
@@ -47,7 +51,7 @@ def check_values(body: bytes) -> None:
         HTTPException: it has.
     """
     if has_more_values(body, MOST_VALUES):
-        raise HTTPException(413, f"the body has more than {MOST_VALUES:,} values, which is the limit; send it in parts")
+        raise HTTPException(413, f"the body has more than {_VALUES}")
 
 
 def _json(body: bytes) -> Any:  # noqa: ANN401 - JSON

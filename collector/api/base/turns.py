@@ -14,6 +14,7 @@ from secrets import token_hex
 from typing import Final, ParamSpec, TypeVar
 
 from storage.errors import Overloaded
+from storage.limit import Limit
 from storage.query.places import group_of, hint
 
 _Arguments = ParamSpec("_Arguments")
@@ -40,8 +41,11 @@ class Turns:
     likes. It has at most twice the places of one and half of the queue, and its keys take turns at what it gets.
     """
 
-    def __init__(self, *, at_once: int, wait_s: float, of_one: int | None = None) -> None:
+    def __init__(self, *, at_once: int, wait_s: float, of_one: int | None = None, setting: str | None = None) -> None:
         self._wait_s = wait_s
+        self._limit: Callable[[str], Limit] = lambda remedy: Limit(
+            value=at_once, unit="at a time", setting=setting, remedy=remedy
+        )
         self._free = at_once
         self._most_of_one = of_one or max(at_once - 1, 1)
         self._most_of_group = min(2 * self._most_of_one, max(at_once - 1, 1))
@@ -89,21 +93,24 @@ class Turns:
                     if has_left is not None and await has_left():
                         raise Overloaded("whoever asked has left", retry_after_s=_RETRY_AFTER_S)
         except TimeoutError:
-            message = f"other requests take all the time; try again later{hint(asker)}"
+            limit = self._limit(f"try again later{hint(asker)}")
+            message = f"other requests took all the time for {self._wait_s:g} s, of which run {limit}"
             raise Overloaded(message, retry_after_s=_RETRY_AFTER_S) from None
 
     def _check_queue(self, asker: str) -> None:
         own = sum(name == asker for name in self._waiting.values())
         group = group_of(asker)
         if own >= _OF_ONE_WAITING:
-            waiting, explanation = f"{own} requests of yours", hint(asker)
-        elif (of_group := sum(group_of(name) == group for name in self._waiting.values())) >= _OF_GROUP_WAITING:
-            waiting, explanation = f"{of_group} requests of your tenant", ""
+            most, whose, explanation = _OF_ONE_WAITING, "requests of yours", hint(asker)
+        elif sum(group_of(name) == group for name in self._waiting.values()) >= _OF_GROUP_WAITING:
+            most, whose, explanation = _OF_GROUP_WAITING, "requests of your tenant", ""
         elif len(self._waiting) >= _MAX_WAITING:
-            waiting, explanation = f"{len(self._waiting)} requests", ""
+            most, whose, explanation = _MAX_WAITING, "requests", ""
         else:
             return
-        raise Overloaded(f"{waiting} wait already; try again later{explanation}", retry_after_s=_RETRY_AFTER_S)
+        remedy = f"send fewer at the same time, or try again later{explanation}"
+        limit = Limit(value=most, unit=whose, remedy=remedy)
+        raise Overloaded(f"no more may wait than {limit}", retry_after_s=_RETRY_AFTER_S)
 
     def _admit(self) -> None:
         """Give free places to the group with fewest, and of it to the asker with fewest.
@@ -145,7 +152,7 @@ class QueryTurns(Turns):
     """Turns of SQL queries, which run in threads that step back behind ingest. `close` waits for no query."""
 
     def __init__(self, *, at_once: int, wait_s: float) -> None:
-        super().__init__(at_once=at_once, wait_s=wait_s)
+        super().__init__(at_once=at_once, wait_s=wait_s, setting="sql_at_once")
         self._threads = ThreadPoolExecutor(at_once, "sql", initializer=_step_back)
 
     async def run(

@@ -33,6 +33,7 @@ from collector.datasets.promotion import (
 from collector.evaluation.trace_case import case_of_trace
 from evaluators.model import Case
 from storage.errors import BadQuery, Missing
+from storage.limit import Limit
 from storage.offline.datasets import Dataset, Item, Version
 from storage.query.traces_like import TracesLike
 from storage.records import Trace
@@ -244,7 +245,8 @@ def _session(here: Context, dataset: Dataset, session_id: str) -> Case:
     if not listed.traces:
         raise Missing(f"no trace of the session {session_id} here")
     if listed.next is not None:
-        raise BadItem(f"the session has more than {_MOST_TURNS} traces, or they could not be found in time")
+        limit = Limit(value=_MOST_TURNS, unit="traces", remedy="make cases of single traces")
+        raise BadItem(f"the traces could not be found in time, or the session has more than {limit}")
     turns = []
     for summary in sorted(listed.traces, key=lambda each: each.start_ns):
         trace = _trace(here, dataset, summary.trace_id)

@@ -15,8 +15,9 @@ from collector.api.rules.body_schemas import RULE
 from rules.errors import BadRule, Problem
 from rules.rule_text import RuleText, parse_json, parse_rule
 from rules.tree import MAX_CHARACTERS
+from storage.limit import Limit
 
-_MAX_BYTES: Final = 4 * MAX_CHARACTERS
+_LIMIT: Final = Limit(value=4 * MAX_CHARACTERS, unit="bytes", remedy="make several rules of it, or shorten its texts")
 
 _JSON: Final = "application/json"
 # Nothing that a form of another site can send without asking first.
@@ -63,8 +64,8 @@ async def rule_body(request: Request) -> RuleBody:
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
-        if len(content) > _MAX_BYTES:
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a rule has at most {_MAX_BYTES} bytes")
+        if len(content) > _LIMIT.value:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a rule has at most {_LIMIT}")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -21,10 +21,11 @@ from collector.api.rules.body_schemas import CHANGED_CONNECTION, CONNECTION
 from collector.connection_text import BadText, ConnectionProblem
 from evaluators.wire import parse_json
 from storage.errors import Conflict, Missing, Overloaded
+from storage.limit import Limit
 
 router = api_router(prefix="/api/v1/llm-connections")
 
-_MAX_BODY_BYTES = 1 << 20
+_BODY_LIMIT = Limit(value=1 << 20, unit="bytes", remedy="send one connection only")
 _STATUS: dict[type[Exception], int] = {BadText: 400, Missing: 404, Conflict: 409, Overloaded: 503}
 
 
@@ -114,8 +115,8 @@ async def _document(request: Request) -> dict[str, Any]:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > _MAX_BODY_BYTES:
-            raise BadText([ConnectionProblem(key="", message=f"the body is longer than {_MAX_BODY_BYTES >> 20} MiB")])
+        if len(body) > _BODY_LIMIT.value:
+            raise BadText([ConnectionProblem(key="", message=f"the body is longer than {_BODY_LIMIT}")])
     try:
         document = parse_json(body.decode())
     except ValueError:  # its message may hold a part of the body

@@ -31,6 +31,7 @@ from collector.ingest import ByteBudget
 from collector.logs import request_id, request_id_of
 from collector.observing import INTERNAL_HEADER, FinishedWork, Watch, now_ns
 from storage.errors import Overloaded
+from storage.limit import Limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +312,7 @@ _STOPPED: Final = "the server stopped before this was done; look whether it was,
 
 
 def _too_large(most_bytes: int) -> str:
-    return f"the body is larger than {most_bytes} bytes, which is the limit"
+    return f"the body is larger than {Limit(value=most_bytes, unit='bytes', remedy='send it in parts')}"
 
 
 def _bounded(receive: Receive, most_bytes: int, body: HeldBody | None) -> Receive:

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from evaluators.wire import parse_json
+from storage.limit import Limit
 
 MAX_FILE_BYTES: Final = 256 << 20
 """Of one file, which is read as a whole. A guess: 100,000 items of 2.5 kB."""
+
+_FILE: Final = Limit(value=MAX_FILE_BYTES, unit="bytes", remedy="import it in parts")
 
 Place = tuple[str, Any]
 """A document, and where it stands in its file."""
@@ -28,7 +31,7 @@ def read_text(path: Path) -> str:
     """
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise BadExport(f"{path.name}: larger than {MAX_FILE_BYTES >> 20} MiB")
+            raise BadExport(f"{path.name}: larger than {_FILE}")
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadExport(f"{path.name}: {error}") from None

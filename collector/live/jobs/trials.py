@@ -33,6 +33,7 @@ from storage.errors import Overloaded
 from storage.ingest.windows import Windows
 from storage.judging.job_results import JobResult
 from storage.judging.jobs import Job
+from storage.limit import Limit
 
 Found = TypeVar("Found")
 
@@ -52,6 +53,8 @@ ASKED_S: Final = 60.0
 """What the judge has for an example. A guess: a person waits, and what waits with him mostly gives up after that."""
 
 _ASKED_AT_ONCE: Final = 4
+_ASKED: Final = Limit(value=_ASKED_AT_ONCE, unit="at a time", remedy="try again when they have answers")
+_TRIED: Final = Limit(value=1, unit="at a time", remedy="try again in a moment")
 _MOST_INPUT: Final = 100_000
 _MOST_ANSWERS: Final = 8
 """What an example may take, in tokens, and in answers as long as they may be. Guesses: long conversations and judges
@@ -163,7 +166,7 @@ class Trials:
         """
         active, paid = self._active(tenant, rule_id, rule), list[_Paid]()
         if not self._asked.acquire(blocking=False):
-            raise Overloaded("others ask judges about rules that they write")
+            raise Overloaded(f"others ask judges about rules that they write, and may do so {_ASKED}")
         try:
             found = self._examined(active, examples)
             futures = [self._judges.run(self._judged(each, paid)) for each in found]
@@ -239,7 +242,7 @@ class Trials:
 
     def _ask_process(self, ask: Callable[[Examiner], Found]) -> Found:
         if not self._turn.acquire(timeout=_WAIT_S):
-            raise Overloaded("others try rules out")
+            raise Overloaded(f"others try rules out, which is done {_TRIED}")
         try:
             return ask(self._ready())
         except (ChildFailed, NotExamined) as error:

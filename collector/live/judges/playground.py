@@ -22,6 +22,7 @@ from evaluators.errors import BadConfiguration, Broken
 from evaluators.outcome import Usage
 from storage.errors import BadQuery, Missing, Overloaded
 from storage.judging.spending import NANO
+from storage.limit import Limit
 
 MOST_ANSWERS: Final = 3
 """Beside each other. A guess: what fits on a screen."""
@@ -31,6 +32,7 @@ ASKED_S: Final = 120.0
 
 _WAIT_S: Final = 10.0
 _AT_ONCE: Final = 4
+_TURNS: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="try again when they have answers")
 """Questions of people under way. A guess."""
 
 
@@ -129,7 +131,7 @@ class Playground:
             Overloaded: others are at it, or the server is being stopped.
         """
         if not self._turns.acquire(blocking=False):
-            raise Overloaded("others ask models in the playground")
+            raise Overloaded(f"others ask models in the playground, and may do so {_TURNS}")
         try:
             futures = [self._run(self._answer(question, each)) for each in wanted]
             try:

@@ -16,6 +16,7 @@ from storage.judging.backfills import Backfill, BackfillStep
 from storage.judging.matching import Matching
 from storage.judging.open_traces import extent_of
 from storage.judging.span_window import SpanSelection, WindowLimits
+from storage.limit import Limit
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +96,13 @@ class Backfills:
         others = [other for _, other in self._running() if other is not None]
         of_rule = sum(other.rule_id == active.rule_id for other in others)
         if of_rule >= _MOST_OF_RULE:
-            message = f"{of_rule} backfills of the rule {active.rule.name!r} are under way"
+            most, whose = _MOST_OF_RULE, f"the rule {active.rule.name!r}"
         elif active.tenant and sum(other.tenant == active.tenant for other in others) >= _MOST_OF_TENANT:
-            message = f"{_MOST_OF_TENANT} backfills of this tenant are under way"
+            most, whose = _MOST_OF_TENANT, "this tenant"
         else:
             return
-        raise Conflict(f"{message}, which is the limit; wait until one is done, or cancel one")
+        limit = Limit(value=most, unit="backfills under way", remedy="wait until one is done, or cancel one")
+        raise Conflict(f"{whose} may have no more than {limit}")
 
     def start_baseline(self, active: ActiveRule) -> str:
         """Judge the latest traces of the last two releases again, for monitors to compare with; the id of the backfill.
@@ -116,10 +118,6 @@ class Backfills:
                 f"told apart by {active.rule.compare_by}"
             )
         return self._start(active, targets.from_ns, targets.to_ns, trace_ids=targets.trace_ids, occasion="baseline")
-
-    def all(self) -> list[Backfill]:
-        """All of them, oldest first, with how far they are."""
-        return self._matching.backfills.all()
 
     def of_rule(self, rule_id: str) -> list[Backfill]:
         """Those of a rule's revisions, newest first."""
@@ -162,7 +160,7 @@ class Backfills:
 
     def _running(self) -> list[tuple[Backfill, ActiveRule | None]]:
         """Return those that have not ended, oldest first, each with its rule."""
-        return [(each, self._revision(each.revision)) for each in self.all() if each.state == "running"]
+        return [(each, self._revision(each.revision)) for each in self._matching.backfills.running()]
 
     def _choose(self) -> tuple[Backfill, ActiveRule | None] | None:
         """Return the oldest of the rule, of the tenant, whose last step is longest ago; None if none is running."""

@@ -12,10 +12,16 @@ from rules.errors import BadRule, Problem
 from rules.rule import Rule
 from rules.rule_text import RuleText, parse_rule
 from rules.tree import MAX_CHARACTERS
+from storage.limit import Limit
 
 MAX_FILES: Final = 1_000
+_FILES: Final = Limit(value=MAX_FILES, unit="files", remedy="remove files, or store rules over the API")
 _SUFFIXES: Final = (".yaml", ".yml")
-_MAX_BYTES: Final = 4 * MAX_CHARACTERS  # UTF-8 has up to four for each
+_FILE_LIMIT: Final = Limit(
+    value=4 * MAX_CHARACTERS,  # UTF-8 has up to four for each
+    unit="bytes",
+    remedy="make several rules of it, or shorten its texts",
+)
 
 Identity: TypeAlias = tuple[str | None, str]
 """What tells rules from files apart: project and name."""
@@ -95,7 +101,7 @@ class RuleFolder:
             except BadRule as error:
                 problems += (_problem(name, problem) for problem in error.problems)
         problems += (
-            _problem(name, Problem(line=0, key="", message=f"only {MAX_FILES} files are read"))
+            _problem(name, Problem(line=0, key="", message=f"of a folder are read no more than {_FILES}"))
             for name in names[MAX_FILES:]
         )
         chosen: dict[Identity, FileRule] = {}
@@ -133,9 +139,9 @@ def _read(path: Path) -> FileRule:
         if not stat.S_ISREG(path.stat().st_mode):
             raise _whole("is no file")  # a pipe would never end
         with path.open("rb") as handle:
-            content = handle.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise _whole(f"is larger than {_MAX_BYTES} bytes")
+            content = handle.read(int(_FILE_LIMIT.value) + 1)
+        if len(content) > _FILE_LIMIT.value:
+            raise _whole(f"is larger than {_FILE_LIMIT}")
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise _whole(f"cannot be read: {error.strerror}") from error

@@ -1,4 +1,4 @@
--- Every backfill, oldest first.
+-- The backfills that have not ended, oldest first.
 SELECT
     backfill_id,
     revision,
@@ -15,4 +15,5 @@ SELECT
     epoch_ns(created_at) AS created_at_ns,
     epoch_ns(updated_at) AS updated_at_ns
 FROM backfill
+WHERE "state" = 'running'
 ORDER BY created_at, backfill_id;
