@@ -100,6 +100,15 @@ _DECLINED: Final = {
 """Why replies end, in the words of the protocols and of the gateways that speak them, in lower case."""
 
 
+_CUT_OFF: Final = {"length", "max_tokens", "max_output_tokens", "model_length"}
+_OTHER_REASONS: Final = ("stop_reason", "done_reason", "finishReason")
+"""Of other protocols, which gateways leave in. Some servers name the text there that stopped a reply."""
+
+
+def _is_known(reason: object) -> bool:
+    return isinstance(reason, str) and _bare(reason) in _CUT_OFF | _DECLINED
+
+
 def _bare(finish: str) -> str:
     return finish.strip().lower().removeprefix("finish_reason_")
 
@@ -234,6 +243,7 @@ def _choice(choice: Mapping[str, Any]) -> _Choice:
         choice.get("native_finish_reason"),  # of the provider behind a gateway
         message.get("finish_reason"),
         _member(choice.get("finish_details"), "type"),
+        *(reason for key in _OTHER_REASONS for reason in (choice.get(key), message.get(key)) if _is_known(reason)),
         "content_filter" if _is_filtered(choice) else None,
         "tool_calls" if message.get("tool_calls") or message.get("function_call") else None,
     )
@@ -356,7 +366,8 @@ def _parts(content: object) -> list[dict[str, Any]]:
 
 
 def _text(content: object) -> str:
-    texts = [part.get("text") for part in _parts(content) if part.get("type") in {"text", "output_text"}]
+    parts = [part for part in _parts(content) if part.get("thought") is not True]  # a mark of Gemini's
+    texts = [part.get("text") for part in parts if part.get("type") in {"text", "output_text"}]
     return "".join(text for text in texts if isinstance(text, str))
 
 
