@@ -18,6 +18,7 @@ from collector.api.base.route_turns import TurnRoute, _query_names
 from collector.api.offline import dataset_files
 from collector.api.serving.application import routes
 from collector.web.site import make_site
+from storage.offline.datasets import Dataset, Datasets
 from storage.query.listing import Listing
 from tests.access import a_closed_server
 from tests.answers import the_document
@@ -86,3 +87,31 @@ def test_searches_of_one_key_leave_threads_to_others(tmp_path: Path, monkeypatch
         end.set()
         statuses = [answer.result().status_code for answer in answers]
     assert (statuses.count(200), statuses.count(503)) == (most + 32, ASKED - 32 - most)
+
+
+def test_large_bodies_of_one_key_are_worked_on_two_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of five versions with large bodies two are made at a time, while a second key makes its own and a small one."""
+    begun, end, add_items = [], threading.Event(), Datasets.add_items
+
+    def slow(self: Datasets, dataset: Dataset, items: Any, **named: Any) -> Any:
+        if dataset.name == "cases":
+            begun.append(1)
+            assert end.wait(PATIENCE_S)
+        return add_items(self, dataset, items, **named)
+
+    with a_closed_server(tmp_path) as server, ThreadPoolExecutor(5) as pool:
+        monkeypatch.setattr(Datasets, "add_items", slow)
+        for name in ("cases", "others"):
+            server.ask("POST", "/api/v1/datasets", key=server.keys["admin"], json={"name": name}).raise_for_status()
+
+        def send(role: str, name: str, size: int) -> int:
+            items = [{"inputs": {"question": "?" * size}}]
+            path, key = f"/api/v1/datasets/{name}/versions", server.keys[role]
+            return server.ask("POST", path, key=key, json={"items": items}).status_code
+
+        answers = [pool.submit(send, "editor", "cases", 100_000 + number) for number in range(5)]
+        large = server.running.context.route_turns.large
+        until(lambda: (len(begun), len(large._waiting)), lambda counts: counts == (2, 3))
+        assert (send("admin", "others", 100_000), send("editor", "others", 1)) == (201, 201)
+        end.set()
+        assert [answer.result() for answer in answers] == [201] * 5

@@ -18,7 +18,7 @@ from storage.limit import Limit
 
 _Parsed = TypeVar("_Parsed")
 
-_SMALL_BYTES: Final = 64 << 10  # parsed at once; a guess, some 10 ms of empty lists
+SMALL_BYTES: Final = 64 << 10  # parsed at once; a guess, some 10 ms of empty lists
 
 
 _VALUES: Final = Limit(value=MOST_VALUES, unit="values", remedy="send it in parts")
@@ -33,7 +33,7 @@ class BodyParser:
 
     async def parse(self, body: bytes, request: Request, parse: Callable[[bytes], _Parsed]) -> _Parsed:
         """Return what `parse` makes of a body."""
-        if len(body) <= _SMALL_BYTES:
+        if len(body) <= SMALL_BYTES:
             return parse(body)
         caller: Caller = request.state.caller
         async with self._turns.turn(request.is_disconnected, asker=caller.client):
@@ -68,7 +68,7 @@ async def read_large(request: Request, parser: BodyParser) -> None:
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
-    if len(body) <= _SMALL_BYTES or not media_type.endswith("json"):
+    if len(body) <= SMALL_BYTES or not media_type.endswith("json"):
         return
     try:
         request._json = await parser.parse(body, request, _json)  # noqa: SLF001 - where Starlette keeps it
