@@ -226,10 +226,10 @@ def test_an_evaluation_that_judged_nothing_has_failed(tmp_path: Path) -> None:
         assert api.ask("GET", f"runs/{run}")["passRate"] == 1.0
         config = ("--evaluator", "llm_judge", "--config", '{"criteria": "Is it right?"}', "--connection", "local")
         waited = execute("experiments", "evaluate", run, *config, "--name", "Q", "--wait", "--server", api.url)
-        assert (waited.exit_code, "FAILED, 0 scored, 2 failed" in waited.output) == (1, True), waited.output
+        assert (waited.exit_code, "FAILED, 0 scored, 2 no verdict" in waited.output) == (1, True), waited.output
         (evaluation,) = api.ask("GET", f"runs/{run}/evaluations")
         assert (evaluation["status"], evaluation["failedCount"]) == ("FAILED", 2)
-        assert evaluation["lastError"].startswith("none of 2 items was judged: 2 failed, 0 skipped; the first: ")
+        assert evaluation["lastError"].startswith("none of 2 items was judged: 2 no verdict, 0 skipped; the first: ")
         found = api.ask("GET", f"runs/{run}")
         assert (found["status"], found["passRate"], found["failedEvaluations"]) == ("SUCCESS", None, ["Q"])
         assert (found["notPassedItems"], found["notEvaluatedItems"]) == (0, 2)
@@ -243,7 +243,7 @@ def test_an_evaluation_that_judged_nothing_has_failed(tmp_path: Path) -> None:
         assert "0 of 0 judged, 2 without a verdict" in api.answer("GET", f"runs/{run}/export?format=markdown").text
         said.append(Says({"score": 1.0, "reason": "right"}))
         listed = execute("experiments", "list", "shop", "--server", api.url).output
-        assert "SUCCESS (failed: Q)" in listed
+        assert "SUCCESS (gave up: Q)" in listed
         assert "Q: status 400" in execute("experiments", "show", run, "--server", api.url).output
         again = execute("experiments", "evaluate", run, *config, "--name", "Q", "--wait", "--server", api.url)
         assert again.exit_code == 0, again.output
@@ -282,7 +282,7 @@ def test_the_command_line_shows_runs_and_has_them_scored(api: Offline) -> None:
     where = ("--server", api.url)
     run = ended(api, *answers(4, tokensIn=1), {"itemKey": "priced", "costUsd": 0.5, "tokensIn": 2})
     told = execute("experiments", "evaluate", run, "--evaluator", "exact_match", "--name", "Same", "--wait", *where)
-    assert (told.exit_code, "(Same): DONE, 4 scored, 1 failed, 0 skipped" in told.output) == (0, True), told.output
+    assert (told.exit_code, "(Same): DONE, 4 scored, 1 no verdict, 0 skipped" in told.output) == (0, True), told.output
     shown = execute("experiments", "show", run, "--outcome", "not_passed", *where).output
     assert "2 of 4 judged items passed (50.0%); of 5 items 0 failed, 1 have no verdict" in shown
     assert "(1/5 items priced)" in shown

@@ -29,7 +29,12 @@ _OPTIONS: Final = (
     click.option("--cost-margin", type=float, help="How much more it may cost: 0.1 is 10 %."),
     click.option("--latency-margin", type=float, help="How much longer it may take."),
     click.option("--slice", "slices", multiple=True, help="A key of metadata to compare by; again for more."),
-    click.option("--unscored", multiple=True, metavar="KIND=WHAT", help="What failed, skipped or missing trials do."),
+    click.option(
+        "--unscored",
+        multiple=True,
+        metavar="KIND=WHAT",
+        help="What trials do that have no verdict (failed), are skipped or missing.",
+    ),
 )
 
 allow_removed_option: Final = click.option(

@@ -8,6 +8,7 @@ from rich.text import Text
 from collector.cli.render import output_console
 from collector.evaluation.eval_set import EvalItemResult, EvalSet
 from collector.evaluation.report import report_document, score_of
+from collector.result_words import NO_VERDICT, SKIPPED
 from collector.visible import one_line
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 
@@ -41,9 +42,9 @@ def _cell(outcome: Outcome | None) -> Text:
         case Verdict():
             return Text(f"{outcome.score:.2f}{'' if outcome.success else ' !'}", style="" if outcome.success else "red")
         case Failure():
-            return Text("failed", style="bold red")
+            return Text(NO_VERDICT, style="bold red")
         case Skipped():
-            return Text("skipped", style="dim")
+            return Text(SKIPPED, style="dim")
 
 
 def _number(score: float | None) -> Text:

@@ -17,6 +17,7 @@ from collector.cli.options import server_option
 from collector.cli.render import print_json
 from collector.cli.run_text import RATE_HEADS, RunRate, print_rows, print_run, rate_cells, status_cell
 from collector.cli.verdict_text import print_verdict
+from collector.result_words import NO_VERDICT, SKIPPED
 from collector.visible import one_line
 
 _LOOK_S: Final = 0.5
@@ -166,7 +167,7 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
             listed = asking.get(place)
             found = [read_view(_Evaluation, each) for each in (listed if isinstance(listed, list) else [])]
             made = next((each for each in found if each.id == made.id), made)
-    counts = f"{made.scored_count} scored, {made.failed_count} failed, {made.skipped_count} skipped"
+    counts = f"{made.scored_count} scored, {made.failed_count} {NO_VERDICT}, {made.skipped_count} {SKIPPED}"
     click.echo(f"evaluation {made.id} ({one_line(made.evaluator_name)}): {made.status}, {counts}")
     if made.last_error is not None:
         raise click.ClickException(one_line(made.last_error))

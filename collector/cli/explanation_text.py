@@ -8,6 +8,7 @@ from rich.text import Text
 from collector.cli.text import crop, json_text
 from collector.cli.text import widest as widest_of
 from collector.cli.views import EvaluationView, ExternalScoreView, JudgedView
+from collector.result_words import result_word
 from collector.visible import one_line
 
 _PENDING: Final = frozenset({"waiting", "held", "ready", "claimed", "undecided"})
@@ -31,24 +32,24 @@ def judged_lines(judged: JudgedView) -> Iterator[tuple[str, str]]:
 def why_lines(judged: JudgedView) -> Iterator[str]:
     """A line a decision, with the clause that filtered it."""
     for decision in judged.decisions:
-        told = decision.decision.replace("_", " ")
+        told = result_word(decision.decision)
         yield f"{decision.rule}: {told}" + ("" if decision.clause is None else f", not {decision.clause}")
 
 
 def _evaluation(evaluation: EvaluationView) -> tuple[str, str]:
     reason = f"; {evaluation.reason}" if evaluation.reason else ""
     if evaluation.outcome == "scored":
-        passed = "passed" if evaluation.passed else "failed"
+        passed = result_word("scored", bool(evaluation.passed))
         score = "" if evaluation.score is None else f", {evaluation.score:.3g}"
         return f"{evaluation.rule}: {passed}{score}{reason}", "green" if evaluation.passed else "bold red"
     kind = f" ({evaluation.error_kind})" if evaluation.error_kind else ""
-    told = "no verdict" if evaluation.outcome == "failed" else evaluation.outcome
+    told = result_word(evaluation.outcome)
     return f"{evaluation.rule}: {told}{kind}{reason}", "yellow"
 
 
 def _external_score(score: ExternalScoreView) -> tuple[str, str]:
     parts = [score.label, None if score.score is None else f"{score.score:.3g}"] if score.outcome == "scored" else []
-    text = ", ".join(each for each in parts if each) or ("no verdict" if score.outcome == "failed" else score.outcome)
+    text = ", ".join(each for each in parts if each) or result_word(score.outcome)
     kind = f" ({score.error_kind})" if score.error_kind else ""
     reason = f"; {score.reason}" if score.reason else ""
     style = "yellow" if score.passed is None else "green" if score.passed else "bold red"

@@ -9,6 +9,7 @@ from rich.text import Text
 from collector.cli.render import list_table, output_console
 from collector.cli.text import crop
 from collector.cli.views import JobView
+from collector.result_words import job_word
 from collector.units import instant_text
 from collector.visible import one_line
 
@@ -34,7 +35,7 @@ def print_jobs(jobs: Sequence[JobView]) -> None:
     for job in jobs:
         table.add_row(
             str(job.id),
-            Text(one_line(job.state), style=_STYLES.get(job.state, "")),
+            Text(one_line(job_word(job.state)), style=_STYLES.get(job.state, "")),
             Text(crop(job.rule, _NAME_CELLS)),
             Text(one_line(job.trace_id)),
             Text(_part(job)),

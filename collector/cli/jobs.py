@@ -1,4 +1,4 @@
-"""`tracejury jobs`: what is evaluated, what failed, and once more, please."""
+"""`tracejury jobs`: what is evaluated, what gave up, and once more, please."""
 
 from pathlib import Path
 
@@ -41,18 +41,18 @@ def list_jobs(*, limit: int, as_json: bool, server: str | None, data: Path | Non
 
 @jobs.command("retry")
 @click.argument("ids", metavar="ID…", nargs=-1, type=click.IntRange(min=0, max=2**63 - 1))
-@click.option("--failed", is_flag=True, help="Everything that failed, instead of jobs by their ids.")
-@click.option("--rule", metavar="NAME", help="What failed of this rule, by its name or id.")
-@click.option("--error", metavar="KIND", help="What failed with this kind of error, as `jobs list` shows it.")
+@click.option("--failed", is_flag=True, help="Everything that gave up, instead of jobs by their ids.")
+@click.option("--rule", metavar="NAME", help="What gave up of this rule, by its name or id.")
+@click.option("--error", metavar="KIND", help="What gave up with this kind of error, as `jobs list` shows it.")
 @source_options
 def retry_jobs(
     *, ids: tuple[int, ...], failed: bool, rule: str | None, error: str | None, server: str | None, data: Path | None
 ) -> None:
-    """Evaluate again what failed; the earlier results are kept as superseded."""
+    """Evaluate again what gave up; the earlier results are kept as superseded."""
     one_source(server, data)
     filters = {key: value for key, value in (("rule", rule), ("errorKind", error)) if value is not None}
     if bool(ids) == bool(failed or filters):
-        raise click.UsageError("name jobs by their ids, or what failed by --failed, --rule and --error")
+        raise click.UsageError("name jobs by their ids, or what gave up by --failed, --rule and --error")
     with open_source(server, data) as source:
         retried = sum(source.retry_job(job_id) for job_id in ids) if ids else source.retry_failed(filters)
     click.echo(f"{retried} to be evaluated again")

@@ -9,6 +9,7 @@ from rich.text import Text
 from collector.cli.render import output_console
 from collector.cli.text import crop
 from collector.cli.views import BackfillView, FileProblemView, LagView, RulesView, RuleView, SpentView, StatusView
+from collector.result_words import NO_VERDICT, PASSED, SKIPPED
 from collector.units import count_text, duration_text
 from collector.visible import one_line
 
@@ -38,7 +39,7 @@ def print_rules(rules: RulesView) -> None:
     _print_problems(rules.problems)
 
 
-_NUMBERS: Final = ("MATCHED", "PASSED", "FAILED", "SKIPPED", "SPENT")
+_NUMBERS: Final = ("MATCHED", *(each.upper() for each in (PASSED, NO_VERDICT, SKIPPED)), "SPENT")
 _TITLES: Final = ("RULE", "PROJECT", "TARGET", "EVALUATOR", _ID, "FROM", *_NUMBERS)
 
 
@@ -112,7 +113,7 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
         ("jobs", f"{waiting:,} waiting{retried}{held}, {jobs.claimed:,} under way{oldest}", False),
         ("deletions", _deletions(status), False),
         ("last 24 h", f"{status.last24h.scored:,} scored, {status.last24h.skipped:,} skipped", False),
-        ("", f"{status.last24h.failed:,} failed", status.last24h.failed > 0),
+        ("", f"{status.last24h.failed:,} with {NO_VERDICT}", status.last24h.failed > 0),
         ("today", f"{calls}, {spent.tokens:,} tokens, {spent.cost}", False),
     ]
 

@@ -8,6 +8,7 @@ import click
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.render import print_table
 from collector.cli.views import ColumnView, TableView
+from collector.result_words import GAVE_UP, NO_VERDICT, PASSED, SKIPPED, result_word
 from collector.visible import one_line
 
 
@@ -58,13 +59,13 @@ class RunRate(AnswerView):
     failed_evaluations: list[str]
 
 
-RATE_HEADS: Final = ("passed", "errors", "no verdict", "not judged")
+RATE_HEADS: Final = (PASSED, "errors", NO_VERDICT, "not judged")
 
 
 def status_cell(run: RunRate) -> str:
-    """Return the status of a run with the evaluations that failed."""
+    """Return the status of a run with the evaluations that gave up."""
     failed = ", ".join(run.failed_evaluations)
-    return f"{run.status} (failed: {failed})" if failed else run.status
+    return f"{run.status} ({GAVE_UP}: {failed})" if failed else run.status
 
 
 def rate_cells(run: RunRate) -> tuple[object, ...]:
@@ -92,19 +93,21 @@ def print_run(document: object) -> None:
     click.echo(f"{one_line(found.experiment_name)}, run {one_line(found.id)}: {found.status}{why}")
     click.echo(
         f"{found.passed_items} of {found.passed_items + found.not_passed_items} judged items passed "
-        f"({share_text(found.pass_rate)}); of {found.total_items} items {found.error_items} failed, "
-        f"{found.not_evaluated_items} have no verdict, {found.unjudged_items} were not judged"
+        f"({share_text(found.pass_rate)}); of {found.total_items} items {found.error_items} have an error, "
+        f"{found.not_evaluated_items} have {NO_VERDICT}, {found.unjudged_items} were not judged"
     )
     if found.failed_evaluations:
-        click.echo(f"evaluations that failed: {one_line(', '.join(found.failed_evaluations))}")
+        click.echo(f"evaluations that {GAVE_UP}: {one_line(', '.join(found.failed_evaluations))}")
     if found.cost_usd is not None:
         part = found.priced_item_count < found.tokenized_item_count
         of = f" ({found.priced_item_count}/{found.tokenized_item_count} items priced)" if part else ""
         click.echo(f"USD {found.cost_usd:.4f}{of}")
     scores = [(each.evaluator_name, each.average_score, each.passed_count, *_counts(each)) for each in found.evaluators]
     if scores:
-        print_rows(("evaluator", "mean", "passed", "scored", "failed", "skipped"), scores)
-    items = [(each.id, each.item_key, each.trial, each.outcome, each.problem) for each in found.items.content]
+        print_rows(("evaluator", "mean", PASSED, "scored", NO_VERDICT, SKIPPED), scores)
+    items = [
+        (each.id, each.item_key, each.trial, result_word(each.outcome), each.problem) for each in found.items.content
+    ]
     if items:
         print_rows(("item", "case", "trial", "outcome", "error"), items)
 

@@ -54,7 +54,7 @@ def serve(ctx: click.Context, /, *, config: Path | None, sample: bool, **flags: 
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def status(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """What is stored, what is behind, what is to be judged, what failed of late, and what was spent today."""
+    """What is stored, what is behind, what is to be judged, what got no verdict of late, and what was spent today."""
     from collector.cli.rule_text import print_status
 
     one_source(server, data)

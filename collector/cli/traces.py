@@ -25,7 +25,9 @@ def traces() -> None:
 @click.option("--rule", metavar="NAME", help="Only traces that this rule judged, by its name or id.")
 @click.option("--passed/--not-passed", default=None, help="Only traces of which a judgement that counts says so.")
 @click.option(
-    "--outcome", type=click.Choice(["scored", "failed", "skipped"]), help="Only traces with such a judgement."
+    "--outcome",
+    type=click.Choice(["scored", "failed", "skipped"]),
+    help="Only traces with such a result; failed: with no verdict.",
 )
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 from pydantic import ValidationError
 
+from collector.result_words import NO_VERDICT, NOT_PASSED, PASSED, SKIPPED
 from collector.settings_loading import environment_variable
 from evaluators.case import parse_case
 from evaluators.chat.settings import Judges
@@ -56,7 +57,7 @@ class Summary:
     @property
     def exit_code(self) -> int:
         """2 when anything broke, else 1 when anything did not pass, else 0."""
-        return 2 if self.counts["no verdict"] else 1 if self.counts["failed"] else 0
+        return 2 if self.counts[NO_VERDICT] else 1 if self.counts[NOT_PASSED] else 0
 
     def __str__(self) -> str:
         total = sum(self.counts.values())
@@ -64,18 +65,18 @@ class Summary:
         return f"{total} evaluated: {', '.join(parts) or 'nothing'}"
 
 
-_ENDINGS: Final = ("passed", "failed", "skipped", "no verdict")
+_ENDINGS: Final = (PASSED, NOT_PASSED, SKIPPED, NO_VERDICT)
 
 
 def ending(outcome: Outcome) -> str:
     """How an evaluation ended, in the words of the summary."""
     match outcome:
         case Verdict():
-            return "passed" if outcome.success else "failed"
+            return PASSED if outcome.success else NOT_PASSED
         case Skipped():
-            return "skipped"
+            return SKIPPED
         case Failure():
-            return "no verdict"
+            return NO_VERDICT
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:

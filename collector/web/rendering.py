@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from collector.access.caller import READER, Caller
 from collector.api.base.context import Context
+from collector.result_words import job_word, result_word
 from collector.units import metric_text
 from collector.visible import one_line
 from collector.web import text, words
@@ -113,6 +114,8 @@ def _environment() -> Environment:
         usd=words.usd,
         cost=words.cost,
         percent=words.percent,
+        result_word=result_word,
+        job_word=job_word,
         line=text.one_line,
         code=text.code_line,
         block=text.block,

@@ -146,7 +146,7 @@ class RunEvaluations:
         if counts["scored"]:
             return None
         first = f"the first: {counts['error_kind']}: {counts['reason']}"
-        beside = f"{counts['failed']} failed, {counts['skipped']} skipped"
+        beside = f"{counts['failed']} no verdict, {counts['skipped']} skipped"
         return f"none of {counts['items']} items was judged: {beside}; {first}"
 
     def _found(self, *, run_id: str | None = None, only_open: bool = False) -> list[Evaluation]:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from collector.api.answers.base import ApiAnswer, JsonObject, PageAnswer
 from collector.connection_text import BudgetText, LimitsText, PriceText
+from collector.result_words import JobState, OutcomeName
 from evaluators.chat.wire import Protocol
 from evaluators.evaluator import Need
 from rules.rule import Target
@@ -93,8 +94,8 @@ class EvaluationCounts(ApiAnswer):
     """What came of a rule's evaluations in the last 24 hours."""
 
     passed: int
-    not_passed: int = Field(alias="not_passed")
-    failed: int
+    not_passed: int = Field(alias="not_passed", description="With a verdict below its threshold.")
+    failed: int = Field(description="With no verdict.")
     skipped: int
 
 
@@ -282,7 +283,7 @@ class JobDocument(ApiAnswer):
     """A job, done or to be done."""
 
     id: int
-    state: Literal["waiting", "held", "ready", "claimed", "scored", "failed", "skipped", "superseded"]
+    state: JobState
     tenant: str
     project: str | None
     rule: str
@@ -323,7 +324,7 @@ class RetriedJobs(RetriedJob):
 class HandResultDocument(ApiAnswer):
     """What a rule said of something when somebody asked, and what that took."""
 
-    outcome: Literal["scored", "failed", "skipped"]
+    outcome: OutcomeName
     score: float | None
     passed: bool | None
     threshold: float | None

@@ -95,9 +95,9 @@ class _RunRate(ApiAnswer):
     pass_rate: float | None = Field(description="The share that passed of the items with a verdict; null without any.")
     not_passed_items: int
     error_items: int = Field(description="Items whose task failed.")
-    not_evaluated_items: int = Field(description="Items without a verdict, because an evaluator failed.")
+    not_evaluated_items: int = Field(description="Items without a verdict, because an evaluator could not judge.")
     unjudged_items: int = Field(description="Items of which no evaluator gave a verdict, such as skipped ones.")
-    failed_evaluations: list[str] = Field(description="Evaluations of the server whose latest attempt failed, by name.")
+    failed_evaluations: list[str] = Field(description="Evaluations of the server that gave up, by name.")
 
 
 class LatestRun(_RunRate):

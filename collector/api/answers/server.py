@@ -89,7 +89,7 @@ class OutcomeCounts(ApiAnswer):
     """The results that count: those that no later evaluation of the same target replaced."""
 
     scored: int
-    failed: int
+    failed: int = Field(description="With no verdict.")
     skipped: int
 
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from collector.api.answers.base import ApiAnswer, JsonNumber, JsonObject, PageAnswer
+from collector.result_words import OutcomeName
 from storage.records import SpanType
 
 
@@ -46,7 +47,7 @@ class EvaluationDocument(ApiAnswer):
     digest: str
     evaluator: str
     name: str
-    outcome: Literal["scored", "failed", "skipped"]
+    outcome: OutcomeName
     score: JsonNumber | None
     passed: bool | None
     threshold: JsonNumber | None
@@ -84,7 +85,7 @@ class ExternalScoreDocument(ApiAnswer):
 
     project: str | None
     name: str
-    outcome: Literal["scored", "failed", "skipped"]
+    outcome: OutcomeName
     score: JsonNumber | None
     passed: bool | None
     label: str | None

@@ -91,8 +91,8 @@ class RunResult(Answer):
     not_evaluated_count: int = Field(description="Items that the evaluator could not judge.")
     unjudged_count: int
     average_scores: dict[str, float | None]
-    failed_evaluations: list[str] = Field(description="Evaluations whose latest attempt failed.")
-    problem: str | None = Field(description="Why the evaluation failed, or waits; or the application's first error.")
+    failed_evaluations: list[str] = Field(description="Evaluations that gave up.")
+    problem: str | None = Field(description="Why the evaluation gave up, or waits; or the application's first error.")
 
 
 async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:

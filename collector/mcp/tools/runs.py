@@ -174,7 +174,7 @@ class GetFailingQueries(Arguments):
 
 
 class FailingQuery(BaseModel):
-    """An item that failed."""
+    """An item that did not pass."""
 
     item_id: str
     trial: int
@@ -189,7 +189,7 @@ class FailingQuery(BaseModel):
 
 
 class FailingQueries(Answer):
-    """The items of a run that fail."""
+    """The items of a run that did not pass."""
 
     run_id: str
     failing_count: int = Field(description="Of those that were looked at.")
@@ -257,7 +257,7 @@ TOOLS = (
     Tool(
         name="get_failing_queries",
         title="Failing items of a run",
-        description="The items of a run that failed, with input, expected and actual output, scores and reasons.",
+        description="The items of a run that did not pass, with input, expected and actual output, scores and reasons.",
         arguments=GetFailingQueries,
         answer=FailingQueries,
         run=get_failing_queries,

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 from collector.mcp.asking import Api, part
 from collector.mcp.errors import ToolRefused
 from collector.mcp.tool import Answer, Arguments, Tool
+from collector.result_words import OutcomeName
 
 SEARCH_MS = 120
 """For looking back through traces, so that an answer comes within 300 ms. What is rare may need another look."""
@@ -42,7 +43,7 @@ class FindTraces(Arguments):
     attribute: str | None = Field(default=None, description="key=value of a span or its resource.")
     rule: str | None = Field(default=None, description="Judged by this rule (name or id); see `passed` and `outcome`.")
     passed: bool | None = Field(default=None, description="With rule: those that passed, or did not.")
-    outcome: Literal["scored", "failed", "skipped"] | None = Field(default=None, description="With rule.")
+    outcome: OutcomeName | None = Field(default=None, description="With rule. failed: with no verdict.")
     limit: int = Field(default=20, ge=1, le=100)
     before: str | None = Field(default=None, description="The `next` of the answer before, to go on.")
 

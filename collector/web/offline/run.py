@@ -15,6 +15,7 @@ from collector.api.base.pages import MAX_PAGE
 from collector.api.offline.run_export import exported
 from collector.api.offline.runs import Own, Seen
 from collector.experiments.exports import REPORT_FORMS, RunForm
+from collector.result_words import NO_VERDICT, NOT_PASSED, PASSED
 from collector.web.navigation import may_use
 from collector.web.offline.promoting import promote_item
 from collector.web.quality.quality_numbers import short_print
@@ -32,10 +33,10 @@ _MOST_EVALUATORS: Final = 3  # whose scores stand in the list
 _TEXTS: Final = ("inputs", "expected_outputs", "actual_outputs", "metadata", "error")
 
 OUTCOMES: Final[Mapping[str, str]] = {
-    "passed": "passed",
-    "not_passed": "failed",
+    "passed": PASSED,
+    "not_passed": NOT_PASSED,
     "error": "error",
-    "not_evaluated": "no verdict",
+    "not_evaluated": NO_VERDICT,
     "unjudged": "not judged",
 }
 """What came of an item, in words."""

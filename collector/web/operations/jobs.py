@@ -16,6 +16,7 @@ from collector.api.base.pages import MAX_PAGE
 from collector.api.documents.judgement_documents import refusal
 from collector.api.rules.jobs import State
 from collector.live.upkeep.sweeper import wall_clock_us
+from collector.result_words import job_word
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
 from collector.web.operations.signing_in import own_path
@@ -59,7 +60,7 @@ def list_jobs(request: Request, here: Here, who: Who, wanted: Annotated[JobListi
         jobs=rows[:_PAGE_ROWS],
         is_last=len(rows) <= _PAGE_ROWS,
         wanted=wanted,
-        pairs=[(each, each) for each in _STATES],
+        pairs=[(each, job_word(each)) for each in _STATES],
         may_retry=may_use(who, retry_job, "POST"),
     )
 

@@ -11,6 +11,7 @@ from pydantic import Field
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, Who
 from collector.api.base.pages import MAX_PAGE
+from collector.result_words import NO_VERDICT, NOT_PASSED, PASSED, SKIPPED
 from collector.web.quality.quality_chosen import About, chosen_of
 from collector.web.quality.quality_numbers import short_print
 from collector.web.questions import questions_of
@@ -36,10 +37,10 @@ VERDICTS: Final[Mapping[str, tuple[str | None, bool | None]]] = {
 TOLD: Final = (
     ("", "all"),
     ("scored", "scored"),
-    ("passed", "passed"),
-    ("failed", "failed"),
-    ("broken", "no verdict"),
-    ("skipped", "skipped"),
+    ("passed", PASSED),
+    ("failed", NOT_PASSED),
+    ("broken", NO_VERDICT),
+    ("skipped", SKIPPED),
 )
 
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, Who
 from collector.api.base.times import time_text
+from collector.result_words import NO_VERDICT
 from collector.units import count_text, duration_text
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import page
@@ -31,7 +32,7 @@ _FEW, _MANY = 8, 200  # values of a facet
 _FACETS: Final = ("status", "verdict", "rule", "project", "service", "model", "release")
 _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "status": {"error": "with errors", "ok": "without errors"},
-    "verdict": {"broken": "no verdict", "any": "any result"},
+    "verdict": {"broken": NO_VERDICT, "any": "any result"},
 }
 
 
