@@ -284,7 +284,7 @@ def test_the_command_line_shows_runs_and_has_them_scored(api: Offline) -> None:
     told = execute("experiments", "evaluate", run, "--evaluator", "exact_match", "--name", "Same", "--wait", *where)
     assert (told.exit_code, "(Same): DONE, 4 scored, 1 no verdict, 0 skipped" in told.output) == (0, True), told.output
     shown = execute("experiments", "show", run, "--outcome", "not_passed", *where).output
-    assert "2 of 4 judged items passed (50.0%); of 5 items 0 failed, 1 have no verdict" in shown
+    assert "2 of 4 judged items passed (50.0%); of 5 items 0 have an error, 1 have no verdict" in shown
     assert "(1/5 items priced)" in shown
     assert "Same" in shown
     assert run in execute("experiments", "runs", "shop", "qa", "--limit", "1000", "--json", *where).output
