@@ -33,6 +33,7 @@ from collector.live.jobs.run_evaluator import RunEvaluator, RunStore
 from collector.live.jobs.trials import JudgesAtHand, Trials
 from collector.live.judges.connection_trial import ConnectionTrials
 from collector.live.judges.egress import address_policy
+from collector.live.judges.failing_judges import RuleProblems
 from collector.live.judges.judging_hub import JudgeServices
 from collector.live.judges.playground import Playground
 from collector.live.matching.matcher import Matcher
@@ -80,7 +81,7 @@ def _check(data: Path) -> None:
 def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context:
     """What the API speaks to; nothing of it was started."""
     authenticator = _authenticator(store)
-    judging = _judging(settings, store, stack)
+    judging, rules = _judging(settings, store, stack), _rules(store)
     return Context(
         queries=store.queries,
         access=store.access,
@@ -93,7 +94,7 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
         overloaded=lambda: store.overload is not None,
         set_aside=lambda: store.totals.set_aside,
         own_keys=settings.own_keys,
-        rules=_rules(store),
+        rules=rules,
         jobs=store.jobs,
         jobs_changed=lambda: None,
         judging=judging,
@@ -131,6 +132,7 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
         run_items=store.run_items,
         run_evaluations=store.run_evaluations,
         run_evaluator=RunEvaluator(_of_runs(store), judging.judges, _asks_nobody),
+        rule_problems=RuleProblems(judges=judging.judges, rules=rules, failing=lambda _: ()),
         data=settings.data,
         backup=partial(open_backup, store, settings.data),
         sweeper=Sweeper(store.retention, interval_s=settings.sweep_interval_seconds, max_bytes=settings.max_bytes),

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Self
 
 from collector.connection_text import parse_project_budgets
-from collector.live.active import ActiveRule
 from collector.live.jobs.run_evaluator import RunEvaluator, RunStore
 from collector.live.jobs.trials import JudgesAtHand, Trials
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers
 from collector.live.judges.budget_shares import BudgetShares
 from collector.live.judges.connection_trial import ConnectionTrials
-from collector.live.judges.failing_judges import FailingJudges, ProblemsOfJudges, Waiting
+from collector.live.judges.failing_judges import FailingJudges, RuleProblems, Waiting
 from collector.live.judges.judging_hub import JudgeServices, OwnDoor
 from collector.live.judges.playground import Playground
 from collector.live.judges.unbound_budgets import unbound_budgets
@@ -43,7 +42,7 @@ class Pipeline:
     connection_trials: ConnectionTrials
     playground: Playground
     run_evaluator: RunEvaluator
-    failing_judges: FailingJudges
+    rule_problems: RuleProblems
     unbound_budgets: Callable[[], Mapping[str, str]]  # limits in USD that hold nothing back: why, by payer
     _undo: ExitStack
 
@@ -103,27 +102,10 @@ class Pipeline:
                 connection_trials=ConnectionTrials(judging.connections, judging.budgets, workers.run),
                 playground=Playground(judging.connections, judging.judges, settings.own_keys.prices, workers.run),
                 run_evaluator=run_evaluator,
-                failing_judges=_failing_judges(store, judging, rules, run_evaluator),
+                rule_problems=_rule_problems(store, judging, rules, run_evaluator),
                 unbound_budgets=_unbound_budgets(settings, judging, rules),
                 _undo=undo.pop_all(),
             )
-
-    def problem_of(self, active: ActiveRule) -> str | None:
-        """Return why a rule cannot judge as it is configured, and what to do; None if it can."""
-        return self.judging.judges.problem_of(active) or self.rules.problem_of(active)
-
-    def rules_by_state(self, now_ns: int) -> Mapping[str, int]:
-        """Count the rules that judge, those in force that judge nothing, and the disabled ones."""
-        failing = ProblemsOfJudges(self.failing_judges.find(now_ns), self.judging.judges, None)
-        counts = {"judging": 0, "judging_nothing": 0, "disabled": 0}
-        for kept in self.rules.kept():
-            if not kept.stored.enabled:
-                counts["disabled"] += 1
-            elif self.problem_of(kept.active) or failing.of_rule(kept.active):
-                counts["judging_nothing"] += 1
-            else:
-                counts["judging"] += 1
-        return counts
 
     def cut_off(self) -> None:
         """Answer those that wait for judges that no answer comes, since the server is being stopped; safe to repeat."""
@@ -171,11 +153,12 @@ def _run_evaluator(store: Store, settings: Settings, judging: JudgeServices, wor
     return RunEvaluator(of_runs, judging.judges, workers.run, retention_days=settings.run_retention_days)
 
 
-def _failing_judges(
+def _rule_problems(
     store: Store, judging: JudgeServices, rules: RulesInForce, run_evaluator: RunEvaluator
-) -> FailingJudges:
+) -> RuleProblems:
     waiting = Waiting(of_rules=store.rule_record.waiting, of_runs=run_evaluator.waiting)
-    return FailingJudges(judging.judges, judging.budgets, judging.connections, rules.kept, waiting)
+    failing = FailingJudges(judging.judges, judging.budgets, judging.connections, rules.kept, waiting)
+    return RuleProblems(judges=judging.judges, rules=rules, failing=failing.find)
 
 
 def _unbound_budgets(settings: Settings, judging: JudgeServices, rules: RulesInForce) -> Callable[[], dict[str, str]]:

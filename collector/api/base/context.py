@@ -24,7 +24,7 @@ from collector.ingest import ByteBudget
 from collector.live.jobs.run_evaluator import RunEvaluator
 from collector.live.jobs.trials import Trials
 from collector.live.judges.connection_trial import ConnectionTrials
-from collector.live.judges.failing_judges import FailingJudge
+from collector.live.judges.failing_judges import RuleProblems
 from collector.live.judges.judging_hub import JudgeServices
 from collector.live.judges.playground import Playground
 from collector.live.matching.backfill import Backfills
@@ -158,7 +158,7 @@ class Context:
     kept_comparisons: "Kept[ComparedRuns]" = field(default_factory=Kept)
     run_evaluations: RunEvaluations
     run_evaluator: RunEvaluator
-    failing_judges: Callable[[int], Sequence[FailingJudge]] = lambda _: ()  # at an instant
+    rule_problems: RuleProblems
     redact: Callable[[Any], Any] | None = None  # takes out of JSON what must not be stored
     data: Path
     backup: Callable[[], IO[bytes]]

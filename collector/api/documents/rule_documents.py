@@ -217,15 +217,6 @@ def _example_document(example: TargetExample) -> Document:
     }
 
 
-def unable_of(here: Context) -> ProblemOf:
-    """Return what tells of a rule why it cannot judge as it is configured."""
-
-    def problem_of(active: ActiveRule) -> str | None:
-        return here.judging.judges.problem_of(active) or here.rules.problem_of(active)
-
-    return problem_of
-
-
 def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None) -> ProblemOf:
     """Return what tells of a rule why its monitors compare with nothing of before, and what to do."""
     latest: dict[str, list[StreamRow]] = defaultdict(list)
@@ -270,10 +261,9 @@ def _compared_with(here: Context, active: ActiveRule, row: StreamRow) -> int | N
 
 def judge_problems(here: Context, who: Caller) -> ProblemsOfJudges:
     """Return the judges that give no verdicts at this moment, as the caller may see them."""
-    return ProblemsOfJudges(here.failing_judges(here.now_ns()), here.judging.judges, who.visible_tenant)
+    return here.rule_problems.of_judges(here.now_ns(), who.visible_tenant)
 
 
 def problems_of(here: Context, who: Caller) -> ProblemOf:
-    """Return what tells of a rule why it judges nothing: it cannot, or its judge gives no verdicts."""
-    unable, failing = unable_of(here), judge_problems(here, who)
-    return lambda active: unable(active) or failing.of_rule(active)
+    """Return the function that says why a rule judges nothing at this moment, as the caller may see it."""
+    return here.rule_problems.at(here.now_ns(), who.visible_tenant)

@@ -10,7 +10,7 @@ from collector.live.budgets.budgets import Budgets
 from collector.live.judges.connections import LlmConnections
 from collector.live.judges.judge_health import JudgeSubject, Streak
 from collector.live.judges.judges import ConnectedJudges
-from collector.live.rules.rules_in_force import KeptRule
+from collector.live.rules.rules_in_force import KeptRule, RulesInForce
 from collector.units import count_text, instant_text
 from evaluators.chat.pace import RETRYABLE
 from evaluators.errors import BadConfiguration
@@ -221,6 +221,39 @@ class ProblemsOfJudges:
             if is_its_budget or (each.kind == "connection" and each.identity == connection_id):
                 return each.text_for(self._tenant)
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleProblems:
+    """Why rules judge nothing: they cannot as they are configured, or their judge gives no verdicts."""
+
+    judges: ConnectedJudges
+    rules: RulesInForce
+    failing: Callable[[int], Sequence[FailingJudge]]  # at an instant
+
+    def unable(self, active: ActiveRule) -> str | None:
+        """Return why a rule cannot judge as it is configured, and what to do; None if it can."""
+        return self.judges.problem_of(active) or self.rules.problem_of(active)
+
+    def of_judges(self, now_ns: int, tenant: str | None) -> ProblemsOfJudges:
+        """Return the judges that give no verdicts at an instant, as a tenant may see them; None: it sees all."""
+        return ProblemsOfJudges(self.failing(now_ns), self.judges, tenant)
+
+    def at(self, now_ns: int, tenant: str | None) -> Callable[[ActiveRule], str | None]:
+        """Return the function that says why a rule judges nothing at an instant; of one that judges, None."""
+        failing = self.of_judges(now_ns, tenant)
+        return lambda active: self.unable(active) or failing.of_rule(active)
+
+    def count(self, now_ns: int) -> Mapping[str, int]:
+        """Count the rules that judge, those in force that judge nothing, and the disabled ones."""
+        problem_of = self.at(now_ns, None)
+        counts = {"judging": 0, "judging_nothing": 0, "disabled": 0}
+        for kept in self.rules.kept():
+            if not kept.stored.enabled:
+                counts["disabled"] += 1
+            else:
+                counts["judging_nothing" if problem_of(kept.active) else "judging"] += 1
+        return counts
 
 
 @dataclass(frozen=True, slots=True)
