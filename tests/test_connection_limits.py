@@ -11,6 +11,8 @@ from pathlib import Path
 
 import grpc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collector.access.proxies import TrustedProxies
 from collector.app import Running
@@ -589,6 +591,14 @@ def test_limits_follow_the_open_files() -> None:
     assert few.per_address < few.total
     assert ConnectionLimits().within(1 << 20) == ConnectionLimits()
     assert ConnectionLimits().within(10).per_address >= 4
+
+
+@given(st.integers(16, 100_000), st.integers(4, 100_000), st.integers(0, 1 << 20))
+def test_limits_within_open_files_are_those_of_the_settings_or_lower(total: int, one: int, open_files: int) -> None:
+    """Both are lowered together, to what the files allow and no less than sixteen, and neither is ever raised."""
+    within = ConnectionLimits(total=total, per_address=one).within(open_files)
+    assert within.total == min(total, max((open_files - 256) // 4, 16))
+    assert within.per_address == min(one, within.total * 3 // 4)
 
 
 def test_the_limit_of_open_files_is_raised(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import threading
 from base64 import b64encode
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from benchmarks.deletion import Scale, Trial
 from storage.errors import Overloaded
 from storage.ingest.trace_meanings import TraceSums
 from storage.upkeep.deletion_steps import STEP_SPANS
-from storage.upkeep.deletions import DELETING, DONE, DeletionCriteria
+from storage.upkeep.deletions import DELETING, DONE, Deletion, DeletionCriteria
 from tests import forking
 from tests.access import a_closed_server
 from tests.every_field import ID_BYTES, Filler
@@ -246,6 +248,79 @@ def test_a_deletion_begins_where_others_are_and_comes_round(tmp_path: Path) -> N
     assert shares == sorted(shares)
     assert [(each.state, each.traces, each.spans) for each in done] == 2 * [(DONE, 20, 5_000)]
     assert left == [("p0", 5_000)]
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_a_step_that_is_not_over_stays_at_its_commit(tmp_path: Path) -> None:
+    """While a step has deleted a part of its traces only, the deletion is where it was, so that the rest is found."""
+    with a_store(tmp_path) as store:
+        for number in range(40):
+            commit(store, a_batch(an_export(250, trace=1, first=250 * number, project="p")))
+        deletion = store.deletions.request(DeletionCriteria(project="p"), now_us=RECEIVED_AT_US)
+        places = list[tuple[int, int]]()
+        while store.erasure.work():
+            seen = store.deletions.find(deletion.deletion_id)
+            assert seen is not None
+            if not seen.traces:
+                places.append((seen.after_batch, seen.spans))
+        assert len(places) > 1
+        assert {after for after, _ in places} == {deletion.after_batch}
+        assert rows(store, "SELECT count(*) FROM spans") == [(0,)]
+
+
+def test_the_next_deletion_is_the_first_from_where_the_others_are(tmp_path: Path) -> None:
+    """A deletion behind the place where others are waits until they come round, so that they share row groups."""
+    with a_store(tmp_path) as store:
+        asked = [
+            replace(store.deletions.request(DeletionCriteria(project=name), now_us=RECEIVED_AT_US), after_batch=after)
+            for name, after in (("behind", 2), ("ahead", 7), ("further", 9))
+        ]
+        turns = []
+        for store.deletions.position in (5, 7, 8, 10, 0):
+            chosen = store.erasure._next_in_turn(asked)
+            assert chosen is not None
+            turns.append((chosen.wanted.project, store.deletions.position))
+        assert turns == [("ahead", 7), ("ahead", 7), ("further", 9), ("behind", 2), ("behind", 2)]
+
+
+def test_a_deletion_asked_for_while_merging_is_allowed_forbids_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who finds no deletion and allows row groups to be merged does both before a deletion that is asked for."""
+    with a_store(tmp_path) as store:
+        deletions, found = store.deletions, store.deletions.open
+        wanted = DeletionCriteria(project="p")
+        asking = threading.Thread(target=lambda: deletions.request(wanted, now_us=RECEIVED_AT_US))
+
+        def open_and_ask() -> list[Deletion]:
+            waiting = found()
+            monkeypatch.setattr(deletions, "open", found)
+            is_held = deletions._asking.locked()
+            asking.start()
+            if not is_held:
+                asking.join()
+            return waiting
+
+        monkeypatch.setattr(deletions, "open", open_and_ask)
+        deletions.let_merge()
+        asking.join()
+        assert deletions.open()
+        assert store._database.checkpoints.most_merges == 0
+
+
+def test_a_deletion_asked_for_while_row_groups_are_merged_forbids_it_afterwards(tmp_path: Path) -> None:
+    """A pass over the disk that merges leaves what was forbidden meanwhile forbidden, and what was allowed allowed."""
+    with a_store(tmp_path) as store:
+        checkpoints = store._database.checkpoints
+        with checkpoints.merging():
+            store.deletions.request(DeletionCriteria(project="p"), now_us=RECEIVED_AT_US)
+            assert checkpoints.most_merges
+        assert checkpoints.most_merges == 0
+        while store.erasure.work():
+            pass
+        with checkpoints.merging():
+            assert checkpoints.most_merges
+        assert checkpoints.most_merges
 
 
 def test_rows_are_written_anew_where_others_checkpoints_moved_them(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import duckdb
@@ -45,7 +45,9 @@ class Checkpoints:
         self._is_starved = False  # whether DuckDB makes none because the disk has no room for it
         self._holding = threading.Lock()
         self._holds = 0
-        self.merges = False  # whether checkpoints merge small row groups that are neighbours
+        self._setting = threading.Lock()
+        self._may_merge = False  # checkpoints merge small row groups that are neighbours
+        self._merging = 0  # those who have them merge now, whatever is allowed otherwise
         self.log_bytes = NO_END_BYTES  # so long DuckDB's log grows until it is moved into the file
         self._tried_bytes = 0  # how long the log was when that was tried last
         self.layout = 0
@@ -55,7 +57,7 @@ class Checkpoints:
     @property
     def most_merges(self) -> int:
         """How many row groups a checkpoint merges at most."""
-        return _MERGES if self.merges else 0
+        return _MERGES if self._may_merge or self._merging else 0
 
     @property
     def longest_log_bytes(self) -> int:
@@ -136,6 +138,24 @@ class Checkpoints:
 
         Deleted rows are left out then, so that nothing tells any more where they were.
         """
-        self.merges = allowed
+        with self._setting:
+            self._may_merge = allowed
+            self._set_merges()
+
+    @contextmanager
+    def merging(self) -> Iterator[None]:
+        """Let checkpoints merge row groups during the block. What is allowed otherwise may change meanwhile."""
+        self._count_merging(1)
+        try:
+            yield
+        finally:
+            self._count_merging(-1)
+
+    def _count_merging(self, more: int) -> None:
+        with self._setting:
+            self._merging += more
+            self._set_merges()
+
+    def _set_merges(self) -> None:
         with self._connection().cursor() as cursor:
             cursor.execute(f"SET GLOBAL max_vacuum_tasks = {self.most_merges}")

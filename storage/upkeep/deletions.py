@@ -142,6 +142,11 @@ class Deletions:
         """The deletions that are not done, the latest first."""
         return self._found(only_open=True, most=None)
 
+    def let_merge(self) -> None:
+        """Let DuckDB merge row groups if no deletion has to find rows in them."""
+        with self._asking:  # so that no deletion is asked for between the look and what follows from it
+            self._database.checkpoints.merge_row_groups(allowed=not self.open())
+
     def changed(self) -> None:
         """Let those who wait look again."""
         with self._changed:

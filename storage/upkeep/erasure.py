@@ -54,7 +54,7 @@ class Erasure:
         self._pass: Iterator[None] | None = None
         self.blocked: str | None = None  # why no deletion can end now
         self.counts = {"traces": 0, "spans": 0, "freed_bytes": 0}  # since the start
-        self._let_merge()
+        self.deletions.let_merge()
 
     @property
     def progress(self) -> Progress:
@@ -154,7 +154,7 @@ class Erasure:
         parameters = {"deletion_id": deletion.deletion_id, "now_us": time.time_ns() // 1000}
         self._writer.store(lambda cursor: cursor.execute(sql.query("end_deletion"), parameters), 1, frees=True)
         log.info("deletion %s: the rows of %d traces are gone", deletion.deletion_id, deletion.traces)
-        self._let_merge()
+        self.deletions.let_merge()
 
     def _erase_some(self, erasing: Sequence[Deletion]) -> None:
         """Do a step of the pass under way, or begin one for these deletions."""
@@ -189,7 +189,7 @@ class Erasure:
         self._writer.store(lambda cursor: cursor.execute(sql.query("finish_deletions"), parameters), 1, frees=True)
         self._count(freed_bytes=freed_bytes)
         log.info("erased what %d deletions left on the disk; freed: %d MiB", len(erasing), freed_bytes >> 20)
-        self._let_merge()
+        self.deletions.let_merge()
 
     def _unstored(self) -> list[Path]:
         """The files of rows and records that the database could not take."""
@@ -224,10 +224,6 @@ class Erasure:
         with self._rewriting.steady:
             self._writer.between(trim)
         return freed[-1]
-
-    def _let_merge(self) -> None:
-        """Let DuckDB merge row groups while nothing has to be found in them."""
-        self._database.checkpoints.merge_row_groups(allowed=not self.deletions.open())
 
     def _count(self, **more: int) -> None:
         self.counts = self.counts | {name: self.counts[name] + count for name, count in more.items()}

@@ -225,20 +225,16 @@ class Rewriting:
 
     def _merge(self, tables: Sequence[str]) -> Iterator[None]:
         """Let DuckDB merge what is left of row groups on both sides of each hole."""
-        checkpoints = self._database.checkpoints
-        before = checkpoints.merges
-        checkpoints.merge_row_groups(allowed=True)
-        try:
-            large = [table for table in tables if self._length(table) > SMALL]
-            while self._merge_some(large):
-                yield
-            self._look_again()
-            for table in tables:
-                yield from self._close_holes(table)
-        except Moved as error:
-            log.debug("holes are not closed: %s", error)
-        finally:
-            checkpoints.merge_row_groups(allowed=before)
+        with self._database.checkpoints.merging():
+            try:
+                large = [table for table in tables if self._length(table) > SMALL]
+                while self._merge_some(large):
+                    yield
+                self._look_again()
+                for table in tables:
+                    yield from self._close_holes(table)
+            except Moved as error:
+                log.debug("holes are not closed: %s", error)
 
     def _merge_some(self, tables: Sequence[str]) -> bool:
         """Let one checkpoint merge as much as it does at a time; whether that closed any hole."""
