@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from storage.errors import Moved, Overloaded
+from storage.errors import Damaged, Moved, Overloaded
 
 LONGEST_YIELD_S: Final = 5.0
 """So long a follower lets ingest go first before its next step, and no longer: senders that never pause must not keep
@@ -111,7 +111,7 @@ class FollowerThread:
         try:
             self._go_on()
             self._pauses.end()
-        except (Moved, Overloaded) as error:
+        except (Damaged, Moved, Overloaded) as error:
             self._pauses.note(error, quietly=self.stopping.is_set())
         except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end it for good
             self._log.exception("%s failed; it is tried again", self._doing)

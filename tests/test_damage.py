@@ -1,9 +1,11 @@
 """Damage of stored data: every flipped bit ends in right answers or in a report, never in silence."""
 
+import collections
 import datetime as dt
 import re
 import shlex
 import shutil
+import socket
 import struct
 import subprocess
 import threading
@@ -130,6 +132,28 @@ def test_damage_met_by_a_query_is_reported_everywhere(data: Path, of_spans: int)
         backup = server.ask("POST", "/api/v1/backup", key=server.keys["operator"])
         assert (backup.status_code, "damaged" in backup.json()["detail"]) == (500, True)
         commit(server.running.store, a_batch(an_export(1, trace=9, first=10**6)))
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+def test_damage_in_the_middle_of_an_export_cuts_it_off(
+    data: Path, of_spans: int, version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client sees that the answer is not complete, the condition holds, and one line of the log tells why."""
+    flip_in_block(data / FILE_NAME, of_spans)
+    with a_closed_server(data) as server:
+        key, (host, port) = server.keys["admin"], server.running.http.rsplit(":", 1)
+        path = "/api/v1/export/spans?from=1970-01-01T00:00:00Z&to=2261-01-01T00:00:00Z&format=arrow"
+        with socket.create_connection((host, int(port)), timeout=60) as client:
+            client.sendall(f"GET {path} HTTP/{version}\r\nhost: {host}\r\nauthorization: Bearer {key}\r\n\r\n".encode())
+            with pytest.raises(ConnectionResetError):
+                collections.deque(iter(lambda: client.recv(1 << 16), b""), maxlen=0)
+        (condition,) = until(lambda: server.ask("GET", "/api/v1/status", key=key).json()["server"]["conditions"], bool)
+        assert condition["name"] == "data_damaged"
+    cut = [each for each in caplog.records if "cut off" in each.message]
+    assert [("damaged" in each.message, each.exc_info) for each in cut] == [(True, None)]
+    assert [
+        each.message for each in caplog.records if each.name.startswith("uvicorn") and each.levelname == "ERROR"
+    ] == []
 
 
 def test_a_statement_cannot_pretend_damage(data: Path) -> None:

@@ -30,6 +30,10 @@ class Refused(Exception):  # no StorageError: handlers of the application must n
     """The client has its refusal. It ends what the application is still writing."""
 
 
+class CutOff(Exception):  # no StorageError either
+    """An answer that has begun cannot be completed, which the log tells: its connection is aborted."""
+
+
 class AnswerRoom:
     """Room for answers that clients have not read yet, shared by them. Used on the event loop."""
 

@@ -3,6 +3,8 @@
 
 import asyncio
 import math
+import socket
+import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from collector.doors.closed_connections import Reason
 from collector.doors.connection_limits import MOST_PIPELINED, PART_BYTES, UNREAD_BYTES, ConnectionLimits
-from collector.doors.held_answer import SLICE_BYTES
+from collector.doors.held_answer import SLICE_BYTES, CutOff
 
 _PROGRESS_BYTES: Final = 16 << 10
 """Less of a body in the time that a connection may idle is no progress: by default, 218 bytes a second. A guess."""
@@ -23,6 +25,9 @@ loop. A guess."""
 
 _UNREAD_PART_BYTES: Final = 4 << 10
 """Counted in `UNREAD_BYTES` beside each part, since its turn costs as much. A guess."""
+
+
+_RESET: Final = struct.pack("ii", 1, 0)  # of SO_LINGER: a connection that is closed is reset
 
 
 class TooManyParts(Exception):
@@ -55,6 +60,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def __init__(self, limits: ConnectionLimits, around: Surroundings, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
+        self._application, self.app = self.app, self._answer_or_abort
+        self._has_ended = asyncio.Event()
         self._limits = limits
         self._around = around
         self._is_cut = False
@@ -109,6 +116,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._has_ended.set()
         self._around.lost()
 
     def data_received(self, data: bytes) -> None:
@@ -186,6 +194,15 @@ class HttpProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         self._stalled_s = math.inf
         super().resume_writing()
+
+    async def _answer_or_abort(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - those of uvicorn
+        try:
+            await self._application(scope, receive, send)
+        except CutOff:
+            # A close looks to clients of HTTP/1.0 like the end of a complete answer, so the connection is reset.
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self.abort()
+            await self._has_ended.wait()  # else uvicorn reports an application that did not complete its answer
 
     def _take_header(self, nbytes: int) -> None:
         self._unparsed_bytes = 0

@@ -1,17 +1,23 @@
 """Answers piece by piece, the only ones that hold anything while their clients read."""
 
+import logging
 from collections.abc import Generator, Iterator
 from itertools import chain
 
 from fastapi.responses import Response, StreamingResponse
 
 from collector.doors.answer_resources import Closable, close_with_answer
+from collector.doors.held_answer import CutOff
+from storage.errors import StorageError
+from storage.memory import LackOfMemory
+
+log = logging.getLogger(__name__)
 
 
 def streamed(
     pieces: Iterator[bytes], *sources: Closable, media_type: str, headers: dict[str, str] | None = None
 ) -> Response:
-    """Answer piece by piece. An error before the first piece still changes the status.
+    """Answer piece by piece. An error before the first piece changes the status, and a later one cuts off the answer.
 
     The sources of the pieces are closed with the answer, and so are the pieces if they are a generator.
     """
@@ -19,4 +25,12 @@ def streamed(
     if isinstance(pieces, Generator):
         close_with_answer(pieces)
     first = next(pieces, b"")
-    return StreamingResponse(chain([first], pieces), media_type=media_type, headers=headers)
+    return StreamingResponse(chain([first], _or_cut_off(pieces)), media_type=media_type, headers=headers)
+
+
+def _or_cut_off(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        yield from pieces
+    except (StorageError, LackOfMemory) as error:
+        log.error("an answer that had begun was cut off, and its client sees that: %s", error)  # noqa: TRY400 - one line
+        raise CutOff from None
