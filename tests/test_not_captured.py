@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import pytest
 
+from collector.conventions.own import NO_KEYS
+from collector.evaluation.session_case import case_of_session
 from collector.evaluation.trace_case import case_of_trace
 from collector.live.jobs.work.target import case_for_rule
 from evaluators.case import parse_case
@@ -401,6 +403,64 @@ def test_content_of_spans_that_failed_counts_as_any_other() -> None:
     outcome = outcome_of("regex", case_of(root={"input.value": "hello", "openinference.span.kind": "AGENT"}))
     assert isinstance(outcome, Skipped)
     assert outcome.reason == "not captured: output"
+
+
+@pytest.mark.parametrize(
+    "retrieved, context",
+    [
+        ([None], None),
+        (['{"documents": []}'], []),
+        (['{"results": []}', '["a"]'], ["a"]),
+        ([""], []),
+        ([None, '{"documents": []}'], []),
+    ],
+)
+def test_a_retriever_that_recorded_that_it_retrieved_nothing_is_judged(
+    retrieved: list[str | None], context: list[str] | None
+) -> None:
+    """An empty context that was recorded is one; without a record the context was not captured."""
+    told = {"input.value": "hello", "output.value": "paid", "openinference.span.kind": "CHAIN"}
+    spans = [a_span(told, span_id="a" * 16)]
+    for at, output in enumerate(retrieved, 1):
+        more = {} if output is None else {"output.value": output}
+        attributes = {"openinference.span.kind": "RETRIEVER", **more}
+        spans.append(a_span(attributes, span_id=f"{at:016x}", parent_span_id="a" * 16, start_ns=at + 1, end_ns=99))
+    case = case_of_trace(read_all(*spans), spans)
+    assert case.actual_outputs.get("context") == context
+    if not context:
+        outcome = outcome_of("contextual_relevance", case)
+        assert isinstance(outcome, Skipped) if context is None else getattr(outcome, "score", None) == 0.0
+
+
+@pytest.mark.parametrize(
+    "answers, output, question",
+    [
+        (["paid", ""], "", "q0"),
+        (["", ""], "", "q0"),
+        (["", "paid"], "paid", "q0"),
+        (["paid", None], None, "q0"),
+    ],
+)
+def test_the_last_answer_of_a_session_counts_although_it_is_blank(
+    answers: list[str | None], output: str | None, question: str
+) -> None:
+    """A session whose last turn answered nothing has a blank output, and not that of the turn before."""
+    traces = []
+    for at, answer in enumerate(answers):
+        content = {"gen_ai.input.messages": _says("user", f"q{at}")}
+        content |= {} if answer is None else {"gen_ai.output.messages": _says("assistant", answer)}
+        traces.append(([a_span({**MODEL, **content}, trace_id=f"{at + 1:032x}", start_ns=at + 1, end_ns=at + 2)], ()))
+    traces.append(([a_span({"input.value": " ", "output.value": " "}, trace_id="9" * 32, start_ns=90, end_ns=99)], ()))
+    case = case_of_session("s", traces, NO_KEYS)
+    assert (case.inputs.get("input"), case.actual_outputs.get("output")) == (question, output)
+    outcome = outcome_of("regex", case)
+    score = None if output is None else float("paid" in output)
+    assert getattr(outcome, "score", None) == score
+    assert isinstance(outcome, Skipped if output is None else Verdict)
+
+
+def _says(role: str, text: str) -> str:
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The test case that a session is: its conversation, each message once, and what it took."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -40,15 +40,17 @@ def case_of_session(
     and `turns` what each trace added to it.
     """
     turns = _turns([trace for trace in traces if trace[0]], own)
-    lacking = _lacking(turns)
+    spoken = [turn for turn in turns if turn.case.metadata["traceSummary"].get("llmCallCount")] or turns
+    lacking = _lacking(spoken)
     outputs: dict[str, Any] = {
-        "output": next((one for each in reversed(turns) if (one := each.case.actual_outputs.get("output"))), None),
+        "output": _first_text(reversed(turns), spoken, lambda case: case.actual_outputs.get("output")),
         "toolCalls": [call for each in turns for call in each.document["toolCalls"]],
         "trajectory": Conversation(messages=tuple(one for each in turns for one in each.conversation.messages)),
         "turns": [each.document for each in turns],
     }
     for key in ("context", "retrievalContext", "reasoningSteps"):
-        outputs[key] = [one for each in turns for one in each.case.actual_outputs.get(key, ())] or None
+        lists = [each.case.actual_outputs[key] for each in turns if key in each.case.actual_outputs]
+        outputs[key] = [one for each in lists for one in each] if lists else None
     tools = {tool.name: tool for each in turns for tool in each.case.metadata.get("tools", ())}
     metadata: dict[str, Any] = {
         "tools": list(tools.values()) or None,
@@ -58,10 +60,19 @@ def case_of_session(
         "userId": next((user for each in turns if (user := each.case.metadata.get("userId"))), None),
         "turnCount": len(turns),
     }
-    asked = next((text for each in turns if (text := each.case.inputs.get("input"))), None)
+    asked = _first_text(turns, spoken, lambda case: case.inputs.get("input"))
     outputs = {key: value for key, value in outputs.items() if key not in lacking}
     inputs = {} if "input" in lacking else {"input": asked}
     return Case(inputs=_without_none(inputs), actual_outputs=_without_none(outputs), metadata=_without_none(metadata))
+
+
+def _first_text(
+    turns: Iterable[_CaseTurn], spoken: Sequence[_CaseTurn], text_of: Callable[[Case], str | None]
+) -> str | None:
+    """Return the first text that a turn recorded; a blank one only counts of the turns that were spoken."""
+    counted = set(map(id, spoken))
+    texts = ((turn, text_of(turn.case)) for turn in turns)
+    return next((text for turn, text in texts if text is not None and (text.strip() or id(turn) in counted)), None)
 
 
 def _turns(traces: Sequence[tuple[Sequence[Span], Sequence[LogRecord]]], own: OwnKeys) -> list[_CaseTurn]:
@@ -125,12 +136,11 @@ def _sum(amounts: Iterable[_Amount | None]) -> _Amount | None:
     return sum(told[1:], told[0]) if told else None
 
 
-def _lacking(turns: Sequence[_CaseTurn]) -> list[str]:
+def _lacking(spoken: Sequence[_CaseTurn]) -> list[str]:
     """The parts that some turn with a model did not record: the input of the first, the output of the last one.
 
     Tools are known if any turn tells them.
     """
-    spoken = [turn for turn in turns if turn.case.metadata["traceSummary"].get("llmCallCount")] or turns
     each = [set(turn.case.metadata.get(NOT_CAPTURED, ())) for turn in spoken]
     if not each:
         return []

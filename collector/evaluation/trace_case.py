@@ -46,7 +46,7 @@ class _TraceParts:
 
     @cached_property
     def context(self) -> list[str] | None:
-        return _context(self._told, self._spans) or None
+        return _context(self._told, self._spans)
 
     @property
     def trajectory(self) -> Conversation | None:
@@ -210,14 +210,15 @@ def _is_reasoning(part: dict[str, Any]) -> bool:
     return part.get("type") == "reasoning" and bool(part.get("content"))
 
 
-def _context(reading: ToldTrace, spans: Sequence[TimedSpan]) -> list[str]:
-    """What was retrieved, in the order in which the retrievers started."""
+def _context(reading: ToldTrace, spans: Sequence[TimedSpan]) -> list[str] | None:
+    """Return what was retrieved, in the order in which the retrievers started; None if none of them recorded any."""
     started = {span.span_id: span.start_ns for span in spans}
     retrieved = sorted(
         (item for item in reading.spans.items() if item[1].span_type == "retriever"),
         key=lambda item: started.get(item[0], 0),
     )
-    return [passage for _, one in retrieved if one.output for passage in passages_in(one.output)]
+    outputs = [one.output for _, one in retrieved if one.output is not None]
+    return [passage for output in outputs if output.strip() for passage in passages_in(output)] if outputs else None
 
 
 def passages_in(retrieved: str) -> list[str]:
@@ -247,7 +248,7 @@ def unrecorded_parts(told: ToldTrace) -> list[str]:
     """
     retrievers = [span for span in told.spans.values() if span.span_type == "retriever"]
     is_partial = told.input is None or told.output is None or any(map(_is_silent, _speakers(told)))
-    lacks_context = (is_partial or bool(retrievers)) and not any(span.output for span in retrievers)
+    lacks_context = (is_partial or bool(retrievers)) and all(span.output is None for span in retrievers)
     lacks_talk = _lacks_talk(told)
     lacking = {
         "input": told.input is None,
