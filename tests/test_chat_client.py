@@ -256,7 +256,7 @@ def test_what_will_not_pass_fails_at_once(code: int) -> None:
     headers = {"Location": "http://127.0.0.1:9/elsewhere"}
     with a_model(Status(code, headers=headers)) as server, pytest.raises(Unanswered) as raised:
         ask(server.base_url)
-    assert raised.value.kind == "refused"
+    assert raised.value.kind == ("not_served" if code in {401, 403} else "refused")
     assert str(raised.value) == f"status {code}: scripted"
     assert len(server.asked) == 1
 
@@ -327,7 +327,7 @@ def test_what_is_not_the_protocol_is_a_bad_reply(protocol: Protocol, step: Step)
         ({"message": "overloaded"}, "unavailable"),
         ({"type": "overloaded_error"}, "unavailable"),
         ("out of memory", "unavailable"),
-        ({"message": "bad key", "type": "authentication_error"}, "refused"),
+        ({"message": "bad key", "type": "authentication_error"}, "not_served"),
         ({"message": "filtered", "code": "content_filter"}, "declined"),
     ],
 )
@@ -411,7 +411,7 @@ def test_an_answer_has_a_bound() -> None:
     endless = failure(Streams(chunk=b" " * (1 << 20)), timeout_s=60)
     assert str(ANSWER_BYTES >> 20) in str(endless)
     long_error = failure(Streams(chunk=b"no " * 1000, code=403), timeout_s=60)
-    assert long_error.kind == "refused"
+    assert long_error.kind == "not_served"
     assert len(str(long_error)) < 400
 
 

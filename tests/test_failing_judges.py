@@ -28,7 +28,7 @@ CAUSES: dict[str, tuple[Step | None, str]] = {
     "slow": (Hangs(), "timeout"),
     "unavailable": (Status(503), "unavailable"),
     "refusing": (Status(429, headers={"Retry-After": "3000"}), "rate_limited"),
-    "without a key": (Status(401), "refused"),
+    "without a key": (Status(401), "not_served"),
     "garbage": (Sends(b'{"it": "works"}'), "bad_reply"),
     "prose": (Says("I would rather not give a number."), "bad_reply"),
 }
@@ -154,11 +154,11 @@ def test_a_judge_that_dies_recovers_and_dies_is_reported_once_for_each_change(
             mood.step = Status(401)
             send(server, range(9, 17))
             until(lambda: lines(caplog), lambda found: len(found) == 3, within_s=LONG_S)
-            assert "refused" in reported(server)
+            assert "not_served" in reported(server)
         first, over, second = lines(caplog)
     assert first.startswith("judge_failing: the connection 'main' gives no verdicts: unavailable")
     assert over.startswith("judge_failing is over after ")
-    assert second.startswith("judge_failing: the connection 'main' gives no verdicts: refused")
+    assert second.startswith("judge_failing: the connection 'main' gives no verdicts: not_served")
 
 
 @pytest.mark.parametrize("dying", [["third"], ["main", "second", "third"]])
@@ -194,8 +194,8 @@ def test_a_jury_that_dies_recovers_and_dies_is_reported_once_for_each_change(
     for name in dying:
         first, over, second = (line for line in lines(caplog) if f"the connection {name!r}" in line)
         assert "is over after" in over
-        assert first.startswith(f"judge_failing: the connection {name!r} gives no verdicts: refused")
-        assert second.startswith(f"judge_failing: the connection {name!r} gives no verdicts: refused")
+        assert first.startswith(f"judge_failing: the connection {name!r} gives no verdicts: not_served")
+        assert second.startswith(f"judge_failing: the connection {name!r} gives no verdicts: not_served")
 
 
 def test_a_rule_that_fails_over_a_connection_that_works_is_to_blame(
@@ -236,12 +236,24 @@ def test_a_rule_that_fails_over_a_connection_that_works_is_to_blame(
         send(server, range(9, 13))
         until(lambda: holding(server), lambda found: any("the connection" in each for each in found), within_s=LONG_S)
         (connection,) = server.ask("GET", "llm-connections")
-        assert "'main' gives no verdicts: refused" in connection["problem"]
+        assert "'main' gives no verdicts: not_served" in connection["problem"]
 
 
-def test_a_rule_whose_fallback_answers_has_no_problem(tmp_path: Path) -> None:
-    """The connection that is down is reported, with who is asked instead."""
-    with a_model(Status(503)) as down, a_model(GOOD) as up, an_offline_server(tmp_path / "data") as server:
+@pytest.mark.parametrize(
+    "answer,kind",
+    [
+        (Status(503), "unavailable"),
+        (Status(401), "not_served"),
+        (Status(402), "not_served"),
+        (Status(403), "not_served"),
+        (Status(404, b'{"error": {"message": "The model m does not exist", "code": "model_not_found"}}'), "not_served"),
+        (Status(400, b'{"error": {"message": "Your credit balance is too low to access the API"}}'), "not_served"),
+        (Status(429, b'{"error": {"message": "Check your plan", "code": "insufficient_quota"}}'), "rate_limited"),
+    ],
+)
+def test_a_rule_whose_fallback_answers_has_no_problem(tmp_path: Path, answer: Status, kind: str) -> None:
+    """The connection that is down, or refuses its key, credit or model, is reported, with who is asked instead."""
+    with a_model(answer) as down, a_model(GOOD) as up, an_offline_server(tmp_path / "data") as server:
         document = {"model": "m", "protocol": "CHAT_COMPLETIONS", "limits": {"attempts": 1, "inFlight": 4}}
         server.ask("POST", "llm-connections", 201, json={"name": "other", "baseUrl": up.base_url} | document)
         main = {"name": "main", "baseUrl": down.base_url, "fallback": "other"}
@@ -249,14 +261,16 @@ def test_a_rule_whose_fallback_answers_has_no_problem(tmp_path: Path) -> None:
         server.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE)
         send(server, range(1, 9))
         until(lambda: server.ask("GET", "status")["last24h"]["scored"], lambda scored: scored == 8, within_s=LONG_S)
-        assert "; its fallback 'other' is asked instead; " in reported(server)
+        message = reported(server)
+        assert message.startswith(f"the connection 'main' gives no verdicts: {kind}")
+        assert "; its fallback 'other' is asked instead; " in message
         (rule,) = server.ask("GET", "trace-eval-rules")["content"]
         assert rule["problem"] is None
 
 
 def test_a_refusal_names_no_fallback_and_is_one_condition(tmp_path: Path) -> None:
-    """What is final is not asked of the fallback: the connection alone is reported, until its rule is deleted."""
-    with a_model(Status(401)) as refusing, a_model(GOOD) as up, an_offline_server(tmp_path / "data") as server:
+    """A refused request is not sent to the fallback: the connection alone is reported, until its rule is deleted."""
+    with a_model(Status(413)) as refusing, a_model(GOOD) as up, an_offline_server(tmp_path / "data") as server:
         document = {"model": "m", "protocol": "CHAT_COMPLETIONS", "limits": {"attempts": 1, "inFlight": 4}}
         server.ask("POST", "llm-connections", 201, json={"name": "other", "baseUrl": up.base_url} | document)
         main = {"name": "main", "baseUrl": refusing.base_url, "fallback": "other"}

@@ -273,7 +273,8 @@ def test_an_error_of_any_shape_with_status_200_is_that_error(
         assert outcome == status
         return
     assert f"status {status}: " in str(failures[0])
-    assert outcome == ("rate_limited" if status == 429 else "refused" if status < 500 else "unavailable")
+    kind = "not_served" if status in {401, 402, 403, 404} else "refused"
+    assert outcome == ("rate_limited" if status == 429 else "unavailable" if status >= 500 else kind)
     assert isinstance(failures[0].usage, Usage)
     assert (failures[0].usage.input_tokens, failures[0].usage.output_tokens) == (0, 0)
 
@@ -321,7 +322,7 @@ def test_a_filter_is_read_in_the_words_of_each_provider(server: ModelServer, sta
 @pytest.mark.parametrize(
     "status,body,outcome",
     [
-        (401, {"error": {"message": "The key is blocked by the safety policy"}}, "refused"),
+        (401, {"error": {"message": "The key is blocked by the safety policy"}}, "not_served"),
         (400, {"detail": [{"msg": "Bad", "input": "unsafe content, content filter"}]}, "refused"),
         (400, {"__type": "ThrottlingException", "message": "slow down"}, "rate_limited"),
         (403, {"error": {"errors": [{"reason": "rateLimitExceeded"}], "message": "no"}}, "rate_limited"),

@@ -193,7 +193,8 @@ def test_what_breaks_is_told_and_not_stored(played: Played, rule: Any) -> None:
     kept = judge(played, rule_id).json()["jobId"]
     says(played, Status(401))
     failed = judge(played, rule_id).json()
-    assert (failed["jobId"], failed["result"]["outcome"], failed["result"]["errorKind"]) == (None, "failed", "refused")
+    result = failed["result"]
+    assert (failed["jobId"], result["outcome"], result["errorKind"]) == (None, "failed", "not_served")
     assert [(row[0], row[5]) for row in played.sql(STORED.format("broken"))] == [(kept, False)]
     says(played, GOOD)
     poor = judge(played, rule(**KIND | {"name": "poor", "budget": {"callsPerDay": 0}})).json()
@@ -250,7 +251,8 @@ def test_the_page_offers_rules_with_their_prices(played: Played, rule: Any) -> N
         assert "checked length no model nothing" in page
         says(played, Status(401))
         told = visit.send(f"{path}?span={SPAN}", path, span=SPAN, rule=rule_id)
-        assert ("offered gave no verdict (refused), so nothing is stored" in re.sub(r"<[^>]+>", "", told.text)) is True
+        shown = re.sub(r"<[^>]+>", "", told.text)
+        assert "offered gave no verdict (not_served), so nothing is stored" in shown
         says(played, GOOD)
         answer = visit.send(f"{path}?span={SPAN}", path, span=SPAN, rule=rule_id)
         assert (answer.status_code, answer.headers["location"]) == (303, f"/traces/{TRACE}?span={SPAN}#verdicts")

@@ -62,7 +62,7 @@ def test_a_broken_judge_exits_with_2() -> None:
         result = judged("--judge-base-url", server.base_url, "--judge-model", "m")
     document = json.loads(result.stdout)
     assert (result.exit_code, document["outcome"], document["score"]) == (2, "failure", None)
-    assert document["failure"] == {"kind": "refused", "message": "status 401: scripted"}
+    assert document["failure"] == {"kind": "not_served", "message": "status 401: scripted"}
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_a_judge_that_cannot_be_asked_is_a_failure() -> None:
     assert failure.kind == "unavailable"
     assert failure.usage is not None
     assert (failure.usage.calls, failure.usage.input_tokens, failure.usage.cost_usd) == (1, 0, 0)
-    assert failure_of("llm_judge", HELPFUL, ASKED, Status(401)).kind == "refused"
+    assert failure_of("llm_judge", HELPFUL, ASKED, Status(401)).kind == "not_served"
 
 
 def test_llm_judge_shows_only_what_it_is_told_to() -> None:

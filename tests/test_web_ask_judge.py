@@ -206,10 +206,10 @@ def test_what_goes_wrong_is_told_beside_its_example(judged: Judged) -> None:
     answers = iter([GOOD, Status(401), Says("no idea")])
     judged.says(lambda _: next(answers))
     told = examples(judged.send().text)
-    assert sorted(kind for each in told for kind in ("it is kind", "refused", "bad_reply") if kind in each) == [
+    assert sorted(kind for each in told for kind in ("it is kind", "not_served", "bad_reply") if kind in each) == [
         "bad_reply",
         "it is kind",
-        "refused",
+        "not_served",
     ]
 
 

@@ -434,7 +434,7 @@ def test_a_refusal_is_final(tmp_path: Path) -> None:
         ask(book)
         with working(book, {"main": a_connection(model.base_url, key="sk-secret-1")}) as workers:
             assert workers.wait_idle(LONG_S)
-        assert evaluated(book.store, "outcome, error_kind, attempts") == 4 * [("failed", "refused", 1)]
+        assert evaluated(book.store, "outcome, error_kind, attempts") == 4 * [("failed", "not_served", 1)]
         assert "sk-secret-1" not in str(rows(book.store, "FROM evaluation"))
 
 

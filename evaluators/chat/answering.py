@@ -51,8 +51,15 @@ class ErrorStatus(Exception):
         """True if the endpoint takes no more requests now, for which some return status 400 or 403."""
         return self.status == _TOO_MANY or (self.status in _MAYBE_THROTTLED and self.facts.has_rate_code)
 
+    @property
+    def is_not_served(self) -> bool:
+        """True if the endpoint refuses the connection, whatever is asked."""
+        return self.status in _NOT_SERVED or (self.status == _BAD_REQUEST and self.facts.is_not_served)
+
 
 FIRST_SERVER_ERROR: Final = 500
+_BAD_REQUEST: Final = 400
+_NOT_SERVED: Final = (401, 402, 403, 404)
 _TOO_MANY: Final = 429
 _MAYBE_THROTTLED: Final = (400, 403)
 _NEVER_FILTERED: Final = (401, 402, 404, 408, 413, _TOO_MANY)

@@ -20,7 +20,7 @@ from evaluators.chat.answering import FIRST_SERVER_ERROR, PARAMETER_REFUSED, End
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.dialogue import ChatDialogue, dialogue_request
 from evaluators.chat.exchange import Exchange
-from evaluators.chat.pace import RETRYABLE, RateLimit, Share, wait_asked_for
+from evaluators.chat.pace import NOT_SERVED, RETRYABLE, RateLimit, Share, wait_asked_for
 from evaluators.chat.parameters import SCHEMA, suspected_parameters
 from evaluators.chat.pictures import Image
 from evaluators.chat.request import body_of, cost_usd, most_of_body, with_parameters
@@ -41,7 +41,7 @@ _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 
 FailureKind: TypeAlias = Literal[
-    "timeout", "unreachable", "refused", "rate_limited", "unavailable", "bad_reply", "declined"
+    "timeout", "unreachable", "refused", "not_served", "rate_limited", "unavailable", "bad_reply", "declined"
 ]
 
 
@@ -159,7 +159,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
                 if shape == complaint:
                     without -= dropped  # it was not that
                 dropped = asking.suspects - tried
-                if failure.kind != "refused" or not dropped or (not tried and self._is_futile(shape)):
+                if failure.kind not in _MAYBE_A_PARAMETER or not dropped or (not tried and self._is_futile(shape)):
                     if shape == complaint:
                         self._note_alike(shape)
                     raise
@@ -193,6 +193,9 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
 _KINDS: Mapping[int, FailureKind] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
 _MAY_HAVE_RUN = {408, 504}  # nobody waited for the model, which may go on, and be paid; other errors cost nothing
+
+
+_MAYBE_A_PARAMETER = {"refused", NOT_SERVED}  # some endpoints return 404 for a parameter
 
 
 def _shape(failure: Unanswered) -> str:
@@ -346,7 +349,9 @@ class _Asking:
             return Unanswered("declined", self._shown(f"status {error.status}: {error.explanation()}"))
         if error.is_throttled:
             kind = "rate_limited"
-        elif error.status in PARAMETER_REFUSED:
+        elif error.is_not_served:
+            kind = "not_served"
+        if error.status in PARAMETER_REFUSED and kind != "rate_limited":
             wire = WIRES[self.connection.protocol]
             needed = {wire.most_tokens} if wire.needs_most_tokens else set()
             self.suspects = suspected_parameters(error.facts, self.sent) - needed

@@ -43,6 +43,10 @@ _FILTER_MESSAGES = re.compile(
     r"|blocked by .{0,40}(?:guardrail|filter|safety|polic)"
     r"|input was flagged|flagged (?:as|for|by)|prohibited.content|unsafe content|敏感|不安全|违规"
 )
+_NOT_SERVED = re.compile(
+    r"(?:model|deployment) ?not ?(?:found|exist)|unknown ?model|invalid ?model|invalid ?api ?key|credit balance"
+    r"|insufficient.{0,3}(?:quota|balance|funds|credit)"
+)
 _MENTIONED_STATUS = re.compile(r"(?:http|status|code)[^\d\n]{0,12}\b([45]\d\d)\b")
 _RATE_CODES = re.compile(r"rate ?limit|too ?many ?requests|throttl")
 _STATUSES_OF_WORDS: Final = tuple(
@@ -98,6 +102,11 @@ class ErrorFacts:
     def has_rate_code(self) -> bool:
         """True if a code says that there were too many requests."""
         return any(_RATE_CODES.search(code) for code in self.codes)
+
+    @property
+    def is_not_served(self) -> bool:
+        """True if the key, the account or the model is refused, for which some endpoints return status 400."""
+        return any(_NOT_SERVED.search(text.lower()) for text in (*self.codes, *self.messages))
 
     @property
     def number(self) -> int | None:

@@ -67,6 +67,12 @@ class Share:
 RETRYABLE = frozenset({"timeout", "unreachable", "rate_limited", "unavailable"})
 """The kinds of failure that another attempt may not meet."""
 
+NOT_SERVED = "not_served"
+"""The endpoint serves this connection nothing, whatever is asked: its key, permission, quota or model is refused."""
+
+ANOTHER_MAY_ANSWER = RETRYABLE | {NOT_SERVED}
+"""The kinds of failure for which a connection is to blame, and not the request: a fallback is asked instead."""
+
 
 def wait_asked_for(headers: Mapping[str, str], now_s: float) -> float | None:
     """The seconds that `Retry-After` (or `retry-after-ms`) asks to wait; None where it is missing or nonsense."""

@@ -12,7 +12,7 @@ from collector.live.judges.judge_health import JudgeSubject, Streak
 from collector.live.judges.judges import ConnectedJudges
 from collector.live.rules.rules_in_force import KeptRule, RulesInForce
 from collector.units import count_text, instant_text
-from evaluators.chat.pace import RETRYABLE
+from evaluators.chat.pace import ANOTHER_MAY_ANSWER
 from evaluators.errors import BadConfiguration
 from storage.errors import Missing
 
@@ -147,7 +147,7 @@ class FailingJudges:
         row = self._connections.get(subject.identity).row
         other = self._judges.fallback(subject.identity)
         works = other is not None and JudgeSubject("connection", other.connection_id) not in self._judges.health.streaks
-        is_asked = works and streak.kind in RETRYABLE  # a refusal and an unusable reply are final
+        is_asked = works and streak.kind in ANOTHER_MAY_ANSWER
         return FailingJudge(
             kind="connection",
             identity=subject.identity,
@@ -161,7 +161,7 @@ class FailingJudges:
             failures=streak.failures,
             waiting=view.waiting_over(subject.identity),
             fallback=other.name if other is not None and is_asked else None,
-            is_doubtful=len(streak.askers) == 1 and streak.kind not in RETRYABLE,
+            is_doubtful=len(streak.askers) == 1 and streak.kind not in ANOTHER_MAY_ANSWER,
         )
 
     def _too_small(self, rules: Mapping[str, KeptRule]) -> Iterator[FailingJudge]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from evaluators.chat.pace import RETRYABLE
+from evaluators.chat.pace import ANOTHER_MAY_ANSWER, RETRYABLE
 from evaluators.outcome import Failure, Outcome, Skipped
 
 SubjectKind: TypeAlias = Literal["connection", "rule", "evaluation"]
@@ -122,4 +122,4 @@ class JudgeHealth:
 
     def _is_askers_own(self, connection: JudgeSubject, asker: JudgeSubject, failure: Failure, now_ns: int) -> bool:
         since_ns = self._failing_since_ns.setdefault((connection, asker), now_ns)
-        return failure.kind not in RETRYABLE and self._verdict_ns.get(connection, since_ns) > since_ns
+        return failure.kind not in ANOTHER_MAY_ANSWER and self._verdict_ns.get(connection, since_ns) > since_ns

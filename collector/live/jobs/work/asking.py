@@ -22,7 +22,7 @@ from collector.live.jobs.work.storable import result_of
 from collector.live.jobs.work.target import with_judged
 from collector.live.judges.judge_health import JudgeSubject
 from collector.live.judges.judging import JudgeSource
-from evaluators.chat.pace import RETRYABLE
+from evaluators.chat.pace import ANOTHER_MAY_ANSWER, NOT_SERVED, RETRYABLE
 from evaluators.errors import BadConfiguration, Stopped
 from evaluators.outcome import Failure, Outcome, Verdict
 from storage.judging.job_results import JobResult
@@ -237,13 +237,13 @@ class JudgeExecutor:
         if other is None or not line.breaker.is_down(self.now_s()):
             first = JobAnswer(*await outcome_of(rule, case, judge_of, limit_s=limit_s))
             self._note(line.connection_id, task, first.outcome)
-            if other is None or not isinstance(first.outcome, Failure) or first.outcome.kind not in RETRYABLE:
+            if other is None or not isinstance(first.outcome, Failure) or first.outcome.kind not in ANOTHER_MAY_ANSWER:
                 return first
             missed = first.outcome
         instead = partial(judge_of, over=other.connection_id)
         outcome, model = await outcome_of(rule, case, instead, limit_s=limit_s)
         self._note(other.connection_id, task, outcome)
-        if isinstance(outcome, Failure) and outcome.kind == "bad_configuration":
+        if isinstance(outcome, Failure) and outcome.kind in {"bad_configuration", NOT_SERVED}:
             return JobAnswer(_without_fallback(outcome, other.name, missed))
         return JobAnswer(_with_fallback(outcome, other.name, missed), model, other, missed)
 

@@ -169,7 +169,7 @@ class ConnectionQueue:
         if not isinstance(outcome, Failure):
             if outcome.usage is not None:
                 self.breaker.answered(self.executor.now_s())
-        elif outcome.kind in RETRYABLE:
+        elif outcome.kind in RETRYABLE or answer.fallback is not None:
             asks = outcome.kind == "rate_limited"
             self.breaker.failed(self.executor.now_s(), asked_s=outcome.retry_after_s, asks_for_pause=asks)
         elif outcome.kind not in NOT_THE_JUDGES:
