@@ -186,14 +186,19 @@ def test_deletions_of_one_tenant_leave_room_for_those_of_others(
 
 
 def test_a_menu_of_projects_and_a_list_of_services_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many names clients send, a menu has so many projects, and Jaeger's answer so many services."""
+    """However many names clients send, a menu has so many projects, and Jaeger's answers so many names."""
     monkeypatch.setattr("storage.judging.rulebook._MOST_NAMES", 2)
-    monkeypatch.setattr("storage.query.search._MOST_SERVICES", 2)
+    monkeypatch.setattr("storage.query.search._MOST_NAMES", 2)
     with a_store(tmp_path) as store:
         for number in range(3):
             commit(store, a_batch(an_export(1, trace=number + 1, first=number, project=f"p{number}")))
         assert store.rulebook.project_names() == ["p0", "p1"]
         assert store.search.services(tenant=None) == ["p0", "p1"]
+        export = an_export(3, project="p0")
+        for number, span in enumerate(export.resource_spans[0].scope_spans[0].spans):
+            span.name = f"operation {number}"
+        commit(store, a_batch(export))
+        assert len(store.search.operations("p0", tenant=None)) == 2
 
 
 @pytest.fixture

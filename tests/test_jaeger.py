@@ -295,6 +295,16 @@ def test_a_search_finds_by_each_of_its_parameters(jaeger: httpx.Client) -> None:
     assert found(jaeger, service="nobody") == []
 
 
+def test_a_list_ends_once_it_has_so_many_bytes(jaeger: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of large traces a list has as many as fit, one at least, and the last one says how many are left out."""
+    every = jaeger.get("/traces", params=AROUND | {"service": "shop"}).json()["data"]
+    assert len(every) > 1
+    monkeypatch.setattr("storage.query.queries.MAX_TRACE_BYTES", 1)
+    (first,) = jaeger.get("/traces", params=AROUND | {"service": "shop"}).json()["data"]
+    assert first["traceID"] == every[0]["traceID"]
+    assert f"{len(every) - 1} more traces are not shown" in first["warnings"]
+
+
 @pytest.mark.parametrize(
     "parameters",
     [

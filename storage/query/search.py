@@ -7,8 +7,8 @@ from typing import Final
 from storage import sql
 from storage.engine.read_database import ReadDatabase
 
-_MOST_SERVICES: Final = 2_000
-"""A guess. Clients choose names, and Jaeger's protocol knows no pages."""
+_MOST_NAMES: Final = 2_000
+"""Services, or operations of one. A guess. Clients choose names, and Jaeger's protocol knows no pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +34,13 @@ class Search:
 
     def services(self, *, tenant: str | None = "") -> list[str]:
         """Return the services that sent spans: of more than 2,000 those with most spans."""
-        parameters = {"tenant": tenant, "most": _MOST_SERVICES}
+        parameters = {"tenant": tenant, "most": _MOST_NAMES}
         with self._database.cursor() as cursor:
             return [name for (name,) in cursor.execute(sql.query("services"), parameters).fetchall()]
 
     def operations(self, service: str, *, tenant: str | None = "") -> list[tuple[str, int]]:
-        """The names and kinds of a service's spans."""
-        parameters = {"tenant": tenant, "service": service}
+        """Return the names and kinds of a service's spans: of more than 2,000 those of most spans."""
+        parameters = {"tenant": tenant, "service": service, "most": _MOST_NAMES}
         with self._database.cursor() as cursor:
             return [(name, kind) for name, kind in cursor.execute(sql.query("operations"), parameters).fetchall()]
 

@@ -90,7 +90,12 @@ def traces(here: Here, who: Who, find: Annotated[_Find, Query()]) -> Response:
     most = max(1, min(find.limit, MOST_TRACES))
     named = [padded(each) for each in find.trace_ids[:most]]
     ids = named or here.search.traces(like, limit=most, tenant=who.visible_tenant)
-    return answer([trace_document(each) for each in traces_in_short(here, who, ids)])
+    documents = [trace_document(each) for each in traces_in_short(here, who, ids)]
+    if documents and not named and len(documents) < len(ids):
+        warnings = documents[-1]["warnings"]
+        left_out = f"{len(ids) - len(documents)} more traces are not shown"
+        documents[-1]["warnings"] = [*(warnings if isinstance(warnings, list) else ()), left_out]
+    return answer(documents)
 
 
 def _like(find: _Find) -> SpanLike:

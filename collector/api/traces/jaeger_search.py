@@ -29,9 +29,8 @@ def padded(trace_id: str) -> str:
 
 
 def traces_in_short(here: Context, who: Caller, ids: Sequence[str]) -> Iterator[Trace]:
-    """The traces that are there, one after the other, each with as many spans as a list shows."""
-    found = (here.queries.trace(each, tenant=who.visible_tenant, max_spans=_MOST_SPANS) for each in ids)
-    return (trace for trace in found if trace is not None)
+    """Yield the first traces that fit into an answer, each with as many spans as a list shows."""
+    return here.queries.traces(ids, tenant=who.visible_tenant, max_spans=_MOST_SPANS)
 
 
 def span_like(
