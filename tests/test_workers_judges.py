@@ -256,6 +256,20 @@ def test_a_judge_of_a_jury_has_its_fallback(tmp_path: Path) -> None:
         assert models == ["model of main", "model of fourth", "model of third"]
 
 
+def test_only_the_judge_of_a_jury_that_failed_is_asked_again(tmp_path: Path) -> None:
+    """The votes of the others are kept for the retry, and the result has the cost of each call once."""
+    with a_jury(tmp_path, GOOD, GOOD, Says("no idea")) as (book, scripts):
+        ask(book, jury=JURY)
+        eventually(lambda: scripts[2].asked, lambda asked: asked >= 4)
+        scripts[2].mood = GOOD
+        eventually(lambda: states(book.store), lambda found: found == {"scored": 4})
+        assert [script.asked for script in scripts[:2]] == [4, 4]
+        calls = sum(script.asked for script in scripts)
+        assert calls >= 16
+        columns = "sum(judge_calls), sum(output_tokens), bool_and(reason LIKE '3 of 3 judges agree%')"
+        assert rows(book.store, f"SELECT {columns} FROM evaluation") == [(calls, 20 * calls, True)]
+
+
 def test_a_jury_with_a_judge_that_is_not_there_says_which(tmp_path: Path) -> None:
     """The evaluation fails with the connection that is missing, and the others are asked in vain once at most."""
     with a_jury(tmp_path, GOOD, GOOD) as (book, _):

@@ -96,6 +96,7 @@ class _Progress:
     group_size: int
     attempts: Counter[int] = field(default_factory=Counter)  # by item, those that failed
     connection_id: str | None = None  # over which the group is asked
+    votes: dict[tuple[int, str | None], tuple[Outcome, str | None]] = field(default_factory=dict)  # by item, connection
     items: Sequence[Unscored] = ()
     futures: list[Future[_ItemScore]] = field(default_factory=list)
 
@@ -311,6 +312,7 @@ class RunEvaluator:
         self._store_scores(progress.evaluation, scores)
         progress.after = min(waiting, default=progress.items[-1].item_number + 1) - 1
         progress.items, progress.futures = (), []
+        progress.votes = {key: vote for key, vote in progress.votes.items() if key[0] in waiting}
         progress.attempts.update(waiting.keys())
         if waiting:
             self._pause(progress, waiting)
@@ -380,9 +382,13 @@ class RunEvaluator:
         asker = JudgeSubject("evaluation", evaluation.evaluation_id)
 
         async def ask(over: str | None) -> tuple[Outcome, str | None]:
+            if (vote := progress.votes.get((item.item_number, over))) is not None:
+                return vote  # of an attempt at which another judge of the jury failed
             judge_of = partial(self._judges.judge, active, of_run, over=over)
             said = await outcome_of(active.rule, case_document(item), judge_of, limit_s=self._retry_policy.job_s)
             health.note(JudgeSubject("connection", over or asked or ""), said[0], target, asker)
+            if not isinstance(said[0], Failure):
+                progress.votes[item.item_number, over] = said
             return said
 
         outcome, model = await outcome_of_judges(active.rule, partial(self._judges.jurors, active), ask)

@@ -16,6 +16,7 @@ from collector.live.jobs.work.cases import Cases
 from collector.live.jobs.work.connection_queue import LEFT_OUT, NOT_THE_JUDGES, Breaker, ConnectionQueue, JobAnswer
 from collector.live.jobs.work.examiner import Examined, Examiner
 from collector.live.jobs.work.job_context import JobContext, Task, skipped
+from collector.live.jobs.work.kept_votes import KeptVotes
 from collector.live.jobs.work.ledger import REST_S
 from collector.live.jobs.work.outcomes import failure_of, outcome_of, voted
 from collector.live.jobs.work.storable import result_of
@@ -44,6 +45,7 @@ class JudgeExecutor:
         self._job_context = job_context
         self._judges = judges
         self._rubbish: dict[int, int] = {}  # by job: unusable replies so far
+        self._votes = KeptVotes()
         self._lines: dict[str, ConnectionQueue] = {}
         self._cases: Cases[ConnectionQueue] = Cases(examiner, job_context, self._deliver)
         self._loop = asyncio.new_event_loop()
@@ -204,17 +206,21 @@ class JudgeExecutor:
         except BadConfiguration as error:
             return JobAnswer(failure_of(rule, error), of_jury=line)
         lines = [line, *(self.line_to(juror.connection_id) for juror in jurors[1:])]
-        for juror, each in zip(jurors, lines, strict=True):
+        kept = self._votes.of(task.job.job_id, case)
+        asked = [(juror, each) for juror, each in zip(jurors, lines, strict=True) if juror.connection_id not in kept]
+        for juror, each in asked:
             if each.is_down():
                 down = f"{juror.name}: the connection is down, and nobody is asked instead"
                 failure = Failure(name=rule.evaluator, fingerprint=None, kind="unavailable", message=down, usage=None)
                 return JobAnswer(failure, of_jury=each)
-        asked = [
-            self._answer(each, task, case, over=juror.connection_id) for juror, each in zip(jurors, lines, strict=True)
-        ]
-        answers = await asyncio.gather(*asked)
-        for each, answer in zip(lines, answers, strict=True):
+        gathered = await asyncio.gather(
+            *(self._answer(each, task, case, over=juror.connection_id) for juror, each in asked)
+        )
+        for (_, each), answer in zip(asked, gathered, strict=True):
             each.note(answer)
+        votes = {**kept, **{juror.connection_id: answer for (juror, _), answer in zip(asked, gathered, strict=True)}}
+        self._votes.keep(task.job.job_id, case, votes)
+        answers = [votes[juror.connection_id] for juror in jurors]
         failed = [each for each, answer in zip(lines, answers, strict=True) if isinstance(answer.outcome, Failure)]
         outcome, models = voted(jurors, [(answer.outcome, answer.model) for answer in answers])
         return JobAnswer(outcome, models, of_jury=failed[0] if failed else line)
@@ -329,6 +335,7 @@ class JudgeExecutor:
     def _hand_in(self, line: ConnectionQueue, task: Task, result: JobResult) -> None:
         line.end(task)
         self._rubbish.pop(task.job.job_id, None)
+        self._votes.drop(task.job.job_id)
         self._job_context.sink.finish([result])
 
 
