@@ -161,7 +161,21 @@ def test_a_judge_that_refuses_all_is_a_problem_and_no_pass_rate(
     judged = server.found("evaluate_run", run_id=made["run_id"], **by)
     assert (judged["pass_rate"], judged["fail_count"], judged["not_evaluated_count"]) == (None, 0, 2)
     assert (judged["status"], len(judged["failed_evaluations"])) == ("SUCCESS", 1)
-    assert "none of 2 items was judged: 2 failed" in judged["problem"]
+    assert "none of 2 items was judged: 2 no verdict" in judged["problem"]
+
+
+def test_a_judge_that_fails_on_some_items_is_a_problem(
+    server: Asked, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rate is of the others, and the problem says of how many items it is not, and why."""
+    working = model.script
+    monkeypatch.setattr(model, "script", lambda asked: Says("I pass.") if "two" in asked.user else working(asked))
+    by = {"evaluator": "llm_judge", "criteria": "Is it right?", "connection": "limited"}
+    made = server.found("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "two"), **by)
+    assert (made["pass_rate"], made["pass_count"], made["not_evaluated_count"]) == (1, 1, 1)
+    assert (
+        "1 of 2 items have no verdict and are no part of the rate; the first: LLM Judge: bad_reply" in made["problem"]
+    )
 
 
 @pytest.mark.parametrize("budget", [None, {"allowUnpriced": True}])

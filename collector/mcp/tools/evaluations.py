@@ -92,7 +92,7 @@ class RunResult(Answer):
     unjudged_count: int
     average_scores: dict[str, float | None]
     failed_evaluations: list[str] = Field(description="Evaluations that gave up.")
-    problem: str | None = Field(description="Why the evaluation gave up, or waits; or the application's first error.")
+    problem: str | None = Field(description="Why the evaluation gave up, or waits; or first errors.")
 
 
 async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
@@ -258,12 +258,18 @@ async def _result(api: Api, run: str, evaluation_id: str) -> RunResult:
 
 
 async def _problem_of(api: Api, run: str, told: dict[str, Any]) -> str | None:
-    """Return how often the application failed, and its first error; None if it never did."""
-    failed = told["errorItems"]
-    if not failed:
-        return None
-    (item,) = (await api.get(run, size=1, outcome="error"))["items"]["content"]
-    return f"the application failed on {failed} of {told['totalItems']} items; the first: {item['error']}"
+    """Return how often the application failed and how often a judge did, with the first errors; None if never."""
+    total, failed, unknown = told["totalItems"], told["errorItems"], told["notEvaluatedItems"]
+    problems = []
+    if failed:
+        (item,) = (await api.get(run, size=1, outcome="error"))["items"]["content"]
+        problems.append(f"the application failed on {failed} of {total} items; the first: {item['error']}")
+    if unknown:
+        (item,) = (await api.get(run, size=1, outcome="not_evaluated"))["items"]["content"]
+        first = next(each for each in item["evalResults"] if each["outcome"] == "failed")
+        why = f"{first['evaluatorName']}: {first['errorKind']}: {first['reason']}"
+        problems.append(f"{unknown} of {total} items have no verdict and are no part of the rate; the first: {why}")
+    return "; ".join(problems) or None
 
 
 TOOLS = (
