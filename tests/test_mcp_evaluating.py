@@ -107,6 +107,10 @@ def test_an_application_that_always_crashes_has_no_pass_rate(server: Asked) -> N
     assert (listed["status"], listed["skippedCount"]) == ("FAILED", 4)
     shown = next(e for e in server.found("list_experiments", limit=200)["runs"] if e["run_id"] == made["run_id"])
     assert (shown["pass_rate"], shown["error_count"], shown["failed_evaluations"]) == (None, 4, ["Exact Match"])
+    good = server.found("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "2", "4", "6"))
+    compared = server.found("compare_runs", run_id_a=good["run_id"], run_id_b=made["run_id"])["comparison"]
+    assert (compared["pass_rate"]["status"], compared["has_regressions"]) == ("unknown", True)
+    assert (compared["summary_counts"]["unchanged"], compared["summary_counts"]["unscored"]) == (0, 4)
 
 
 @pytest.mark.parametrize(

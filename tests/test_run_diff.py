@@ -84,7 +84,7 @@ def test_each_item_is_told_with_how_it_moved(api: Offline) -> None:
         ("mended", "IMPROVED", "to_pass"),
         ("lost", "REGRESSED", None),
         ("won", "IMPROVED", None),
-        ("mute", "UNCHANGED", None),
+        ("mute", "UNSCORED", None),
         ("same", "UNCHANGED", None),
         ("new", "ADDED", None),
         ("gone", "REMOVED", None),
@@ -110,8 +110,8 @@ def test_the_summary_counts_as_the_gate_does(api: Offline) -> None:
     told = difference(api, after, baselineRunId=before)["summary"]
     experiment = api.ask("GET", f"runs/{after}")["experimentId"]
     verdict = api.ask("POST", f"experiments/{experiment}/gate", json={"candidateRunId": after, "baselineRunId": before})
-    names = ["improvedCount", "regressedCount", "unchangedCount", "addedCount", "removedCount"]
-    assert [told[name] for name in names] == [verdict[name] for name in names] == [2, 2, 2, 1, 1]
+    names = ["improvedCount", "regressedCount", "unchangedCount", "unscoredCount", "addedCount", "removedCount"]
+    assert [told[name] for name in names] == [verdict[name] for name in names] == [2, 2, 1, 1, 1, 1]
     names = ["significant", "pairing", "baselinePassRate", "candidatePassRate", "passRateDelta"]
     assert [told[name] for name in names] == [verdict[name] for name in names]
     assert (told["flippedToFailCount"], told["flippedToPassCount"]) == (1, 1)
@@ -284,10 +284,11 @@ def test_items_and_verdict_count_alike(before: Scores, after: Scores) -> None:
     one, other = a_run(before), a_run(after)
     table, verdict = compare_items(one, other), compare(one, other)
     assert sorted(table.order.tolist()) == list(range(len(before.keys() | after.keys())))
-    assert [table.counts[each] for each in ("REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED")] == [
+    assert [*table.counts.values()] == [
         verdict.worse,
         verdict.better,
         verdict.equal,
+        verdict.unscored,
         len(verdict.added),
         len(verdict.removed),
     ]

@@ -63,7 +63,7 @@ def test_the_page_says_what_the_gate_says(visit: Visit, api: Offline) -> None:
     assert (verdict["baselineRunId"], verdict["verdict"]) == (before, "inconclusive")
     (told,) = re.findall(r'id="verdict"><strong>([^<]*)</strong> <span>([^<]*)</span>', page)
     rates = f"{100 * verdict['baselinePassRate']:.1f} % → {100 * verdict['candidatePassRate']:.1f} %"
-    assert told == ("Inconclusive", f"{rates}; 2 items worse, 2 better, 2 the same.")
+    assert told == ("Inconclusive", f"{rates}; 2 items worse, 2 better, 1 the same, 1 not scored in both.")
     assert [key for key, _ in listed_on(page)] == ["broke", "mended", "lost", "won", "mute", "same", "new", "gone"]
     for text in verdict["warnings"]:
         assert text.partition(":")[0] in page

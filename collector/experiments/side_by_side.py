@@ -13,7 +13,7 @@ from rules.statistics.runs.items import MOVEMENTS, Movement
 from rules.statistics.runs.records import SCORED, JudgedItem, Numbers
 from storage.offline.run_items import RunItems
 
-DiffFilter: TypeAlias = Literal["ALL", "CHANGED", "REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"]
+DiffFilter: TypeAlias = Literal["ALL", "CHANGED", "REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED", "ADDED", "REMOVED"]
 ScoreMovement: TypeAlias = Literal["REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED"]
 
 DIFF_FILTERS: Final[Mapping[DiffFilter, Sequence[Movement]]] = {
@@ -22,6 +22,7 @@ DIFF_FILTERS: Final[Mapping[DiffFilter, Sequence[Movement]]] = {
     "REGRESSED": ("REGRESSED",),
     "IMPROVED": ("IMPROVED",),
     "UNCHANGED": ("UNCHANGED",),
+    "UNSCORED": ("UNSCORED",),
     "ADDED": ("ADDED",),
     "REMOVED": ("REMOVED",),
 }

@@ -140,6 +140,7 @@ def _counted(found: Comparison, alpha: float) -> dict[str, Any]:
         "improvedCount": found.better,
         "regressedCount": found.worse,
         "unchangedCount": found.equal,
+        "unscoredCount": found.unscored,
         "addedCount": len(found.added),
         "removedCount": len(found.removed),
         "regressedEvaluators": [

@@ -34,7 +34,9 @@ def moved_text(document: Mapping[str, Any]) -> str:
     """The pass rates and what became of the items, of a verdict that is about a comparison."""
     before, after = _percent(document["baselinePassRate"]), _percent(document["candidatePassRate"])
     counts = f"{count_text(document['regressedCount'], 'item')} worse, {document['improvedCount']} better"
-    return f"{before} → {after}; {counts}, {document['unchangedCount']} the same."
+    unscored = document.get("unscoredCount")  # verdicts of earlier versions have none
+    more = f", {unscored} not scored in both" if unscored else ""
+    return f"{before} → {after}; {counts}, {document['unchangedCount']} the same{more}."
 
 
 def evaluator_text(each: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ class DiffSummary(ApiAnswer):
     improved_count: int
     regressed_count: int
     unchanged_count: int
+    unscored_count: int = Field(description="Items of both runs that no evaluator scored in both.")
     added_count: int
     removed_count: int
     flipped_to_fail_count: int
@@ -55,7 +56,7 @@ class DiffCaseDocument(ApiAnswer):
     """An item in both runs. A side is null where that run does not have it."""
 
     key: str
-    status: Literal["REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"]
+    status: Literal["REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED", "ADDED", "REMOVED"]
     pass_flip: bool
     flip: Literal["to_fail", "to_pass"] | None
     input: JsonObject

@@ -114,6 +114,7 @@ class GateVerdict(ApiAnswer):
     improved_count: int | None = None
     regressed_count: int
     unchanged_count: int | None = None
+    unscored_count: int | None = Field(default=None, description="Items of both runs that no evaluator scored in both.")
     added_count: int | None = None
     removed_count: int | None = None
     regressed_evaluators: list[RegressedEvaluator]

@@ -28,7 +28,7 @@ class DiffQuery(BaseModel):
     """What a run is compared with, and which of its items are listed."""
 
     baselineRunId: Annotated[str, Field(min_length=1, max_length=100)] | None = None
-    status: Literal["ALL", "CHANGED", "REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"] = "ALL"
+    status: Literal["ALL", "CHANGED", "REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED", "ADDED", "REMOVED"] = "ALL"
     page: Annotated[int, Field(ge=0, le=MAX_PAGE)] = 0
     size: Annotated[int, Field(ge=1, le=200)] = 50
 

@@ -86,7 +86,7 @@ class ComparedPassRate(BaseModel):
     run_a: float | None
     run_b: float | None
     delta: float | None
-    status: str = Field(description="improved, regressed or unchanged.")
+    status: str = Field(description="improved, regressed, unchanged; unknown if no item was judged in both.")
     significant: bool | None
     p_value: float | None
     method: str | None
@@ -131,7 +131,7 @@ def _comparison(gate: dict[str, Any], diff: dict[str, Any]) -> RunChanges:
     summary, cases = diff["summary"], diff["cases"]
     changed = summary["regressedCount"] + summary["improvedCount"]
     moved = summary["addedCount"] + summary["removedCount"]
-    counts = ("regressedCount", "improvedCount", "unchangedCount", "addedCount", "removedCount")
+    counts = ("regressedCount", "improvedCount", "unchangedCount", "unscoredCount", "addedCount", "removedCount")
     return RunChanges(
         pass_rate=_pass_rate(gate, summary),
         verdict=gate["verdict"],
@@ -148,6 +148,12 @@ def _comparison(gate: dict[str, Any], diff: dict[str, Any]) -> RunChanges:
     )
 
 
+def _status_of(delta: float | None) -> str:
+    if delta is None:
+        return "unknown"
+    return "improved" if delta > 0 else "regressed" if delta < 0 else "unchanged"
+
+
 def _pass_rate(gate: dict[str, Any], summary: dict[str, Any]) -> ComparedPassRate:
     passes = [each for each in gate["evaluators"] if each["method"] in {"mcnemar_exact", "mcnemar_mid_p", "mcnemar"}]
     tested = passes[0] if len(passes) == 1 else None
@@ -156,7 +162,7 @@ def _pass_rate(gate: dict[str, Any], summary: dict[str, Any]) -> ComparedPassRat
         run_a=summary["baselinePassRate"],
         run_b=summary["candidatePassRate"],
         delta=delta,
-        status="unchanged" if not delta else "improved" if delta > 0 else "regressed",
+        status=_status_of(delta),
         significant=gate["significant"],
         p_value=tested["pValue"] if tested else None,
         method=tested["method"] if tested else None,

@@ -41,6 +41,7 @@ _SHOWN: Final[Mapping[str, "DiffFilter"]] = {
     "worse": "REGRESSED",
     "better": "IMPROVED",
     "same": "UNCHANGED",
+    "unscored": "UNSCORED",
     "added": "ADDED",
     "removed": "REMOVED",
 }
@@ -50,6 +51,7 @@ MOVEMENTS: Final[Mapping[str, tuple[str, str]]] = {
     "REGRESSED": ("worse", "bad"),
     "IMPROVED": ("better", "good"),
     "UNCHANGED": ("same", ""),
+    "UNSCORED": ("unscored", "warn"),
     "ADDED": ("added", "accent"),
     "REMOVED": ("removed", "warn"),
 }
@@ -60,7 +62,7 @@ class WantedDifference(BaseModel):
     """What a run is compared with, which of the items are listed, and which of them is shown whole."""
 
     baseline: str = Field(default="", max_length=100)
-    show: Literal["", "changed", "worse", "better", "same", "added", "removed"] = ""
+    show: Literal["", "changed", "worse", "better", "same", "unscored", "added", "removed"] = ""
     slices: str = Field(default="", max_length=200)
     item: int | None = Field(default=None, ge=0, le=2**31)
     page: int = Field(default=0, ge=0, le=MAX_PAGE)

@@ -61,6 +61,7 @@ class Comparison:
     worse: int  # items by any measure
     better: int  # by some, and worse by none
     equal: int
+    unscored: int  # by all measures, in one of the runs at least
     added: tuple[str, ...]
     removed: tuple[str, ...]
     removed_evaluators: tuple[str, ...]  # which scored something in the baseline; the others are a warning
@@ -94,7 +95,7 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
     ]
     warnings += [f"{name} has a margin and is not known of both runs" for name in unknown]
     verdict = _overall([*differences, *(each for each in ratios if each.verdict)], failures)
-    moved = _moved(measures, places, chosen) if chosen.paired else (0, 0, 0)
+    moved = _moved(measures, places, chosen) if chosen.paired else (0, 0, 0, 0)
     theirs = {each.name for each in candidate.evaluators}
     ours = {each.name for each in baseline.evaluators}
     removed = sorted(ours - theirs) if chosen.evaluators is None else []
@@ -112,6 +113,7 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
         worse=moved[0],
         better=moved[1],
         equal=moved[2],
+        unscored=moved[3],
         added=tuple(sorted(after.keys() - before.keys())),
         removed=tuple(sorted(before.keys() - after.keys())),
         removed_evaluators=tuple(name for name in removed if name not in silent),
@@ -249,12 +251,14 @@ def _flip(before: float, after: float, gain: float) -> Flip:
     return "to_pass" if gain > 0 else "to_fail"
 
 
-def _moved(measures: Sequence[Measure], places: Places, options: Options) -> tuple[int, int, int]:
-    """How many items became worse by any measure, better by some and worse by none, and neither."""
+def _moved(measures: Sequence[Measure], places: Places, options: Options) -> tuple[int, int, int, int]:
+    """Count the items that are worse by any measure, better by some and worse by none, the same, and not scored."""
     gains = [m.sign * (m.candidate.means()[places[1]] - m.baseline.means()[places[0]]) for m in measures]
     worse = np.any([np.nan_to_num(gain) < -options.epsilon for gain in gains], axis=0)
     better = np.any([np.nan_to_num(gain) > options.epsilon for gain in gains], axis=0) & ~worse
-    return int(worse.sum()), int(better.sum()), int((~worse & ~better).sum())
+    unscored = np.all([np.isnan(gain) for gain in gains], axis=0)
+    same = ~worse & ~better & ~unscored
+    return int(worse.sum()), int(better.sum()), int(same.sum()), int(unscored.sum())
 
 
 def _refused(measures: Sequence[Measure], options: Options) -> list[str]:

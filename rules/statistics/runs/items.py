@@ -13,14 +13,14 @@ from rules.statistics.runs.measures import PASS_RATE, Measure, measures_of, pass
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.records import FinishedRun, Numbers, with_terms_of, with_thresholds
 
-Movement: TypeAlias = Literal["REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"]
+Movement: TypeAlias = Literal["REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED", "ADDED", "REMOVED"]
 Places: TypeAlias = NDArray[np.intp]
 Codes: TypeAlias = NDArray[np.int8]
 
-MOVEMENTS: Final[Sequence[Movement]] = ("REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED")
+MOVEMENTS: Final[Sequence[Movement]] = ("REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED", "ADDED", "REMOVED")
 """What can become of an item; arrays hold the place in this list."""
 
-_REGRESSED, _IMPROVED, _UNCHANGED, _ADDED, _REMOVED = range(5)
+_REGRESSED, _IMPROVED, _UNCHANGED, _UNSCORED, _ADDED, _REMOVED = range(6)
 _HALF: Final = 0.5  # of the trials; as many passes as fails pass
 
 
@@ -110,10 +110,11 @@ def _column(measure: Measure, before: Places, after: Places) -> EvaluatorColumn:
 
 
 def _movements(measures: Sequence[EvaluatorColumn], before: Places, after: Places, epsilon: float) -> Codes:
-    """Worse by any measure is worse; better is better by some and worse by none."""
+    """Worse by any measure is worse; better by some and worse by none; unscored if no measure has it in both runs."""
     found = np.full(before.size, _UNCHANGED, dtype=np.int8)
     found[np.any([each.gains > epsilon for each in measures], axis=0)] = _IMPROVED
     found[np.any([each.gains < -epsilon for each in measures], axis=0)] = _REGRESSED
+    found[np.all([np.isnan(each.gains) for each in measures], axis=0)] = _UNSCORED
     found[before < 0] = _ADDED
     found[after < 0] = _REMOVED
     return found
@@ -134,7 +135,7 @@ def _rates(passes: EvaluatorColumn) -> tuple[float, float] | None:
 def _order(measures: Sequence[EvaluatorColumn], movements: Codes, flips: Codes) -> Places:
     """Flips to fail, flips to pass, what else lost and won, what lost its score, and the rest."""
     gains = np.nan_to_num(np.stack([each.gains for each in measures]))
-    half = np.any([each.is_half_scored for each in measures], axis=0) & (movements == _UNCHANGED)
+    half = np.any([each.is_half_scored for each in measures], axis=0) & np.isin(movements, (_UNCHANGED, _UNSCORED))
     group = np.select(
         [flips < 0, flips > 0, movements == _REGRESSED, movements == _IMPROVED, half], range(5), 5 + movements
     )
