@@ -304,6 +304,16 @@ def test_what_is_not_kept_gets_a_polite_answer(
     assert failed_call(server, b"\xff" * 9, method).code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("signal, field", [("traces", "Spans"), ("logs", "Logs"), ("metrics", "Metrics")])
+def test_json_is_read_in_the_same_encodings_for_all_signals(
+    server: Live, signal: str, field: str, encoding: str
+) -> None:
+    """JSON in UTF-8, UTF-16 or UTF-32, with a byte order mark or without, is an export request to each path."""
+    for body in (f'{{"resource{field}": []}}', "{ }"):
+        assert post(server, body.encode(encoding), kind=JSON, path=f"/v1/{signal}").is_success
+
+
 def test_metrics_of_any_number_cost_no_more_than_their_bytes(server: Live) -> None:
     """Millions of resources and texts that only begin as JSON are answered without looking into them."""
     resources = b"\x0a\x00" * 4_000_000

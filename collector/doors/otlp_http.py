@@ -1,6 +1,7 @@
 """OTLP over HTTP, as a plain ASGI application, and the reading of OTLP requests for the API's own path."""
 
 import asyncio
+import codecs
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
@@ -91,6 +92,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _TYPES = {PROTOBUF: PROTOBUF, "application/protobuf": PROTOBUF, JSON: JSON}
+
+_AROUND_JSON = b" \t\r\n\0" + codecs.BOM_UTF8 + codecs.BOM_UTF16_LE
+"""Bytes before and after braces, in each encoding of JSON that is read for spans: UTF-8, UTF-16 and UTF-32."""
 
 _NOT_READ = "Tracejury does not read metrics: they were dropped. Switch their exporter off to save the traffic."
 _KEPT_LOGS = f"Tracejury keeps log records of spans (trace_id, span_id) whose event name starts with {KEPT_EVENTS}"
@@ -317,10 +321,10 @@ def metrics_reply(data: bytes, *, is_json: bool = False) -> metrics_service_pb2.
     """
     reply = metrics_service_pb2.ExportMetricsServiceResponse()
     if is_json:
-        text = data.strip()
+        text = data.strip(_AROUND_JSON)
         if not (text.startswith(b"{") and text.endswith(b"}")):
             raise Malformed("not an ExportMetricsServiceRequest: no JSON object")
-        is_empty = not text[1:-1].strip()
+        is_empty = not text[1:-1].strip(_AROUND_JSON)
     else:
         try:
             Empty.FromString(data)  # looks at the outermost fields only, 25 ms for 8 million of them
