@@ -153,6 +153,9 @@ class Collected:
         field = field or slot
         for _, place, value, source in self.candidates(slot):
             inner = self.member(place, value, source) if place.path else value
+            if place.path and slot in _CONTENT and is_redacted(inner):
+                self.note(field, "was redacted before it was sent")
+                continue
             text = text_of(inner)
             if text is None or not text or text.isspace():
                 continue

@@ -1,13 +1,15 @@
 """Input and output as they came, where they are no messages."""
 
 import json
+from collections.abc import Iterator
+from typing import Final
 
 from collector.conventions import unwrap
-from collector.conventions.collected import BLANKS, Candidate, Collected
+from collector.conventions.collected import BLANKS, REDACTED, Candidate, Collected
 from collector.conventions.messages import message_of
 from collector.conventions.pieces import have_content
 from collector.conventions.table import Slot
-from collector.conventions.values import NotJson, decode, encodable, text_of
+from collector.conventions.values import NotJson, decode, encodable, is_redacted, text_of
 from storage.records import Message
 
 EMPTY = frozenset({"", "{}", "[]", "null", '""'})
@@ -28,7 +30,8 @@ def raw_text(collected: Collected, field: str, slots: tuple[Slot, ...], messages
             text = _first(collected, field, collected.candidates(slot))
             if text is not None:
                 return text
-    if messages and have_content(messages):
+    is_scrubbed = f"{field}: {_REDACTED}" in collected.notes  # then what is left of the messages is no text of its own
+    if messages and have_content(messages) and not is_scrubbed:
         return encodable(json.dumps(messages, ensure_ascii=False))
     return None
 
@@ -56,6 +59,9 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
             told = _unquoted(told)
         if isinstance(told, dict) and "role" in told and not have_content([message_of(told, "")]):
             continue  # a message of which its role alone was captured
+        if is_redacted(told) or _is_scrubbed(collected, told, source):
+            collected.note(field, _REDACTED)
+            continue
         text = text_of(told)
         if text is not None and text[:1] == "{":
             text = unwrap.lone_text(text) or text
@@ -68,6 +74,36 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
         collected.sources[field] = source
         return text
     return None
+
+
+def _is_scrubbed(collected: Collected, told: object, source: str) -> bool:
+    """Return whether a request or a response in JSON has marks of a redaction in place of all that was said."""
+    if isinstance(told, str):
+        is_marked = told[:1] in ("{", "[") and any(mark in told.lower() for mark in _MARKS)
+        told = collected.opened(told, source) if is_marked else None
+    if isinstance(told, dict):
+        told = next((told[name] for name in _CONVERSATIONS if told.get(name)), None)
+    words = list(_words(told))
+    return bool(words) and all(map(is_redacted, words))
+
+
+def _words(told: object) -> Iterator[str]:
+    """Yield the texts of messages, without their roles and what the application itself says as `system`."""
+    if isinstance(told, str):
+        yield told
+    elif isinstance(told, list):
+        for item in told:
+            yield from _words(item)
+    elif isinstance(told, dict) and told.get("role") not in ("system", "developer"):
+        for name, value in told.items():
+            if name not in _NO_WORDS:
+                yield from _words(value)
+
+
+_REDACTED: Final = "was redacted before it was sent"
+_MARKS: Final = tuple(mark.lower() for mark in REDACTED)
+_CONVERSATIONS: Final = ("messages", "input", "contents", "prompt", "message", "content")
+_NO_WORDS: Final = frozenset({"role", "type", "id", "name", "tool_call_id", "call_id"})
 
 
 def _unquoted(told: object) -> object:
