@@ -125,10 +125,15 @@ class _Crowds:
 
 def _disk_full(store: Store) -> Found:
     free = f"{store.disk_free_bytes >> 20} MiB are left"
-    if not store.disk_is_full:
-        waits = f"{free}, and kept for spans: rules, results and changes are stored again once there is more"
-        return {"": waits} if store.is_short_of_room else {}
-    return {"": f"{free}, and kept for spans that wait for their commit; new ones are refused until there is more"}
+    stuck = store.lack_of_room
+    room = f". Deletions and expiry make no room without a checkpoint: {stuck}" if stuck else ""
+    if store.disk_is_full:
+        kept = "kept for spans that wait for their commit; new ones are refused until there is more"
+        return {"": f"{free}, and {kept}{room}"}
+    if store.is_short_of_room:
+        kept = "kept for spans: rules, results and changes are stored again once there is more"
+        return {"": f"{free}, and {kept}{room}"}
+    return {"": f"{free}{room}"} if stuck else {}
 
 
 def _cannot_commit(store: Store, stuck_s: float) -> Found:

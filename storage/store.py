@@ -296,6 +296,11 @@ class Store:
         return self._spool.free_bytes
 
     @property
+    def lack_of_room(self) -> str | None:
+        """Why deletions and expiry cannot make room on the disk, and what to do; None if they can."""
+        return None if self._database.has_room() else self._database.lack_of_room()
+
+    @property
     def disk_is_full(self) -> bool:
         """Whether what is left is kept for spans that wait for their commit."""
         return self._spool.free_bytes < self._backlog_limit + _KEPT_FREE_BYTES

@@ -3,6 +3,7 @@
 import json
 import logging
 import random
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,8 +14,9 @@ from collector.conditions import CANNOT_COMMIT, ServerCondition, ServerCondition
 from collector.ingest import Ingest
 from collector.meters import Traffic
 from collector.otlp.decode import Request, decode
-from collector.server_conditions import ServerState, server_conditions
+from collector.server_conditions import ServerState, _disk_full, server_conditions
 from storage import sql
+from storage.errors import Busy
 from storage.store import Store
 from tests import storing
 from tests.disks import small_disks
@@ -246,3 +248,20 @@ def test_a_rule_whose_judge_has_no_key_is_shown_as_what_it_is(tmp_path: Path) ->
         assert changed.status_code == 200, changed.text
         assert not any("judges nothing" in page or "NO_SUCH_KEY" in page for page in shown(server))
         begun_and_over(server, "judge_unable")
+
+
+def test_a_deletion_without_room_for_a_checkpoint_says_how_much_to_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing can make room, the deletion and the condition name what is needed, what is left and what to do."""
+    with a_store(tmp_path) as store:
+        commit(store, storing.a_batch(storing.an_export(10)))
+        assert store.lack_of_room is None
+        monkeypatch.setattr("storage.engine.room._CHECKPOINT_BYTES", 1 << 50)
+        needed = (
+            r"it needs 1073741824 MiB, and \d+ MiB are left on the disk of .*; free \d+ MiB there, but remove nothing"
+        )
+        with pytest.raises(Busy, match=needed):
+            store._writer.between(store._database.checkpoints.make)
+        (text,) = _disk_full(store).values()
+        assert re.search(f"Deletions and expiry make no room without a checkpoint: {needed}", str(text))

@@ -36,12 +36,21 @@ class Checkpoints:
     """Makes the checkpoints of one database, and holds back those that DuckDB makes by itself."""
 
     def __init__(
-        self, connection: Callable[[], duckdb.DuckDBPyConnection], *, catalog: str, has_room: Callable[[], bool]
+        self,
+        connection: Callable[[], duckdb.DuckDBPyConnection],
+        *,
+        catalog: str,
+        has_room: Callable[[], bool],
+        lack_of_room: Callable[[], str],
     ) -> None:
-        """`has_room` tells whether the disk has room for one: DuckDB is invalid after one that fails."""
+        """`has_room` tells whether the disk has room for one: DuckDB is invalid after one that fails.
+
+        `lack_of_room` returns what there is, what is needed, and what to do.
+        """
         self._connection = connection  # the one that is open now
         self._catalog = catalog
         self._has_room = has_room
+        self._lack_of_room = lack_of_room
         self._is_starved = False  # whether DuckDB makes none because the disk has no room for it
         self._holding = threading.Lock()
         self._holds = 0
@@ -80,7 +89,7 @@ class Checkpoints:
             Busy: somebody has read what was there before the last change for `wait_s`, or the disk is full.
         """
         if not self._has_room():
-            raise Busy("the disk has no room for a checkpoint", retry_after_s=5)
+            raise Busy(f"the disk has no room for a checkpoint: {self._lack_of_room()}", retry_after_s=5)
         until_s = time.monotonic() + wait_s
         with self._connection().cursor() as cursor:
             clear_buffers(cursor)

@@ -22,7 +22,7 @@ from storage.engine.free_space import punch_free
 from storage.engine.log_end import log_files, lost_commits
 from storage.engine.migration import MARK, migrate, require_migrated
 from storage.engine.pandas_import import hide_pandas
-from storage.engine.room import DiskRoom
+from storage.engine.room import DiskRoom, checkpoint_bytes
 from storage.engine.threads import Threads
 from storage.engine.workarounds import Workarounds
 from storage.errors import Busy, Damaged, ReadOnly, Reopened, Unusable
@@ -107,7 +107,9 @@ class Database:
         self.damage = Damage()
         self._own = threading.local()  # the cursor of a thread that asks several questions as of one moment
         self.room = DiskRoom(directory)
-        self.checkpoints = Checkpoints(lambda: self._connection, catalog=CATALOG, has_room=self._has_room)
+        self.checkpoints = Checkpoints(
+            lambda: self._connection, catalog=CATALOG, has_room=self.has_room, lack_of_room=self.lack_of_room
+        )
         self._closed_since: tuple[float, str] | None = None
         self.commits = Stopwatch(QUICK_S)
         how = f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'"
@@ -297,7 +299,17 @@ class Database:
             self.damage.note_error(error, own=True)
             log.warning("the log of the database cannot be moved into its file: %s", error)
 
-    def _has_room(self) -> bool:
+    def lack_of_room(self) -> str:
+        """Return what a checkpoint needs, what is left, and what to do."""
+        need_bytes, free_bytes = checkpoint_bytes(self.log_bytes()), self.room.free_bytes
+        lack_bytes = max(need_bytes - free_bytes, 1)
+        return (
+            f"it needs {need_bytes >> 20} MiB, and {free_bytes >> 20} MiB are left on the disk of {self.path.parent};"
+            f" free {(lack_bytes >> 20) + 1} MiB there, but remove nothing of the data directory"
+        )
+
+    def has_room(self) -> bool:
+        """Tell whether the disk has room for a checkpoint."""
         return self.room.allows_checkpoint(self.log_bytes())
 
     def _mind_room(self) -> None:
@@ -461,7 +473,7 @@ class Database:
             settings={
                 "threads": self._options.threads,
                 "memory_limit": self._options.memory_limit,
-                "checkpoint_threshold": f"{LEAST_LOG_BYTES if self._has_room() else NO_END_BYTES}B",
+                "checkpoint_threshold": f"{LEAST_LOG_BYTES if self.has_room() else NO_END_BYTES}B",
                 "max_vacuum_tasks": self.checkpoints.most_merges,
                 "temp_directory": str(self._scratch),
                 "max_temp_directory_size": _SCRATCH_SIZE,

@@ -21,7 +21,8 @@ _LOOK_S: Final = 0.05
 """So long what the disk has left counts as known. A guess: in that time little comes beside what is kept free."""
 _CHECKPOINT_BYTES: Final = 12 << 20
 """What a checkpoint writes beside the log: the last row group of each table that changed, and metadata. A
-guess, which trials on full disks did not refute."""
+guess, which trials on full disks did not refute with spans of some hundred bytes; with texts of 5 kB and more it is too
+little, since a row group to which a row was added is written anew as a whole."""
 RESERVE_NAME: Final = "reserve"
 _RESERVE_SHARE: Final = 8
 """The reserve takes at most this part of the room that there is. A guess."""
@@ -56,7 +57,7 @@ class DiskRoom:
 
     def allows_checkpoint(self, log_bytes: int) -> bool:
         """Tell whether a log of so many bytes can be moved into the file."""
-        return self.free_bytes >= 2 * log_bytes + _CHECKPOINT_BYTES
+        return self.free_bytes >= checkpoint_bytes(log_bytes)
 
     def keep_reserve(self, nbytes: int | None = None) -> None:
         """Set room aside for the next start on a full disk: so many bytes, or less while the disk has little.
@@ -82,6 +83,11 @@ class DiskRoom:
             log.warning("no room can be set aside for a start on a full disk: %s: %s", self._reserve, error.strerror)
             self._wanted_bytes = 0  # tried once: if it is not possible, it will not be later
         self._reserved_bytes = _size(self._reserve)
+
+
+def checkpoint_bytes(log_bytes: int) -> int:
+    """Return the room that is needed to move a log of so many bytes into the file."""
+    return 2 * log_bytes + _CHECKPOINT_BYTES
 
 
 def release_reserve(directory: Path) -> None:
