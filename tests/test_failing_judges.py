@@ -380,6 +380,21 @@ def test_one_target_alone_says_little_and_a_verdict_ends_the_streak() -> None:
     assert health.streaks == {}
 
 
+def test_a_rule_of_which_every_case_lacks_what_it_reads_gives_no_verdicts() -> None:
+    """Twenty different targets in a row that cannot be judged are reported, fewer are not, and a verdict ends it."""
+    health, rule = JudgeHealth(lambda: 0), JudgeSubject("rule", "r")
+    for target in range(19):
+        health.note(rule, a_failure("bad_case"), target)
+        health.note(rule, a_failure("bad_case"), target)
+    health.note(rule, a_failure("bad_reply"), 100)
+    assert not health.streaks[rule].is_failing(10**12)
+    health.note(rule, a_failure("bad_case"), 19)
+    assert health.streaks[rule].is_failing(0)
+    terms: dict[str, Any] = {"score": 1.0, "threshold": 0.5, "direction": "higher", "reason": "", "metadata": {}}
+    health.note(rule, Verdict(name="n", fingerprint="f", usage=None, **terms), 20)
+    assert health.streaks == {}
+
+
 def test_a_failure_is_its_askers_own_if_others_get_verdicts() -> None:
     """It counts against the connection again once the asker got a verdict, or if the connection did not answer."""
     now = [0]

@@ -14,10 +14,16 @@ SubjectKind: TypeAlias = Literal["connection", "rule", "evaluation"]
 SAYS_NOTHING: Final = frozenset(
     {"over_budget", "rule_disabled", "rule_deleted", "budget_held", "bad_case", "bad_configuration"}
 )
-"""Failures that say nothing of whether a judge works: nothing was asked, or the test case is to blame."""
+"""Failures that say nothing of whether a judge works: nothing was asked, or the test case is to blame.
+
+A rule of which all test cases are to blame judges nothing all the same (`_CASES`).
+"""
 
 _TARGETS: Final = 3
 """Different targets in a row without a verdict: one alone may be what a judge cannot judge. A guess."""
+
+_CASES: Final = 20
+"""Different targets in a row that lack what a rule reads: then it looks at what it cannot judge. A guess."""
 
 _SILENT_S: Final = 60.0
 """How long a connection may answer nothing, if fewer targets than that met it. A guess."""
@@ -40,12 +46,21 @@ class Streak:
     message: str
     failures: int = 0
     targets: set[Hashable] = field(default_factory=set)  # the first of them
+    bad_cases: set[Hashable] = field(default_factory=set)  # of a rule: the first targets that lack what it reads
     askers: set[JudgeSubject] = field(default_factory=set)  # of a connection: the rules and evaluations that met them
+
+    def add(self, outcome: Failure, target: Hashable, now_ns: int) -> None:
+        """Count a failure."""
+        self.last_ns, self.kind, self.message = now_ns, outcome.kind, outcome.message
+        self.failures += 1
+        targets, most = (self.bad_cases, _CASES) if outcome.kind == "bad_case" else (self.targets, _TARGETS)
+        if len(targets) < most:
+            targets.add(target)
 
     def is_failing(self, now_ns: int) -> bool:
         """Tell whether there are enough failures to conclude that no verdicts come."""
         is_silent = self.kind in RETRYABLE and now_ns - self.since_ns >= _SILENT_S * 1e9
-        return is_silent or len(self.targets) >= _TARGETS
+        return is_silent or len(self.targets) >= _TARGETS or len(self.bad_cases) >= _CASES
 
 
 class JudgeHealth:
@@ -83,7 +98,8 @@ class JudgeHealth:
                 self._end(subject, asker)
             return
         is_ours = subject.kind == "connection" and outcome.kind == "evaluator_error"
-        if outcome.kind in SAYS_NOTHING or is_ours:
+        is_bad_case = subject.kind == "rule" and outcome.kind == "bad_case"
+        if is_ours or (outcome.kind in SAYS_NOTHING and not is_bad_case):
             return
         now_ns = self._clock_ns()
         with self._lock:
@@ -93,10 +109,7 @@ class JudgeHealth:
             if streak is None:
                 streak = Streak(since_ns=now_ns, last_ns=now_ns, kind=outcome.kind, message=outcome.message)
                 self._streaks[subject] = streak
-            streak.last_ns, streak.kind, streak.message = now_ns, outcome.kind, outcome.message
-            streak.failures += 1
-            if len(streak.targets) < _TARGETS:
-                streak.targets.add(target)
+            streak.add(outcome, target, now_ns)
             if asker is not None:
                 streak.askers.add(asker)
 
