@@ -1,6 +1,6 @@
 """A rule as it is written: one YAML or JSON text."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast, get_args
 
@@ -90,12 +90,21 @@ def _parsed(tree: ValueNode) -> RuleText:
     if not isinstance(tree.value, Mapping):
         raise BadRule([Problem(line=tree.line, key="", message=f"a rule is {A_MAPPING} (got {shown(tree)})")])
     rule = _rule(Members(tree, "", problems))
-    if rule is None or problems:
-        raise BadRule(problems)
-    return RuleText(rule=rule, lines={key: node.line for key, node in tree.value.items()})
+    read = RuleText(rule=rule, lines={key: node.line for key, node in tree.value.items()})
+    if problems:
+        raise BadRuleText(problems, read)
+    return read
 
 
-def _rule(members: Members) -> Rule | None:
+class BadRuleText(BadRule):
+    """A text that is no rule; what can be read of it is checked further, so that all problems are reported at once."""
+
+    def __init__(self, problems: Sequence[Problem], read: RuleText) -> None:
+        super().__init__(problems)
+        self.read = read
+
+
+def _rule(members: Members) -> Rule:
     name = members.text("name", most=MAX_NAME)
     enabled = members.flag("enabled")
     project = members.text("project", most=MAX_NAME)
@@ -116,9 +125,8 @@ def _rule(members: Members) -> Rule | None:
     members.unknown()
     if name is None:
         _missing(members, "name")
-        return None
     return Rule(
-        name=name,
+        name=name or "",
         enabled=_or(enabled, otherwise=True),
         project=project,
         target=target,

@@ -292,7 +292,9 @@ def test_a_file_that_goes_wrong_leaves_its_rule_in_force(store: Store, folder: P
     with in_force(store, folder) as rules:
         write(folder, a=REFUNDS.replace("tool_error", "tool_eror").replace("TRACE", "SESSIONS"), b=a_text("other"))
         until(lambda: names(rules), lambda seen: seen == ["other", "refunds"])
-        assert told(rules) == ["a.yaml:2: target: must be one of SPAN, TRACE, SESSION (got 'SESSIONS')"]
+        target, evaluator = told(rules)
+        assert target == "a.yaml:2: target: must be one of SPAN, TRACE, SESSION (got 'SESSIONS')"
+        assert evaluator.startswith("a.yaml:5: evaluator: there is no evaluator 'tool_eror'; did you mean tool_error?")
     with in_force(store, folder) as again:
         assert names(again) == ["other", "refunds"]
         assert told(again) == told(rules)

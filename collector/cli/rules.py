@@ -162,13 +162,14 @@ def _load(file: Path) -> "tuple[Rule, Need]":
     Raises:
         click.ClickException: it holds none; each problem is a line with the file, its line and its key.
     """
-    from collector.evaluation.rule_check import check_evaluator, with_template
+    from collector.evaluation.rule_check import read_rule
     from rules.errors import BadRule
     from rules.rule_text import parse_rule
 
     try:
-        parsed = with_template(parse_rule(file.read_text(encoding="utf-8")), file.parent)
-        return parsed.rule, check_evaluator(parsed)
+        text = file.read_text(encoding="utf-8")
+        parsed, need = read_rule(lambda: parse_rule(text), file.parent)
+        return parsed.rule, need
     except OSError as error:
         raise click.ClickException(f"{one_line(str(file))} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -12,7 +12,7 @@ from evaluators.evaluator import Need
 from evaluators.registry import kind_of
 from evaluators.templating import MAX_TEMPLATE
 from rules.errors import BadRule, Problem
-from rules.rule_text import RuleText
+from rules.rule_text import BadRuleText, RuleText
 from storage.limit import Limit
 
 
@@ -40,15 +40,47 @@ def check_evaluator(text: RuleText) -> Need:
     if not any(problem.key == "evaluator" for problem in problems):
         kind = kind_of(rule.evaluator)
         tried("config", lambda: kind.check(kind.settings(rule.configuration)))
+    need: Need = "never"
+    if not any(problem.key in {"evaluator", "config"} for problem in problems):
+        need = kind_of(rule.evaluator).judge(kind_of(rule.evaluator).settings(rule.configuration))
+        if rule.jury and need == "never":
+            told = f"goes with an evaluator that asks a judge, and {rule.evaluator} asks none"
+            problems.append(Problem(line=text.lines.get("jury", 1), key="jury", message=told))
     if problems:
         raise BadRule(problems)
-    need: Need = kind_of(rule.evaluator).judge(kind_of(rule.evaluator).settings(rule.configuration))
-    if rule.jury and need == "never":
-        told = f"goes with an evaluator that asks a judge, and {rule.evaluator} asks none"
-        raise BadRule([Problem(line=text.lines.get("jury", 1), key="jury", message=told)])
     return need
 
 
+def read_rule(read: Callable[[], RuleText], folder: Path | None = None) -> tuple[RuleText, Need]:
+    """Read a rule, with the template that it names in a folder, and check its evaluator.
+
+    Raises:
+        BadRule: it cannot be read or used; all problems are reported at once.
+    """
+    problems: list[Problem] = []
+    try:
+        parsed = read()
+    except BadRuleText as error:
+        parsed = error.read
+        problems += error.problems
+    if folder is not None:
+        try:
+            parsed = with_template(parsed, folder)
+        except BadRule as error:
+            problems += error.problems
+    need: Need = "never"
+    try:
+        need = check_evaluator(parsed)
+    except BadRule as error:
+        told = {re.split(r"[.\[]", problem.key)[0] for problem in problems}
+        # What an evaluator lacks because a key beside it is wrong is told already.
+        problems += [each for each in error.problems if not told & _BESIDE.get(each.key, {each.key})]
+    if problems:
+        raise BadRule(problems)
+    return parsed, need
+
+
+_BESIDE: Final = {"config": {"config", "evaluator", "criteria", "evaluatorName"}}
 KEY: Final = "templateFile"
 SUFFIX: Final = ".txt"
 _NAME: Final = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,195}\.txt")

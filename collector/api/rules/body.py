@@ -12,8 +12,9 @@ from starlette.exceptions import HTTPException
 
 from collector.api.documents.rule_documents import READ_ONLY
 from collector.api.rules.body_schemas import RULE
+from collector.evaluation.rule_check import read_rule
 from rules.errors import BadRule, Problem
-from rules.rule_text import RuleText, parse_json, parse_rule
+from rules.rule_text import BadRuleText, RuleText, parse_json, parse_rule
 from rules.tree import MAX_CHARACTERS
 from storage.limit import Limit
 
@@ -70,8 +71,16 @@ async def rule_body(request: Request) -> RuleBody:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadRule([Problem(line=1, key="", message=f"is not UTF-8: {error.reason}")]) from None
-    parsed = _PARSERS[kind](text)
+    try:
+        parsed = _PARSERS[kind](text)
+    except BadRuleText as error:
+        read_rule(functools.partial(_raise, error))
+        raise
     return RuleBody(parsed=parsed, text=_without_read_only(text) if kind == _JSON else text)
+
+
+def _raise(error: BadRuleText) -> RuleText:
+    raise error
 
 
 def _without_read_only(text: str) -> str:

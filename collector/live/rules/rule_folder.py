@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from collector.evaluation.rule_check import SUFFIX, check_evaluator, with_template
+from collector.evaluation.rule_check import SUFFIX, read_rule
 from rules.errors import BadRule, Problem
 from rules.rule import Rule
 from rules.rule_text import RuleText, parse_rule
@@ -147,8 +147,7 @@ def _read(path: Path) -> FileRule:
         raise _whole(f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise _whole(f"is not UTF-8: {error.reason}") from error
-    parsed = with_template(parse_rule(text), path.parent)
-    check_evaluator(parsed)
+    parsed, _ = read_rule(lambda: parse_rule(text), path.parent)
     return FileRule(file=_shown(path.name), text=text, parsed=parsed)
 
 

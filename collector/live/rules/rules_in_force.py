@@ -155,21 +155,28 @@ class RulesInForce:
             BadRule: it may not; another project, an evaluator, a connection or a rule to go by that there is not, a
                 program, rules that would wait for each other.
         """
-        rule = parsed.rule
+        rule, problems = parsed.rule, list[Problem]()
+
+        def wrong_at(key: str, message: str) -> None:
+            problems.append(Problem(line=parsed.lines.get(key, 1), key=key, message=message))
+
         if rule.project not in {project, None}:
             right = "left out here" if project is None else f"the one of the address, {project!r}, or be left out"
-            told = f"must be {right} (got {rule.project!r})"
-            raise BadRule([Problem(line=parsed.lines.get("project", 1), key="project", message=told)])
-        check_evaluator(parsed)
-        if executor_kind_of(rule) == "code":
-            told = f"{rule.evaluator} runs a program on this machine, so only a rule from a file may name it"
-            raise BadRule([Problem(line=parsed.lines.get("evaluator", 1), key="evaluator", message=told)])
+            wrong_at("project", f"must be {right} (got {rule.project!r})")
+        try:
+            check_evaluator(parsed)
+            if executor_kind_of(rule) == "code":
+                told = f"{rule.evaluator} runs a program on this machine, so only a rule from a file may name it"
+                wrong_at("evaluator", told)
+        except BadRule as error:
+            problems += error.problems
         if self._connections is not None and (rule.connection is not None or rule.jury):
             known = sorted(self._connections(tenant))
             for key, named in (("connectionId", rule.connection), *(("jury", each) for each in rule.jury)):
                 if named is not None and named not in known:
-                    told = f"there is no connection {named!r}; there are: {', '.join(known) or 'none'}"
-                    raise BadRule([Problem(line=parsed.lines.get(key, 1), key=key, message=told)])
+                    wrong_at(key, f"there is no connection {named!r}; there are: {', '.join(known) or 'none'}")
+        if problems:
+            raise BadRule(problems)
         rule = replace(rule, project=project)
         others = [kept.active for kept in self.kept() if kept.stored.rule_id != rule_id]
         if wrong := wrong_with_order(_unnumbered(rule, rule_id or "", tenant), others):
