@@ -389,7 +389,7 @@ def test_an_answer_that_is_far_too_long_is_not_read(tmp_path: Path) -> None:
         ((kind, reason),) = evaluated(book.store, "error_kind, reason")
         assert (kind, str(reason).split(":")[0]) == (
             "bad_reply",
-            "the reply has 200,032 characters, which is more than 65,536 characters (fixed): let the judge reply",
+            "the reply has 200,032 characters, which is more than 65,536 characters (fixed)",
         )
 
 
