@@ -80,8 +80,7 @@ def _check(data: Path) -> None:
 
 def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context:
     """What the API speaks to; nothing of it was started."""
-    authenticator = _authenticator(store)
-    judging, rules = _judging(settings, store, stack), _rules(store)
+    authenticator, judging, rules = _authenticator(store), _judging(settings, store, stack), _rules(store)
     return Context(
         queries=store.queries,
         access=store.access,

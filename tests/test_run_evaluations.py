@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.live import PATIENCE_S, a_client, a_live_server, until
-from tests.model_server import Says, Status, a_model
+from tests.model_server import Asked, Says, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import run as execute
 
@@ -203,6 +203,26 @@ def test_a_jury_votes_on_each_item(tmp_path: Path) -> None:
         config = ("--evaluator", "llm_judge", "--config", '{"criteria": "Is it right?"}')
         shown = execute("experiments", "evaluate", again, *config, *named, "--wait", "--server", api.url)
         assert (shown.exit_code, [len(model.asked) for model in models.values()]) == (0, [3, 3, 3]), shown.output
+
+
+def test_only_the_judge_of_a_jury_that_failed_is_asked_again_about_an_item(tmp_path: Path) -> None:
+    """The votes of the others are kept until all have answered."""
+    outage = iter(range(4))  # two requests about each of two items
+
+    def script(_: Asked) -> Step:
+        return Says({"score": 1.0, "reason": "so"}) if next(outage, None) is None else Status(503)
+
+    with ExitStack() as stack:
+        good = Says({"score": 1.0, "reason": "so"})
+        models = {name: stack.enter_context(a_model(good)) for name in ("local", "second")}
+        models["third"] = stack.enter_context(a_model(script))
+        api = stack.enter_context(with_models(tmp_path, **{name: model.base_url for name, model in models.items()}))
+        run = ended(api, *answers(2))
+        ask(api, run, connectionId="local", jury=["second", "third"], evaluatorName="Q", criteria="Is it right?")
+        (evaluator,) = evaluated(api, run)["evaluators"]
+        assert evaluator["scoredCount"] == 2
+        assert [len(models[name].asked) for name in ("local", "second")] == [2, 2]
+        assert len(models["third"].asked) > 4
 
 
 def test_a_judge_that_breaks_is_not_a_bad_score(tmp_path: Path) -> None:
