@@ -104,7 +104,8 @@ def a_reply(source: random.Random) -> MadeReply:  # noqa: C901 - a table of part
                 if parts[-1].endswith(tuple(SECTION_ENDS)) and objects:
                     objects.append({})  # a draft behind a verdict leaves none
             case "closing":
-                parts.append(source.choice(TAGS)[1])
+                # The mention of List<Thought> and a closing mark of that name are a pair: it ends no other mention.
+                parts.append(source.choice([tag for _, tag in TAGS if not (is_mentioned and "thought" in tag)]))
                 objects.clear()
                 is_mentioned = False
             case "own":
