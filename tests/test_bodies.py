@@ -159,7 +159,7 @@ def test_bodies_up_to_the_limit_are_taken(tight: Live) -> None:
         assert http(full).kind == call(full).kind == "taken"
     reply = post(tight, full + b"x")
     assert (reply.status_code, "retry-after" in reply.headers) == (413, False)
-    assert str(RECEIVED) in Status.FromString(reply.content).message
+    assert f"{RECEIVED:,} bytes (setting max_body_bytes)" in Status.FromString(reply.content).message
     check_too_large_for_grpc(tight, full + b"x", grpc.Compression.NoCompression)
     assert stored(tight, batch.trace_id) == 100
 
@@ -190,7 +190,7 @@ def test_bombs_are_stopped_at_the_limit(tight: Live, encoding: str) -> None:
         assert len(bomb) < RECEIVED
         reply = post(tight, bomb, encoding=encoding)
         assert (reply.status_code, "retry-after" in reply.headers) == (413, False)
-        assert str(DECOMPRESSED) in Status.FromString(reply.content).message
+        assert f"{DECOMPRESSED:,} bytes (setting max_decompressed_bytes)" in Status.FromString(reply.content).message
 
 
 def test_a_bomb_over_grpc_is_stopped(tight: Live) -> None:
