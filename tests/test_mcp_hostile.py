@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from mcp import Client, types
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
+from pydantic import ValidationError
 
 from collector.mcp.bounding import MOST_CHARACTERS, MOST_MEMBERS, bounded, fenced
 from collector.mcp.server import TOOLS
+from collector.mcp.tools.evaluations import EvaluateRun
 from collector.visible import as_json
 from tests.live import until
 from tests.models_client import RULE, Asked, a_server_to_ask, text_of
@@ -232,3 +234,10 @@ def test_escaped_text_is_read_as_it_was(text: str) -> None:
     body = fenced({text: text}).split("\n")[2]
     assert json.loads(body) == {text: text}
     assert HIDDEN.search(body) is None
+
+
+def test_a_text_beyond_the_range_of_floats_is_no_argument() -> None:
+    """A threshold of 400 digits as text, which as a float is infinite, is refused before the API is asked."""
+    arguments = {"run_id": "x", "evaluator": "exact_match", "threshold": "9" * 400}
+    with pytest.raises(ValidationError, match="finite"):
+        EvaluateRun.model_validate(arguments)

@@ -14,7 +14,8 @@ from collector.mcp.asking import Api, Rights
 class Arguments(BaseModel):
     """What a tool takes."""
 
-    model_config = ConfigDict(extra="forbid")
+    # Digits in a text, beyond the range of floats, become an infinite one, which no request to the API can hold.
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Answer(BaseModel):
