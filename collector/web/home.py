@@ -71,9 +71,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleLine:
-    """A rule about a project: what its latest evaluator said, and how that stands to the time before."""
+    """Results of a rule about a project: those of its latest evaluator, compared with the period before."""
 
     sums: RuleSums
+    other_results: int  # scores of other evaluators, which the rate leaves out
+    other_failures: int
     change: Change | None
     href: str
     failed_href: str
@@ -98,7 +100,7 @@ def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery
         glance=glance,
         changes=_changes(glance),
         pictures=_pictures(glance, at, period),
-        rules=_rules(glance.rules, period),
+        rules=rule_lines(glance.rules, period),
         alerts=_alerts(here, who, project),
         silent_rules=_silent_rules(here, who),
         silent_connections=_silent_connections(here, who),
@@ -202,22 +204,25 @@ def _points(now: float | None, before: float | None, *, more_is_worse: bool) -> 
     )
 
 
-def _rules(found: Sequence[RuleSums], period: _Period) -> list[RuleLine]:
-    """A line for each rule and project, of the evaluator that judged last: what two of them say is not one number."""
-    latest: dict[tuple[str, str | None], RuleSums] = {}
+def rule_lines(found: Sequence[RuleSums], period: _Period) -> list[RuleLine]:
+    """Return a line for each rule and project: a rate is that of one evaluator, the latest that gave scores."""
+    groups: dict[tuple[str, str | None], list[RuleSums]] = {}
     for each in found:
-        known = latest.get((each.rule_id, each.project))
-        if known is None or each.last_us > known.last_us:
-            latest[each.rule_id, each.project] = each
-    return [
-        RuleLine(
-            sums=each,
-            change=_points(each.rate, each.rate_before, more_is_worse=False),
-            href=_quality_href("/quality", each, period),
-            failed_href=_quality_href("/quality/results", each, period, verdict="failed"),
-        )
-        for each in latest.values()
-    ]
+        groups.setdefault((each.rule_id, each.project), []).append(each)
+    return [_rule_line(evaluators, period) for evaluators in groups.values()]
+
+
+def _rule_line(evaluators: Sequence[RuleSums], period: _Period) -> RuleLine:
+    latest = max(evaluators, key=lambda each: (each.rate is not None, each.last_us))
+    others = [each for each in evaluators if each is not latest]
+    return RuleLine(
+        sums=latest,
+        other_results=sum(each.passed + each.not_passed for each in others),
+        other_failures=sum(each.not_passed for each in others),
+        change=_points(latest.rate, latest.rate_before, more_is_worse=False),
+        href=_quality_href("/quality", latest, period),
+        failed_href=_quality_href("/quality/results", latest, period, verdict="failed"),
+    )
 
 
 def _quality_href(path: str, each: RuleSums, period: _Period, **more: str) -> str:
