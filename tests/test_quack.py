@@ -24,7 +24,7 @@ from storage.errors import Unusable
 from storage.query.quack import Quack, QuackOptions, _extension, _QuackSession
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.attacks import ATTACKS, HIDDEN, LETHAL
-from tests.live import ANY_PORTS, PATIENCE_S, a_live_server, held_cursors, until
+from tests.live import ANY_PORTS, PATIENCE_S, Live, a_live_server, held_cursors, until
 from tests.quack_client import Client, a_client
 from tests.serving import ANY_PORT, PROTOBUF, a_server, an_export, unused_port
 from tests.source_tree import ROOT
@@ -345,12 +345,30 @@ def test_it_is_there_again_after_a_restart(tmp_path: Path) -> None:
         a_client(address, OPERATOR_KEY) as client,
     ):
         assert client.rows("SELECT count(*) FROM tj.spans") == [[2]]
-        tasks = Path(f"/proc/{second.process.pid}/task")
-        pids = {pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
-        (quack,) = [pid for pid in pids if "collector.quack" in Path(f"/proc/{pid}/cmdline").read_text()]
-        os.kill(int(quack), signal.SIGKILL)
+        _kill_quack(second)
         until(lambda: _attaches(address), lambda works: works)
         assert "is started again" in second.log
+
+
+def test_it_is_there_again_once_its_folder_can_be_made(tmp_path: Path) -> None:
+    """A start that the disk refuses is tried again, until it works."""
+    address = f"127.0.0.1:{unused_port()}"
+    env = {"TRACEJURY_API_KEY": OPERATOR_KEY, "TRACEJURY_QUACK": address}
+    with a_live_server(tmp_path, flags=ANY_PORTS, env=env, forked=False) as server:
+        folder = server.data / "quack"
+        folder.rename(server.data / "moved")
+        folder.touch()
+        _kill_quack(server)
+        until(lambda: server.log, lambda log: "Quack is not served: " in log)
+        folder.unlink()
+        until(lambda: _attaches(address), lambda works: works)
+
+
+def _kill_quack(server: Live) -> None:
+    tasks = Path(f"/proc/{server.process.pid}/task")
+    pids = {pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
+    (quack,) = [pid for pid in pids if "collector.quack" in Path(f"/proc/{pid}/cmdline").read_text()]
+    os.kill(int(quack), signal.SIGKILL)
 
 
 def _attaches(address: str) -> bool:

@@ -149,8 +149,8 @@ class Gateway:
                 return
             try:
                 self._start()
-            except Unusable as error:
-                log.error("%s", error)  # noqa: TRY400 - the sentence says it
+            except (Unusable, OSError) as error:  # a full disk, or no process left: tried again after a pause
+                log.error("Quack is not served: %s", error)  # noqa: TRY400 - the sentence says it
                 self._process = None
 
 
