@@ -9,8 +9,7 @@ import re2
 from storage.limit import Limit
 
 _KEPT: Final = 512  # a guess
-_MOST_CHARACTERS: Final = 10_000
-_LIMIT: Final = Limit(value=_MOST_CHARACTERS, unit="characters", remedy="make several expressions of it")
+_LIMIT: Final = Limit(value=10_000, unit="characters", remedy="make several expressions of it")
 _MOST_BYTES: Final = 8 << 20
 """Of memory for one expression, as RE2 has it unless it is told otherwise."""
 
@@ -39,7 +38,7 @@ class SafeRegex:
         Raises:
             UnusableRegex: it cannot be used.
         """
-        if len(pattern) > _MOST_CHARACTERS:
+        if len(pattern) > _LIMIT.value:
             raise UnusableRegex(f"it has {len(pattern):,} characters, which is more than {_LIMIT}")
         options = re2.Options()
         options.log_errors = False

@@ -288,7 +288,7 @@ class Store:
         remedy = "send again later; if that does not end, see the log of the server"
         limit = Limit(value=self._backlog_limit, unit="bytes", setting="backlog_bytes", remedy=remedy)
         waiting = f"{self._backlog.total >> 20} MiB wait for their commit{share}"
-        return f"{reason}: {waiting}; the limit of all, of which one client leaves a quarter to others, is {limit}"
+        return f"{reason}: {waiting}; one client may fill three quarters of {limit}"
 
     @property
     def disk_free_bytes(self) -> int:

@@ -213,7 +213,7 @@ def test_who_waits_for_too_long_or_in_too_long_a_queue_is_told_to_come_again() -
     refusals = asyncio.run(crowd())
     assert (
         refusals.count(
-            "other requests took all the time for 0.05 s, of which run 1 at a time (setting sql_at_once): try again"
+            "other requests took all the time for 0.05 s; the limit is 1 at a time (setting sql_at_once): try again"
             " later"
         )
         == 256
@@ -250,7 +250,7 @@ def test_a_refused_address_learns_that_it_shares_its_turns() -> None:
             return await _wait(places, asker="10.0.0.7")
 
     assert asyncio.run(refused()) == (
-        "other requests took all the time for 0.01 s, of which run 1 at a time (setting sql_at_once): try again later."
+        "other requests took all the time for 0.01 s; the limit is 1 at a time (setting sql_at_once): try again later."
         " All requests without a key from 10.0.0.7 count as one"
         " client: send an API key, or list 10.0.0.7 in trusted_proxies if it is a proxy"
     )

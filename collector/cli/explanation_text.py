@@ -32,8 +32,8 @@ def judged_lines(judged: JudgedView) -> Iterator[tuple[str, str]]:
 def why_lines(judged: JudgedView) -> Iterator[str]:
     """A line a decision, with the clause that filtered it."""
     for decision in judged.decisions:
-        told = result_word(decision.decision)
-        yield f"{decision.rule}: {told}" + ("" if decision.clause is None else f", not {decision.clause}")
+        clause = "" if decision.clause is None else f", not {decision.clause}"
+        yield f"{decision.rule}: {result_word(decision.decision)}{clause}"
 
 
 def _evaluation(evaluation: EvaluationView) -> tuple[str, str]:
@@ -43,8 +43,7 @@ def _evaluation(evaluation: EvaluationView) -> tuple[str, str]:
         score = "" if evaluation.score is None else f", {evaluation.score:.3g}"
         return f"{evaluation.rule}: {passed}{score}{reason}", "green" if evaluation.passed else "bold red"
     kind = f" ({evaluation.error_kind})" if evaluation.error_kind else ""
-    told = result_word(evaluation.outcome)
-    return f"{evaluation.rule}: {told}{kind}{reason}", "yellow"
+    return f"{evaluation.rule}: {result_word(evaluation.outcome)}{kind}{reason}", "yellow"
 
 
 def _external_score(score: ExternalScoreView) -> tuple[str, str]:

@@ -76,28 +76,28 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
     return None
 
 
-def _is_scrubbed(collected: Collected, told: object, source: str) -> bool:
+def _is_scrubbed(collected: Collected, value: object, source: str) -> bool:
     """Return whether a request or a response in JSON has marks of a redaction in place of all that was said."""
-    if isinstance(told, str):
-        is_marked = told[:1] in ("{", "[") and any(mark in told.lower() for mark in _MARKS)
-        told = collected.opened(told, source) if is_marked else None
-    if isinstance(told, dict):
-        told = next((told[name] for name in _CONVERSATIONS if told.get(name)), None)
-    words = list(_words(told))
+    if isinstance(value, str):
+        is_marked = value[:1] in ("{", "[") and any(mark in value.lower() for mark in _MARKS)
+        value = collected.opened(value, source) if is_marked else None
+    if isinstance(value, dict):
+        value = next((value[name] for name in _CONVERSATIONS if value.get(name)), None)
+    words = list(_words(value))
     return bool(words) and all(map(is_redacted, words))
 
 
-def _words(told: object) -> Iterator[str]:
+def _words(value: object) -> Iterator[str]:
     """Yield the texts of messages, without their roles and what the application itself says as `system`."""
-    if isinstance(told, str):
-        yield told
-    elif isinstance(told, list):
-        for item in told:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
             yield from _words(item)
-    elif isinstance(told, dict) and told.get("role") not in ("system", "developer"):
-        for name, value in told.items():
+    elif isinstance(value, dict) and value.get("role") not in ("system", "developer"):
+        for name, part in value.items():
             if name not in _NO_WORDS:
-                yield from _words(value)
+                yield from _words(part)
 
 
 _REDACTED: Final = "was redacted before it was sent"

@@ -46,7 +46,7 @@ class ClientCalls:
                 async with asyncio.timeout(_WAIT_S):
                     await places.free.acquire()
             except TimeoutError:
-                raise Overloaded(f"{places.calls} calls of this client wait, of which are taken {_LIMIT}") from None
+                raise Overloaded(f"{places.calls} calls of this client wait; the limit is {_LIMIT}") from None
             try:
                 yield
             finally:

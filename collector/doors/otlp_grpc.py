@@ -121,7 +121,9 @@ class _Turns:
         except TimeoutError:
             if not self._has_room(sender):  # else a turn became free just now, and no other was notified
                 limit = Limit(value=self._allowed(), unit="messages at a time", remedy="send again, smaller messages")
-                raise Overloaded(f"{len(self._reading)} others are still arriving, of at most {limit}") from None
+                raise Overloaded(
+                    f"{len(self._reading)} other messages are still arriving; the limit is {limit}"
+                ) from None
 
     def _end_stalled(self, sender: str) -> None:
         """End the oldest turn of the sender with the most soon, for one that has none."""

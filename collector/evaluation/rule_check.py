@@ -44,8 +44,8 @@ def check_evaluator(text: RuleText) -> Need:
     if not any(problem.key in {"evaluator", "config"} for problem in problems):
         need = kind_of(rule.evaluator).judge(kind_of(rule.evaluator).settings(rule.configuration))
         if rule.jury and need == "never":
-            told = f"goes with an evaluator that asks a judge, and {rule.evaluator} asks none"
-            problems.append(Problem(line=text.lines.get("jury", 1), key="jury", message=told))
+            message = f"goes with an evaluator that asks a judge, and {rule.evaluator} asks none"
+            problems.append(Problem(line=text.lines.get("jury", 1), key="jury", message=message))
     if problems:
         raise BadRule(problems)
     return need
@@ -72,9 +72,9 @@ def read_rule(read: Callable[[], RuleText], folder: Path | None = None) -> tuple
     try:
         need = check_evaluator(parsed)
     except BadRule as error:
-        told = {re.split(r"[.\[]", problem.key)[0] for problem in problems}
-        # What an evaluator lacks because a key beside it is wrong is told already.
-        problems += [each for each in error.problems if not told & _BESIDE.get(each.key, {each.key})]
+        reported = {re.split(r"[.\[]", problem.key)[0] for problem in problems}
+        # An evaluator may lack something only because a key beside it is wrong, which is reported already.
+        problems += [each for each in error.problems if not reported & _BESIDE.get(each.key, {each.key})]
     if problems:
         raise BadRule(problems)
     return parsed, need

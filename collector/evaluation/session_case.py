@@ -60,9 +60,9 @@ def case_of_session(
         "userId": next((user for each in turns if (user := each.case.metadata.get("userId"))), None),
         "turnCount": len(turns),
     }
-    asked = _first_text(turns, spoken, lambda case: case.inputs.get("input"))
+    text = _first_text(turns, spoken, lambda case: case.inputs.get("input"))
     outputs = {key: value for key, value in outputs.items() if key not in lacking}
-    inputs = {} if "input" in lacking else {"input": asked}
+    inputs = {} if "input" in lacking else {"input": text}
     return Case(inputs=_without_none(inputs), actual_outputs=_without_none(outputs), metadata=_without_none(metadata))
 
 

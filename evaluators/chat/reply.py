@@ -32,8 +32,7 @@ from storage.records import JsonValue
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BEFORE_VALUE = re.compile(r"\s*(?:```\w*\s*)?(?=[{\[])")
 _AFTER_VALUE = re.compile(r"(?:\s|```|<[^<>\s]{1,40}>)*+\Z")
-_MOST_BROKEN: Final = 100
-_BROKEN: Final = Limit(value=_MOST_BROKEN, unit="values", remedy="let the judge reply with one JSON object")
+_BROKEN: Final = Limit(value=100, unit="values", remedy="let the judge reply with one JSON object")
 """Broken values with tags in them, after which no more is read: each is read to its end. A guess."""
 
 
@@ -249,7 +248,7 @@ class _Scan:
             if mark is None or mark.start >= end:
                 return end
             self._broken += 1
-            if self._broken > _MOST_BROKEN:
+            if self._broken > _BROKEN.value:
                 raise NoVerdict("bad_reply", f"has more broken JSON values than {_BROKEN}") from None
             return mark.start
         if self._section is not None and self._section.kind is Kind.DRAFT:

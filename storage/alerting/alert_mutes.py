@@ -13,8 +13,9 @@ from storage.sql import named
 from storage.versioned import written
 
 MOST_MUTES: Final = 200
-_MUTES: Final = Limit(value=MOST_MUTES, unit="mutes of a tenant", remedy="delete one first")
 """Of one tenant. A guess: each is looked at with each event."""
+
+_MUTES: Final = Limit(value=MOST_MUTES, unit="mutes of a tenant", remedy="delete one first")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,9 @@ from storage.sql import named
 from storage.versioned import written
 
 MOST_ITEMS: Final = 1_000_000
-VERSION: Final = Limit(value=MOST_ITEMS, unit="items", remedy="make several datasets of it")
 """Of one version. A guess: larger ones are no test sets, and the ids of so many take 200 MB while they are read."""
+
+VERSION: Final = Limit(value=MOST_ITEMS, unit="items", remedy="make several datasets of it")
 
 _ITEMS_AT_ONCE: Final = 8_192
 """Items of one transaction, as spans have it."""

@@ -58,7 +58,7 @@ class Places:
             if own >= self._at_once - total:
                 limit = Limit(value=self._at_once, unit="at a time", remedy=f"try again later{hint(name)}")
                 message = (
-                    f"{total} {self._work} run already, {own} of yours, which leave free places to others, of {limit}"
+                    f"{total} {self._work} run already, {own} of yours; the rest is for others; the limit is {limit}"
                 )
                 raise Overloaded(message, retry_after_s=self._retry_after_s)
             self._held[name] += 1

@@ -104,7 +104,7 @@ class TraceShapes:
     def _place(self) -> Iterator[None]:
         """One of few: what a look finds is held in memory."""
         if not self._places.acquire(timeout=_PATIENCE_S):
-            raise Overloaded(f"others are counting traces, which is done {_COUNTING}")
+            raise Overloaded(f"too many requests count traces; the limit is {_COUNTING}")
         try:
             yield
         finally:

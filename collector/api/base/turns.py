@@ -94,7 +94,7 @@ class Turns:
                         raise Overloaded("whoever asked has left", retry_after_s=_RETRY_AFTER_S)
         except TimeoutError:
             limit = self._limit(f"try again later{hint(asker)}")
-            message = f"other requests took all the time for {self._wait_s:g} s, of which run {limit}"
+            message = f"other requests took all the time for {self._wait_s:g} s; the limit is {limit}"
             raise Overloaded(message, retry_after_s=_RETRY_AFTER_S) from None
 
     def _check_queue(self, asker: str) -> None:

@@ -32,8 +32,9 @@ ASKED_S: Final = 120.0
 
 _WAIT_S: Final = 10.0
 _AT_ONCE: Final = 4
-_TURNS: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="try again when they have answers")
 """Questions of people under way. A guess."""
+
+_TURNS: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="try again when one has ended")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ class Playground:
             Overloaded: others are at it, or the server is being stopped.
         """
         if not self._turns.acquire(blocking=False):
-            raise Overloaded(f"others ask models in the playground, and may do so {_TURNS}")
+            raise Overloaded(f"too many requests of the playground are under way; the limit is {_TURNS}")
         try:
             futures = [self._run(self._answer(question, each)) for each in wanted]
             try:

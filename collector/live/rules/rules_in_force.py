@@ -166,8 +166,8 @@ class RulesInForce:
         try:
             check_evaluator(parsed)
             if executor_kind_of(rule) == "code":
-                told = f"{rule.evaluator} runs a program on this machine, so only a rule from a file may name it"
-                wrong_at("evaluator", told)
+                message = f"{rule.evaluator} runs a program on this machine, so only a rule from a file may name it"
+                wrong_at("evaluator", message)
         except BadRule as error:
             problems += error.problems
         if self._connections is not None and (rule.connection is not None or rule.jury):

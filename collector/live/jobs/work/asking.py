@@ -207,18 +207,18 @@ class JudgeExecutor:
             return JobAnswer(failure_of(rule, error), of_jury=line)
         lines = [line, *(self.line_to(juror.connection_id) for juror in jurors[1:])]
         kept = self._votes.of(task.job.job_id, case)
-        asked = [(juror, each) for juror, each in zip(jurors, lines, strict=True) if juror.connection_id not in kept]
-        for juror, each in asked:
+        missing = [(juror, each) for juror, each in zip(jurors, lines, strict=True) if juror.connection_id not in kept]
+        for juror, each in missing:
             if each.is_down():
-                down = f"{juror.name}: the connection is down, and nobody is asked instead"
+                down = f"{juror.name}: the connection is down, and nobody is missing instead"
                 failure = Failure(name=rule.evaluator, fingerprint=None, kind="unavailable", message=down, usage=None)
                 return JobAnswer(failure, of_jury=each)
         gathered = await asyncio.gather(
-            *(self._answer(each, task, case, over=juror.connection_id) for juror, each in asked)
+            *(self._answer(each, task, case, over=juror.connection_id) for juror, each in missing)
         )
-        for (_, each), answer in zip(asked, gathered, strict=True):
+        for (_, each), answer in zip(missing, gathered, strict=True):
             each.note(answer)
-        votes = {**kept, **{juror.connection_id: answer for (juror, _), answer in zip(asked, gathered, strict=True)}}
+        votes = {**kept, **{juror.connection_id: answer for (juror, _), answer in zip(missing, gathered, strict=True)}}
         self._votes.keep(task.job.job_id, case, votes)
         answers = [votes[juror.connection_id] for juror in jurors]
         failed = [each for each, answer in zip(lines, answers, strict=True) if isinstance(answer.outcome, Failure)]
