@@ -253,7 +253,7 @@ def test_a_rule_whose_judge_has_no_key_is_shown_as_what_it_is(tmp_path: Path) ->
 def test_a_deletion_without_room_for_a_checkpoint_says_how_much_to_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nothing can make room, the deletion and the condition name what is needed, what is left and what to do."""
+    """The deletion and the condition name what is needed, what is left and what to do if nothing can make room."""
     with a_store(tmp_path) as store:
         commit(store, storing.a_batch(storing.an_export(10)))
         assert store.lack_of_room is None

@@ -42,7 +42,7 @@ def a_chat(asked: list[Any], answered: Any) -> Attributes:
 @pytest.mark.parametrize("is_session", [False, True])
 @pytest.mark.parametrize("is_in_messages", [False, True])
 def test_a_judge_of_a_conversation_sees_each_call_of_a_tool_once(*, is_in_messages: bool, is_session: bool) -> None:
-    """Whether messages tell of it or its span alone, in a trace and in a session."""
+    """Calls of tools are shown if messages or only their spans record them, in a trace and in a session."""
     chats = [a_chat([ASKED], CALLED), TOOL, a_chat([ASKED, CALLED, RESULT], ANSWER)]
     attributes = [AGENT, *(chats if is_in_messages else [TOOL, a_chat([ASKED], ANSWER)])]
     root = f"{1:016x}"

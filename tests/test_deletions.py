@@ -291,7 +291,7 @@ def test_the_next_deletion_is_the_first_from_where_the_others_are(tmp_path: Path
 def test_a_deletion_asked_for_while_merging_is_allowed_forbids_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who finds no deletion and allows row groups to be merged does both before a deletion that is asked for."""
+    """A look for deletions and the permission to merge row groups that follows are one step for other threads."""
     with a_store(tmp_path) as store:
         deletions, found = store.deletions, store.deletions.open
         wanted = DeletionCriteria(project="p")

@@ -68,7 +68,7 @@ RETRYABLE = frozenset({"timeout", "unreachable", "rate_limited", "unavailable"})
 """The kinds of failure that another attempt may not meet."""
 
 NOT_SERVED = "not_served"
-"""The endpoint serves this connection nothing, whatever is asked: its key, permission, quota or model is refused."""
+"""The endpoint refuses the key, the permission, the quota or the model, whatever the request is."""
 
 ANOTHER_MAY_ANSWER = RETRYABLE | {NOT_SERVED}
 """The kinds of failure for which a connection is to blame, and not the request: a fallback is asked instead."""

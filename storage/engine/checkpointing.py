@@ -55,8 +55,8 @@ class Checkpoints:
         self._holding = threading.Lock()
         self._holds = 0
         self._setting = threading.Lock()
-        self._may_merge = False  # checkpoints merge small row groups that are neighbours
-        self._merging = 0  # those who have them merge now, whatever is allowed otherwise
+        self._may_merge = False  # whether checkpoints merge small neighbouring row groups
+        self._merging = 0  # callers of `merging` under way, during which merging is allowed in any case
         self.log_bytes = NO_END_BYTES  # so long DuckDB's log grows until it is moved into the file
         self._tried_bytes = 0  # how long the log was when that was tried last
         self.layout = 0
