@@ -59,11 +59,11 @@ def judged_over(folder: Path, url: str, *rules: dict[str, Any], **settings: Any)
         yield server
 
 
-def send(server: Offline, traces: Sequence[int]) -> None:
+def send(server: Offline, traces: Sequence[int], output: str = "42") -> None:
     """Send traces of a span with an answer each."""
     for trace in traces:
         request = an_export(f"{trace:032x}", "answer")
-        request.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="output.value").value.string_value = "42"
+        request.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="output.value").value.string_value = output
         post(f"{server.url}/api/v1/traces", request.SerializeToString())
 
 
@@ -339,6 +339,36 @@ def test_a_budget_that_is_spent_is_no_failure_and_shows_the_number_that_it_count
         assert server.ask("GET", "status")["spentToday"]["calls"] == 5
         until(lambda: holding(server), lambda found: not found, within_s=LONG_S)
         assert listed["problem"] is None
+
+
+def test_a_check_that_judges_nothing_is_reported_once_for_each_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A check whose targets all lack what it reads is reported wherever a judge is, also after it recovered."""
+    check = {"name": "shape", "evaluator": "structural_match", "expected": {"output": {"a": 1}}}
+    with (
+        caplog.at_level(logging.WARNING),
+        judged_over(tmp_path, f"http://127.0.0.1:{unused_port()}/v1", check) as server,
+    ):
+        send(server, range(1, 25), output="not JSON")
+        message = reported(server)
+        assert message.startswith("the rule 'shape' gives no verdicts: bad_case: actualOutputs.output is not JSON")
+        place = server.url.removeprefix("http://")
+        (rule,) = server.ask("GET", "trace-eval-rules")["content"]
+        assert "bad_case: actualOutputs.output is not JSON" in rule["problem"]
+        assert "judge_failing since 20" in run("status", "--server", place).stdout
+        assert "shape judges nothing: the rule 'shape'" in run("rules", "list", "--server", place).stdout
+        for path in ("/", "/status", "/rules", f"/rules/{rule['id']}"):
+            assert "bad_case" in page(server, path), path
+        assert 'tracejury_failing_judge_seconds{cause="bad_case",kind="rule"}' in page(server, "/metrics")
+        assert len(lines(caplog)) == 1
+        send(server, [25], output='{"a": 1}')
+        until(lambda: lines(caplog), lambda found: len(found) == 2, within_s=LONG_S)
+        send(server, range(26, 50), output="not JSON")
+        until(lambda: lines(caplog), lambda found: len(found) == 3, within_s=LONG_S)
+    first, over, second = lines(caplog)
+    assert "is over after" in over
+    assert first[:60] == second[:60]
 
 
 def test_an_evaluation_of_a_run_reports_by_the_same_mechanism(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 from collector.cli.job_text import print_jobs
 from collector.cli.views import JobView
 from collector.live.jobs.work.ledger import Ledger
-from storage.judging.job_results import JobResult
+from collector.live.judges.judge_health import JudgedTarget
+from storage.judging.job_results import JobResult, results_table
 from storage.judging.jobs import Claim, Job, LedgerTurn, PutBack
 from storage.store import Store
 from tests.serving import a_server, run
@@ -191,12 +192,61 @@ def test_what_was_over_budget_is_taken_up_on_another_day(tmp_path: Path) -> None
             store.jobs.take_turn(a_turn(at_us=NOW_US - days * 86_400_000_000, finished=[over]))
         for wanted, ready in ((False, []), (True, [4]), (True, [4])):
             retry_policy = replace(QUICK, retries_over_budget=wanted)
-            ledger = Ledger(store.jobs, lambda _: _Full(), clock=lambda: noon_s, retry_policy=retry_policy)
+            ledger = Ledger(
+                store.jobs, lambda _: _Full(), lambda *_: None, clock=lambda: noon_s, retry_policy=retry_policy
+            )
             ledger.start()
             assert ledger.wait_idle(LONG_S)
             ledger.close()
             assert rows(store, "SELECT job_id FROM job") == [(job_id,) for job_id in ready]
         assert states(store) == {"ready": 1, "superseded": 1, "skipped": 2}
+
+
+class _HandsIn:
+    """A queue that hands in what it takes in each way that there is."""
+
+    def __init__(self) -> None:
+        self.ledger: Ledger | None = None
+
+    def room(self) -> int:
+        """As many as the ledger has."""
+        return 10
+
+    def pause_s(self) -> None:
+        """Not asked for."""
+
+    def take(self, jobs: Sequence[Job]) -> None:
+        """Hand in a failure, a row, an attempt that failed, and a job that was never begun."""
+        assert self.ledger is not None
+        one, row, again, untouched = (job.job_id for job in jobs)
+        self.ledger.finish([a_failure(one, "bad_case")])
+        self.ledger.finish_rows(results_table([a_result(row)]))
+        late_us = NOW_US + 10**12
+        tried = PutBack(job_id=again, attempts=1, not_before_us=late_us, error_kind="unavailable", error="down")
+        self.ledger.put_back([tried, PutBack(job_id=untouched, attempts=1, not_before_us=late_us)])
+
+
+def test_whatever_is_handed_in_is_noted(tmp_path: Path) -> None:
+    """The ledger reports each outcome of a job to the watch over judges and checks, whichever way it comes."""
+    noted: list[tuple[int, JudgedTarget]] = []
+    queue, noon_s = _HandsIn(), NOW.replace(tzinfo=dt.UTC).timestamp()
+    with a_store(tmp_path) as store:
+        a_book(store)
+        queue.ledger = Ledger(
+            store.jobs,
+            lambda _: queue,
+            lambda revision, judged: noted.append((revision, judged)),
+            clock=lambda: noon_s,
+            retry_policy=QUICK,
+        )
+        queue.ledger.start()
+        assert queue.ledger.wait_idle(LONG_S)
+        queue.ledger.close()
+    assert noted == [
+        (1, JudgedTarget(1, "failed", "bad_case", "too late")),
+        (1, JudgedTarget(2, "scored")),
+        (1, JudgedTarget(3, "failed", "unavailable", "down")),
+    ]
 
 
 class _Full:

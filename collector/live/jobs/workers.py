@@ -13,6 +13,7 @@ from collector.live.jobs.work.examiner import PROGRAM, Examiner
 from collector.live.jobs.work.job_context import JobContext, failed
 from collector.live.jobs.work.ledger import Ledger, Queue
 from collector.live.jobs.work.retry_policy import RetryPolicy
+from collector.live.judges.judge_health import JudgedTarget
 from collector.live.judges.judging import JudgeSource
 from collector.machine import checking_processes
 from evaluators.errors import BadConfiguration
@@ -54,7 +55,7 @@ class Workers:
         retry_policy, clock = options.retry_policy, in_seconds(steady_clock())
         self._rule_of = rule_of
         self._judges = judges
-        self._ledger = Ledger(jobs, self._queue_of, clock=clock, retry_policy=retry_policy)
+        self._ledger = Ledger(jobs, self._queue_of, self._note, clock=clock, retry_policy=retry_policy)
         job_context = JobContext(sink=self._ledger, rule_of=rule_of, clock=clock, retry_policy=retry_policy)
         *checking, preparing = (
             Examiner(windows, options.own, retry_policy=retry_policy, program=options.program)
@@ -101,6 +102,10 @@ class Workers:
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until all jobs are done that can be done now; False when that took too long."""
         return self._ledger.wait_idle(timeout_s)
+
+    def _note(self, revision: int, judged: JudgedTarget) -> None:
+        if (active := self._rule_of(revision)) is not None:
+            self._judges.health.note_of_rule(active.rule_id, judged)
 
     def _queue_of(self, revision: int) -> Queue:
         active = self._rule_of(revision)

@@ -1,4 +1,4 @@
-"""What judges gave of late: for each connection, rule and evaluation of a run, the failures since its last verdict."""
+"""Recent outcomes of judges and checks: by connection, rule and evaluation of a run, the failures since a verdict."""
 
 import threading
 import time
@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from evaluators.chat.pace import ANOTHER_MAY_ANSWER, RETRYABLE
 from evaluators.outcome import Failure, Outcome, Skipped
+from storage.judging.job_results import OutcomeName
 
 SubjectKind: TypeAlias = Literal["connection", "rule", "evaluation"]
 
@@ -36,30 +37,48 @@ class JudgeSubject(NamedTuple):
     identity: str
 
 
+class JudgedTarget(NamedTuple):
+    """What came of an evaluation, as far as it tells whether a judge works."""
+
+    target: Hashable
+    outcome: OutcomeName
+    kind: str | None = None  # of a failure, or why nothing was judged
+    message: str = ""
+    was_asked: bool = False  # a judge answered, or may have
+
+
+def _judged(outcome: Outcome, target: Hashable) -> JudgedTarget:
+    was_asked = outcome.usage is not None
+    if isinstance(outcome, Failure):
+        return JudgedTarget(target, "failed", outcome.kind, outcome.message, was_asked)
+    return JudgedTarget(target, "skipped" if isinstance(outcome, Skipped) else "scored", was_asked=was_asked)
+
+
 @dataclass(slots=True, kw_only=True)
 class Streak:
     """The failures of a subject since its last verdict."""
 
     since_ns: int
     last_ns: int
-    kind: str  # of the latest failure
-    message: str
+    may_be_silent: bool  # no answer for a while is enough; of a rule that may be one large target
+    kind: str = ""  # of the latest failure
+    message: str = ""
     failures: int = 0
     targets: set[Hashable] = field(default_factory=set)  # the first of them
     bad_cases: set[Hashable] = field(default_factory=set)  # of a rule: the first targets that lack what it reads
     askers: set[JudgeSubject] = field(default_factory=set)  # of a connection: the rules and evaluations that met them
 
-    def add(self, outcome: Failure, target: Hashable, now_ns: int) -> None:
+    def add(self, judged: JudgedTarget, kind: str, now_ns: int) -> None:
         """Count a failure."""
-        self.last_ns, self.kind, self.message = now_ns, outcome.kind, outcome.message
+        self.last_ns, self.kind, self.message = now_ns, kind, judged.message
         self.failures += 1
-        targets, most = (self.bad_cases, _CASES) if outcome.kind == "bad_case" else (self.targets, _TARGETS)
+        targets, most = (self.bad_cases, _CASES) if kind == "bad_case" else (self.targets, _TARGETS)
         if len(targets) < most:
-            targets.add(target)
+            targets.add(judged.target)
 
     def is_failing(self, now_ns: int) -> bool:
         """Tell whether there are enough failures to conclude that no verdicts come."""
-        is_silent = self.kind in RETRYABLE and now_ns - self.since_ns >= _SILENT_S * 1e9
+        is_silent = self.may_be_silent and self.kind in RETRYABLE and now_ns - self.since_ns >= _SILENT_S * 1e9
         return is_silent or len(self.targets) >= _TARGETS or len(self.bad_cases) >= _CASES
 
 
@@ -91,25 +110,33 @@ class JudgeHealth:
         A skipped target of which no judge was asked says nothing. `asker` is the rule or evaluation that asked over a
         connection.
         """
-        if isinstance(outcome, Skipped) and outcome.usage is None:
+        self._note(subject, _judged(outcome, target), asker)
+
+    def note_of_rule(self, rule_id: str, judged: JudgedTarget) -> None:
+        """Count what came of a job of a rule."""
+        self._note(JudgeSubject("rule", rule_id), judged, None)
+
+    def _note(self, subject: JudgeSubject, judged: JudgedTarget, asker: JudgeSubject | None) -> None:
+        kind = judged.kind
+        if judged.outcome == "skipped" and (kind is not None or not judged.was_asked):
             return
-        if not isinstance(outcome, Failure):
-            if outcome.usage is not None or subject.kind != "connection":  # else no judge was asked
+        if kind is None:
+            if judged.was_asked or subject.kind != "connection":  # else no judge was asked
                 self._end(subject, asker)
             return
-        is_ours = subject.kind == "connection" and outcome.kind == "evaluator_error"
-        is_bad_case = subject.kind == "rule" and outcome.kind == "bad_case"
-        if is_ours or (outcome.kind in SAYS_NOTHING and not is_bad_case):
+        is_ours = subject.kind == "connection" and kind == "evaluator_error"
+        is_bad_case = subject.kind == "rule" and kind == "bad_case"
+        if is_ours or (kind in SAYS_NOTHING and not is_bad_case):
             return
         now_ns = self._clock_ns()
         with self._lock:
-            if asker is not None and self._is_askers_own(subject, asker, outcome, now_ns):
+            if asker is not None and self._is_askers_own(subject, asker, kind, now_ns):
                 return
             streak = self._streaks.get(subject)
             if streak is None:
-                streak = Streak(since_ns=now_ns, last_ns=now_ns, kind=outcome.kind, message=outcome.message)
+                streak = Streak(since_ns=now_ns, last_ns=now_ns, may_be_silent=subject.kind != "rule")
                 self._streaks[subject] = streak
-            streak.add(outcome, target, now_ns)
+            streak.add(judged, kind, now_ns)
             if asker is not None:
                 streak.askers.add(asker)
 
@@ -123,6 +150,8 @@ class JudgeHealth:
 
     def _end(self, subject: JudgeSubject, asker: JudgeSubject | None) -> None:
         """End the streak of a subject that gave a verdict; of a connection also those of the askers that it stopped."""
+        if subject.kind != "connection" and subject not in self._streaks:
+            return  # nearly always, and checks give thousands of verdicts a second
         with self._lock:
             streak = self._streaks.pop(subject, None)
             if subject.kind != "connection":
@@ -133,6 +162,6 @@ class JudgeHealth:
             for each in () if streak is None else streak.askers:
                 self._streaks.pop(each, None)
 
-    def _is_askers_own(self, connection: JudgeSubject, asker: JudgeSubject, failure: Failure, now_ns: int) -> bool:
+    def _is_askers_own(self, connection: JudgeSubject, asker: JudgeSubject, kind: str, now_ns: int) -> bool:
         since_ns = self._failing_since_ns.setdefault((connection, asker), now_ns)
-        return failure.kind not in ANOTHER_MAY_ANSWER and self._verdict_ns.get(connection, since_ns) > since_ns
+        return kind not in ANOTHER_MAY_ANSWER and self._verdict_ns.get(connection, since_ns) > since_ns

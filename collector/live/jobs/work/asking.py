@@ -178,7 +178,6 @@ class JudgeExecutor:
             case = json.loads(examined.case_text or "{}")
             answer = await self._answers(line, task, case)
             outcome, model = answer.outcome, answer.model
-            self._judges.health.note(JudgeSubject("rule", task.active.rule_id), outcome, task.job.job_id)
             document = with_judged(outcome.to_document(), case.get("actualOutputs") or {})
             told = document if examined.part is None else examined.part.noted_in(document)
             latency_ms = (time.perf_counter() - began_s) * 1000

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -17,6 +17,7 @@ from collector.live.jobs.work.retry_policy import (
     microseconds,
     start_of,
 )
+from collector.live.judges.judge_health import JudgedTarget
 from storage.errors import Overloaded
 from storage.judging.job_results import JobResult
 from storage.judging.jobs import Claim, Job, Jobs, LedgerTurn, PutBack
@@ -89,6 +90,10 @@ class Queue(Protocol):
         """Evaluate these; the ledger is told of each what came of it. Does not wait."""
 
 
+_JUDGED: Final = ("job_id", "outcome", "error_kind", "reason", "judge_calls")
+"""Columns of results that tell whether a judge or check works."""
+
+
 @dataclass(slots=True)
 class _HandedIn:
     finished: list[JobResult] = field(default_factory=list)
@@ -104,6 +109,19 @@ class _HandedIn:
         self.rows += more.rows
         self.put_back += more.put_back
 
+    def judged(self) -> Iterator[tuple[int, JudgedTarget]]:
+        """Yield what came of the jobs that were evaluated, by their numbers."""
+        for each in self.finished:
+            was_asked = each.judge_calls is not None
+            yield each.job_id, JudgedTarget(each.job_id, each.outcome, each.error_kind, each.reason or "", was_asked)
+        for table in self.rows:
+            for row in zip(*(table.column(name).to_pylist() for name in _JUDGED), strict=True):
+                job_id, outcome, kind, reason, calls = row
+                yield job_id, JudgedTarget(job_id, outcome, kind, reason or "", calls is not None)
+        for job in self.put_back:
+            if job.error_kind is not None:
+                yield job.job_id, JudgedTarget(job.job_id, "failed", job.error_kind, job.error or "")
+
     @property
     def job_ids(self) -> set[int]:
         alone = {result.job_id for result in self.finished} | {job.job_id for job in self.put_back}
@@ -118,13 +136,22 @@ class Ledger:
     again when the lease ends.
     """
 
-    def __init__(self, jobs: Jobs, route: Callable[[int], Queue], *, clock: Clock, retry_policy: RetryPolicy) -> None:
-        """`route` names the queue of a revision's jobs."""
+    def __init__(
+        self,
+        jobs: Jobs,
+        route: Callable[[int], Queue],
+        note: Callable[[int, JudgedTarget], None],
+        *,
+        clock: Clock,
+        retry_policy: RetryPolicy,
+    ) -> None:
+        """`route` names the queue of a revision's jobs, and `note` takes what came of each, whoever evaluated it."""
         self._jobs = jobs
         self._route = route
+        self._note = note
         self._clock = clock
         self._retry_policy = retry_policy
-        self._held: set[int] = set()
+        self._held: dict[int, int] = {}  # revisions by job
         self._handed_in = _HandedIn()
         self._changed = threading.Condition()
         self._woken = False
@@ -183,6 +210,10 @@ class Ledger:
         return self._caught_up.wait(timeout_s, self.wake)
 
     def _hand_in(self, more: _HandedIn) -> None:
+        for job_id, judged in more.judged():
+            revision = self._held.get(job_id)
+            if revision is not None:
+                self._note(revision, judged)
         with self._changed:
             self._handed_in.add(more)
             self._woken = True
@@ -259,7 +290,7 @@ class Ledger:
             finished=handed_in.finished,
             results=handed_in.rows,
             put_back=handed_in.put_back,
-            held=sorted(self._held - done) if renews else (),
+            held=sorted(self._held.keys() - done) if renews else (),
             sweeps=renews,
             claims=[claim for _, claim in claims],
         )
@@ -273,9 +304,10 @@ class Ledger:
         if renews:
             self._begin_day(now_s)
             self._renew_at_s = now_s + self._retry_policy.lease_s / 3
-        self._held -= done
+        for job_id in done:
+            self._held.pop(job_id, None)
         for (queue, _), jobs in zip(claims, claimed, strict=True):
-            self._held.update(job.job_id for job in jobs)
+            self._held.update((job.job_id, job.revision) for job in jobs)
             if jobs:
                 queue.take(jobs)
 
