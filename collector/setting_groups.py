@@ -1,6 +1,6 @@
 """Settings that are several values under one name: webhooks, redaction, workarounds."""
 
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic.functional_validators import AfterValidator
@@ -11,13 +11,8 @@ from rules.errors import BadPattern
 AlertEvent: TypeAlias = Literal[
     "alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION"
 ]
-ALERT_EVENTS: Final[tuple[AlertEvent, ...]] = (
-    "alert.opened",
-    "alert.escalated",
-    "alert.acknowledged",
-    "alert.recovered",
-)
-"""What a webhook is told of that does not say."""
+EVENTS: Final[tuple[AlertEvent, ...]] = get_args(AlertEvent)
+"""What a webhook may choose from."""
 
 MOST_DIGEST_MINUTES: Final = 10_080
 """A week: whoever is told more rarely need not be told."""
@@ -36,7 +31,7 @@ class WebhookSettings(BaseModel):
     previousSecret: SecretStr | None = None  # noqa: N815 - as it is written
     previousSecretEnv: str | None = None  # noqa: N815 - as it is written
     enabled: bool = True
-    events: Annotated[tuple[AlertEvent, ...], Field(min_length=1)] = ALERT_EVENTS
+    events: Annotated[tuple[AlertEvent, ...] | None, Field(min_length=1)] = None
     template: Literal["json", "slack", "teams", "pagerduty"] = "json"
     rules: Annotated[tuple[str, ...] | None, Field(min_length=1, max_length=200)] = None
     severities: Annotated[tuple[Literal["info", "warning", "critical"], ...] | None, Field(min_length=1)] = None

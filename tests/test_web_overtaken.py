@@ -188,7 +188,7 @@ def test_what_is_left_alone_is_no_difference(running: Running, visit: Visit) -> 
     place = _webhook(running)
     sent = {"template": "json", "url": "http://127.0.0.1:9/hook", "enabled": "on", "version": "0"}
     token = token_on(visit.get(f"{place}/edit").text)
-    events = ["alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered"]
+    events = ["alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION"]
     page = visit.client.post(f"{visit.origin}{place}/edit", data=sent | {"csrf": token, "events": events}).text
     assert "It says the same now as what you typed" in page
 

@@ -123,7 +123,12 @@ def test_webhooks_are_made_changed_and_taken_away(api: Api, receiver: tuple[str,
     made = api.ask("POST", ROOT, 201, json={"url": url, "secret": HUSH, "enabled": True})
     place = f"{ROOT}/{made['id']}"
     assert (made["hasSecret"], made["enabled"], made["template"], made["origin"]) == (True, True, "json", "API")
-    assert made["events"] == ["alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered"]
+    alerts = ["alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered"]
+    assert made["events"] == [*alerts, "RUN_REGRESSION"]
+    for chosen in ({"rules": ["answers"]}, {"severities": ["critical"]}, {"template": "pagerduty"}):
+        told = api.ask("POST", ROOT, 201, json={"url": url, "secret": HUSH} | chosen)
+        assert told["events"] == alerts
+        api.ask("DELETE", f"{ROOT}/{told['id']}", 204)
     assert api.ask("GET", ROOT) == [made]
     assert api.ask("GET", place) == made
     changed = api.ask("PUT", place, json={"url": url + "/2", "enabled": False, "events": ["alert.opened"]})

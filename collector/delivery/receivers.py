@@ -7,21 +7,18 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Final, get_args
+from typing import Final
 
 import httpx
 
 from collector.addresses import AddressPolicy
 from collector.delivery.signing import BadSecret, check_secret
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
-from collector.setting_groups import ALERT_EVENTS, AlertEvent
+from collector.setting_groups import EVENTS
 from evaluators.chat.urls import BadUrl
-from storage.alerting.outbox import TEST, EventType, Outbox, Severity, WebhookEvent
+from storage.alerting.outbox import RUN_REGRESSION, TEST, EventType, Outbox, Severity, WebhookEvent
 from storage.alerting.webhooks import Template, Webhook, Webhooks, WebhookText
 from storage.errors import Overloaded, require_version
-
-EVENTS: Final[tuple[AlertEvent, ...]] = get_args(AlertEvent)
-"""What a receiver may choose from."""
 
 SECRET_URLS: Final[frozenset[Template]] = frozenset({"slack", "teams"})
 """Whoever knows these URLs may post; so they are secrets."""
@@ -54,13 +51,16 @@ class FromFile(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a receiver is to be. `url` None: as it is. `secret` None: none, unless `keeps_secret`."""
+    """What a receiver is to be. `url` None: as it is. `secret` None: none, unless `keeps_secret`.
+
+    `events` None: all of them, but of a receiver that chooses among alerts, or has a person called, those of alerts.
+    """
 
     url: str | None
     secret: str | None
     keeps_secret: bool = False
     enabled: bool = True
-    events: Sequence[EventType] = ALERT_EVENTS
+    events: Sequence[EventType] | None = None
     template: Template = "json"
     rules: Sequence[str] | None = None  # of which alerts it is told, by names or ids; None: of all
     severities: Sequence[Severity] | None = None  # of alerts of which it is told; None: all
@@ -369,12 +369,19 @@ def _refuse_to_move_secrets(webhook: Webhook, old: _Secrets, wish: Wish) -> None
         raise BadWebhook("give it again, because it was kept as a secret and would be shown", field="url")
 
 
+def _events_of(wish: Wish) -> tuple[EventType, ...]:
+    if wish.events is not None:
+        return tuple(wish.events)
+    is_of_alerts = wish.rules is not None or wish.severities is not None or wish.template == "pagerduty"
+    return tuple(each for each in EVENTS if not (is_of_alerts and each == RUN_REGRESSION))
+
+
 def _text(wish: Wish, secrets: _Secrets, *, sealed: bytes | None, previous_until_ns: int | None) -> WebhookText:
     url = httpx.URL(secrets.url or "")
     return WebhookText(
         url=f"{url.scheme}://{url.netloc.decode('ascii')}/…" if wish.template in SECRET_URLS else str(secrets.url),
         template=wish.template,
-        events=tuple(wish.events),
+        events=_events_of(wish),
         rules=wish.rules,
         severities=wish.severities,
         digest_minutes=wish.digest_minutes,

@@ -17,8 +17,8 @@ from collector.api.base.pages import MAX_PAGE, PARTED, Part, page_document
 from collector.api.base.problems import problem
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.delivery.alert_document import instant_text
-from collector.delivery.receivers import EVENTS, EVERY_PROJECT, BadWebhook, FromFile, Wish
-from collector.setting_groups import ALERT_EVENTS, MOST_DIGEST_MINUTES, AlertEvent
+from collector.delivery.receivers import EVERY_PROJECT, BadWebhook, FromFile, Wish
+from collector.setting_groups import EVENTS, MOST_DIGEST_MINUTES, AlertEvent
 from storage.alerting.outbox import Delivery, DeliveryState, Severity
 from storage.alerting.webhooks import Template, Webhook
 
@@ -37,7 +37,12 @@ class WebhookBody(BaseModel):
     url: str | None = Field(default=None, max_length=_LONGEST_TEXT)
     secret: str | None = Field(default=None, max_length=_LONGEST_TEXT)
     enabled: bool = True
-    events: list[AlertEvent] = Field(default=list(ALERT_EVENTS), min_length=1, max_length=len(EVENTS))
+    events: list[AlertEvent] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=len(EVENTS),
+        description="All, if left out; of alerts alone with `rules`, `severities` or PagerDuty.",
+    )
     template: Template = "json"
     rules: list[str] | None = Field(default=None, min_length=1, max_length=200)
     severities: list[Severity] | None = Field(default=None, min_length=1, max_length=3)
@@ -50,7 +55,7 @@ class WebhookBody(BaseModel):
             secret=self.secret,
             keeps_secret="secret" not in self.model_fields_set,
             enabled=self.enabled,
-            events=tuple(dict.fromkeys(self.events)),
+            events=None if self.events is None else tuple(dict.fromkeys(self.events)),
             template=self.template,
             rules=self.rules,
             severities=self.severities,

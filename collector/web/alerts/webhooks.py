@@ -16,9 +16,9 @@ from collector.api.access.tenants import own_webhooks
 from collector.api.alerting.webhooks import WebhookBody
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import MAX_PAGE
-from collector.delivery.receivers import EVENTS, EVERY_PROJECT, SECRET_URLS, BadWebhook, FromFile, Wish
+from collector.delivery.receivers import EVERY_PROJECT, SECRET_URLS, BadWebhook, FromFile, Wish
 from collector.delivery.signing import new_secret
-from collector.setting_groups import ALERT_EVENTS
+from collector.setting_groups import EVENTS
 from collector.web.confirming import Confirmation, ask, attempt, show_once
 from collector.web.navigation import may_use
 from collector.web.overtaken import EditConflict, overtaken, version_seen, without_secret
@@ -56,7 +56,7 @@ class _WebhookFormState:
     project: str = EVERY_PROJECT
     url: str = ""
     template: str = "json"
-    events: Sequence[str] = ALERT_EVENTS
+    events: Sequence[str] = EVENTS
     rules: str = ""  # a line each
     severities: Sequence[str] = ()
     digest_minutes: str = ""
@@ -347,7 +347,7 @@ def _compared(told: Wish | Webhook) -> dict[str, object]:
     """What a form and a receiver say, by field, but for the address and what is secret."""
     return {
         "template": told.template,
-        "events": ", ".join(told.events),
+        "events": ", ".join(told.events or ()),
         "rules": ", ".join(told.rules or ()),
         "severities": ", ".join(told.severities or ()),
         "digestMinutes": _number(told.digest_minutes),
