@@ -125,7 +125,7 @@ def test_alerts_are_listed_by_state(server: Closed, visit: Visit) -> None:
     """The newest first, those of one state where that is asked for, and a page that says when there are none."""
     mine = opened(server, 5, project="lists", kind="drift")
     page = words(visit.get("/alerts?project=lists").text)
-    assert "answers lists drift 92.0 % of 500 78.0 % of 91 open" in page
+    assert "answers in lists drift 92.0 % of 500 78.0 % of 91 open" in page
     assert "No such alerts" in visit.get("/alerts?project=lists&state=recovered").text
     assert mine.alert_id in visit.get("/alerts?state=open").text
     assert visit.get("/alerts?state=closed").status_code in {400, 422}

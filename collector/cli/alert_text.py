@@ -40,14 +40,15 @@ class DetailsView(AnswerView):
     examples: tuple[ExampleView, ...] = ()
     sql: str | None = None
     unit: str = ""
-    service: str | None = None
 
 
 class AlertView(AnswerView):
     """An alert."""
 
     alert_id: str
+    line: str
     project_name: str | None
+    service_name: str | None = None
     rule_name: str
     kind: str
     metric: str | None = None
@@ -77,16 +78,12 @@ def print_alerts(alerts: Sequence[AlertView]) -> None:
         console.print("no alerts here")
         return
     table = list_table()
-    for title in ("ALERT", "OPENED (UTC)", "STATE", "KIND", "PROJECT", "RULE", "BEFORE", "NOW"):
-        table.add_column(title, no_wrap=True, justify="right" if title in {"BEFORE", "NOW"} else "left")
+    for title in ("ALERT", "OPENED (UTC)", "STATE", "SEVERITY", "WHAT"):
+        table.add_column(title, no_wrap=True)
     for alert in alerts:
-        names = (alert.state, alert.kind, alert.project_name or "-", alert.rule_name)
+        names = (alert.state, alert.severity, alert.line)
         table.add_row(
-            Text(one_line(alert.alert_id)),
-            instant_text(alert.opened_at),
-            *(Text(one_line(name)) for name in names),
-            _rate(alert, alert.baseline.rate),
-            _rate(alert, alert.candidate.rate),
+            Text(one_line(alert.alert_id)), instant_text(alert.opened_at), *(Text(one_line(name)) for name in names)
         )
     console.print(table, crop=False)
 
@@ -118,11 +115,12 @@ def _facts(alert: AlertView) -> list[tuple[str, str]]:
         since += f", recovered {instant_text(alert.recovered_at)}"
     return [
         ("alert", alert.alert_id),
+        ("what", alert.line),
         ("state", since),
         ("kind", alert.kind),
         ("severity", alert.severity),
         ("project", alert.project_name or "-"),
-        *([("service", alert.details.service)] if alert.details.service else []),
+        *([("service", alert.service_name)] if alert.service_name else []),
         ("monitor" if alert.metric else "rule", alert.rule_name),
         (
             "metric" if alert.metric else "evaluator",

@@ -15,7 +15,10 @@ _NAME_CELLS = 30
 _FINGERPRINT_DIGITS = 12
 _SCORES = "scores:"
 _KIND_CELLS = 17
-_BEGAN = {"evaluator": "another evaluator or other captured content", "settings": "other settings of the monitors"}
+_BEGAN = {
+    "evaluator": "another evaluator or threshold, or other captured content",
+    "settings": "other settings of the monitors",
+}
 
 
 class RateView(AnswerView):

@@ -4,6 +4,7 @@ import datetime as dt
 import math
 from collections.abc import Mapping
 
+from collector.alert_lines import alert_line, service_of
 from storage.alerting.alerts import Alert, ComparedSide
 from storage.records import JsonValue
 
@@ -18,7 +19,9 @@ def alert_document(alert: Alert) -> Document:
     return {
         "alertId": alert.alert_id,
         "tenant": finding.tenant,
+        "line": alert_line(finding),
         "projectName": finding.project,
+        "serviceName": service_of(finding),
         "ruleId": finding.rule_id,
         "ruleName": finding.rule,
         "ruleRevision": finding.revision,

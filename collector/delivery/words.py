@@ -4,14 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collector.units import metric_text
+from collector.alert_lines import (
+    MOST_NAME_CHARACTERS,
+    alert_change,
+    alert_line,
+    alert_subject,
+    name_text,
+    rate_text,
+    service_of,
+    single_line,
+)
 from storage.alerting.alerts import Alert, AlertFinding, ComparedSide
 from storage.alerting.outbox import EventType
 from storage.records import JsonValue
 
 _MOST_EXAMPLES = 3
 _MOST_REASON_CHARACTERS = 200
-_MOST_NAME_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +36,7 @@ class Words:
 _ENDINGS: Final[Mapping[str, str]] = {
     "withdrawn": "The release is gone",
     "lasting": "It stays like this, and is what is compared with from now on",
-    "evaluator": "Another evaluator began anew",
+    "evaluator": "The evaluator or its threshold was changed",
     "settings": "Other settings of the monitors began anew",
     "deleted": "The rule was deleted",
     "resolved": "Resolved by hand",
@@ -53,14 +61,14 @@ _TITLES_OF_METRICS: Final[Mapping[EventType, str]] = {
 def words_of(event: EventType, alert: Alert | None, project: str | None) -> Words:
     """The lines about an alert; without one, those of a test."""
     if alert is None:
-        closing = f"project {_name(project)}" if project else "all projects"
+        closing = f"project {name_text(project)}" if project else "all projects"
         return Words(
             title="A test of this webhook", summary="Alerts will come here.", facts=(), examples=(), closing=closing
         )
     finding = alert.finding
     return Words(
-        title=f"{_title(event, alert)}: {_name(finding.rule)}",
-        summary=_summary(finding),
+        title=f"{_title(event, alert)}: {alert_subject(finding)}",
+        summary=alert_change(finding),
         facts=_facts(alert),
         examples=_examples(finding),
         closing=f"tracejury alerts show {alert.alert_id}",
@@ -71,7 +79,7 @@ def line_of(alert: Alert) -> str:
     """An alert in one line, as a digest has it."""
     finding = alert.finding
     state = f"{alert.state}, worse than first told" if alert.escalations else alert.state
-    return f"{_name(finding.rule)} in {_name(finding.project)}: {_summary(finding)}; {finding.severity}, {state}"
+    return f"{alert_line(finding)}; {finding.severity}, {state}"
 
 
 def _title(event: EventType, alert: Alert) -> str:
@@ -80,21 +88,12 @@ def _title(event: EventType, alert: Alert) -> str:
     return _ENDINGS.get(str(how), titles[event])
 
 
-def _summary(finding: AlertFinding) -> str:
-    before, now = finding.baseline.rate, finding.candidate.rate
-    if finding.metric is not None:
-        compared = "the limit is" if finding.kind == "limit" else "before it was"
-        return f"{finding.metric} is {_rate(finding, now)}, {compared} {_rate(finding, before)}"
-    what = "passed" if finding.measure == "passed" else "on average"
-    return f"{_rate(finding, before)} → {_rate(finding, now)} {what} ({_difference(finding, now - before)})"
-
-
 def _facts(alert: Alert) -> Sequence[tuple[str, str]]:
     finding = alert.finding
     named = _facts_of_metric(finding) if finding.metric is not None else _facts_of_results(finding)
     if alert.escalations:
         named.append(("Told before", ", ".join(_earlier_rates(finding))))
-    return [*named, ("By", _name(alert.acknowledged_by))] if alert.acknowledged_by else named
+    return [*named, ("By", name_text(alert.acknowledged_by))] if alert.acknowledged_by else named
 
 
 def _earlier_rates(finding: AlertFinding) -> list[str]:
@@ -102,13 +101,13 @@ def _earlier_rates(finding: AlertFinding) -> list[str]:
     told = finding.document.get("told")
     found = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
     rates = [rate for each in found if isinstance(rate := each.get("rate"), int | float)]
-    return [_rate(finding, rate) for rate in rates[-_MOST_EXAMPLES:]]
+    return [rate_text(finding, rate) for rate in rates[-_MOST_EXAMPLES:]]
 
 
 def _facts_of_metric(finding: AlertFinding) -> list[tuple[str, str]]:
-    named = [("Project", _name(finding.project)), ("Severity", finding.severity)]
+    named = [*_place(finding), ("Severity", finding.severity)]
     if finding.kind == "limit":
-        limit, now = _rate(finding, finding.baseline.rate), _rate(finding, finding.candidate.rate)
+        limit, now = rate_text(finding, finding.baseline.rate), rate_text(finding, finding.candidate.rate)
         return [*named, ("Limit", limit), ("Now", f"{now} of {finding.candidate.count}")]
     return [
         *named,
@@ -118,10 +117,16 @@ def _facts_of_metric(finding: AlertFinding) -> list[tuple[str, str]]:
     ]
 
 
+def _place(finding: AlertFinding) -> list[tuple[str, str]]:
+    service = service_of(finding)
+    project = ("Project", name_text(finding.project))
+    return [project] if service is None else [project, ("Service", name_text(service))]
+
+
 def _facts_of_results(finding: AlertFinding) -> list[tuple[str, str]]:
     return [
-        ("Project", _name(finding.project)),
-        ("Evaluator", _name(finding.evaluator)),
+        *_place(finding),
+        ("Evaluator", name_text(finding.evaluator)),
         ("Before", _side(finding, finding.baseline)),
         ("Now", _side(finding, finding.candidate)),
         ("Evidence", f"{finding.evidence:.4g}, needed {finding.evidence_threshold:.4g}"),
@@ -130,19 +135,9 @@ def _facts_of_results(finding: AlertFinding) -> list[tuple[str, str]]:
 
 
 def _side(finding: AlertFinding, side: ComparedSide) -> str:
-    release = f"{_name(side.release)}: " if side.release is not None else ""
-    interval = f"{_rate(finding, side.low)} to {_rate(finding, side.high)}"
-    return f"{release}{_rate(finding, side.rate)} of {side.count} ({interval})"
-
-
-def _rate(finding: AlertFinding, rate: float) -> str:
-    if finding.metric is not None:
-        return metric_text(rate, str(finding.document.get("unit")))
-    return f"{rate:.1%}".replace("%", " %") if finding.measure == "passed" else f"{rate:.3f}"
-
-
-def _difference(finding: AlertFinding, difference: float) -> str:
-    return f"{100 * difference:+.1f} points" if finding.measure == "passed" else f"{difference:+.3f}"
+    release = f"{name_text(side.release)}: " if side.release is not None else ""
+    interval = f"{rate_text(finding, side.low)} to {rate_text(finding, side.high)}"
+    return f"{release}{rate_text(finding, side.rate)} of {side.count} ({interval})"
 
 
 def _examples(finding: AlertFinding) -> Sequence[str]:
@@ -154,14 +149,5 @@ def _examples(finding: AlertFinding) -> Sequence[str]:
 
 def _example(example: Mapping[str, JsonValue]) -> str:
     reason = example.get("reason")
-    told = f": {_one_line(str(reason), _MOST_REASON_CHARACTERS)}" if reason else ""
-    return f"trace {_one_line(str(example.get('traceId')), _MOST_NAME_CHARACTERS)}{told}"
-
-
-def _name(text: str | None) -> str:
-    return _one_line(text or "-", _MOST_NAME_CHARACTERS)
-
-
-def _one_line(text: str, characters: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= characters else line[: characters - 1] + "…"
+    told = f": {single_line(str(reason), _MOST_REASON_CHARACTERS)}" if reason else ""
+    return f"trace {single_line(str(example.get('traceId')), MOST_NAME_CHARACTERS)}{told}"

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from collector.access.caller import READER, Caller
+from collector.alert_lines import alert_line, alert_subject
 from collector.api.base.context import Context
 from collector.result_words import job_word, result_word
 from collector.units import metric_text
@@ -102,6 +103,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(asset=asset, icon=icon, count=words.counted, metric=metric_text, same=_same)
+    environment.globals.update(alert_subject=alert_subject, alert_line=alert_line)
     environment.filters.update(
         ago=_ago,
         minus=words.minus,

@@ -31,7 +31,9 @@ class AlertDocument(ApiAnswer):
 
     alert_id: str
     tenant: str
+    line: str = Field(description="What it is about and what changed, in the words of messages and pages.")
     project_name: str | None = Field(description="Null where a monitor of a metric watches all projects.")
+    service_name: str | None = Field(description="The service whose results it is about; null if they have none.")
     rule_id: str
     rule_name: str
     rule_revision: int

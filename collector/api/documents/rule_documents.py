@@ -17,13 +17,16 @@ from collector.live.rules.rule_folder import FileProblem
 from collector.live.rules.rules_in_force import KeptRule
 from rules.conditions import label
 from rules.rule_text import written_keys
-from storage.alerting.monitors import StreamRow
+from storage.alerting.monitors import StreamKey, StreamRow
 from storage.judging.backfills import Backfill
 from storage.judging.rulebook import Project
 from storage.judging.spending import NANO
 
 DIGEST_DIGITS: Final = 12
 """Of the digest of a revision, as many as are shown."""
+
+_MOST_PLACES: Final = 3
+"""Streams whose comparison begins anew that a message names; the others are counted."""
 
 READ_ONLY: Final = frozenset(
     {
@@ -229,16 +232,22 @@ def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None
         lacking = [(count, key) for count, key in counts if count is not None and count < needed]
         if not lacking or _has_judged_again(here, active):
             return None
-        least, key = min(lacking, key=lambda each: each[0])
-        place = "" if key.project is None else f" in project {key.project!r}"
-        place += "" if key.service is None else f", service {key.service!r},"
+        lacking.sort(key=lambda each: each[0])
+        places = ", ".join(_place(key) for _, key in lacking[:_MOST_PLACES])
+        more = f" and {len(lacking) - _MOST_PLACES:,} more" if len(lacking) > _MOST_PLACES else ""
         return (
-            f"another evaluator judges, so comparison begins anew: monitors have {least:,} of the {needed:,} results "
-            f"of the release before that they need{place}. `tracejury rules baseline {active.rule_id}`, or the page "
-            "of the rule, judges the last two releases again"
+            f"its evaluator or threshold was changed, so comparison begins anew: monitors have {lacking[0][0]:,} of "
+            f"the {needed:,} results of the release before that they need in {places}{more}. `tracejury rules baseline "
+            f"{active.rule_id}`, or the page of the rule, judges the last two releases again"
         )
 
     return comparison_of
+
+
+def _place(key: StreamKey) -> str:
+    """Name the project and the service of a stream of results."""
+    project = "no project" if key.project is None else f"project {key.project!r}"
+    return project if key.service is None else f"{project} (service {key.service!r})"
 
 
 def _has_judged_again(here: Context, active: ActiveRule) -> bool:

@@ -22,7 +22,9 @@ class AlertLine(BaseModel):
     """An alert as a list tells it."""
 
     alertId: str
-    projectName: str
+    line: str
+    projectName: str | None
+    serviceName: str | None
     ruleName: str
     kind: str
     severity: str

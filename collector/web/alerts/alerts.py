@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
+from collector.alert_lines import service_of
 from collector.api.access.tenants import refuse_shared
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import MAX_PAGE
@@ -44,7 +45,7 @@ ENDS: Final[Mapping[str, str]] = {
     "recovered": "the rate came back: more than half of the drop is made good, significantly",
     "withdrawn": "the release has no results any more",
     "lasting": "it lasted so long that it is what results are compared with from here on",
-    "evaluator": "another evaluator took over",
+    "evaluator": "its evaluator or threshold was changed",
     "settings": "the settings of the monitor changed",
     "deleted": "its rule, or its monitor, was deleted",
     "resolved": "somebody resolved it",
@@ -103,7 +104,6 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
         questions=questions_of(here, [_text(each.get("traceId")) for each in examples], alert.finding.tenant),
         criteria=_criteria(here, who, alert.finding),
         comparison=_comparison_note(here, who, alert.finding),
-        service=_service_of(alert.finding).get("service"),
         told=_rated(alert.finding.document.get("told")),
         sql=_text(alert.finding.document.get("sql")),
         settings={name: alert.finding.document.get(name) for name in ("alpha", "margin")},
@@ -189,7 +189,7 @@ def _comparison(finding: AlertFinding) -> str | None:
 
 def _service_of(finding: AlertFinding) -> dict[str, str]:
     """The service whose releases an alert is about, where it tells."""
-    service = _text(finding.document.get("service"))
+    service = service_of(finding)
     return {"service": service} if service else {}
 
 

@@ -1,0 +1,72 @@
+"""Alerts in one line: the words that messages, digests, lists, pages and the command line share."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from collector.units import metric_text
+from storage.alerting.alerts import AlertFinding
+
+MOST_NAME_CHARACTERS: Final = 200
+
+
+def alert_line(finding: AlertFinding) -> str:
+    """Say in one line what an alert is about and what changed."""
+    return f"{alert_subject(finding)}: {alert_change(finding)}"
+
+
+def alert_subject(finding: AlertFinding) -> str:
+    """Name the rule or monitor of an alert and its place: alerts of one rule differ in their service or release."""
+    return ", ".join((f"{name_text(finding.rule)} in {_project(finding)}", *_places(finding)))
+
+
+def alert_change(finding: AlertFinding) -> str:
+    """Say both rates of an alert."""
+    before, now = finding.baseline.rate, finding.candidate.rate
+    if finding.metric is not None:
+        compared = "the limit is" if finding.kind == "limit" else "before it was"
+        return f"{finding.metric} is {rate_text(finding, now)}, {compared} {rate_text(finding, before)}"
+    what = "passed" if finding.measure == "passed" else "on average"
+    difference = now - before
+    points = f"{100 * difference:+.1f} points" if finding.measure == "passed" else f"{difference:+.3f}"
+    return f"{rate_text(finding, before)} → {rate_text(finding, now)} {what} ({points})"
+
+
+def service_of(finding: AlertFinding) -> str | None:
+    """Return the service whose results an alert is about; None if they have none."""
+    service = finding.document.get("service")
+    return service if isinstance(service, str) and service else None
+
+
+def rate_text(finding: AlertFinding, rate: float) -> str:
+    """Write a rate of an alert with its unit."""
+    if finding.metric is not None:
+        return metric_text(rate, str(finding.document.get("unit")))
+    return f"{rate:.1%}".replace("%", " %") if finding.measure == "passed" else f"{rate:.3f}"
+
+
+def name_text(name: str | None) -> str:
+    """Write a name on one line, cut to a bounded length."""
+    return single_line(name or "-", MOST_NAME_CHARACTERS)
+
+
+def single_line(text: str, characters: int) -> str:
+    """Write a text on one line, cut to so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= characters else line[: characters - 1] + "…"
+
+
+def _project(finding: AlertFinding) -> str:
+    if finding.project is not None:
+        return name_text(finding.project)
+    return "no project" if finding.metric is None else "all projects"
+
+
+def _places(finding: AlertFinding) -> Iterator[str]:
+    if (service := service_of(finding)) is not None:
+        yield f"service {name_text(service)}"
+    if finding.kind == "release" and finding.candidate.release is not None:
+        yield f"release {name_text(finding.candidate.release)}"
+    scope = finding.document.get("scope")  # of a monitor of a metric
+    for name, value in scope.items() if isinstance(scope, Mapping) else ():
+        if name != "project":
+            yield f"{name} {name_text(str(value))}"
