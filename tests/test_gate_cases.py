@@ -59,6 +59,7 @@ def test_a_baseline_that_another_program_wrote_is_read(desk: Desk) -> None:
     assert desk.gate(an_export(1, 0.75), "--severity-margin", "0.15", env=CI).exit_code == 0
     assert desk.gate(an_export(1, 0.74), "--severity-margin", "0.15", env=CI).exit_code == 1
     (case,) = desk.verdict()["cases"]
+    assert (case["key"], case["datasetItemId"], case["index"]) == ("item-1", None, 1)
     (drop,) = case["evaluatorDrops"]
     assert (drop["evaluator"], drop["baselineMean"], drop["candidateMean"], drop["delta"]) == (
         "exact",

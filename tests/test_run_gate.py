@@ -52,6 +52,7 @@ def test_a_run_that_is_worse_fails(api: Offline) -> None:
     assert (found["baselinePassRate"], found["candidatePassRate"], found["passRateDelta"]) == (1.0, 0.125, -0.875)
     assert (found["regressedCount"], found["unchangedCount"], found["significant"]) == (70, 10, True)
     assert (len(found["cases"]), found["casesTruncated"]) == (50, True)
+    assert {(each["datasetItemId"] == each["key"], each["index"]) for each in found["cases"]} == {(True, None)}
     assert [each["evaluator"] for each in found["regressedEvaluators"]] == ["exact"]
     assert (found["pairing"], found["comparedPass"]) == ("dataset_item_id", True)
     assert found["warnings"] == []  # such as that another run would be nearer

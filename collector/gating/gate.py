@@ -119,7 +119,7 @@ def decision_on(found: Comparison, candidate: Results, policy: Policy) -> GateDe
         "verdict": verdict,
         "experiment": candidate.experiment,
         "pairing": candidate.pairing,
-        **_counted(found, policy.options.alpha),
+        **_counted(found, candidate.pairing, policy.options.alpha),
         **_details(found),
         "failures": failures,
         "warnings": warnings,
@@ -128,10 +128,10 @@ def decision_on(found: Comparison, candidate: Results, policy: Policy) -> GateDe
     return GateDecision(document=document, exit_code=code, can_be_accepted=code != PASSED and not unjudged)
 
 
-def _counted(found: Comparison, alpha: float) -> dict[str, Any]:
+def _counted(found: Comparison, pairing: str, alpha: float) -> dict[str, Any]:
     """The fields that say how much, under the names that servers of this kind use."""
     rate = found.rate
-    cases = _cases(found.items)
+    cases = _cases(found.items, pairing)
     return {
         "baselinePassRate": None if rate is None else _rounded(rate.baseline_mean),
         "candidatePassRate": None if rate is None else _rounded(rate.candidate_mean),
@@ -264,13 +264,23 @@ def _difference(each: Difference) -> dict[str, Any]:
     }
 
 
-def _cases(items: Sequence[ItemChange]) -> list[dict[str, Any]]:
+def _cases(items: Sequence[ItemChange], pairing: str) -> list[dict[str, Any]]:
     """Items that became worse, the worst first, each with the evaluators by which it did."""
     found: dict[str, dict[str, Any]] = {}
     for each in items:
         if not each.worse:
             continue
-        case = found.setdefault(each.key, {"key": each.key, "input": each.text, "evaluatorDrops": []})
+        by_place = pairing == "positional"
+        case = found.setdefault(
+            each.key,
+            {
+                "key": each.key,
+                "datasetItemId": None if by_place else each.key,
+                "index": int(each.key.removeprefix("item-")) if by_place else None,
+                "input": each.text,
+                "evaluatorDrops": [],
+            },
+        )
         if each.measure != PASS_RATE:
             case["evaluatorDrops"].append(
                 {

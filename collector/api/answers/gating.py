@@ -85,6 +85,8 @@ class GateCase(ApiAnswer):
     """An item that became worse."""
 
     key: str
+    dataset_item_id: str | None = Field(description="The key, where items are paired by it.")
+    index: int | None = Field(description="Its place, where items are paired by that.")
     input: str
     evaluator_drops: list[EvaluatorDrop]
 
