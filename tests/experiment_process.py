@@ -20,7 +20,7 @@ def main(url: str, key: str, count: int) -> None:
     print("ready", flush=True)  # noqa: T201 - whoever kills waits for it
     while True:
         client = Client(url)
-        experiment = Experiment("kills", dataset, task, [exact], run_key=key, parallelism=4, client=client)
+        experiment = Experiment("kills", dataset, task, [exact], run_key=key, parallelism=4, client=client, spool=None)
         try:
             result = experiment.run()
         except RunEnded:

@@ -32,6 +32,7 @@ from tracejury import (
     evaluator,
     replay,
 )
+from tracejury.reporter import default_spool
 
 CASES = [{"id": str(number), "input": number, "expectedOutput": number * 2} for number in range(6)]
 
@@ -45,10 +46,16 @@ def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offli
         yield server
 
 
+@pytest.fixture(autouse=True)
+def a_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep spools out of the home directory."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
 @pytest.fixture(name="client")
 def a_client(server: Offline) -> Iterator[Client]:
     """A client that waits for nothing."""
-    client = Client(server.url, sleep=lambda _: None)
+    client = Client(server.url, patience_s=0)
     yield client
     client.close()
 
@@ -71,7 +78,7 @@ def exact(example: Example, outputs: dict[str, Any]) -> bool:
 
 def away() -> Client:
     """A client of a server that is not there."""
-    return Client(f"http://127.0.0.1:{unused_port()}", sleep=lambda _: None)
+    return Client(f"http://127.0.0.1:{unused_port()}", patience_s=0)
 
 
 def test_an_experiment_is_reported_item_by_item(server: Offline, client: Client, dataset: Dataset) -> None:
@@ -200,6 +207,9 @@ def test_without_a_server_an_experiment_runs_all_the_same(dataset: Dataset) -> N
     """A server that is away when a run begins costs no result, unless that was to be an error."""
     experiment = Experiment("alone", dataset, doubled, [exact], client=away())
     assert experiment.run().pass_rate == pytest.approx(5 / 6, abs=1e-6)
+    experiment.spool = None
+    with pytest.raises(LostItems, match="6 items"):
+        experiment.run()
     experiment.fail_on_lost = True
     with pytest.raises(Unreachable):
         experiment.run()
@@ -325,9 +335,18 @@ def test_an_item_that_is_refused_costs_no_other(server: Offline, client: Client,
     def task(example: Example) -> Measured:
         return Measured(example.input * 2, tokens_in=-1 if example.input == 4 else 1)
 
-    result = Experiment("refused", dataset, task, [exact], project="shop", client=client).run()
-    assert result.lost_items == 1
-    assert server.ask("GET", f"runs/{result.run_id}")["totalItems"] == 5
+    experiment = Experiment("refused", dataset, task, [exact], project="shop", client=client)
+    with pytest.raises(LostItems, match="1 items of the run") as lost:
+        experiment.run()
+    result = lost.value.result
+    assert (result.lost_items, result.spooled_items, len(result.items)) == (1, 0, 6)
+    found = server.ask("GET", f"runs/{result.run_id}")
+    assert (found["totalItems"], found["status"]) == (5, "SUCCESS")
+    assert found["statusReason"] == "1 items could not be delivered"
+    (refused,) = default_spool(client).glob("*.ndjson")
+    assert (refused.name, "tokensIn" in refused.read_text()) == ("refused-items.ndjson", True)
+    experiment.fail_on_lost = False
+    assert experiment.run().lost_items == 1
 
 
 def test_a_declared_version_is_told(server: Offline, client: Client, dataset: Dataset) -> None:

@@ -42,7 +42,7 @@ def session(folder: Path, text: str, *options: str, url: str = "") -> subprocess
     (folder / "test_it.py").write_text(text, encoding="utf-8")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("TRACEJURY", "PYTEST"))}
     environ |= {"PYTHONPATH": str(ROOT / "sdk" / "python" / "src"), "HOME": str(folder)}
-    environ |= {"TRACEJURY_URL": url} if url else {}
+    environ |= {"TRACEJURY_URL": url, "TRACEJURY_PATIENCE_S": "0"} if url else {}
     plugin = ("-p", "tracejury.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:schemathesis")
     command = [sys.executable, "-m", "pytest", *plugin, "--rootdir", str(folder), *options, str(folder / "test_it.py")]
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=240)
@@ -108,29 +108,37 @@ def test_loses(example, record):
 def test_what_cannot_be_delivered_is_told_and_may_fail(
     server: Offline, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    """It costs no test; it is counted at the end, kept where a spool is named, and fatal where that was asked."""
+    """No test fails by it; it is counted at the end, on record in the spool, and the session fails."""
     text = LOSING.format(dataset="dataset://qa@1")
     lost = session(tmp_path, text, *options, "-o", "tracejury_spool=kept", url=server.url)
-    assert (lost.returncode, "tracejury: 1 items could not be delivered" in lost.stdout) == (0, True), lost.stdout
-    assert "losing of shop: run " in lost.stdout
-    (open_run,) = (run for run in runs(server, "losing") if run["status"] == "RUNNING")
-    assert open_run["itemCount"] == 3
-    kept = (tmp_path / "kept" / "failed-items.ndjson").read_text(encoding="utf-8").splitlines()
-    assert [sorted(json.loads(line)) for line in kept] == [["error", "items", "key", "runId"], ["runId", "status"]]
-    fatal = session(tmp_path, text, *options, "-o", "tracejury_fail_on_lost=true", url=server.url)
-    assert (fatal.returncode, "4 passed" in fatal.stdout) == (1, True), fatal.stdout
-    server.end(str(open_run["id"]), "CANCELLED")
+    assert (lost.returncode, "tracejury: 1 items could not be delivered" in lost.stdout) == (1, True), lost.stdout
+    assert ("losing of shop: run " in lost.stdout, "4 passed" in lost.stdout) == (True, True)
+    (run, *_) = runs(server, "losing")
+    assert (run["status"], run["itemCount"]) == ("SUCCESS", 3)
+    (line,) = (tmp_path / "kept" / "refused-items.ndjson").read_text(encoding="utf-8").splitlines()
+    assert sorted(json.loads(line)) == ["error", "items", "key", "runId"]
 
 
-def test_a_server_that_is_away_costs_no_test(tmp_path: Path) -> None:
-    """The tests of a file run and pass; that nothing was told is said once, and fatal where that was asked."""
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_a_server_that_is_away_costs_no_test(server: Offline, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """The tests of a file run and pass; what is kept is counted, fatal on request, and sent by the next session."""
     (tmp_path / "cases.jsonl").write_text(lines(*CASES), encoding="utf-8")
     text = LOSING.format(dataset="cases.jsonl").replace("9 << 20", "9")
     away = f"http://127.0.0.1:{unused_port()}"
     done = session(tmp_path, text, url=away)
     assert (done.returncode, "4 passed" in done.stdout) == (0, True), done.stdout
     assert "tracejury: 4 items could not be delivered: http://127.0.0.1" in done.stdout
+    assert "4 of them are in the spool" in done.stdout
     assert session(tmp_path, text, "-o", "tracejury_fail_on_lost=true", url=away).returncode == 1
+    assert session(tmp_path, text, "-o", "tracejury_spool=no", url=away).returncode == 1
+    name = f"kept by {len(options)}"
+    kept = session(tmp_path, text.replace("losing", name), *options, "-o", "tracejury_spool=kept", url=away)
+    assert kept.returncode == 0, kept.stdout
+    other = text.replace("losing", "other")
+    assert session(tmp_path, other, "-o", "tracejury_spool=kept", url=server.url).returncode == 0
+    (run,) = runs(server, name)
+    assert (run["status"], run["itemCount"], run["passRate"]) == ("SUCCESS", 4, 1.0)
+    assert [each.name for each in (tmp_path / "kept").glob("*.ndjson")] == []
 
 
 TRACED = """

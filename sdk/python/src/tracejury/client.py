@@ -1,8 +1,11 @@
-"""A Tracejury server over HTTP: what it is asked, and when it is asked again."""
+"""Client of a Tracejury server over HTTP, which retries through a restart of the server."""
 
+import logging
+import math
 import os
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import httpx
@@ -11,13 +14,18 @@ from tracejury.connecting import backoff_s
 
 URL_VARIABLE: Final = "TRACEJURY_URL"
 KEY_VARIABLE: Final = "TRACEJURY_API_KEY"
+PATIENCE_VARIABLE: Final = "TRACEJURY_PATIENCE_S"
+PATIENCE_S: Final = 60.0  # a guess: an upgrade restarts a server in 3 to 11 s
 
-_ATTEMPTS: Final = 3
+_ATTEMPTS: Final = 3  # of a request that the server fails at (500): it is there, and waiting helps less
 _FIRST_WAIT_S: Final = 0.1
-_LONGEST_WAIT_S: Final = 60.0  # that a server may ask for
+_LONGEST_WAIT_S: Final = 2.0  # a server that is back is seen this soon
 _TIMEOUT: Final = httpx.Timeout(30, connect=10)
 _CONFLICT: Final = 409  # with `Retry-After`: the same request is being worked on
-_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
+_FAULT: Final = 500
+_AGAIN: Final = frozenset({429, _FAULT, 502, 503, 504})
+
+_log: Final = logging.getLogger(__name__)
 
 
 class Unreachable(Exception):
@@ -33,19 +41,43 @@ class Refused(Exception):
 
 
 class Client:
-    """One server. Safe to use from several threads; `close` lets go of its connections."""
+    """One server. Safe to use from several threads; `close` lets go of its connections.
 
-    def __init__(self, url: str, api_key: str | None = None, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    Requests are repeated for `patience_s` from the beginning of an outage. During one that lasts longer, each is tried
+    once, so that many requests together wait no longer than one.
+    """
+
+    def __init__(self, url: str, api_key: str | None = None, *, patience_s: float = PATIENCE_S) -> None:
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         self.url = url.rstrip("/")
-        self._sleep = sleep
+        self.patience_s = patience_s
+        self._away_since_s: float | None = None
+        self._waiting = threading.Event()
         self._client = httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=_TIMEOUT)
 
     @classmethod
     def from_environment(cls) -> "Client | None":
-        """The server that the environment names; None where it names none."""
+        """The server that the environment names; None where it names none.
+
+        Raises:
+            ValueError: the patience is no number.
+        """
         url = os.environ.get(URL_VARIABLE)
-        return cls(url, os.environ.get(KEY_VARIABLE)) if url else None
+        if not url:
+            return None
+        patience_s = float(os.environ.get(PATIENCE_VARIABLE) or PATIENCE_S)
+        return cls(url, os.environ.get(KEY_VARIABLE), patience_s=patience_s)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the server did not answer the last request."""
+        return self._away_since_s is not None
+
+    def stop_waiting(self) -> None:
+        """Let requests that wait for the server fail, and later ones be tried once, until it answers again."""
+        self._away_since_s = -math.inf
+        self._waiting.set()
+        self._waiting = threading.Event()
 
     def close(self) -> None:
         """Let go of its connections."""
@@ -70,34 +102,50 @@ class Client:
         headers = {} if key is None else {"idempotency-key": key}
         return self._ask(method, path, json=body, headers=headers)
 
-    def text(self, path: str, **parameters: Any) -> str:
-        """The text at a path.
+    def text(self, path: str, *, patience_s: float | None = None, **parameters: Any) -> str:
+        """The text at a path; `patience_s` counts instead of the client's.
 
         Raises:
             Unreachable: the server does not answer.
             Refused: it answers with an error.
         """
-        return self._answer("GET", path, params=parameters).text
+        return self._answer("GET", path, patience_s=patience_s, params=parameters).text
 
     def _ask(self, method: str, path: str, **content: Any) -> Any:
         response = self._answer(method, path, **content)
         return response.json() if response.content else None
 
-    def _answer(self, method: str, path: str, **content: Any) -> httpx.Response:
-        why = ""
-        for attempt in range(_ATTEMPTS):
+    def _answer(self, method: str, path: str, *, patience_s: float | None = None, **content: Any) -> httpx.Response:
+        patience_s = self.patience_s if patience_s is None else patience_s
+        failures = 0
+        while True:
+            is_there, asked_s, waiting = False, None, self._waiting
             try:
                 response = self._client.request(method, path, **content)
             except httpx.TransportError as error:
-                why, wait_s = str(error) or type(error).__name__, None
+                why = str(error) or type(error).__name__
             else:
                 is_under_way = response.status_code == _CONFLICT and "retry-after" in response.headers
                 if response.status_code not in _AGAIN and not is_under_way:
+                    self._away_since_s = None
                     return _checked(response)
-                why, wait_s = f"HTTP {response.status_code}: {_reason(response)}", _asked_s(response)
-            if attempt + 1 < _ATTEMPTS:
-                self._sleep(backoff_s(attempt + 1, first_s=_FIRST_WAIT_S) if wait_s is None else wait_s)
-        raise Unreachable(f"{self.url} does not answer: {why}")
+                is_there = response.status_code == _FAULT
+                why, asked_s = f"HTTP {response.status_code}: {_reason(response)}", _asked_s(response)
+            failures += 1
+            left_s = float(failures < _ATTEMPTS) if is_there else self._left_s(patience_s, why)
+            if left_s <= 0:
+                raise Unreachable(f"{self.url} does not answer: {why}")
+            own_s = min(backoff_s(failures, first_s=_FIRST_WAIT_S), _LONGEST_WAIT_S)
+            waiting.wait(min(own_s if asked_s is None else asked_s, left_s))
+
+    def _left_s(self, patience_s: float, why: str) -> float:
+        """Return how long this outage is still waited for."""
+        now_s = time.monotonic()
+        if self._away_since_s is None:
+            self._away_since_s = now_s
+            if patience_s > 0:
+                _log.warning("%s does not answer, and is tried again for %g s: %s", self.url, patience_s, why)
+        return self._away_since_s + patience_s - now_s
 
 
 def _checked(response: httpx.Response) -> httpx.Response:
@@ -116,4 +164,4 @@ def _reason(response: httpx.Response) -> str:
 
 def _asked_s(response: httpx.Response) -> float | None:
     asked = response.headers.get("retry-after", "")
-    return min(float(asked), _LONGEST_WAIT_S) if asked.isdecimal() else None
+    return float(asked) if asked.isdecimal() else None

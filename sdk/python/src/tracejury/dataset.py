@@ -150,16 +150,18 @@ def _from_server(uri: str, client: Client | None, cache: Path) -> Dataset | None
         return None
     name, number = found.groups()
     place = f"/datasets/{quote(name, safe='')}/versions"
+    is_latest = number == "latest"
+    version = int(asked.get(f"{place}/{number}")["version"]) if is_latest else int(number)
+    kept = _file(cache, name, version)
+    patience_s = 0.0 if kept.exists() and not is_latest else None  # what is kept is the same
     try:
-        version = int(asked.get(f"{place}/{number}")["version"]) if number == "latest" else int(number)
-        text = asked.text(f"{place}/{version}/export", format="jsonl")
+        text = asked.text(f"{place}/{version}/export", patience_s=patience_s, format="jsonl")
     except Unreachable:
-        kept = None if number == "latest" else _file(cache, name, int(number))
-        if kept is None or not kept.exists():
+        if is_latest or not kept.exists():
             raise
-        version, text = int(number), kept.read_text(encoding="utf-8")
+        text = kept.read_text(encoding="utf-8")
     else:
-        _keep(_file(cache, name, version), text)
+        _keep(kept, text)
     examples = [example_of(json.loads(line)) for line in text.splitlines() if line.strip()]
     return Dataset(name, examples, version=version)
 

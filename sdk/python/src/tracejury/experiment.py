@@ -7,8 +7,9 @@ import inspect
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, Final
 from tracejury.builtin import Builtin, Document, score_of
 from tracejury.client import Client
 from tracejury.dataset import Dataset, Example
+from tracejury.plain import error_text, text
 from tracejury.reported import Place, ServerRun, with_scores
 from tracejury.reporter import OnLost, Reporter
 from tracejury.results import ItemResult, Measured, Result, TaskFailed
@@ -31,7 +33,21 @@ Evaluate = Callable[..., Any]
 
 
 class LostItems(Exception):
-    """Some items could not be delivered, and that was to be an error."""
+    """Some items could not be delivered. `result` has all of them."""
+
+    def __init__(self, result: Result) -> None:
+        kept = f", and {result.spooled_items} of them are in the spool" if result.spooled_items else ""
+        run = result.run_id or "(not begun)"
+        super().__init__(f"{result.lost_items} items of the run {run} could not be delivered{kept}")
+        self.result = result
+
+
+class _Late(Exception):
+    """A call is not finished in time."""
+
+
+class _Left(Exception):
+    """A call raised what would end a program, such as SystemExit."""
 
 
 def progress_bar(done: int, of: int) -> None:
@@ -47,7 +63,9 @@ def progress_bar(done: int, of: int) -> None:
 class Experiment:
     """A task that is run over a dataset. `run` runs it, and `run_async` inside of an event loop.
 
-    Without a client, that of the environment reports; without one there, nothing is sent.
+    Without a client, that of the environment reports; without one there, nothing is sent. Items that are neither on
+    the server nor in the spool at the end are an error; with `fail_on_lost=True` all that are not on the server are,
+    with False none.
     """
 
     name: str
@@ -63,9 +81,9 @@ class Experiment:
     git_sha: str | None = None
     git_branch: str | None = None
     client: Client | None = None
-    spool: Path | None = None
+    spool: Path | bool | None = True  # True: in the home directory
     on_lost: OnLost | None = None
-    fail_on_lost: bool = False
+    fail_on_lost: bool | None = None
     evaluation_s: float = 3_600.0  # for which the server's evaluators are waited for
     progress: Callable[[int, int], None] = progress_bar
 
@@ -81,7 +99,7 @@ class Experiment:
         """Run it, and wait.
 
         Raises:
-            LostItems: some could not be delivered, and `fail_on_lost`.
+            LostItems: some could not be delivered, as `fail_on_lost` says.
             RunEnded: the run of this key has ended without all of its items.
             TimeoutError: the server's evaluators took too long.
         """
@@ -100,16 +118,19 @@ class Experiment:
             await asyncio.to_thread(self._ask, run, left)
             found = dict(zip(left, await self._items(run, keys, left), strict=True))
         except BaseException:  # raised again: the run ends, also where it is interrupted
+            if run.client is not None:
+                run.client.stop_waiting()
             await asyncio.to_thread(run.stop, "CANCELLED" if self.run_key is None else None)
             raise
         await asyncio.to_thread(flush)
-        lost = await asyncio.to_thread(run.stop, "SUCCESS")
-        if lost and self.fail_on_lost:
-            raise LostItems(f"{lost} items of the run {run.run_id or '(none)'} could not be delivered")
+        lost, spooled = await asyncio.to_thread(run.stop, "SUCCESS")
+        result = Result(self.name, [*found.values()], run.run_id, lost, spooled, len(wanted) - len(left))
+        if lost if self.fail_on_lost else lost > spooled and self.fail_on_lost is None:
+            raise LostItems(result)
         judged = await asyncio.to_thread(run.judged, self.evaluation_s)
         found |= await asyncio.to_thread(run.restored, keys)
         items = [with_scores(found[place], judged.get(place, ())) for place in wanted if place in found]
-        return Result(self.name, items, run.run_id, lost, len(wanted) - len(left))
+        return replace(result, items=items)
 
     def _begin(self) -> ServerRun:
         client = self.client or Client.from_environment()
@@ -126,12 +147,13 @@ class Experiment:
         if self.dataset.version is not None:
             body |= {"datasetName": self.dataset.name, "datasetVersion": self.dataset.version}
         reporter = Reporter(client, spool=self.spool, on_lost=self.on_lost)
-        return ServerRun.begin(client, self.project, body, reporter=reporter, must_deliver=self.fail_on_lost)
+        must_begin = bool(self.fail_on_lost) or any(_is_on_server(each) for each in self.evaluators)
+        return ServerRun.begin(client, self.project, body, reporter=reporter, must_begin=must_begin)
 
     def _ask(self, run: ServerRun, left: Sequence[Place]) -> None:
         """Ask the server's evaluators, of a run that is not over."""
         if left:
-            run.ask([each for each in self.evaluators if isinstance(each, Builtin) and each.is_on_server])
+            run.ask([each for each in self.evaluators if isinstance(each, Builtin) and _is_on_server(each)])
 
     async def _items(self, run: ServerRun, keys: Mapping[str, Example], left: Sequence[Place]) -> Sequence[ItemResult]:
         turns, done = asyncio.Semaphore(self.parallelism), 0
@@ -179,12 +201,12 @@ class _RunningItem:
         with item_span(self.experiment.name, key=key, trial=trial, run_id=self.run_id) as ids:
             try:
                 measured = _measured(await self._called(self.experiment.task, example))
-            except asyncio.TimeoutError:
-                error, kind = f"not finished within {self.experiment.timeout_s:g} s", "timeout"
+            except _Late as late:
+                error, kind = str(late), "timeout"
             except TaskFailed as failed:
-                error, kind, outputs = str(failed), failed.kind, failed.outputs
+                error, kind, outputs = text(failed), failed.kind, failed.outputs
             except Exception as raised:  # noqa: BLE001 - a task that raises costs no other result
-                error, kind = f"{type(raised).__name__}: {raised}", "task"
+                error, kind = _raised_text(raised), "task"
             else:
                 latency_ms = (time.perf_counter() - began_s) * 1000
                 scores = await self._scores(example, measured.outputs)
@@ -194,7 +216,7 @@ class _RunningItem:
     async def _scores(self, example: Example, outputs: Mapping[str, Any]) -> list[Score]:
         """What is said of outputs; the program judges by its evaluators while functions do by theirs."""
         scores: list[Score] = []
-        asked = [each for each in self.experiment.evaluators if not (isinstance(each, Builtin) and each.is_on_server)]
+        asked = [each for each in self.experiment.evaluators if not _is_on_server(each)]
         answers = [self._ask(each, example, outputs) if isinstance(each, Builtin) else None for each in asked]
         for each, answer in zip(asked, answers, strict=True):
             of = named(each)
@@ -204,8 +226,9 @@ class _RunningItem:
                 else:
                     scores += scores_of(await self._called(each, example, outputs), of)
             except Exception as raised:  # noqa: BLE001 - an evaluator that raises costs no other result
-                message = f"{type(raised).__name__}: {raised}"
-                scores.append(Score(name=of.name, error=message, error_kind="evaluator", version=of.version))
+                scores.append(
+                    Score(name=of.name, error=_raised_text(raised), error_kind="evaluator", version=of.version)
+                )
         return scores
 
     def _ask(self, builtin: Builtin, example: Example, outputs: Mapping[str, Any]) -> "asyncio.Future[Document]":
@@ -218,18 +241,57 @@ class _RunningItem:
             return failed
 
     async def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function or a coroutine function returns, in time."""
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-            return await asyncio.wait_for(function(*arguments), self.experiment.timeout_s)
-        loop, context = asyncio.get_running_loop(), _context()
-        called = loop.run_in_executor(self.pool, partial(context, function, *arguments))
-        found = await asyncio.wait_for(called, self.experiment.timeout_s)
-        return await asyncio.wait_for(found, self.experiment.timeout_s) if inspect.isawaitable(found) else found
+        """What a function or a coroutine function returns, in time.
+
+        It runs in a task of its own: only a cancellation of this one comes from outside.
+        """
+        called = asyncio.ensure_future(self._returned(function, *arguments))
+        try:
+            await asyncio.wait({called}, timeout=self.experiment.timeout_s)
+        finally:
+            is_late = not called.done()
+            called.cancel()
+        if is_late:
+            await asyncio.wait({called})
+            raise _Late(f"not finished within {self.experiment.timeout_s:g} s")
+        if called.cancelled():
+            raise _Left("CancelledError")
+        return called.result()
+
+    async def _returned(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        with _contained():
+            if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+                return await function(*arguments)
+            in_context = contextvars.copy_context().run  # where the span of the item is the current one
+            called = partial(in_context, _call, function, *arguments)
+            found = await asyncio.get_running_loop().run_in_executor(self.pool, called)
+            return await found if inspect.isawaitable(found) else found
 
 
-def _context() -> Callable[..., Any]:
-    """What runs a function where the span of the item is the current one."""
-    return contextvars.copy_context().run
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    with _contained():
+        return function(*arguments)
+
+
+@contextmanager
+def _contained() -> Iterator[None]:
+    """Raise an ordinary error instead of one that would end the event loop, or that a future cannot hold."""
+    try:
+        yield
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        raise
+    except BaseException as raised:
+        if isinstance(raised, Exception) and not isinstance(raised, StopIteration):
+            raise
+        raise _Left(error_text(raised)) from raised
+
+
+def _raised_text(raised: Exception) -> str:
+    return text(raised) if isinstance(raised, _Left) else error_text(raised)
+
+
+def _is_on_server(evaluator: "Evaluate | Builtin") -> bool:
+    return isinstance(evaluator, Builtin) and evaluator.is_on_server
 
 
 def _measured(found: Any) -> Measured:

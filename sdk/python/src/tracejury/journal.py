@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -77,6 +77,18 @@ class Journal:
             part.write_bytes(wanted)
             part.replace(self.path)
         return found
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock in a file.
+
+    Raises:
+        JournalInUse: another process has it.
+    """
+    with path.open("ab") as file:
+        _lock(file, path)
+        yield
 
 
 def _line(document: Mapping[str, Any]) -> bytes:

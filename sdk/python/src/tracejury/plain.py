@@ -17,10 +17,23 @@ def plain(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
-        return {plain(str(name)): plain(each) for name, each in value.items()}
+        return {plain(text(name)): plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(each) for each in value]
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode()
-    found = to_jsonable_python(value, fallback=str)
-    return plain(found) if type(found) is not type(value) else str(value)
+    found = to_jsonable_python(value, fallback=text)
+    return plain(found) if type(found) is not type(value) else text(value)
+
+
+def text(value: object) -> str:
+    """Return the text of any value, also of one whose `__str__` raises."""
+    try:
+        return str(value)
+    except Exception as error:  # noqa: BLE001 - the value is of the application, and costs no result
+        return f"({type(value).__name__} without a text: {type(error).__name__})"
+
+
+def error_text(error: BaseException) -> str:
+    """Return type and message of an error."""
+    return f"{type(error).__name__}: {text(error)}"

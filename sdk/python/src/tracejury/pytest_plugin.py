@@ -10,19 +10,19 @@ Nothing is imported and nobody is asked before a test has the mark.
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import pytest
 
 if TYPE_CHECKING:
     from tracejury.client import Client
     from tracejury.dataset import Dataset, Example
-    from tracejury.reporter import Reporter
+    from tracejury.reporter import Reporter, Start
     from tracejury.results import ItemResult
     from tracejury.score import Score
 
@@ -61,14 +61,15 @@ class Recording:
 class Session:
     """The runs of this session: one for each experiment, of all workers alike. A server that is away costs no test."""
 
-    def __init__(self, spool: Path | None = None) -> None:
+    def __init__(self, *, spool: Path | bool) -> None:
         self.key = os.environ.get(_SESSION) or uuid.uuid4().hex
         self.spool = spool
         self.lost = 0  # items that could not be delivered
+        self.spooled = 0  # of these, the ones in the spool
         self.why = ""
         self.client: Client | None = None
         self.reporter: Reporter | None = None
-        self.runs: dict[tuple[str, str], str] = {}
+        self.runs: dict[tuple[str, str], Start] = {}
         self._datasets: dict[str, Dataset] = {}
 
     def dataset(self, places: Any) -> Dataset:
@@ -82,12 +83,13 @@ class Session:
         return self._datasets[key]
 
     def begin(self, options: Mapping[str, Any]) -> str | None:
-        """The run of an experiment in this session; None without a server, and where it is away."""
+        """The run of an experiment in this session; None without a server, and before one that is away has begun it."""
         from tracejury.client import Client, Unreachable
+        from tracejury.reporter import Reporter, Start
 
         where = (str(options.get("project", "default")), str(options.get("experiment", "pytest")))
-        if where in self.runs or self.why:
-            return self.runs.get(where)
+        if where in self.runs:
+            return self.runs[where].run_id
         self.client = self.client or Client.from_environment()
         if self.client is None:
             return None
@@ -96,51 +98,62 @@ class Session:
         body |= {"metadata": dict(options.get("metadata", {}))}
         if dataset.version is not None:
             body |= {"datasetName": dataset.name, "datasetVersion": dataset.version}
+        start = Start(where[0], body)
         try:
-            self.runs[where] = self.client.send("POST", f"/projects/{quote(where[0], safe='')}/runs", body)["runId"]
+            start.begin(self.client)
         except Unreachable as error:
             self.why = str(error)
-        return self.runs.get(where)
+        self.runs[where] = start
+        self.reporter = self.reporter or Reporter(self.client, spool=self.spool)
+        return start.run_id
 
-    def report(self, options: Mapping[str, Any], run_id: str | None, item: ItemResult) -> None:
+    def report(self, options: Mapping[str, Any], item: ItemResult) -> None:
         """Report an item of a run."""
         from tracejury.reported import document_of
-        from tracejury.reporter import Reporter
 
-        if run_id is None or self.client is None:
-            self.lost += bool(self.why)
-            return
-        if self.reporter is None:
-            self.reporter = Reporter(self.client, spool=self.spool)
-        self.reporter.report(run_id, document_of(item, self.dataset(options["dataset"])))
+        where = (str(options.get("project", "default")), str(options.get("experiment", "pytest")))
+        if self.reporter is not None and where in self.runs:
+            self.reporter.report(self.runs[where], document_of(item, self.dataset(options["dataset"])))
 
     def close(self, status: str | None) -> None:
         """Deliver what there is; with a status, end the runs."""
-        if self.reporter is not None:
-            from tracejury.tracing import flush
+        from tracejury.client import Client, Refused, Unreachable
+        from tracejury.reporter import Reporter
+        from tracejury.tracing import flush
 
+        if self.reporter is not None:
             flush()
             self.reporter.close()
             self.lost += self.reporter.lost_items
-        if status is None or not self.runs:
-            return
-        from tracejury.client import Client, Unreachable
-        from tracejury.reporter import leave_ending
-
+            self.spooled += self.reporter.spooled_items
         client = self.client or Client.from_environment()
-        if client is None:
+        if status is None or client is None:
             return
-        ending = {"status": status}
-        if self.lost:
-            ending["reason"] = f"{self.lost} items could not be delivered"
-        for run_id in self.runs.values():
-            if self.lost and self.spool is not None:
-                leave_ending(self.spool, run_id)
-                continue
-            try:
-                client.send("PATCH", f"/runs/{run_id}", ending)
-            except Unreachable as error:
-                self.why = str(error)
+        ending = self.reporter or Reporter(client, spool=self.spool)  # of workers, which have closed theirs
+        ending.close()
+        reason = f"{self.lost} items could not be delivered" if self.lost else None
+        try:
+            for run in self.runs.values():
+                ending.end(run, status, reason=reason, is_whole=not self.spooled)
+        except (Unreachable, Refused) as error:
+            self.why = str(error)
+
+    def output(self) -> dict[str, Any]:
+        """Return the runs of a worker, for the process that began it."""
+        runs = [(run.project, json.dumps(run.body), run.run_id) for run in self.runs.values()]
+        return {"tracejury_runs": runs, "tracejury_lost": (self.lost, self.spooled)}
+
+    def merge(self, output: Mapping[str, Any]) -> None:
+        """Add the runs of a worker."""
+        from tracejury.reporter import Start
+
+        for project, text, run_id in output.get("tracejury_runs", ()):
+            body = json.loads(text)
+            run = self.runs.setdefault((project, body["experimentName"]), Start(project, body))
+            run.run_id = run.run_id or run_id
+        lost, spooled = output.get("tracejury_lost", (0, 0))
+        self.lost += lost
+        self.spooled += spooled
 
 
 _sessions: Final = pytest.StashKey[Session]()
@@ -149,8 +162,8 @@ _results: Final = pytest.StashKey[str]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What becomes of items that cannot be delivered."""
-    parser.addini("tracejury_spool", "A folder for items that could not be delivered.", default="")
-    parser.addini("tracejury_fail_on_lost", "Fail where items could not be delivered.", type="bool", default=False)
+    parser.addini("tracejury_spool", "A folder for items that could not be delivered; `no` is none.", default="")
+    parser.addini("tracejury_fail_on_lost", "Fail if items are only in the spool, too.", type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -159,7 +172,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "tracejury(dataset, repeats=1, experiment, project, metadata): run over a dataset"
     )
     spool = config.getini("tracejury_spool")
-    config.stash[_sessions] = Session(config.rootpath / spool if spool else None)
+    config.stash[_sessions] = Session(spool=config.rootpath / spool if spool not in {"", "no"} else not spool)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -205,7 +218,7 @@ def _tracejury_case(request: pytest.FixtureRequest) -> Iterator[tuple[str, Examp
         trace_id=trace_id,
         span_id=span_id,
     )
-    session.report(mark.kwargs, run_id, item)
+    session.report(mark.kwargs, item)
 
 
 @pytest.fixture
@@ -244,10 +257,7 @@ def _has_scores(item: pytest.Item) -> bool:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object | None) -> None:  # noqa: ARG001 - as the hook is called
     """Hear from a worker which runs it reported to."""
-    told = getattr(node, "workeroutput", {}).get("tracejury_runs", {})
-    session = node.config.stash[_sessions]
-    session.runs |= {tuple(where): run_id for where, run_id in told}
-    session.lost += getattr(node, "workeroutput", {}).get("tracejury_lost", 0)
+    node.config.stash[_sessions].merge(getattr(node, "workeroutput", {}))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -257,11 +267,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     found = session.config.stash.get(_sessions, None)
     if found is None:
         return
-    found.close(None if is_worker else "SUCCESS" if finished else "FAILED")
+    if found.runs:
+        found.close(None if is_worker else "SUCCESS" if finished else "FAILED")
     if is_worker:
-        told = {"tracejury_runs": [(list(where), run) for where, run in found.runs.items()]}
-        session.config.workeroutput |= told | {"tracejury_lost": found.lost}  # type: ignore[attr-defined] # of xdist
-    elif found.lost and session.config.getini("tracejury_fail_on_lost") and finished:
+        session.config.workeroutput |= found.output()  # type: ignore[attr-defined] # of xdist
+        return
+    least = 0 if session.config.getini("tracejury_fail_on_lost") else found.spooled
+    if found.lost > least and finished:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -270,9 +282,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     found = config.stash.get(_sessions, None)
     if found is None:
         return
-    for (project, experiment), run_id in found.runs.items():
-        terminalreporter.write_line(f"tracejury: {experiment} of {project}: run {run_id}")
-    if found.lost or found.why:
-        kept = "" if found.spool is None else f", see {found.spool}"
+    for (project, experiment), run in found.runs.items():
+        terminalreporter.write_line(f"tracejury: {experiment} of {project}: run {run.run_id or '(not begun)'}")
+    if found.lost:
+        kept = f"; {found.spooled} of them are in the spool, which the next run sends" if found.spooled else ""
         reason = f": {found.why}" if found.why else ""
-        terminalreporter.write_line(f"tracejury: {found.lost} items could not be delivered{kept}{reason}", red=True)
+        terminalreporter.write_line(f"tracejury: {found.lost} items could not be delivered{reason}{kept}", red=True)

@@ -1,16 +1,17 @@
 """A run on the server: begun or gone on with, told of items, evaluated there, and ended."""
 
+import logging
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
-from urllib.parse import quote
 
 from tracejury.builtin import Builtin
 from tracejury.client import Client, Refused, Unreachable
 from tracejury.dataset import Dataset, Example
 from tracejury.plain import plain
-from tracejury.reporter import Reporter
+from tracejury.reporter import Reporter, Start
 from tracejury.results import ItemResult, Measured
 from tracejury.score import Score
 
@@ -18,6 +19,8 @@ _PAGE: Final = 1_000
 _LOOK_S: Final = 0.2
 _LONGEST_LOOK_S: Final = 5.0
 _CONFLICT: Final = 409
+
+_log: Final = logging.getLogger(__name__)
 
 Place = tuple[str, int]
 """The key and the trial of an item."""
@@ -32,41 +35,48 @@ class ServerRun:
     """A run on the server; without one, nothing is reported."""
 
     client: Client | None = None
-    run_id: str | None = None
+    start: Start | None = None
     reporter: Reporter | None = None
     known: frozenset[Place] = frozenset()
-    must_deliver: bool = False
     has_key: bool = False
     evaluations: list[Mapping[str, Any]] = field(default_factory=list)
 
     @classmethod
     def begin(
-        cls, client: Client, project: str, body: Mapping[str, Any], *, reporter: Reporter, must_deliver: bool
+        cls, client: Client, project: str, body: Mapping[str, Any], *, reporter: Reporter, must_begin: bool
     ) -> "ServerRun":
-        """A new run, or with a key that is known the one that there is. A server that is away is none.
+        """A new run, or with a key that is known the one that there is. While the server is away, it begins later.
 
         Raises:
             RunEnded: the one that there is has ended without all of its items.
-            Unreachable: the server is away, and that was to be an error.
+            Unreachable: the server is away, and the run must begin.
         """
-        told = {name: value for name, value in body.items() if value is not None}
+        fields = {name: value for name, value in body.items() if value is not None}
+        has_key = "runKey" in fields
+        start = Start(project, {"runKey": uuid.uuid4().hex, **fields})
         try:
-            begun = client.send("POST", f"/projects/{quote(project, safe='')}/runs", told)
-            known = frozenset(_known(client, begun["runId"])) if "runKey" in told else frozenset()
-        except Unreachable:
-            reporter.close()
-            if must_deliver:
+            begun = start.begin(client)
+            known = frozenset(_known(client, begun["runId"])) if has_key else frozenset()
+        except Unreachable as error:
+            if must_begin:
+                reporter.close()
                 raise
-            return cls()
+            _log.warning("the run is not on the server yet, and its items are kept: %s", error)
+            return cls(client, start, reporter, has_key=has_key)
         if begun["status"] not in {"RUNNING", "SUCCESS"}:
             reporter.close()
-            raise RunEnded(f"the run {begun['runId']} of the key {told['runKey']!r} is {begun['status']}")
-        return cls(client, begun["runId"], reporter, known, must_deliver, "runKey" in told)
+            raise RunEnded(f"the run {begun['runId']} of the key {fields['runKey']!r} is {begun['status']}")
+        return cls(client, start, reporter, known, has_key)
+
+    @property
+    def run_id(self) -> str | None:
+        """Its id; None before it begins."""
+        return None if self.start is None else self.start.run_id
 
     def report(self, item: ItemResult, dataset: Dataset) -> None:
         """Send an item soon."""
-        if self.reporter is not None and self.run_id is not None:
-            self.reporter.report(self.run_id, document_of(item, dataset))
+        if self.reporter is not None and self.start is not None:
+            self.reporter.report(self.start, document_of(item, dataset))
 
     def ask(self, evaluators: Sequence[Builtin]) -> None:
         """Have the server judge the items once the run has ended; what is asked of it already is not asked again.
@@ -77,7 +87,7 @@ class ServerRun:
         """
         if not evaluators:
             return
-        if self.client is None:
+        if self.client is None or self.run_id is None:
             raise Unreachable("evaluators are to be asked on the server, and there is none")
         for evaluator in evaluators:
             body = {"evaluator": evaluator.evaluator, "config": evaluator.config, "connectionId": evaluator.connection}
@@ -92,26 +102,24 @@ class ServerRun:
                     raise
                 self.evaluations += there
 
-    def stop(self, status: str | None) -> int:
-        """Deliver what there is, and say how the run ended, or with None nothing; how many items are lost.
+    def stop(self, status: str | None) -> tuple[int, int]:
+        """Deliver what there is, and say how the run ended, or with None nothing.
 
-        A run that lost some stays open where they may come later: by its key, or from the spool.
+        Returns how many items could not be delivered, and how many of these are in the spool. A run that lost some
+        stays open where they may come later: by its key, or from the spool.
         """
-        if self.client is None or self.reporter is None or self.run_id is None:
-            return 0
+        if self.reporter is None or self.start is None:
+            return 0, 0
         self.reporter.close()
-        ending = {"status": status}
-        if self.reporter.lost_items:
-            ending["reason"] = f"{self.reporter.lost_items} items could not be delivered"
-            if status == "SUCCESS" and (self.reporter.leave(self.run_id) or self.has_key):
-                ending["status"] = None
-        try:
-            if ending["status"] is not None:
-                self.client.send("PATCH", f"/runs/{self.run_id}", ending)
-        except (Unreachable, Refused):
-            if self.must_deliver:
-                raise
-        return self.reporter.lost_items
+        lost, spooled = self.reporter.lost_items, self.reporter.spooled_items
+        may_go_on = status == "SUCCESS" and self.has_key and lost > 0 and not spooled
+        if status is not None and not may_go_on:
+            reason = f"{lost} items could not be delivered" if lost else None
+            try:
+                self.reporter.end(self.start, status, reason=reason)
+            except (Unreachable, Refused) as error:
+                _log.warning("the run %s could not be ended: %s", self.start.name, error)
+        return lost, spooled
 
     def judged(self, wait_s: float) -> dict[Place, list[Score]]:
         """What the server's evaluators said, once they are done.

@@ -81,7 +81,8 @@ class Result:
     name: str
     items: Sequence[ItemResult]
     run_id: str | None = None
-    lost_items: int = 0
+    lost_items: int = 0  # that could not be delivered
+    spooled_items: int = 0  # of these, the ones in the spool, which the next run sends
     skipped: int = 0  # items that the run had already, and were not run again
 
     @property
