@@ -247,7 +247,7 @@ def _judge_meters(budgets: Budgets) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_judge_calls_total",
-            told="Requests to judges since the start.",
+            told="Requests to judges since the start: answered; charged without a usable answer; failed at no cost.",
             read=lambda: _by("outcome", budgets.taken.outcomes),
         ),
         Meter(

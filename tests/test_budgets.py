@@ -91,7 +91,7 @@ def test_usd_are_counted_to_the_billionth(tmp_path: Path) -> None:
         assert hub.rows("SELECT sum(round(usd * 1e9)::BIGINT) FROM judge_call") == [(round(today.usd * 1e9),)]
         taken = hub.budgets.taken  # as /metrics tells it
         assert (taken.usd, taken.tokens) == (today.usd, today.tokens)
-        assert taken.outcomes == {"answered": taken.answers.count, "failed": 0}
+        assert taken.outcomes == {"answered": taken.answers.count, "charged": 0, "failed": 0}
         assert taken.answers.count == len(server.asked)
         assert taken.answers.sum_s > 0
 
@@ -106,6 +106,9 @@ def test_every_attempt_is_a_call(tmp_path: Path) -> None:
         assert isinstance(outcome, OverBudget)
         assert len(server.asked) == 3
         assert hub.rows("SELECT outcome, tokens = reserved_tokens FROM judge_call") == [("timeout", True)] * 3
+        (rule,) = [each for each in hub.budgets.today() if each.kind == "rule"]
+        assert (rule.calls, rule.failed_calls) == (3, 0)
+        assert hub.budgets.taken.outcomes == {"answered": 0, "charged": 3, "failed": 0}  # as /metrics tells it
 
 
 @pytest.mark.parametrize("code", [429, 500, 502, 503])
@@ -126,6 +129,7 @@ def test_an_answer_that_is_an_error_spends_nothing(tmp_path: Path, code: int) ->
         assert len(server.asked) == 12 + TWICE
         (rule,) = [each for each in hub.budgets.today() if each.kind == "rule"]
         assert (rule.calls, rule.failed_calls, rule.tokens, rule.held_calls) == (12, TWICE, 12 * 120, 0)
+        assert hub.budgets.taken.outcomes == {"answered": 12, "charged": 0, "failed": TWICE}
         assert store.spending.flush(20)
         noon_ns = int(NOON.timestamp()) * 10**9
         activity = store.status.rule_activity(noon_ns)["rule-1"]

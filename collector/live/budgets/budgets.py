@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from collector.live.budgets.payers import (
     Account,
@@ -34,6 +34,9 @@ from evaluators.errors import HeldBack, OverBudget
 from storage.judging.call_journal import ReservedCall, SettledCall
 from storage.judging.spending import NANO, JudgeCallStore, SpentRow
 from storage.timing import SLOW_S, Stopwatch, Times
+
+CallOutcome: TypeAlias = Literal["answered", "charged", "failed"]
+"""What became of a request: a usable answer; none, but it counts as a call; none, and it cost nothing."""
 
 _NS: Final = 10**9
 _LEASE_S: Final = 600.0
@@ -79,7 +82,7 @@ class TooSmallBudget:
 class JudgeUsage:
     """What requests to judges took since the start: how they ended, tokens, USD where there is a price, and time."""
 
-    outcomes: Mapping[str, int]  # answered or failed
+    outcomes: Mapping[str, int]  # by `CallOutcome`
     tokens: int
     usd: float
     unpriced_calls: int
@@ -101,7 +104,7 @@ class Budgets:
         self._waiting: list[Future[None]] = []
         self._too_small: dict[Key, TooSmallBudget] = {}
         self._total = CostSum()
-        self._outcomes: Counter[str] = Counter(answered=0, failed=0)
+        self._outcomes: Counter[str] = Counter(dict.fromkeys(get_args(CallOutcome), 0))
         self._answers = Stopwatch(SLOW_S)
 
     @property
@@ -248,7 +251,8 @@ class Budgets:
             woken, self._waiting = self._waiting, []
             ended = self._clock()
             self._total.add(took)
-            self._outcomes["answered" if spent.outcome == "answered" else "failed"] += spent.is_sent
+            if spent.is_sent:
+                self._outcomes[_class_of(spent, took)] += 1
         if spent.started_ns is not None:
             self._answers.add(max(time.time_ns() - spent.started_ns, 0) / _NS)
         self._spending.settle(
@@ -427,6 +431,13 @@ def _took(held: HeldBudget, spent: RequestUsage) -> CostSum:
     nano_usd = nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens)
     unpriced = calls if held.account.price is None else 0
     return CostSum(calls, tokens, nano_usd, failed_calls=1 - calls, unpriced_calls=unpriced)
+
+
+def _class_of(spent: RequestUsage, took: CostSum) -> CallOutcome:
+    """Classify a request by what is counted of it, so that metrics agree with what budgets count as calls."""
+    if not took.calls:
+        return "failed"
+    return "answered" if spent.outcome == "answered" else "charged"
 
 
 def _spent_sum(row: SpentRow) -> CostSum:
