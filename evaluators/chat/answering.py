@@ -19,14 +19,30 @@ USER_AGENT: Final = "tracejury-judge"  # by which a gateway can tell these calls
 class ErrorStatus(Exception):
     """The endpoint answered with an error, by its status or within a response with status 200."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], body: bytes, document: object = None) -> None:
-        """`document` is the error of a body with status 200; otherwise the body is the error."""
+    def __init__(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+        document: object = None,
+        *,
+        is_in_body: bool = False,
+    ) -> None:
+        """`document` is the error; None: the body is. `is_in_body`: the response had status 200."""
         super().__init__(status)
         self.status = status
         self.headers = headers  # lower-case names
         self.body = body
         self._document = _document_of(body) if document is None else document
+        self._is_in_body = is_in_body
         self.facts = facts_of(self._document)
+
+    @property
+    def place(self) -> str:
+        """Say where the error stood: a gateway's log has no status 500 of a response with status 200."""
+        if self._is_in_body:
+            return f"status 200 with an error in the body, as of {self.status}"
+        return f"status {self.status}"
 
     def explanation(self) -> str:
         """What the body says, without its JSON."""

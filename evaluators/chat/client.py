@@ -345,8 +345,9 @@ class _Asking:
     def _failure_of(self, error: ErrorStatus) -> Unanswered:
         self.last_status = error.status
         kind = _KINDS.get(error.status, "refused" if error.status < FIRST_SERVER_ERROR else "unavailable")
+        told = self._shown(f"{error.place}: {error.explanation()}")
         if error.is_filtered:
-            return Unanswered("declined", self._shown(f"status {error.status}: {error.explanation()}"))
+            return Unanswered("declined", told)
         if error.is_throttled:
             kind = "rate_limited"
         elif error.is_not_served:
@@ -358,7 +359,7 @@ class _Asking:
         wait_s = wait_asked_for(error.headers, time.time())
         if wait_s is not None and kind in RETRYABLE:
             self.pace.pause(wait_s)
-        return Unanswered(kind, self._shown(f"status {error.status}: {error.explanation()}"), wait_s)
+        return Unanswered(kind, told, wait_s)
 
     def _shown(self, text: str) -> str:
         """The text as an error may show it: short, on one line, without the key."""

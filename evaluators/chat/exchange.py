@@ -49,7 +49,7 @@ class Exchange:
             if error is None:
                 raise NotAnAnswer("it is not JSON") from None
         if error is not None:
-            raise ErrorStatus(error.status, {}, body, error.document)
+            raise ErrorStatus(error.status, {}, body, error.document, is_in_body=True)
         return document
 
 

@@ -11,6 +11,9 @@ _DAY_US: Final = 86_400_000_000
 _AVERAGED: Final = 200
 """Evaluations of which an average is made. A guess: enough to be steady, and only of late."""
 
+_MOST_KINDS: Final = 20
+"""Kinds of failures and skips that are listed: a guess at more than there are."""
+
 _NAMED_SPANS: Final = 500
 _MOST_KEYS: Final = 200
 """Spans whose attributes are named, and names that are told. Guesses: all kinds of spans, and a list to choose from."""
@@ -58,6 +61,15 @@ class DecidedBy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnscoredBy:
+    """How many matched targets have no score for one reason."""
+
+    outcome: str  # skipped or failed
+    kind: str | None  # None of what was skipped since there was nothing to judge, as content that was not captured
+    amount: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PastCost:
     """What one evaluation took on average. None: nobody knows."""
 
@@ -86,6 +98,11 @@ class RuleRecord:
         """What a revision decided in the last 24 hours."""
         bounds = {"revision": revision, "since_us": now_ns // 1_000 - _DAY_US}
         return [DecidedBy(**row) for row in self._rows(sql.query("clauses_of_revision"), bounds)]
+
+    def unscored(self, revision: int, now_ns: int) -> list[UnscoredBy]:
+        """List why targets that a revision matched got no score in the last 24 hours."""
+        bounds = {"revision": revision, "since_us": now_ns // 1_000 - _DAY_US, "rows": _MOST_KINDS}
+        return [UnscoredBy(**row) for row in self._rows(sql.query("unscored_of_revision"), bounds)]
 
     def waiting(self, tenant: str | None = None) -> dict[str, int]:
         """By the id of each rule that has any, how many evaluations are to be made: of a tenant; None for all."""

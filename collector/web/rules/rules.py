@@ -104,6 +104,16 @@ router = page_router()
 _RESULTS: Final = 30
 _DAY_NS: Final = 86_400_000_000_000
 
+_UNSCORED: Final[Mapping[str | None, str]] = {
+    None: "there was nothing to judge, such as content that was not captured",
+    "over_budget": "a budget was spent",
+    "rule_disabled": "the rule was switched off",
+    "rule_deleted": "the rule was deleted",
+    "target_gone": "it was deleted before it was judged",
+    "bad_case": "it lacks what the evaluator reads",
+}
+"""Reasons why what a rule matched has no score, in words; others are shown as their kind."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
@@ -196,6 +206,8 @@ def show_rule(
         counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.visible_tenant)),
         clauses=[label(clause) for clause in kept.active.rule.conditions],
         decided=here.rule_record.decided(kept.stored.revision, now_ns) if is_own else [],  # else of everybody's spans
+        unscored=here.rule_record.unscored(kept.stored.revision, now_ns) if is_own else [],
+        unscored_words=_UNSCORED,
         results=results,
         questions=questions_of(here, [one.trace_id for one in results], who.visible_tenant),
         criteria=criteria_of(kept.active.rule),

@@ -1,0 +1,13 @@
+-- What gave no score since an instant of what a revision matched: skipped or failed, and the kind of reason, as counts.
+SELECT
+    outcome,
+    error_kind AS kind,
+    count(*) AS amount
+FROM evaluation
+WHERE revision = $revision
+    AND created_at >= make_timestamp($since_us::BIGINT)
+    AND outcome <> 'scored'
+    AND job_id NOT IN (SELECT job_id FROM superseded)
+GROUP BY ALL
+ORDER BY outcome DESC, amount DESC, kind
+LIMIT $rows;
