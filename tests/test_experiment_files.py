@@ -2,11 +2,14 @@
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import httpx
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -14,6 +17,7 @@ from click.testing import CliRunner, Result
 from collector.cli.main import main
 from tests.model_server import CHAT, Asked, Says, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
+from tests.serving import unused_port
 
 CASES = [{"id": land, "input": land, "expectedOutput": city} for land, city in (("Norway", "Oslo"), ("Peru", "Lima"))]
 PROGRAM = """
@@ -49,9 +53,10 @@ def a_file(folder: Path, **plan: Any) -> Path:
     return file
 
 
-def run(server: Offline, file: Path, *options: str) -> Result:
-    """What the command says."""
-    return CliRunner().invoke(main, ["experiments", "run", str(file), "--server", server.url, *options])
+def run(server: Offline | str, file: Path, *options: str) -> Result:
+    """What the command says, of a server or over a URL."""
+    url = server if isinstance(server, str) else server.url
+    return CliRunner().invoke(main, ["experiments", "run", str(file), "--server", url, *options])
 
 
 def shown(result: Result) -> dict[str, Any]:
@@ -126,6 +131,68 @@ def test_a_run_of_which_nothing_was_judged_is_no_success(server: Offline, tmp_pa
     assert (crashed.exit_code, "none of 2 items was judged: 2 errors" in crashed.stderr) == (3, True)
 
 
+def test_a_run_of_which_some_was_judged_is_whole_and_not_known_to_pass(server: Offline, tmp_path: Path) -> None:
+    """Some failed calls of a judge cost no success by themselves, and leave a minimum that is met unknown."""
+
+    def script(asked: Asked) -> Step:
+        return Status(400) if "Peru" in asked.user else Says({"score": 1, "reason": "right"})
+
+    file = a_file(tmp_path, evaluators=[{"evaluator": "llm_judge", "config": {"criteria": "right?"}}])
+    with a_model(script) as model:
+        options = ("--judge-base-url", model.base_url, "--judge-model", "m")
+        for more, code in (((), 0), (("--min-pass-rate", "0.5"), 0), (("--min-pass-rate", "0.6"), 3)):
+            result = run(server, file, *options, *more)
+            assert result.exit_code == code, result.output
+            assert "1 of 1 judged items passed" in result.stdout
+
+
+class Going(BaseHTTPRequestHandler):
+    """A way to a server that closes every connection once a run has ended."""
+
+    target: ClassVar[str] = ""
+    is_gone: ClassVar[bool] = False
+
+    def do_GET(self) -> None:
+        """Pass a request on, unless the server is gone."""
+        if Going.is_gone:
+            return
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        kept = {name: value for name, value in self.headers.items() if name.lower() not in {"host", "content-length"}}
+        answer = httpx.request(self.command, f"{Going.target}{self.path}", content=body, headers=kept, trust_env=False)
+        Going.is_gone = self.command == "PATCH"
+        self.send_response(answer.status_code)
+        self.send_header("content-type", answer.headers.get("content-type", "application/json"))
+        self.send_header("content-length", str(len(answer.content)))
+        self.end_headers()
+        self.wfile.write(answer.content)
+
+    def do_POST(self) -> None:
+        """Do the same."""
+        self.do_GET()
+
+    def do_PATCH(self) -> None:
+        """Do the same, and be gone."""
+        self.do_GET()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that the base class gave it
+        """Say nothing."""
+
+
+def test_a_server_that_is_away_is_no_low_pass_rate(server: Offline, tmp_path: Path) -> None:
+    """The exit code is 2 before the run and after it, where the message names the stored run."""
+    result = run(f"http://127.0.0.1:{unused_port()}", a_file(tmp_path), "--min-pass-rate", "0.1")
+    assert result.exit_code == 2, result.output
+    Going.target, Going.is_gone = server.url, False
+    with ThreadingHTTPServer(("127.0.0.1", 0), Going) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        result = run(f"http://127.0.0.1:{proxy.server_port}", a_file(tmp_path), "--min-pass-rate", "0.1")
+        proxy.shutdown()
+        thread.join()
+    assert result.exit_code == 2, result.output
+    assert "the run is stored; tracejury experiments show " in result.output.replace("\n", " ")
+
+
 def test_an_endpoint_answers_each_case(server: Offline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The body holds the case where the file says so, a header comes from the environment, and an HTTP error is one."""
 
@@ -180,7 +247,7 @@ def test_a_run_that_was_cut_off_goes_on(server: Offline, tmp_path: Path) -> None
         ({"task": {"url": "http://localhost/", "headersFrom": {"a": "NO_SUCH_VARIABLE"}}}, "NO_SUCH_VARIABLE"),
         ({"evaluators": ["exact"]}, "exact"),
         ({"evaluators": ["exact_match", "exact_match"]}, "two evaluators are called"),
-        ({"evaluators": ["llm_judge"]}, "evaluationParams: is required"),
+        ({"evaluators": ["llm_judge"]}, "criteria: is required"),
         ({"dataset": "dataset://capitals"}, "says no version"),
         ({"dataset": "dataset://capitals@9"}, "no version"),
         ({"dataset": "there-is-none.csv"}, "No such file"),

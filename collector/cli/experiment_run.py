@@ -40,7 +40,7 @@ _GOING_ON: Final = frozenset({"RUNNING", "SUCCESS"})  # one that is whole has no
 
 
 class ExperimentNotRun(click.ClickException):
-    """The experiment could not be run, or not whole."""
+    """The experiment could not be run, or not whole, or its result could not be read."""
 
     exit_code = NOT_RUN
 
@@ -140,14 +140,13 @@ def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json:
     judge = take_judge(options)
     choice = _Choice(judge=judge, **{**options, "run_key": options["run_key"] or uuid.uuid4().hex})
     try:
-        run_id = asyncio.run(_conduct(choice))
+        document, chances = _stored(choice.server, asyncio.run(_conduct(choice)))
     except click.UsageError:
         raise
     except click.ClickException as error:
         raise ExperimentNotRun(error.format_message()) from error
-    with open_server(choice.server, None) as asking:
-        document = asking.get(f"/api/v1/runs/{run_id}", size=_SHOWN_ITEMS)
-        chances = _chances(asking, run_id)
+    except KeyboardInterrupt:
+        context.exit(NOT_RUN)
     if as_json:
         print_json(document)
     else:
@@ -155,6 +154,16 @@ def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json:
         for k, chance, cases in chances:
             click.echo(f"pass^{k} {chance:.1%}, of {count_text(cases, 'case')}")
     context.exit(_exit_code(read_view(_Rate, document), min_pass_rate))
+
+
+def _stored(server: str, run_id: str) -> tuple[Any, list[tuple[int, float, int]]]:
+    """Return a run as the server has it, and the chances that trials pass together."""
+    try:
+        with open_server(server, None) as asking:
+            return asking.get(f"/api/v1/runs/{run_id}", size=_SHOWN_ITEMS), _chances(asking, run_id)
+    except click.ClickException as error:
+        shown = f"the run is stored; tracejury experiments show {run_id}"
+        raise ExperimentNotRun(f"{error.format_message()}; {shown}") from error
 
 
 def _exit_code(run: _Rate, least: float | None) -> int:
