@@ -105,6 +105,15 @@ def test_llm_judge_shows_only_what_it_is_told_to() -> None:
     assert "Is it helpful?" in asked.system
 
 
+def test_llm_judge_shows_input_and_actual_output_by_default() -> None:
+    """Without `evaluationParams` it judges as with both parts, under the same fingerprint."""
+    one, (asked,) = judged("llm_judge", {"criteria": "Is it helpful?"}, ASKED, {"score": 1, "reason": "r"})
+    other, (same,) = judged("llm_judge", HELPFUL, ASKED, {"score": 1, "reason": "r"})
+    assert asked.user == same.user
+    assert one.fingerprint == other.fingerprint
+    assert one.to_document()["outcome"] == "verdict"
+
+
 def test_llm_judge_may_judge_one_field() -> None:
     """A path selects what is judged of a structured output."""
     case = {"inputs": {"input": "q"}, "actualOutputs": {"output": '{"summary": "short", "body": "long"}'}}
@@ -117,7 +126,6 @@ def test_llm_judge_may_judge_one_field() -> None:
     "configuration,words",
     [
         ({"evaluationParams": ["INPUT"]}, "criteria: is required"),
-        ({"criteria": "c"}, "evaluationParams: is required"),
         ({"criteria": "c", "evaluationParams": []}, "evaluationParams"),
         ({"criteria": " ", "evaluationParams": ["INPUT"]}, "criteria"),
         (HELPFUL | {"scoreRange": [5, 1]}, "scoreRange must be"),

@@ -92,8 +92,9 @@ class LlmJudge(Configuration):
     threshold: Share = Field(default=0.5, description="The score that passes, from 0 to 1 whatever the scoreRange.")
     criteria: NonBlank | None = Field(default=None, description="What the judge should look at, in plain words.")
     evaluation_params: Annotated[tuple[Annotated[Parameter, Upper], ...], Field(min_length=1)] = Field(
+        default=("INPUT", "ACTUAL_OUTPUT"),
         description="The parts of the test case that the judge is shown; none of them may be missing: "
-        f"{', '.join(LABELS)}."
+        f"{', '.join(LABELS)}.",
     )
     score_range: tuple[Bound, Bound] = Field(
         default=(0.0, 1.0), description="The scale of the judge, [min, max]; scores are reported from 0 to 1."
