@@ -1,9 +1,11 @@
 """Requests of one client that take long leave threads and processors to others."""
 
+import itertools
 import json
 import re
 import socket
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from inspect import iscoroutinefunction
@@ -115,3 +117,22 @@ def test_large_bodies_of_one_key_are_worked_on_two_at_a_time(tmp_path: Path, mon
         assert (send("admin", "others", 100_000), send("editor", "others", 1)) == (201, 201)
         end.set()
         assert [answer.result() for answer in answers] == [201] * 5
+
+
+def test_a_route_matches_what_its_pattern_matches() -> None:
+    """What a route leaves unexamined by the beginning of an address is nothing that its pattern would take."""
+    of_turns = [route for route in [*routes(), *make_site().routes] if isinstance(route, TurnRoute)]
+    assert of_turns
+    paths = [re.sub(r"\{[^}]*\}", "a", route.path) for route in of_turns]
+    for route, path in itertools.product(of_turns, [*paths, "", "/", "/traces/", "/nowhere"]):
+        scope = {"type": "http", "method": "GET", "path": path}
+        assert route.matches(dict(scope))[0] is APIRoute.matches(route, dict(scope))[0], (route.path, path)
+
+
+def test_what_most_routes_depend_on_takes_no_thread() -> None:
+    """To hand over who asks, and what there is, is done on the loop: a thread for each took as long as `/health`."""
+    of_turns = [route for route in [*routes(), *make_site().routes] if isinstance(route, TurnRoute)]
+    counts = Counter(each.call for route in of_turns for each in route.dependant.dependencies)
+    shared = [call for call, count in counts.items() if count > len(of_turns) / 4]
+    assert len(shared) > 1
+    assert [call for call in shared if not iscoroutinefunction(call)] == []

@@ -159,7 +159,7 @@ def page_router() -> APIRouter:
     )
 
 
-def _form(request: Request) -> Form:
+async def _form(request: Request) -> Form:  # or FastAPI has a thread do it
     return cast("Form", request.state.form)
 
 

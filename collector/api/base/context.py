@@ -179,14 +179,14 @@ class Context:
         return project if found is None else found.name
 
 
-def _context(request: Request) -> Context:
+async def _context(request: Request) -> Context:  # or FastAPI has a thread do it
     return cast("Context", request.app.state.context)
 
 
 Here = Annotated[Context, Depends(_context)]
 
 
-def check_caller(request: Request) -> Caller:
+async def check_caller(request: Request) -> Caller:  # or FastAPI has a thread do it
     """Who asks. That he may is checked once more, for the route that was chosen, should the gate have taken another."""
     caller = cast("Caller", request.state.caller)
     check(caller, need_of(request.scope.get("endpoint"), request.method))
