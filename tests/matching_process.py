@@ -2,11 +2,13 @@
 
 import random
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from collector.live.active import ActiveRule
 from collector.live.matching.matcher import Matcher
 from rules.settling import Settling
+from storage.errors import Conflict
 from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
 from tests.matching import active
@@ -38,7 +40,8 @@ def main() -> None:
         live = a_matcher(store)
         live.start()
         for rule in BACKFILLED:
-            live.backfills.start(rule, 0, EVER_NS)
+            with suppress(Conflict):  # as many as a rule may have were left by those that were killed
+                live.backfills.start(rule, 0, EVER_NS)
         print("at work", flush=True)  # noqa: T201 - what the test waits for
         first = (seed % 1000) * 1_000_000
         while True:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.live.matching.matcher import Matcher
 from storage.store import Store
 from tests import forking
 from tests.matching import every_backfill
@@ -62,11 +63,17 @@ def finish(store: Store) -> None:
         while rows(store, "SELECT count(*) FROM trace_open") != [(0,)]:
             assert time.monotonic() < deadline_s
             time.sleep(0.1)
+        until_backfilled(live, deadline_s)
         for rule in BACKFILLED:
             live.backfills.start(rule, 0, EVER_NS)
-        while any(one.state == "running" for one in every_backfill(live)):
-            assert time.monotonic() < deadline_s
-            time.sleep(0.1)
+        until_backfilled(live, deadline_s)
         assert {one.state for one in every_backfill(live)} == {"done"}
     finally:
         live.close()
+
+
+def until_backfilled(live: Matcher, deadline_s: float) -> None:
+    """Wait until no backfill is under way."""
+    while any(one.state == "running" for one in every_backfill(live)):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)
