@@ -50,6 +50,10 @@ _INTEGERS: Final = {
     FieldDescriptor.TYPE_FIXED64: TIMES_NS,
 }
 BEGAN_NS: Final = 1_795_255_200_000_000_000
+EVERY_TIME: Final = b"\xee" * 16
+"""A trace whose spans start and end at every pair of extremes, as traces of one span each do beside it."""
+ENDS: Final = len(TIMES_NS) + 1
+"""The starts of spans, and as many ends: the extremes, and a time of today."""
 
 
 def extreme_traces(began_ns: int = BEGAN_NS, *, project: str = "shop") -> ExportTraceServiceRequest:
@@ -70,6 +74,10 @@ def extreme_traces(began_ns: int = BEGAN_NS, *, project: str = "shop") -> Export
         inner = _a_span(spans.spans, next(numbers), began_ns)
         inner.trace_id, inner.parent_span_id = together.trace_id, together.span_id
         inner.attributes.add(key=COUNTED[number % 2]).value.int_value = 2**53
+    for change in itertools.chain([_unchanged], _times()):
+        span = _a_span(spans.spans, next(numbers), began_ns)
+        change(span)
+        span.trace_id, span.parent_span_id = EVERY_TIME, (0xE).to_bytes(8, "big")
     for id_byte in (b"\x00", b"\xff"):
         span = _a_span(spans.spans, next(numbers), began_ns)
         span.trace_id, span.span_id = id_byte * 15 + b"\xff", id_byte * 7 + b"\xff"
@@ -128,7 +136,11 @@ def _a_span(spans: Any, number: int, began_ns: int) -> Span:
     return span
 
 
-def _changes() -> Iterator[Any]:
+def _unchanged(_: Span) -> None:
+    pass
+
+
+def _times() -> Iterator[Any]:
     def set_time(start_ns: int, end_ns: int) -> Any:
         def change(span: Span) -> None:
             span.start_time_unix_nano, span.end_time_unix_nano = start_ns, end_ns
@@ -136,14 +148,18 @@ def _changes() -> Iterator[Any]:
 
         return change
 
+    return itertools.starmap(set_time, itertools.product((*TIMES_NS, BEGAN_NS), (*TIMES_NS, BEGAN_NS)))
+
+
+def _changes() -> Iterator[Any]:
     def set_value(key: str, field: str, value: object) -> Any:
         return lambda span: setattr(span.attributes.add(key=key).value, field, value)
 
     def set_field(name: str, value: int) -> Any:
         return lambda span: setattr(span, name, value)
 
-    yield lambda _: None
-    yield from itertools.starmap(set_time, itertools.product((*TIMES_NS, BEGAN_NS), (*TIMES_NS, BEGAN_NS)))
+    yield _unchanged
+    yield from _times()
     kinds = (("int_value", COUNTS), ("double_value", DOUBLES), ("string_value", TEXTS))
     for key, (field, values) in itertools.product((*COUNTED, "any"), kinds):
         yield from (set_value(key, field, value) for value in values)

@@ -14,8 +14,6 @@ from collector.api.serving.contract_page import SECURITY_POLICY
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.serving import an_export
 
-"""For each operation and phase. A guess between time and what is found; the seed is new in each run."""
-
 CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
 
 

@@ -1,9 +1,10 @@
 """Numbers at the ends of what a client can send: no page, view, route or monitor fails by them, and none wraps."""
 
+import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,10 +19,11 @@ from collector.web.site import make_site
 from storage.sql import documented_views, views
 from tests.access import request
 from tests.answers import the_document
-from tests.extremes import JSON_NUMBERS, extreme_logs, extreme_traces, replaced
+from tests.extremes import ENDS, EVERY_TIME, JSON_NUMBERS, extreme_logs, extreme_traces, replaced
 from tests.live import until
 from tests.storing import START_NS
 from tests.tenancy import TRACE, Tenancy, two_tenants
+from tests.walking import is_soaking, some_of
 
 TENANT = "acme"
 PROTOBUF = {"content-type": "application/x-protobuf"}
@@ -30,7 +32,12 @@ GET_ROUTES = [
     for route in [*routes(), *make_site().routes]
     if isinstance(route, APIRoute) and "GET" in (route.methods or ())
 ]
-SHOWN = [number.to_bytes(16, "big").hex() for number in range(1, 83)] + ["f" * 32, "0" * 30 + "ff"]
+TIMED = [number.to_bytes(16, "big").hex() for number in range(2, 2 + ENDS**2)]  # by start, and then by end
+WHOLE = [EVERY_TIME.hex(), (1).to_bytes(16, "big").hex(), "f" * 32, "0" * 30 + "ff"]
+AS_TEXT = 5
+"""So many of the extremes a parameter is given that is compared as the text that it is: others get other ones."""
+READ = {"after", "base", "before", "from", "number", "time", "to", "version"}
+"""Parameters in which a text is read as a number or a time."""
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +81,23 @@ def ask(tenancy: Tenancy, method: str, path: str, **content: Any) -> Any:
     return tenancy.server.ask(method, path, key=tenancy.key(""), **content) if answer.status_code == 403 else answer
 
 
+def traces_for(place: int) -> list[str]:
+    """Traces that a route is asked about: one with spans of every pair of times, and a ninth of those that have one.
+
+    A ninth has each start and each end once, and another ninth is for the next route, so that routes together are asked
+    about every pair. `make soak` asks each about all.
+    """
+    diagonals = range(ENDS) if is_soaking() else [place]
+    return [*WHOLE, *(TIMED[start * ENDS + (start + each) % ENDS] for each in diagonals for start in range(ENDS))]
+
+
 def paths(tenancy: Tenancy) -> Iterator[str]:
-    """Every route that is read, about what there is; those of traces about every trace of extremes."""
+    """Every route that is read, about what there is; those of traces about traces of extremes."""
     ids = {**tenancy.ids[TENANT], "digest": "x", "name": "x", "service": "shop"}
+    places = itertools.count()
     for template in GET_ROUTES:
         names = set(re.findall(r"\{(\w+)\}", template))
-        traces = SHOWN if "trace_id" in names else [""]
+        traces = traces_for(next(places)) if "trace_id" in names else [""]
         for trace_id in traces:
             told = dict(ids)
             if trace_id:
@@ -167,6 +185,7 @@ def test_every_body_takes_numbers_at_their_extremes(bodies: tuple[dict[str, str]
     assert taken > len(BODIES)
 
 
+@pytest.mark.property
 def test_every_route_shows_numbers_at_their_extremes(filled: Tenancy) -> None:
     """No page and no answer fails, whatever a trace holds."""
     failed = {}
@@ -230,6 +249,12 @@ def test_every_metric_is_looked_at(filled: Tenancy) -> None:
         assert shown["value"] is None or math.isfinite(shown["value"]), shown
 
 
+def numbers_for(name: str, kind: str, path: str) -> Sequence[str]:
+    """Extremes for a parameter: all where it is read as a number or a time, and else a few."""
+    return some_of(JSON_NUMBERS, f"{path} {name}", AS_TEXT) if kind == "string" and name not in READ else JSON_NUMBERS
+
+
+@pytest.mark.property
 def test_every_parameter_takes_numbers_at_their_extremes(filled: Tenancy) -> None:
     """Whatever a query parameter is given, an answer is no server error."""
     failed = {}
@@ -244,19 +269,22 @@ def test_every_parameter_takes_numbers_at_their_extremes(filled: Tenancy) -> Non
                     for other in operations["get"]["parameters"]
                     if other["in"] == "query" and other.get("required") and other is not parameter
                 )
-                for number in JSON_NUMBERS:
+                kind = json.dumps(parameter["schema"])
+                kind = "string" if '"string"' in kind and "date-time" not in kind else "other"
+                for number in numbers_for(parameter["name"], kind, template):
                     answer = ask(filled, "GET", f"{path}?{parameter['name']}={number[:500]}{others}")
                     if answer.status_code >= 500:
                         failed[f"{path} {parameter['name']}={number[:40]}"] = answer.text[:200]
     assert failed == {}
 
 
+@pytest.mark.property
 def test_every_path_takes_numbers_at_their_extremes(filled: Tenancy) -> None:
     """Whatever stands in an address in place of a number, an answer is no server error."""
     failed = {}
     for template in GET_ROUTES:
         for name in re.findall(r"\{(\w+)\}", template):
-            for number in JSON_NUMBERS:
+            for number in numbers_for(name, "string", template):
                 ids = {**filled.ids[TENANT], name: number[:500]}
                 answer = ask(filled, "GET", filled_in(template, ids))
                 if answer.status_code >= 500:

@@ -35,9 +35,14 @@ JSON_VALUES: Final = (
 """What JSON, or what Python reads as JSON, can say in place of a value."""
 
 
+def is_soaking() -> bool:
+    """Return whether everything is to be tried."""
+    return settings.get_current_profile_name() == SOAK
+
+
 def some_of(values: Sequence[Value], name: str, most: int = 2) -> Sequence[Value]:
     """Return a few values for a place, other ones for each name; in `make soak` all of them."""
-    if settings.get_current_profile_name() == SOAK:
+    if is_soaking():
         return values
     first = zlib.crc32(name.encode())
     return [values[(first + step * 7) % len(values)] for step in range(min(most, len(values)))]
