@@ -77,6 +77,23 @@ def test_an_entry_is_given_to_as_many_as_are_wanted(api: Offline) -> None:
     assert [(each["author"], each["votes"]) for each in progress["reviewers"]] == [("Ada", 1), ("Bob", 1)]
 
 
+def test_who_is_unsure_leaves_the_entry_to_others(api: Offline) -> None:
+    """It stays open and goes to somebody else, also beyond the number that is wanted; the first may decide it later."""
+    queue = a_queue(api, "unsure", 0)
+    entry = given(api, queue, "Ada")["id"]
+    vote(api, queue, entry, "Ada", "UNSURE")
+    assert given(api, queue, "Ada") is None
+    assert [each["id"] for each in api.ask("GET", f"{queue}/entries", params={"done": False})["content"]] == [entry]
+    assert api.sql(f"SELECT votes, done FROM review_entries WHERE entry_id = '{entry}'") == [[1, False]]
+    assert given(api, queue, "Bob")["id"] == entry
+    vote(api, queue, entry, "Bob", "UNSURE")
+    assert api.ask("GET", f"{queue}/progress")["done"] == 0
+    vote(api, queue, entry, "Ada", "INCORRECT")
+    progress = api.ask("GET", f"{queue}/progress")
+    assert (progress["done"], progress["votes"]) == (1, 2)
+    assert given(api, queue, "Eve") is None
+
+
 def test_at_the_same_instant_nobody_gets_what_has_no_room(api: Offline) -> None:
     """Twelve people who ask at once are given each of six entries twice, and another six of them nothing."""
     queue = a_queue(api, "a crowd", *range(6), reviewers=2)

@@ -2,7 +2,12 @@
 -- is the weight of its labels.
 CREATE OR REPLACE VIEW review_entries AS
 WITH votes AS NOT MATERIALIZED (
-    SELECT queue_id, entry_id, count(*) AS votes, list(label ORDER BY author) AS labels
+    SELECT
+        queue_id,
+        entry_id,
+        count(*) AS votes,
+        count(*) FILTER (WHERE decides) AS decided,
+        list(label ORDER BY author) AS labels
     FROM review_vote
     GROUP BY queue_id, entry_id
 )
@@ -24,7 +29,7 @@ SELECT
     q.reviewers,
     coalesce(v.votes, 0) AS votes,
     coalesce(v.labels, []) AS labels,
-    coalesce(v.votes, 0) >= q.reviewers AS done,
+    coalesce(v.decided, 0) >= q.reviewers AS done,
     e.added_by,
     e.added_at
 FROM review_entry AS e

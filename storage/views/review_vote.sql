@@ -1,6 +1,13 @@
--- Who voted on which entry of a queue: an answer to its question, wherever it was given, that was not taken back.
+-- Who voted on which entry of a queue: an answer to its question, wherever it was given, that was not taken back. `decides`
+-- unless he is unsure, which leaves the entry open for others.
 CREATE OR REPLACE VIEW review_vote AS
-SELECT e.tenant, e.queue_id, e.entry_id, a.author, arg_max(a.label, a.number) AS label
+SELECT
+    e.tenant,
+    e.queue_id,
+    e.entry_id,
+    a.author,
+    arg_max(a.label, a.number) AS label,
+    lower(coalesce(arg_max(a.label, a.number), '')) <> 'unsure' AS decides
 FROM review_entry AS e
 INNER JOIN review_queue AS q ON q.queue_id = e.queue_id
 INNER JOIN annotation AS a

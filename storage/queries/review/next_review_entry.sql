@@ -1,9 +1,9 @@
 -- The entry that a reviewer is to look at: what he has already, else the first that has room for him.
 WITH votes AS (
-    SELECT entry_id, author FROM review_vote WHERE queue_id = $queue_id
+    SELECT entry_id, author, decides FROM review_vote WHERE queue_id = $queue_id
 ),
 taken AS (
-    SELECT entry_id, author FROM votes
+    SELECT entry_id, author FROM votes WHERE decides
     UNION
     SELECT entry_id, author
     FROM review_turn

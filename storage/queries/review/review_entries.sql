@@ -1,6 +1,10 @@
 -- Entries of a queue, or one of them, in the order in which they were added, and how far each is.
 WITH votes AS (
-    SELECT entry_id, count(*) AS votes, bool_or(author = $author) AS is_mine
+    SELECT
+        entry_id,
+        count(*) AS votes,
+        count(*) FILTER (WHERE decides) AS decided,
+        bool_or(author = $author) AS is_mine
     FROM review_vote
     WHERE queue_id = $queue_id
     GROUP BY entry_id
@@ -22,6 +26,6 @@ LEFT JOIN votes AS v ON v.entry_id = e.entry_id
 LEFT JOIN leases AS l ON l.entry_id = e.entry_id
 WHERE e.queue_id = $queue_id
     AND ($entry_id::VARCHAR IS NULL OR e.entry_id = $entry_id)
-    AND ($done::BOOLEAN IS NULL OR $done = (coalesce(v.votes, 0) >= $reviewers))
+    AND ($done::BOOLEAN IS NULL OR $done = (coalesce(v.decided, 0) >= $reviewers))
 ORDER BY e.number
 LIMIT $rows OFFSET $skip;

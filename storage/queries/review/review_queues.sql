@@ -5,7 +5,7 @@ WITH found AS (
     WHERE ($tenant::VARCHAR IS NULL OR tenant IN ($tenant, '')) AND ($queue_id::VARCHAR IS NULL OR queue_id = $queue_id)
 ),
 votes AS (
-    SELECT entry_id, count(*) AS votes
+    SELECT entry_id, count(*) AS votes, count(*) FILTER (WHERE decides) AS decided
     FROM review_vote
     WHERE $counted::BOOLEAN AND queue_id IN (SELECT queue_id FROM found)
     GROUP BY entry_id
@@ -34,7 +34,7 @@ SELECT
     epoch_us(q.created_at) AS created_us,
     epoch_us(q.updated_at) AS updated_us,
     count(e.entry_id) AS entries,
-    count(e.entry_id) FILTER (WHERE v.votes >= q.reviewers) AS done,
+    count(e.entry_id) FILTER (WHERE v.decided >= q.reviewers) AS done,
     coalesce(sum(v.votes), 0)::BIGINT AS votes,
     coalesce(any_value(l.leased), 0) AS leased
 FROM found AS q

@@ -1,4 +1,4 @@
--- What a reviewer did with an entry last, and how many others voted on it or look at it.
+-- What a reviewer did with an entry last, and how many others decided it or look at it.
 SELECT
     (
         SELECT any_value("state")
@@ -11,7 +11,7 @@ SELECT
     (
         SELECT count(DISTINCT author)
         FROM (
-            SELECT author FROM review_vote WHERE queue_id = $queue_id AND entry_id = $entry_id
+            SELECT author FROM review_vote WHERE queue_id = $queue_id AND entry_id = $entry_id AND decides
             UNION ALL
             SELECT author
             FROM review_turn
