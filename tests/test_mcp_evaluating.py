@@ -261,19 +261,27 @@ def test_a_file_of_the_user_is_evaluated_on_his_machine(server: Asked, tmp_path:
         cwd=tmp_path / "home",
     )
 
+    names = ("cases/sums.jsonl", "sums.jsonl", "sums", "cases", "sum")
+
     async def look() -> tuple[types.CallToolResult, types.CallToolResult, dict[str, types.CallToolResult]]:
         async with Client(parameters) as client:
             asked = {"dataset_path": "cases/sums.jsonl", "outputs": outputs("0", "2", "5")}
             made = await client.call_tool("run_evaluation", asked)
             assert made.structured_content is not None, text_of(made)
             failing = await client.call_tool("get_failing_queries", {"run_id": made.structured_content["run_id"]})
+            for name in names:
+                listed = await client.call_tool("list_experiments", {"dataset_name": name})
+                assert listed.structured_content is not None, text_of(listed)
+                found[name] = [each["dataset"] for each in listed.structured_content["runs"]]
             return (
                 made,
                 failing,
                 {n: await client.call_tool("run_evaluation", asked | {"dataset_path": n}) for n in refused},
             )
 
+    found: dict[str, list[str]] = {}
     made, failing, told = asyncio.run(look())
+    assert [name for name in names if "cases/sums.jsonl" in found[name]] == [*names[:3]]
     assert made.structured_content is not None
     assert failing.structured_content is not None
     assert made.structured_content["dataset"] == "cases/sums.jsonl"

@@ -201,7 +201,10 @@ def list_latest_runs(
     at: At,
     dataset: Annotated[str | None, Query(max_length=200, alias="datasetName")] = None,
 ) -> list[dict[str, object]]:
-    """The runs of all experiments, newest first, a page at a time, with what each evaluator said."""
+    """The runs of all experiments, newest first, a page at a time, with what each evaluator said.
+
+    Of a file, which the metadata name as `datasetFile`, any of its path, its name and that without the ending will do.
+    """
     runs = here.runs.latest(who.visible_tenant, dataset=dataset, skip=at.page * at.size, most=at.size)
     sums = here.runs.sums([run.run_id for run in runs])
     return [latest_run_document(run, sums[run.run_id]) for run in runs]

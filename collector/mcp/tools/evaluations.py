@@ -13,6 +13,7 @@ from collector.mcp.local_files import is_file_name
 from collector.mcp.spending import asks_a_model, limited_connection
 from collector.mcp.tool import Answer, Arguments, Tool
 from collector.mcp.tools.datasets import version_of
+from collector.mcp.tools.runs import dataset_of
 
 _MOST_ITEMS: Final = 1_000
 _MOST_EVALUATIONS: Final = 200
@@ -238,10 +239,10 @@ async def _result(api: Api, run: str, evaluation_id: str) -> RunResult:
             break
         await asyncio.sleep(_LOOK_S)
     told = await api.get(run, size=1)
-    dataset, file, model = told["datasetName"], told["config"].get("datasetFile"), told["config"].get("model")
+    dataset, model = dataset_of(told), told["config"].get("model")
     return RunResult(
         run_id=told["id"],
-        dataset=file if dataset is None else f"{dataset}@{told['datasetVersion']}",
+        dataset=dataset if told["datasetVersion"] is None else f"{dataset}@{told['datasetVersion']}",
         model=model if isinstance(model, str) else None,
         status=told["status"],
         total_examples=told["totalItems"],

@@ -16,7 +16,7 @@ class ListExperiments(Arguments):
     """Which runs."""
 
     limit: int = Field(default=20, ge=1, le=200)
-    dataset_name: str | None = Field(default=None, description="Only runs on this dataset.")
+    dataset_name: str | None = Field(default=None, description="Only runs on this dataset, or on a file of this name.")
 
 
 class RunLine(BaseModel):
@@ -61,7 +61,7 @@ def _line(run: Mapping[str, Any], items: int) -> RunLine:
         timestamp=run["startedAt"],
         experiment_name=run["experimentName"],
         project=run["projectName"],
-        dataset=run["datasetName"],
+        dataset=dataset_of(run),
         status=run["status"],
         total_examples=items,
         pass_rate=run["passRate"],
@@ -71,6 +71,12 @@ def _line(run: Mapping[str, Any], items: int) -> RunLine:
         failed_evaluations=run["failedEvaluations"],
         average_scores={each["evaluatorName"]: each["averageScore"] for each in run["evaluators"]},
     )
+
+
+def dataset_of(run: Mapping[str, Any]) -> str | None:
+    """The dataset of a run, or the file that its metadata name."""
+    file = run["config"].get("datasetFile")
+    return run["datasetName"] or (file if isinstance(file, str) else None)
 
 
 class CompareRuns(Arguments):

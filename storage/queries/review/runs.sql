@@ -1,5 +1,5 @@
--- Runs, newest first: of tenants as in the list of datasets; one of them, those of an experiment, or those on a dataset,
--- where that is given.
+-- Runs, newest first: of tenants as in the list of datasets; one of them, those of an experiment, or those on a dataset, where
+-- that is given. A run on a file is found by the path of the file, by its name, and by its name without the ending.
 SELECT
     r.* EXCLUDE (looked_at, started_at, reported_at, completed_at, pinned_at, "state"),
     CASE
@@ -16,7 +16,16 @@ LEFT JOIN run_evaluation_state AS e ON e.run_id = r.run_id
 WHERE ($tenant::VARCHAR IS NULL OR r.tenant IN ($tenant, ''))
     AND ($run_id::VARCHAR IS NULL OR r.run_id = $run_id)
     AND ($experiment_id::VARCHAR IS NULL OR r.experiment_id = $experiment_id)
-    AND ($dataset::VARCHAR IS NULL OR r.dataset = $dataset)
+    AND (
+        $dataset::VARCHAR IS NULL
+        OR r.dataset = $dataset
+        OR r.dataset IS NULL
+        AND $dataset IN (
+            json_extract_string(r.metadata, '$.datasetFile'),
+            parse_filename(json_extract_string(r.metadata, '$.datasetFile')),
+            parse_filename(json_extract_string(r.metadata, '$.datasetFile'), true)
+        )
+    )
 ORDER BY r.started_at DESC, r.run_id DESC
 LIMIT $runs
 OFFSET $skip;
