@@ -1,5 +1,7 @@
 """Brings into the site what stands outside of docs/: the README, other pages, and each file that a page links to.
 
+Writes what models read, too: `llms.txt`, the list of the pages, and `llms-full.txt`, all of them.
+
 A hook of MkDocs. On the pages that it copies, and on those in docs/, links to other files of the repository are
 pointed at their places in the site; a folder becomes a page that lists its files.
 """
@@ -9,6 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -42,7 +45,48 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
                 _add(files, config, file.relative_to(ROOT).as_posix())
         else:
             _add(files, config, path)
+    nav: list[Any] = config.nav or []
+    index = f"# {config.site_name}\n\n> {config.site_description}\n{_index_of(nav)}\n"
+    files.append(File.generated(config, "llms.txt", content=index))
+    files.append(File.generated(config, "llms-full.txt", content="\n".join(map(_text, _sources_of(nav)))))
     return files
+
+
+def _index_of(nav: list[Any], heading: str = "") -> str:
+    """The pages of the navigation for models: a heading for each part, and a line for each page with how it begins."""
+    lines = [heading]
+    for entry in nav:
+        if isinstance(entry, str):
+            source = _source_of(entry)
+            title, about = ("Decisions", "") if source is None else (_title(ROOT / source), _beginning(_text(source)))
+            lines.append(f"- [{title}]({entry.removesuffix('.md')}.html){about and f': {about}'}")
+        else:
+            ((title, inside),) = entry.items()
+            lines.append(_index_of(inside, f"\n## {title}\n"))
+    return "\n".join(lines)
+
+
+def _sources_of(nav: list[Any]) -> Iterator[str]:
+    """The files of the pages of the navigation, but for lists that are made here."""
+    for entry in nav:
+        if isinstance(entry, str):
+            source = _source_of(entry)
+            if source is not None:
+                yield source
+        else:
+            ((_, inside),) = entry.items()
+            yield from _sources_of(inside)
+
+
+def _text(source: str) -> str:
+    return (ROOT / source).read_text(encoding="utf-8")
+
+
+def _beginning(text: str) -> str:
+    """The first paragraph of a page in one line, without links; nothing where it begins with something else."""
+    first = re.split(r"\n\s*\n", text.partition("\n")[2].strip())[0]
+    plain = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", " ".join(first.split()))
+    return plain if re.match(r"[A-Za-z`*]", plain) and not plain.startswith("```") else ""
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:

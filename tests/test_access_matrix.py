@@ -34,7 +34,7 @@ OPEN_PAGES = {  # what is needed to sign in
     "GET /static/{digest}/{name}",
     "GET /favicon.ico",
 }
-OPEN = {"GET /health", "GET /ready", "GET /openapi.json", "GET /docs"} | OPEN_PAGES
+OPEN = {"GET /health", "GET /ready", "GET /openapi.json", "GET /docs", "GET /llms.txt"} | OPEN_PAGES
 SENDING = {"POST /api/v1/traces", "POST /api/v1/scores"}
 READING = {"POST /api/v1/sql", "POST /api/v1/experiments/{experiment_id}/gate"}
 WRITING = {  # the form, or the question before one

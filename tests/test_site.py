@@ -1,5 +1,6 @@
 """The documents as a site: `make docs` builds it, every link in it leads somewhere, and it asks nobody else."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,6 +58,18 @@ def test_every_document_is_a_page(site: Path, pages: dict[Path, SitePage]) -> No
     others = {Path(name) for name in ("index.html", "architecture.html", "sdk.html", "adr/index.html")}
     there = {path.relative_to(site.resolve()) for path in pages}
     assert documents | others <= there
+
+
+def test_models_find_every_page(site: Path) -> None:
+    """`llms.txt` links to each page of the navigation with how it begins, and `llms-full.txt` holds them."""
+    index = (site / "llms.txt").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", index)
+    assert len(links) > 40
+    assert [link for link in links if not (site / link).is_file()] == []
+    assert "- [Rules](rules.html): A rule says what is judged" in index
+    whole = (site / "llms-full.txt").read_text(encoding="utf-8")
+    for page in ("README.md", "docs/rules.md", "sdk/python/README.md"):
+        assert (ROOT / page).read_text(encoding="utf-8") in whole
 
 
 def test_every_link_of_the_site_leads_somewhere(pages: dict[Path, SitePage]) -> None:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
@@ -38,6 +38,18 @@ _ABOUT: Final = (
 )
 
 
+_FOR_MODELS: Final = f"""# Tracejury
+
+> {_ABOUT}
+
+- [MCP server](/mcp): tools about traces, quality, rules, datasets and experiments, over HTTP with the same key;
+  `tracejury mcp install CLIENT` prints the configuration of a client
+- [OpenAPI document](/openapi.json): every request, with its fields, answers and errors
+- [The same for people](/docs)
+- `tracejury --help`: the command line, in which `tracejury evaluators` lists what judges, with all that it can be told
+"""
+
+
 @router.get("/openapi.json", include_in_schema=False)
 @needs(Permission.OPEN)
 def openapi(request: Request) -> Response:
@@ -51,6 +63,13 @@ def docs(request: Request) -> HTMLResponse:
     """The document for people, on one page that needs no script and no other host."""
     written = _written_once(request.app, "docs", page)
     return HTMLResponse(written, headers={"content-security-policy": SECURITY_POLICY})
+
+
+@router.get("/llms.txt", include_in_schema=False)
+@needs(Permission.OPEN)
+def llms() -> PlainTextResponse:
+    """What there is for models, by its places on this server."""
+    return PlainTextResponse(_FOR_MODELS)
 
 
 def _written_once(application: FastAPI, name: str, write: Callable[[_Document], str]) -> bytes:
