@@ -1,5 +1,6 @@
 """What the OTLP doors answer: opentelemetry-proto's `docs/specification.md`, row by row, over gRPC and HTTP."""
 
+import json
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -42,13 +43,18 @@ BROKEN_JSON = {
     "an array": b"[]",
     "a string": b'"resourceSpans"',
     "a number for an array": b'{"resourceSpans": 5}',
-    "a string for a span": b'{"resourceSpans": [{"scopeSpans": [{"spans": ["a"]}]}]}',
-    "a name that is a number": b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": 5}]}]}]}',
-    "an integer that is too large": (
-        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "18446744073709551616"}]}]}]}'
-    ),
+    "a name of a scope that is a number": b'{"resourceSpans": [{"scopeSpans": [{"scope": {"name": 5}}]}]}',
+    "attributes of a resource that are an object": b'{"resourceSpans": [{"resource": {"attributes": {}}}]}',
     "no UTF-8": b'{"resourceSpans": "\xff"}',
     "nested without end": b'{"resourceSpans": ' + b"[" * 100_000,
+}
+WRONG_SPANS: dict[str, Any] = {
+    'an object, got "a"': "a",
+    "name: expected a string, got 5": {"name": 5},
+    "startTimeUnixNano: expected an integer": {"startTimeUnixNano": "18446744073709551616"},
+    "endTimeUnixNano: expected an integer": {"endTimeUnixNano": "yesterday"},
+    "attributes: expected an array": {"attributes": {"k": "v"}},
+    "events[0].attributes[0].value.intValue: expected": {"events": [{"attributes": [{"value": {"intValue": "x"}}]}]},
 }
 FAULTS: dict[str, dict[str, Any]] = {
     "a short trace id": {"trace_id": b"\x01" * 15},
@@ -158,6 +164,39 @@ def test_broken_json_is_the_senders_fault(server: Live, body: bytes) -> None:
     seeds = server.client.post(f"{server.http}/api/v1/traces", content=body, headers={"content-type": JSON})
     assert (seeds.status_code, seeds.json()["error"]) == (400, error_of(reply, JSON).message)
     assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("fault, wrong", WRONG_SPANS.items(), ids=WRONG_SPANS)
+def test_a_span_with_a_value_of_the_wrong_kind_is_rejected_alone(
+    server: Live, source: random.Random, fault: str, wrong: object
+) -> None:
+    """Over JSON too: the others are stored, and the answer counts it with why; those after it keep their numbers."""
+    batch = a_batch(source, 3)
+    document = json.loads(as_json(batch.body))
+    spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    spans.insert(1, wrong | spans[0] | wrong if isinstance(wrong, dict) else wrong)
+    spans.append({"name": "without ids"})
+    body = json.dumps(document).encode()
+    told = post(server, body, kind=JSON).json()["partialSuccess"]
+    assert told["rejectedSpans"] == "2"
+    assert fault in told["errorMessage"]
+    assert "(span number 2 of the request)" in told["errorMessage"]
+    assert "(span number 5 of the request)" in told["errorMessage"]
+    stored(server, batch.trace_id, spans=3)
+    reply = server.client.post(f"{server.http}/api/v1/traces", content=body, headers={"content-type": JSON}).json()
+    assert (reply["acceptedSpans"], reply["rejectedSpans"], reply["traces"]) == (3, 2, 1)
+    alone = {"resourceSpans": [{"scopeSpans": [{"spans": [wrong] * 3}]}]}
+    told = post(server, json.dumps(alone).encode(), kind=JSON).json()["partialSuccess"]
+    assert (told["rejectedSpans"], "3 spans, the first is number 1" in told["errorMessage"]) == ("3", True)
+
+
+def test_a_log_record_with_a_value_of_the_wrong_kind_is_rejected_alone(server: Live) -> None:
+    """The records beside it are looked at as ever."""
+    records = [{"timeUnixNano": "soon"}, {"traceId": "ab"}]
+    body = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}).encode()
+    told = post(server, body, kind=JSON, path="/v1/logs").json()["partialSuccess"]
+    assert told["rejectedLogRecords"] == "2"
+    assert "timeUnixNano: expected an integer" in told["errorMessage"]
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/octet-stream", "application/x-protobuf-text", "json"])

@@ -28,11 +28,12 @@ from collector.doors.status import BodyTooLarge, FailureAnswer, UnknownType, fai
 from collector.ingest import ByteBudget, Ingest
 from collector.logs import request_id, request_id_of
 from collector.otlp import json_request
-from collector.otlp.decode import Receipt, Request
+from collector.otlp.decode import Receipt, Request, receipt_with
 from collector.otlp.faults import Malformed
 from collector.otlp.json_request import memory_needed
 from collector.otlp.logs import KEPT_EVENTS
 from collector.otlp.signals import LOGS, TRACES, Signal
+from collector.otlp.strict import Sifted
 from storage.errors import Overloaded
 from storage.limit import Limit
 
@@ -151,12 +152,14 @@ class OtlpReader:
             try:
                 await self._read(headers, receive, body)
                 self._authenticator.sent(caller, len(body.data))
+                sifted = Sifted(body=b"")
                 if headers.reply_type() == JSON:
                     body.hold(len(body.data))
-                    parse = partial(json_request.to_protobuf, kind=signal.request)
-                    body.data = await self._json.read(body.data, parse, caller.client)
+                    parse = partial(json_request.sift, signal=signal)
+                    sifted = await self._json.read(body.data, parse, caller.client)
+                    body.data = sifted.body
                 if not body.data:
-                    return Receipt(accepted=0, rejected=0)
+                    return receipt_with(sifted, Receipt(accepted=0, rejected=0))
                 request = Request(
                     body=body.data,
                     signal=signal,
@@ -164,7 +167,7 @@ class OtlpReader:
                     sender=caller.client,
                     counts_traces=counts_traces,
                 )
-                return await _unless_gone(self._ingest.offer(request), receive)
+                return receipt_with(sifted, await _unless_gone(self._ingest.offer(request), receive))
             except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
                 raise Overloaded("the server stopped before it had the whole request") from None
 

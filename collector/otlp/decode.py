@@ -145,9 +145,15 @@ def _decode_piece(request: Request, received_at_us: int) -> Decoded:
         sifted = strict.sift(request.body, request.signal)
     decoded = _decode_columns([replace(request, body=sifted.body)], received_at_us)
     (receipt,) = (outcome for outcome in decoded.outcomes if isinstance(outcome, Receipt))
+    return Decoded(batch=decoded.batch, outcomes=[receipt_with(sifted, receipt)])
+
+
+def receipt_with(sifted: strict.Sifted, receipt: Receipt) -> Receipt:
+    """The receipt of what was left of a request, with what was taken out of it before."""
+    if not sifted.rejected:
+        return receipt
     later = [replace(fault, first=sifted.kept[fault.first - 1]) for fault in receipt.faults]
-    both = replace(receipt, rejected=receipt.rejected + sifted.rejected, faults=(*sifted.faults, *later))
-    return Decoded(batch=decoded.batch, outcomes=[both])
+    return replace(receipt, rejected=receipt.rejected + sifted.rejected, faults=(*sifted.faults, *later))
 
 
 def _add_up(receipts: list[Receipt], request: Request, batch: SpanBatch) -> Receipt:

@@ -11,7 +11,8 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
@@ -20,7 +21,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from collector.beginning import json_beginning
-from collector.otlp.faults import Malformed
+from collector.otlp.faults import Fault, Malformed
+from collector.otlp.signals import Signal
+from collector.otlp.strict import Sifted
 from storage.limit import Limit
 
 _LEVELS = Limit(value=154, unit="levels", remedy="send what is so deep as JSON text")
@@ -43,6 +46,10 @@ class _WrongType(Exception):
         shown = json_beginning(value, _SHOWN + 1, is_ascii=True)
         super().__init__(expected, shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…")
         self.path = ""
+
+    def __str__(self) -> str:
+        expected, shown = self.args
+        return f"{self.path.lstrip('.') or 'the body'}: expected {expected}, got {shown}"
 
     def inside(self, step: str) -> "_WrongType":
         """The fault as it is seen from one level further out."""
@@ -76,20 +83,94 @@ def to_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) ->
     Raises:
         Malformed: not JSON, or a value of the wrong kind; the message names the path.
     """
-    message = kind()
+    with _faults_told():
+        return _written(json.loads(body), kind)
+
+
+def sift(body: bytes, signal: Signal) -> Sifted:
+    """A request in JSON as protobuf, without the spans or log records that hold a value of the wrong kind.
+
+    Once one is met, all are looked at one by one, which takes as long as reading them once more.
+
+    Raises:
+        Malformed: not JSON, or a value of the wrong kind outside of them; the message names the path.
+    """
+    with _faults_told():
+        document = json.loads(body)
+        try:
+            return Sifted(body=_written(document, signal.request))
+        except _WrongType:
+            sieve = _Sieve(signal)
+            sieve.sort_out(document, signal.lists)
+            return sieve.sifted(_written(document, signal.request))
+
+
+@contextmanager
+def _faults_told() -> Iterator[None]:
+    """Have whatever is wrong with a body told as `Malformed`."""
     try:
-        _fill(message, json.loads(body), 0)
+        yield
     except _WrongType as wrong:
-        expected, shown = wrong.args
-        msg = f"{wrong.path.lstrip('.') or 'the body'}: expected {expected}, got {shown}"
-        raise Malformed(msg) from None
+        raise Malformed(str(wrong)) from None
     except RecursionError:
         msg = f"the body is nested deeper than {_LEVELS}"
         raise Malformed(msg) from None
     except ValueError as error:  # of json, of UTF-8 decoding, of integers with thousands of digits
         msg = f"not JSON: {error}"
         raise Malformed(msg) from error
+
+
+def _written(document: object, kind: type[Message]) -> bytes:
+    message = kind()
+    _fill(message, document, 0)
     return message.SerializeToString()
+
+
+class _Sieve:
+    """How many elements of the innermost lists of a request cannot be read, and why the first of them."""
+
+    def __init__(self, signal: Signal) -> None:
+        self._signal = signal
+        self._kept: list[int] = []
+        self._refused = 0
+        self._first: dict[int, str] = {}
+
+    def sort_out(self, value: object, lists: Sequence[str]) -> None:
+        """Leave in a document the elements that can be read."""
+        if not isinstance(value, dict):
+            return
+        outer, *inner = lists
+        for key, found in value.items():
+            if key not in {outer, _camel(outer)} or not isinstance(found, list):
+                continue
+            if not inner:
+                value[key] = [each for each in found if self._is_fit(each)]
+            for each in found if inner else ():
+                self.sort_out(each, inner)
+
+    def _is_fit(self, value: object) -> bool:
+        number = len(self._kept) + self._refused + 1
+        try:
+            _fill(self._signal.element(), {} if value is None else value, len(self._signal.lists))
+        except _WrongType as wrong:
+            self._refused += 1
+            if not self._first:
+                self._first[number] = f"it cannot be decoded: {wrong}"
+            return False
+        self._kept.append(number)
+        return True
+
+    def sifted(self, body: bytes) -> Sifted:
+        """What is left, with one fault for all that are not, so that a reply stays short."""
+        noun = self._signal.noun
+        faults = [Fault(reason=why, noun=noun, count=self._refused, first=at) for at, why in self._first.items()]
+        return Sifted(body=body, rejected=self._refused, faults=tuple(faults), kept=self._kept)
+
+
+def _camel(name: str) -> str:
+    """The name of a field in JSON."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def _fill(message: Message, value: object, depth: int) -> None:

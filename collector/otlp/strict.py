@@ -1,7 +1,7 @@
 """The exact but slow way: a request taken apart with the ordinary protobuf classes, one span or log at a time."""
 
 import itertools
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,9 @@ class Sifted:
     """A request without the spans or log records that cannot be decoded."""
 
     body: bytes
-    rejected: int
-    faults: tuple[Fault, ...]
-    kept: list[int]  # the numbers that those in `body` had in the request, from 1
+    rejected: int = 0
+    faults: tuple[Fault, ...] = ()
+    kept: Sequence[int] = ()  # the numbers that those in `body` had in the request, from 1, where some were rejected
 
 
 def sift(body: bytes, signal: Signal) -> Sifted:
@@ -57,7 +57,7 @@ def sift(body: bytes, signal: Signal) -> Sifted:
     return Sifted(body=envelope.SerializeToString(), rejected=len(refused), faults=_faults(refused, signal), kept=kept)
 
 
-def _faults(refused: dict[int, str], signal: Signal) -> tuple[Fault, ...]:
+def _faults(refused: Mapping[int, str], signal: Signal) -> tuple[Fault, ...]:
     """One fault for all: what is wrong with the first of them is told, so that a reply stays short."""
     if not refused:
         return ()
