@@ -31,6 +31,7 @@ QUESTIONS = {  # what a route wants to be asked, beside its path
     "/api/v1/datasets/{dataset_id}/versions/{version}/diff": "?base=1",
     "/api/v1/experiments/{experiment_id}/runs/{candidate_id}/diff": "?baselineRunId={candidate_id}",
     "/api/v1/quality": "?rule=slow",
+    "/api/v1/review-queue": "?outcome=passed",
     "/api/v1/session-annotation": "?sessionId={session_id}",
     "/jaeger/api/operations": "?service=service {mark}",
     "/jaeger/api/v3/operations": "?service=service {mark}",

@@ -124,6 +124,21 @@ class RunColumns:
     evaluators: Sequence[StoredEvaluator]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndecidedLike:
+    """Which items about which nobody has decided are wanted; None is any. `tenant`: of it and of none."""
+
+    tenant: str | None
+    project: str | None
+    experiment_id: str | None
+    run_id: str | None
+    outcome: str
+
+
+_LATEST_RUNS: Final = 100
+"""In which items are looked for about which nobody has decided. A guess: what is older has been replaced."""
+
+
 class RunItems:
     """The items of the runs of a store. Safe to use from any thread."""
 
@@ -187,6 +202,20 @@ class RunItems:
             cursor.execute(sql.query("run_items_by_number"), _numbered(run_id, numbers))
             found = {item["item_number"]: item for item in _with_scores(cursor, run_id, named(cursor))}
         return [found[number] for number in numbers if number in found]
+
+    def undecided(self, like: UndecidedLike, *, skip: int, most: int) -> list[dict[str, Any]]:
+        """Items of the latest runs about which nobody has decided, with scores and what their run is of."""
+        asked = asdict(like) | {"runs": _LATEST_RUNS, "items": most, "skip": skip}
+        statement = sql.query("undecided_run_items").replace("$outcomes", sql.select_of("outcome_of_run_item"))
+        with self._database.snapshot() as cursor:
+            cursor.execute(statement, asked)
+            found = named(cursor)
+            items: dict[int, dict[str, Any]] = {}
+            for run_id in dict.fromkeys(row["run_id"] for row in found):
+                numbers = [row["item_number"] for row in found if row["run_id"] == run_id]
+                cursor.execute(sql.query("run_items_by_number"), _numbered(run_id, numbers))
+                items |= {item["item_number"]: item for item in _with_scores(cursor, run_id, named(cursor))}
+        return [items[row["item_number"]] | row for row in found]
 
     def outline(self, run_id: str) -> list[OutlinedItem]:
         """All items of a run in short, the trials of a case together."""

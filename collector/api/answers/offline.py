@@ -247,6 +247,21 @@ class RunItemPage(PageAnswer):
     content: list[RunItemDocument]
 
 
+class UndecidedItem(RunItemDocument):
+    """An item of a run about which no person has decided."""
+
+    run_id: str
+    project_name: str
+    experiment_id: str
+    experiment_name: str
+
+
+class UndecidedItemPage(PageAnswer):
+    """A page of them."""
+
+    content: list[UndecidedItem]
+
+
 class RunDetail(_RunHead):
     """A run, what its items sum up to, and a page of these."""
 

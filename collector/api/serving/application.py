@@ -23,6 +23,7 @@ from collector.api.review import (
     review_queues,
     reviewing,
     session_annotations,
+    undecided_items,
 )
 from collector.api.rules import backfills, connections, jobs, judge_now, playground, rules
 from collector.api.serving import contract
@@ -74,6 +75,7 @@ _MODULES = (
     sql,
     status,
     traces,
+    undecided_items,
     webhooks,
 )
 

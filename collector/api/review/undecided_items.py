@@ -1,0 +1,58 @@
+"""Items of runs about which no person has decided yet, over HTTP."""
+
+from typing import Annotated, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import UndecidedItemPage
+from collector.api.base.context import Here, Who, api_router
+from collector.api.base.pages import MAX_PAGE, page_document
+from collector.api.documents.run_documents import run_item_document
+from storage.offline.run_items import UndecidedLike
+
+router = api_router(prefix="/api/v1/review-queue")
+
+_Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class UndecidedFilters(BaseModel):
+    """Which items are listed."""
+
+    projectName: _Name | None = None
+    experimentId: _Name | None = None
+    runId: _Name | None = None
+    outcome: Literal["not_passed", "passed", "unjudged", "not_evaluated", "error"] = "not_passed"
+    page: int = Field(default=0, ge=0, le=MAX_PAGE)
+    size: int = Field(default=50, ge=1, le=200)
+
+
+@router.get("")
+@needs(Permission.READ, by_tenant=True)
+@answers(UndecidedItemPage)
+def list_undecided(here: Here, who: Who, wanted: Annotated[UndecidedFilters, Query()]) -> dict[str, object]:
+    """Items of the latest 100 runs that did not pass, and on which nobody has voted, or only people who are unsure.
+
+    The latest run comes first. `outcome` lists those that came to something else.
+    """
+    like = UndecidedLike(
+        tenant=who.visible_tenant,
+        project=wanted.projectName,
+        experiment_id=wanted.experimentId,
+        run_id=wanted.runId,
+        outcome=wanted.outcome,
+    )
+    found = here.run_items.undecided(like, skip=wanted.page * wanted.size, most=wanted.size + 1)
+    items = [
+        run_item_document(item)
+        | {
+            "runId": item["run_id"],
+            "projectName": item["project"],
+            "experimentId": item["experiment_id"],
+            "experimentName": item["experiment"],
+        }
+        for item in found
+    ]
+    return page_document(items, wanted.page, wanted.size)
