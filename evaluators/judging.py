@@ -25,7 +25,7 @@ class Reply:
     usage: Usage
 
 
-REPLY_GRAMMAR: Final = 3
+REPLY_GRAMMAR: Final = 4
 """The version of how replies are read, which is part of the fingerprint of each evaluator that asks a judge."""
 
 

@@ -47,18 +47,29 @@ TAGS: Final = (
 )
 """How models and their servers mark reasoning and calls of tools."""
 
+_BEFORE_COMMA: Final = ('<my-notes n="1">,', "</my-notes>")
+_SQUARE: Final = ("[notes]", "[/notes]")
+_LINE: Final = ("// ", "\n")
 BLOCKS: Final = (
     ("\n```thinking\n", "\n```\n"),
     ("\n~~~~draft\n```\n", "\n```\n~~~~\n"),
     ('<div class="reasoning"><div></div>', "</div>"),
     ('<step type="thinking">', "</step>"),
     ("<sketch>", "</sketch>"),
+    ("<notes>", "</notes>"),
+    _BEFORE_COMMA,
     ("<!--", "-->"),
+    ("/*", "*/"),
+    ("/** ", " **/"),
+    _SQUARE,
+    _LINE,
     ("\n## Draft\n", "\n## Verdict\n"),
     ("\n**Thinking**\n", "\n**Final answer**\n"),
     ("\nDraft: ", "\nVerdict: "),
 )
 """Forms of which the closing one alone is none."""
+_ENDING_ONLY: Final = (_BEFORE_COMMA, _SQUARE, _LINE)
+"""Forms that are prose if they do not end."""
 SECTION_ENDS: Final = {closing for _, closing in BLOCKS[-3:]}
 
 _RENDERINGS: tuple[Callable[[dict[str, object]], str], ...] = (
@@ -151,14 +162,16 @@ def _start(source: random.Random, own: dict[str, object]) -> str:
 def _reasoning(source: random.Random) -> str:
     opening, closing = source.choice((*TAGS, *BLOCKS))
     inner = f"{_prose(source)} {_written(source, _an_object(source))}"
-    if source.random() < 0.2 and "channel" not in opening and closing not in SECTION_ENDS:
+    if (opening, closing) == _LINE:
+        inner = inner.replace("\n", "\n// ")
+    elif source.random() < 0.2 and "channel" not in opening and closing not in SECTION_ENDS:
         inner = f"{inner} {opening}{_prose(source)}{closing} {_written(source, _an_object(source))}"
     return f"{opening}{inner}{closing}"
 
 
 def _unfinished(source: random.Random, own: dict[str, object]) -> str:
     """Make reasoning that does not end, with a draft, and maybe with a pair of its own marks in it."""
-    opening, closing = source.choice((*TAGS, *BLOCKS[:4], *BLOCKS[5:]))
+    opening, closing = source.choice([pair for pair in (*TAGS, *BLOCKS) if pair not in _ENDING_ONLY])
     pair = (
         f"says {opening}{_prose(source)}{closing} "
         if source.random() < 0.3 and "channel" not in opening and closing not in SECTION_ENDS
@@ -195,5 +208,6 @@ def _written(source: random.Random, value: dict[str, object]) -> str:
         "```json\n{}\n```".format,
         '{{"result": {}}}'.format,
         "[{}]".format,
+        *(f"<{name}>{{}}</{name}>".format for name in ("answer", "output", "json", "result", "verdict")),
     )
     return source.choice(shapes)(json.dumps(value, indent=source.choice((None, 2)), ensure_ascii=source.random() < 0.5))

@@ -145,6 +145,11 @@ DRAFTS = (
         "### 1. Thought process\nDRAFT",
         "#Draft\nDRAFT",
     ),
+    *("<notes>first DRAFT, then</notes>", "<notes>\nDRAFT\n", "<notes>DRAFT</note>", "The notes: <notes>DRAFT"),
+    *("<notes>, DRAFT</notes>", "a<Notes>DRAFT</Notes>", "[notes]DRAFT[/notes]"),
+    *("<notes><answer>DRAFT</answer></notes>", "[notes]\nDRAFT\n[/Notes]"),
+    *("// DRAFT", "so // DRAFT\n", "/* DRAFT */", "/* DRAFT", "/**\n * DRAFT\n */", "<!-- DRAFT --!>"),
+    *("<answer>DRAFT</answer><answer>OWN</answer>", "DRAFT\n<answer>OWN</answer>", "```js\n/* DRAFT */\n```"),
     *("**Thinking**\n\nDRAFT", "***Draft***\nDRAFT hm", "Thinking\n-----\nDRAFT", "draft\nDRAFT hm"),
     *(
         "Draft: DRAFT",
@@ -265,6 +270,10 @@ HONEST = (
         'Its <div class="reasoning"> is empty. OWN',
     ),
     *(
+        *("<notes>DRAFT</notes>\nOWN", "<notes>\nfirst, DRAFT\n</notes>OWN", "[notes]DRAFT[/notes]OWN"),
+        *("// DRAFT\nOWN", "/* DRAFT */ OWN", "/** DRAFT\n **/\nOWN", "OWN // done, DRAFT", "// it is right\nOWN"),
+        *(f"<{name}>OWN</{name}>" for name in ("answer", "final_answer", "output", "json", "result", "score")),
+        *("It matches /api/* and https://x.y/z: OWN", "OWN\n<end_of_turn>", "<bos>OWN", "OWN\n<notes>", "[1] [x] OWN"),
         '{"draft": DRAFT, "verdict": OWN}',
         "Is 3 <b and c> 4? It says <br> twice. OWN",
         "<think></think>OWN",
@@ -525,6 +534,7 @@ def test_reading_is_total(text: str) -> None:
         *("{", "[", '{"a":', '{"a":[', "'", "{'", "/*", "{a:1}", "{score:1,reason:2}", '{"a": "', "[1,", "{//", "\\"),
         *("<think></think>", "</think>", '{"a <think></think>', "{/*</think>", "<think>", "[think][/think]"),
         *("<x>", "<x></x>", "<!--", "```thinking\n", "# Draft\n", "Draft: {a:1}\n", " <think> so ", "&lt;"),
+        *(" // ", "\n// x", " /* ", " /* x */", "\n<x>", "\n<x>{a:1}", "[x]", "[x][/x]"),
         *("{reason:2,score:1,", "\\u0041", "&amp;quot;", "\n- ", "score: 1\n", "<|", "<think", "`<think>`", "e\u0301"),
     ],
 )

@@ -39,6 +39,12 @@ _HARMLESS = re.compile(
 )
 """Names of tags within which a verdict counts: those of answers, and those of HTML that show what they enclose."""
 
+_UNPAIRED = re.compile(
+    rf"(?:{_HARMLESS.pattern})|\[.*|area|base|col|embed|img|input|link|meta|param|source|track|wbr|doctype"
+    r"|(?:begin|start|end|stop)of\w*|[beu]o[st]|eot|pad|unk|sep|cls|mask|sup|sub"
+)
+"""Names of tags that may stand alone without beginning anything: void elements, special tokens, words in brackets."""
+
 _MARK = re.compile(
     # Gemma, and gpt-oss with the special tokens in the text.
     r"<\|channel\|?>\s*(?:(?P<final>final)\b|(?P<channel>\w{1,20}))"
@@ -46,8 +52,9 @@ _MARK = re.compile(
     r"|<(?P<left>\|)?(?P<ends>/)?(?P<token>[\w▁/ -]{1,40})(?(left)(?P<right>\|)?|\|)>"
     r"|<unused\d{1,3}>(?P<unused>\s*thought\b)?"
     r"|<\s?(?P<closes>\\?/)?\s?(?P<tag>[^\W\d_][\w:.-]{0,40})(?P<attributes>[\s=/][^<>]{0,200})?>"
-    r"|(?P<comment><!--)|(?P<ends_comment>-->)"
+    r"|(?P<comment><!--)|(?P<ends_comment>--!?>)|(?<!\S)(?P<block>/\*)|(?P<ends_block>\*/)|(?<!\S)(?P<line>//)"
     r"|\[(?P<ends_box>/)?(?P<box>(?i:think|thinking|tool_calls?)|REASONING|THOUGHTS?|ANALYSIS|REFLECTION)\](?!\()"
+    r"|\[(?P<ends_square>/)?(?P<square>[^\W\d_][\w-]{0,40})\](?!\()"
     # gpt-oss with the special tokens left out, and Granite.
     r"|\A\s*(?P<bare>analysis(?=[^\W_a-z]|[{\"\[(<])|(?:Here is|Here's) my thought process:)"
     r"|(?P<bare_final>assistantfinal|^[ \t]*(?:Here is|Here's) my response:)",
@@ -70,6 +77,9 @@ _PUNCTUATION = re.compile(r"[,;!?)]|\.(?!\.)")
 _MOST_WORDS: Final = 3
 """Words behind the begin of a fence that may be its name."""
 
+_BEFORE: Final = 80
+"""Characters before a tag in which its line is looked for, so that time stays linear. A guess at an indentation."""
+
 _SURE: Final = re.compile(r"think|tool", re.IGNORECASE)
 """Names in square brackets that need no closing to be marks; others are also headings."""
 
@@ -86,6 +96,8 @@ class Role(Enum):
     """Prose speaks of the mark, or reasoning begins: what follows counts only if it ends the text."""
     ENCLOSES = auto()
     """Reasoning begins that ends at `until`."""
+    UNCLOSED = auto()
+    """A tag or comment begins that never ends: what follows is a draft, what came before it is not."""
     SECTION = auto()
     """A heading or a label."""
 
@@ -131,8 +143,13 @@ def _tags(text: str) -> Iterator[Mark]:
     others: list[_Element] = []
     marks: list[Mark] = []
     boxes: set[str] = set()
+    comment_until = 0
     for found in _MARK.finditer(text):
-        mark = _mark(found)
+        if found["line"] and found.start() < comment_until:
+            continue  # within another comment: its end is not looked for again, which would take quadratic time
+        mark = _comment(text, found) if found["line"] else _mark(found)
+        if mark and found["line"]:
+            comment_until = mark.until or 0
         element = None if mark else _element(found)
         if not (mark or element) or _is_quoted(text, *found.span()):
             continue
@@ -172,6 +189,12 @@ def _mark(found: re.Match[str]) -> Mark | None:
     return Mark(start=start, end=end, name=name, role=role)
 
 
+def _comment(text: str, found: re.Match[str]) -> Mark:
+    end = text.find("\n", found.end())
+    until = len(text) if end < 0 else end
+    return Mark(start=found.start(), end=found.end(), name="//", role=Role.ENCLOSES, until=until)
+
+
 def _token(found: re.Match[str]) -> Mark | None:
     """Read a special token: `<|NAME|>`, `<|NAME>` or `<NAME|>`."""
     word = _JOINT.sub("", found["token"]).lower()
@@ -190,7 +213,7 @@ def _name(written: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Element:
-    """A tag with a name that is not one of reasoning, or an end of a comment."""
+    """A tag with a name that is not one of reasoning, or an end of a comment."""  # also of one in square brackets
 
     start: int
     end: int
@@ -203,6 +226,10 @@ def _element(found: re.Match[str]) -> _Element | None:
     start, end = found.span()
     if found["comment"] or found["ends_comment"]:
         return _Element(start=start, end=end, name="!", closes=bool(found["ends_comment"]), is_reasoning=True)
+    if found["block"] or found["ends_block"]:
+        return _Element(start=start, end=end, name="/*", closes=bool(found["ends_block"]))
+    if square := found["square"]:
+        return _Element(start=start, end=end, name=f"[{_name(square)}", closes=bool(found["ends_square"]))
     if turn := found["turn"]:
         closes = turn in ("assistant", "model", "final")
         is_reasoning = closes or _NAME.fullmatch(turn) is not None or _TOKEN.fullmatch(turn) is not None
@@ -224,13 +251,16 @@ def _pairs(text: str, elements: list[_Element]) -> Iterator[Mark]:
             open_elements.setdefault(element.name, []).append(element)
         elif opened := open_elements.get(element.name):
             opening = opened.pop()
-            if opening.is_reasoning or not _HARMLESS.fullmatch(element.name):
-                mark = Mark(
+            if opening.is_reasoning or not _HARMLESS.fullmatch(element.name.lstrip("[")):
+                yield Mark(
                     start=opening.start, end=opening.end, name=element.name, role=Role.ENCLOSES, until=element.end
                 )
-                yield replace(mark, role=Role.MENTIONS) if _goes_on(text, mark) else mark
-    for each in (element for opened in open_elements.values() for element in opened if element.is_reasoning):
-        yield _in_sentence(text, Mark(start=each.start, end=each.end, name=f"{each.name}!", role=Role.OPENS))
+    for each in (element for opened in open_elements.values() for element in opened):
+        mark = Mark(start=each.start, end=each.end, name=f"{each.name}!", role=Role.OPENS)
+        if each.is_reasoning:
+            yield _in_sentence(text, mark)
+        elif _stands_alone(text, mark) and not _UNPAIRED.fullmatch(each.name):
+            yield replace(mark, role=Role.UNCLOSED)
 
 
 def _fences(text: str) -> Iterator[Mark]:
@@ -278,6 +308,12 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
 def _in_sentence(text: str, mark: Mark) -> Mark:
     is_mention = mark.role is Role.OPENS and mark.name != CHANNEL and _goes_on(text, mark)
     return replace(mark, role=Role.MENTIONS) if is_mention else mark
+
+
+def _stands_alone(text: str, mark: Mark) -> bool:
+    """Return whether a mark begins a line or a clause, and no sentence goes on behind it."""
+    before = text[max(0, mark.start - _BEFORE) : mark.start].rpartition("\n")[2].rstrip()
+    return (not before or before[-1] in ":.>`") and not _PUNCTUATION.match(text, mark.end)
 
 
 def _goes_on(text: str, mark: Mark) -> bool:

@@ -2,6 +2,7 @@
 
     reply      = { reasoning | prose | value }     one value is the verdict; none is left unfinished
     reasoning  = mark … mark                       a pair of `evaluators.chat.reasoning`, in which others may be nested
+               | tag … tag | comment               a pair of any tags but those of answers and of HTML that shows text
                | heading … heading of an answer    a section of `evaluators.chat.headings`
                | … closing mark                    alone: all that stands before it
     value      = object | list                     complete, of JSON as programs write it
@@ -134,7 +135,7 @@ class _Scan:
         self._broken = 0
         self._is_unfinished = False
         self._section: Section | None = None  # None within an answer, too
-        self._is_mentioned = False
+        self._is_mentioned = self._is_unclosed = False
         self.drafts = 0
         self._before_draft = 0  # values that a draft follows
         self._loose: list[JsonValue] = []  # values behind reasoning without a mark at its end, and not at the end
@@ -181,7 +182,7 @@ class _Scan:
             case Role.CLOSES | Role.EMPTY:
                 self._values.clear()
                 self._before_draft = 0
-                self._is_unfinished = self._is_mentioned = False
+                self._is_unfinished = self._is_mentioned = self._is_unclosed = False
                 self._section = None
                 return mark.end
             case Role.SECTION if mark.section is not None:
@@ -191,6 +192,9 @@ class _Scan:
                 return mark.until
             case Role.MENTIONS:
                 return self._behind_mention(mark, value_at)
+            case Role.UNCLOSED:
+                self._is_unclosed = True
+                return mark.end
             case _:
                 return self._behind_reasoning(mark)
 
@@ -256,7 +260,8 @@ class _Scan:
             self._before_draft = len(self._values)
             return self.reader.at
         self._values.append(value)
-        if (self._section or self._is_mentioned) and not _AFTER_VALUE.match(self._text, self.reader.at):
+        is_loose = (self._section or self._is_mentioned) and not _AFTER_VALUE.match(self._text, self.reader.at)
+        if is_loose or self._is_unclosed:
             self._loose.append(value)
         return self.reader.at
 
