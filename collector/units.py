@@ -47,6 +47,16 @@ def count_text(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+_SMALL_USD: Final = 0.01
+"""Below this an amount is written with six digits behind the point."""
+
+
+def usd_text(usd: float) -> str:
+    """Write an amount of money with its unit."""
+    digits = 2 if usd == 0 or usd >= _SMALL_USD else 6
+    return f"{usd:,.{digits}f} USD"
+
+
 def cost_text(amount: str, usd: float, unpriced_calls: int) -> str:
     """Return an amount of USD as a lower bound, or as unknown, if some calls had no price."""
     if not unpriced_calls:

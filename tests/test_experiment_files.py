@@ -108,6 +108,11 @@ def test_what_fails_is_told_apart(server: Offline, tmp_path: Path) -> None:
     assert (failed["errorKind"], failed["metadata"]) == ("task", {"level": 3})
     assert "it has sunk" in failed["error"]
     assert failed["itemKey"].startswith("item-")
+    told = CliRunner().invoke(main, ["experiments", "runs", "default", tmp_path.name, "--server", server.url]).stdout
+    assert "0.50 USD" in told
+    told = CliRunner().invoke(main, ["experiments", "show", found["id"], "--server", server.url]).stdout
+    assert "cost 0.50 USD (2/3 items priced)" in told or "cost 0.50 USD" in told
+    assert " 0.500 " in told  # the mean of the evaluator
     unknown = run(server, tmp_path / "experiment.yaml", "--min-pass-rate", "0.5")
     assert (unknown.exit_code, "1 item could not be judged" in unknown.stderr) == (3, True)
     below = run(server, tmp_path / "experiment.yaml", "--min-pass-rate", "0.6")

@@ -80,6 +80,26 @@ def test_results_are_added_up_by_step_evaluator_and_release(book: Book) -> None:
     assert sum(cell.cost_usd for cell in days) == 2.0
 
 
+def test_calls_whose_cost_is_unknown_are_counted_beside_what_was_spent(book: Book) -> None:
+    """Every sum of costs says how many calls it leaves out, also of traces that have left."""
+    results = Results(book)
+    results.add(cost_usd=0.5, judge_calls=1)
+    results.add(cost_usd=None, judge_calls=3)
+    results.add(None, outcome="failed", cost_usd=None, judge_calls=None)
+    gone = OF_DAY.replace("cost_usd", "cost_usd, unpriced_calls")
+    write(
+        book.store,
+        f"INSERT INTO evaluation_day {gone} VALUES (DATE '2026-11-20', '', 'shop', {results.revision},"
+        " 'Length', 'one', '1', 3, 1, 0, 2, 1, 2.5, 2.25, 9, 0, 0, 0.25, 2)",
+    )
+    cells, days = results.steps(), results.days()
+    assert (sum(cell.cost_usd for cell in cells), sum(cell.unpriced_calls for cell in cells)) == (0.75, 5)
+    assert (sum(day.cost_usd for day in days), sum(day.unpriced_calls for day in days)) == (0.75, 5)
+    of = OfRule(rule=results.key.rule_id, from_us=FROM_US, project=None, tenant=None)
+    (release,) = book.store.quality.groups(of, by="release", limit=10)
+    assert (release.cost_usd, release.unpriced_calls) == (0.75, 5)
+
+
 def test_failed_and_skipped_are_not_scores(book: Book) -> None:
     """What came to no score is counted apart, and is in no rate."""
     results = Results(book)

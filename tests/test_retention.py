@@ -89,9 +89,11 @@ def test_results_outlive_their_traces_as_daily_sums(tmp_path: Path) -> None:
     with a_store(tmp_path) as store:
         commit(store, a_batch(*(an_export(1, trace=number) for number in (1, 2, 3))))
         fill(store, *evaluated(1), *evaluated(2), *evaluated(3), "INSERT INTO superseded VALUES (3, now()::TIMESTAMP)")
+        fill(store, "UPDATE evaluation SET judge_calls = 4, cost_usd = NULL WHERE job_id = 2")
         store.retention.sweep(now_us=EXPIRED_US)
-        kept = "SELECT day::VARCHAR, name, scored, passed, score_sum, score_square_sum, input_tokens, cost_usd"
-        assert rows(store, f"{kept} FROM evaluation_day") == [("2026-11-21", "tone", 2, 2, 1.0, 0.5, 30, 0.75)]
+        sums = "scored, passed, score_sum, score_square_sum, input_tokens, cost_usd, unpriced_calls"
+        kept = rows(store, f"SELECT day::VARCHAR, name, {sums} FROM evaluation_day")
+        assert kept == [("2026-11-21", "tone", 2, 2, 1.0, 0.5, 30, 0.5, 4)]
         assert rows(store, "SELECT count(*) FROM superseded") == [(0,)]
 
 

@@ -18,6 +18,7 @@ from collector.cli.render import print_json
 from collector.cli.run_text import RATE_HEADS, RunRate, print_rows, print_run, rate_cells, status_cell
 from collector.cli.verdict_text import print_verdict
 from collector.result_words import NO_VERDICT, SKIPPED
+from collector.units import usd_text
 from collector.visible import one_line
 
 _LOOK_S: Final = 0.5
@@ -114,10 +115,11 @@ def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: st
         return
     rows = []
     for run in (read_view(_Run, document) for document in documents):
+        cost = None if run.cost_usd is None else usd_text(run.cost_usd)
         dataset = "" if run.dataset_name is None else f"{run.dataset_name}@{run.dataset_version}"
-        cells = (run.id, status_cell(run), run.item_count, *rate_cells(run), run.cost_usd, dataset, run.git_branch)
+        cells = (run.id, status_cell(run), run.item_count, *rate_cells(run), cost, dataset, run.git_branch)
         rows.append((*cells, run.started_at[:19]))
-    print_rows(("run", "status", "items", *RATE_HEADS, "USD", "dataset", "branch", "began (UTC)"), rows)
+    print_rows(("run", "status", "items", *RATE_HEADS, "cost", "dataset", "branch", "began (UTC)"), rows)
 
 
 @experiments.command()

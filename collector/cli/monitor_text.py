@@ -8,7 +8,7 @@ from collector.cli.answer_view import AnswerView
 from collector.cli.render import output_console
 from collector.cli.text import crop
 from collector.cli.views import InstantNs
-from collector.units import instant_text
+from collector.units import count_text, instant_text
 from collector.visible import one_line
 
 _NAME_CELLS = 30
@@ -53,6 +53,7 @@ class MonitorView(AnswerView):
     replaced_fingerprint: str | None
     began: str
     since: InstantNs
+    updated_at: InstantNs | None = None
     results: int
     measure: str | None
     monitors: tuple[StandingView, ...]
@@ -77,7 +78,10 @@ def print_monitors(monitors: Sequence[MonitorView]) -> None:
 
 
 def _history(view: MonitorView) -> str:
-    since = f"{view.results} results since {instant_text(view.since)}"
+    if not view.results:  # of the stream of an evaluator that was replaced
+        latest = instant_text(view.updated_at)
+        return f"compares with nothing any more: another evaluator took its place; latest result {latest}"
+    since = f"{count_text(view.results, 'result')} since {instant_text(view.since)}"
     if view.began not in _BEGAN:
         return since
     before = f", {_print(view.replaced_fingerprint)} before" if view.replaced_fingerprint else ""

@@ -9,6 +9,7 @@ from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.render import print_table
 from collector.cli.views import ColumnView, TableView
 from collector.result_words import GAVE_UP, NO_VERDICT, PASSED, SKIPPED, result_word
+from collector.units import usd_text
 from collector.visible import one_line
 
 
@@ -101,7 +102,7 @@ def print_run(document: object) -> None:
     if found.cost_usd is not None:
         part = found.priced_item_count < found.tokenized_item_count
         of = f" ({found.priced_item_count}/{found.tokenized_item_count} items priced)" if part else ""
-        click.echo(f"USD {found.cost_usd:.4f}{of}")
+        click.echo(f"cost {usd_text(found.cost_usd)}{of}")
     scores = [(each.evaluator_name, each.average_score, each.passed_count, *_counts(each)) for each in found.evaluators]
     if scores:
         print_rows(("evaluator", "mean", PASSED, "scored", NO_VERDICT, SKIPPED), scores)
@@ -122,6 +123,7 @@ def share_text(rate: float | None) -> str:
 
 
 def print_rows(names: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
-    """Print a table."""
+    """Print a table; means and other numbers have three digits behind the point."""
     columns = tuple(ColumnView(name=name, type="VARCHAR") for name in names)
-    print_table(TableView(columns=columns, rows=tuple(rows), truncated=False))
+    told = tuple(tuple(f"{cell:.3f}" if isinstance(cell, float) else cell for cell in row) for row in rows)
+    print_table(TableView(columns=columns, rows=told, truncated=False))

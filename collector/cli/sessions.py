@@ -15,7 +15,7 @@ from collector.cli.conversation_text import call_text, message_text, message_wid
 from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
 from collector.cli.views import EvaluationView, InstantNs, MessageView, ToolCallView
-from collector.units import count_text, duration_text, instant_text
+from collector.units import count_text, duration_text, instant_text, usd_text
 from collector.visible import one_line
 
 _PATH = "/api/v1/sessions"
@@ -132,7 +132,7 @@ def _print_list(found: list[_SessionLine]) -> None:
             str(each.error_trace_count),
             f"{each.tool_call_count}{_of_part(each)}",
             str(sum(tokens)) if tokens else "",
-            "" if each.cost_usd is None else f"${each.cost_usd:.4f}",
+            "" if each.cost_usd is None else usd_text(each.cost_usd),
             (each.last_time or "")[:19].replace("T", " "),
         )
     console.print(table)
@@ -149,7 +149,7 @@ def _session_text(session: _SessionView, width: int, ellipsis: str) -> Iterator[
     if session.duration_ms is not None:
         told.append(duration_text(session.duration_ms))
     if session.cost_usd is not None:
-        told.append(f"${session.cost_usd:.4f}{_of_part(session)}")
+        told.append(f"{usd_text(session.cost_usd)}{_of_part(session)}")
     yield Text(", ".join(told))
     yield from (_verdict(each) for each in session.evaluations if not each.superseded)
     if session.earlier is not None:
@@ -175,5 +175,5 @@ def _head(turn: _SessionTurnView) -> Text:
     if turn.error_count:
         told.append(count_text(turn.error_count, "error"))
     if turn.cost_so_far_usd is not None:
-        told.append(f"${turn.cost_so_far_usd:.4f} so far")
+        told.append(f"{usd_text(turn.cost_so_far_usd)} so far")
     return Text(f"\nTURN {turn.number}  {', '.join(told)}", style="dim")

@@ -11,7 +11,7 @@ import click
 
 from collector.cli.render import counting, print_json, print_table
 from collector.cli.views import ColumnView, TableView
-from collector.units import count_text
+from collector.units import count_text, usd_text
 from collector.visible import one_line
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _print(result: "SimulationResult") -> None:
     table = tuple(_row(key, had) for key, had in rows.items())
     print_table(TableView(columns=columns, rows=table, truncated=False))
     told = result.spent
-    usd = "" if told["costUsd"] is None else f", {told['costUsd']:.4f} USD"
+    usd = "" if told["costUsd"] is None else f", {usd_text(told['costUsd'])}"
     click.echo(f"{count_text(told['calls'], 'call')}, {told['tokensIn']:,} tokens in + {told['tokensOut']:,} out{usd}")
     for source in _ERRORS:
         for each in result.errors(source)[:3]:

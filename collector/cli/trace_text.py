@@ -10,7 +10,7 @@ from collector.cli.text import crop, fold, json_text, widest
 from collector.cli.views import EventView, SpanView, TraceView
 from collector.conventions import names
 from collector.span_tree import Placement, SpanNode, in_tree_order
-from collector.units import count_text, duration_text, instant_text, offset_text
+from collector.units import count_text, duration_text, instant_text, offset_text, usd_text
 from collector.visible import one_line
 
 TEXT_LINES = 4
@@ -94,7 +94,7 @@ def _header(trace: TraceView) -> Text:
     text.append(errors, style="bold red" if trace.error_count else "")
     text.append("\n")
     usage = usage_text(trace.input_tokens, trace.output_tokens)
-    cost = "" if trace.cost_usd is None else f"{trace.cost_usd:.6f} USD"
+    cost = "" if trace.cost_usd is None else usd_text(trace.cost_usd)
     pairs = (("session", trace.session_id), ("user", trace.user_id), ("tokens", usage), ("cost", cost))
     told = [(name, value) for name, value in pairs if value]
     if told:

@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from collector.api.base.times import instant_ns
 from collector.cli.answer_view import AnswerView
-from collector.units import cost_text
+from collector.units import cost_text, usd_text
 
 
 def _instant_ns(text: object) -> object:
@@ -182,7 +182,7 @@ class SpentView(AnswerView):
     @property
     def cost(self) -> str:
         """The cost in words, with the part that is unknown."""
-        return cost_text(f"{self.usd:.4f} USD", self.usd, self.unpriced_calls)
+        return cost_text(usd_text(self.usd), self.usd, self.unpriced_calls)
 
 
 class ConnectionView(AnswerView):

@@ -17,11 +17,10 @@ from collector.api.access.tenants import connections_seen
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.times import time_text
 from collector.api.documents.rule_documents import judge_problems, problems_of
-from collector.units import count_text, duration_text
+from collector.units import count_text, duration_text, usd_text
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import at_one_moment, page
 from collector.web.visitor import page_router
-from collector.web.words import usd_text
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.query.overview import Glance, GlanceAt, RuleSums, StepSums
 

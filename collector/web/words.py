@@ -6,12 +6,11 @@ from typing import Final
 from markupsafe import Markup
 
 from collector.api.base.times import time_text
-from collector.units import cost_text, count_text, duration_text, instant_text
+from collector.units import cost_text, count_text, duration_text, instant_text, usd_text
 
 _US: Final = 1_000
 _STEPS: Final = ((60, "s"), (60, "min"), (24, "h"), (30, "d"), (12, "mo"))
 _NS: Final = 1_000_000_000
-_SMALL_USD: Final = 0.01
 _KILO: Final = 1_000
 _KIBI: Final = 1_024
 _TEN: Final = 10
@@ -112,12 +111,6 @@ def size(nbytes: int | None) -> Markup:
 def usd(value: float | None) -> Markup:
     """An amount of money."""
     return UNKNOWN if value is None else _number(usd_text(value))
-
-
-def usd_text(value: float) -> str:
-    """An amount of money with its unit."""
-    digits = 2 if value == 0 or value >= _SMALL_USD else 6
-    return f"{value:,.{digits}f} USD"
 
 
 def cost(value: float, unpriced_calls: int) -> Markup:

@@ -47,6 +47,7 @@ class StreamDay:
     not_passed: int
     score_sum: float
     cost_usd: float
+    unpriced_calls: int  # of judges, whose cost is unknown
     last_us: int  # when the latest of them was made
 
 
@@ -64,6 +65,7 @@ class GroupOfResults:
     not_passed: int
     mean_score: float | None
     cost_usd: float
+    unpriced_calls: int  # of judges, whose cost is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,7 @@ class Cell:
     passed: int
     not_passed: int
     cost_usd: float  # of results that no longer count too
+    unpriced_calls: int = 0  # of judges, whose cost is unknown
     threshold: float | None = None
     first_number: int = 0  # of the first of them, as results are numbered; several are made at one instant
     first_us: int

@@ -22,6 +22,7 @@ SELECT
     coalesce(sum(input_tokens), 0) AS input_tokens,
     coalesce(sum(output_tokens), 0) AS output_tokens,
     coalesce(sum(cost_usd), 0) AS cost_usd,
+    coalesce(sum(judge_calls) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced_calls,
     count(*) FILTER (WHERE counted) AS counted,
     max(created_at) AS last_at
 FROM (SELECT *, job_id NOT IN (SELECT job_id FROM superseded) AS counts FROM evaluation)

@@ -26,7 +26,8 @@ SELECT
     sum(d.judge_calls)::BIGINT AS judge_calls,
     sum(d.input_tokens)::BIGINT AS input_tokens,
     sum(d.output_tokens)::BIGINT AS output_tokens,
-    sum(d.cost_usd) AS cost_usd
+    sum(d.cost_usd) AS cost_usd,
+    sum(d.unpriced_calls)::BIGINT AS unpriced_calls
 FROM sums AS d
 LEFT JOIN rule_revision AS r ON r.revision = d.revision
 GROUP BY d.revision, d.day, d.tenant, d.project, d.name, d.fingerprint, d.release;

@@ -96,5 +96,6 @@ def _line(found: GroupOfResults, judge: JudgeAccuracy | None) -> dict[str, objec
         **{name: told[name] for name in ("scored", "failed", "skipped")},
         "meanScore": found.mean_score,
         "costUsd": found.cost_usd,
+        "unpricedCalls": found.unpriced_calls,
         "corrected": measured_document(corrected_rate(found.passed, count, judge)) if judge and count else None,
     }

@@ -121,7 +121,7 @@ class StreamDocument(ApiAnswer):
     updated_at: str
     first_result: int
     last_result: int
-    results: int
+    results: int = Field(description="Since `since`; 0 once another evaluator took its place.")
     scored: int
     measure: Measure | None
     settings: JsonObject
@@ -150,7 +150,8 @@ class QualityLineDocument(ApiAnswer):
     failed: int
     skipped: int
     mean_score: JsonNumber | None
-    cost_usd: JsonNumber
+    cost_usd: JsonNumber = Field(description="A lower bound if there are `unpricedCalls`.")
+    unpriced_calls: int = Field(description="Calls of judges whose cost is unknown.")
     corrected: MeasuredDocument | None = Field(description="What people would find, by the errors of the judge.")
 
 

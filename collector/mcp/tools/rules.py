@@ -142,7 +142,8 @@ class QualityLine(BaseModel):
     failed: int = Field(description="Could not be judged.")
     skipped: int
     mean_score: float | None
-    cost_usd: float | None
+    cost_usd: float | None = Field(description="A lower bound if there are unpriced_calls.")
+    unpriced_calls: int = Field(description="Calls of judges whose cost is unknown.")
 
 
 class ShownQuality(Answer):
@@ -176,6 +177,7 @@ def _line(told: dict[str, Any]) -> QualityLine:
         passes=_rate(told),
         mean_score=told["meanScore"],
         cost_usd=told["costUsd"],
+        unpriced_calls=told["unpricedCalls"],
         **{name: told[name] for name in kept},
     )
 

@@ -55,6 +55,7 @@ class ResultSum:
     passed: int
     not_passed: int
     cost_usd: float
+    unpriced_calls: int  # of judges, whose cost is unknown
     scores: Sample
     first_number: int
     first_us: int
@@ -116,6 +117,7 @@ class ResultSeries:
     failed: int  # of all evaluators, as what follows
     skipped: int
     cost_usd: float
+    unpriced_calls: int
     last_us: int
 
     @property
@@ -150,6 +152,7 @@ def sum_of(cells: Iterable[Cell]) -> ResultSum:
         passed=sum(cell.passed for cell in held),
         not_passed=sum(cell.not_passed for cell in held),
         cost_usd=sum(cell.cost_usd for cell in held),
+        unpriced_calls=sum(cell.unpriced_calls for cell in held),
         scores=Sample.of_weights(weights),
         first_number=min((cell.first_number for cell in held), default=0),
         first_us=min((cell.first_us for cell in held), default=0),
@@ -302,6 +305,7 @@ def _stream(days: Sequence[StreamDay], steps: Sequence[int]) -> ResultSeries:
         failed=sum(day.failed for day in days),
         skipped=sum(day.skipped for day in days),
         cost_usd=sum(day.cost_usd for day in days),
+        unpriced_calls=sum(day.unpriced_calls for day in days),
         last_us=max(day.last_us for day in days),
     )
 
@@ -317,6 +321,7 @@ def _as_cell(day: StreamDay) -> Cell:
         passed=day.passed,
         not_passed=day.not_passed,
         cost_usd=day.cost_usd,
+        unpriced_calls=day.unpriced_calls,
         first_us=day.last_us,
         last_us=day.last_us,
         summed=day.scored,

@@ -10,10 +10,10 @@ from typing import Final
 from markupsafe import Markup
 
 from collector.span_tree import Placement, SpanNode, in_tree_order
-from collector.units import duration_text
+from collector.units import duration_text, usd_text
 from collector.visible import one_line
 from collector.web.pictures.waterfall import span_bar, time_axis
-from collector.web.words import count_told, usd_text
+from collector.web.words import count_told
 from storage.judging.judgements import StoredEvaluation
 from storage.query.outline import OutlineSpan
 

@@ -12,7 +12,8 @@ WITH results AS (
         (counts AND outcome = 'skipped')::INTEGER AS skipped,
         (counts AND passed)::INTEGER AS passed,
         (counts AND NOT passed)::INTEGER AS not_passed,
-        CASE WHEN counts AND outcome = 'scored' THEN score END AS score_sum
+        CASE WHEN counts AND outcome = 'scored' THEN score END AS score_sum,
+        CASE WHEN cost_usd IS NULL THEN judge_calls END AS unpriced_calls
     FROM (SELECT *, job_id NOT IN (SELECT job_id FROM superseded) AS counts FROM evaluation)
     UNION ALL BY NAME
     SELECT *, day AS judged_at, coalesce(started_day, day) AS seen_at
@@ -35,7 +36,8 @@ SELECT
     coalesce(sum(passed), 0)::BIGINT AS passed,
     coalesce(sum(not_passed), 0)::BIGINT AS not_passed,
     sum(score_sum) / nullif(sum(scored), 0) AS mean_score,
-    coalesce(sum(cost_usd), 0) AS cost_usd
+    coalesce(sum(cost_usd), 0) AS cost_usd,
+    coalesce(sum(unpriced_calls), 0)::BIGINT AS unpriced_calls
 FROM results
 WHERE revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule OR "rule" = $rule)
     AND CASE WHEN $judged THEN judged_at ELSE seen_at END >= make_timestamp($from_us::BIGINT)::DATE

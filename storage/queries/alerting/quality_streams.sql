@@ -29,6 +29,7 @@ SELECT
     sum(s.not_passed)::BIGINT AS not_passed,
     sum(s.score_sum) AS score_sum,
     sum(s.cost_usd) AS cost_usd,
+    coalesce(sum(s.unpriced_calls), 0)::BIGINT AS unpriced_calls,
     epoch_us(max(s.last_at)) AS last_us
 FROM sums AS s
 INNER JOIN rule_revision AS r ON r.revision = s.revision
