@@ -23,6 +23,7 @@ from collector.conventions.span import read_span
 from collector.memory import collect_rarely, collecting_later
 from collector.otlp.decode import Request, decode
 from storage.ingest.dimensions import spelled_out
+from storage.ingest.known_times import with_known_times
 from storage.query.rows import spans_of
 
 SPANS: Final = 8_192
@@ -65,7 +66,7 @@ def _tell(name: str, requests: Requests | RecordedRequests) -> None:
 def _rows(requests: Requests | RecordedRequests) -> pa.Table:
     bodies = [Request(body=requests.next().body) for _ in range(SPANS // A_REQUEST)]
     batch = decode(bodies, received_at_us=time.time_ns() // 1000).batch
-    return spelled_out(batch.spans, batch)
+    return spelled_out(with_known_times(batch.spans), batch)
 
 
 def _least_s(work: Callable[[], object]) -> float:

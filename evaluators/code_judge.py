@@ -233,7 +233,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="code_judge",
         title="Code Judge",
-        version=3,
+        version=4,
         checks="What a program of your own checks.",
         reads=(
             "actualOutputs.output",

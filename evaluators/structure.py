@@ -176,7 +176,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="structural_match",
         title="Structural Match",
-        version=3,
+        version=4,
         checks="The output has the expected structure and values, whatever its formatting.",
         reads=("actualOutputs[outputKey]", "expectedOutputs[outputKey]"),
         configuration=StructuralMatch,

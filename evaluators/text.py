@@ -128,7 +128,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="exact_match",
         title="Exact Match",
-        version=3,
+        version=4,
         checks="The output is, as text, exactly what was expected.",
         reads=("actualOutputs.output", "expectedOutputs.output"),
         configuration=ExactMatch,
@@ -137,7 +137,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="regex",
         title="Regex Match",
-        version=4,
+        version=5,
         checks="The output contains what a regular expression describes.",
         reads=("actualOutputs.output",),
         configuration=Regex,
@@ -146,7 +146,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="length",
         title="Length",
-        version=3,
+        version=4,
         checks="The output is neither too short nor too long.",
         reads=("actualOutputs.output",),
         configuration=Length,

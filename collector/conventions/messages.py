@@ -189,6 +189,28 @@ def _wordless(message: Message) -> str | None:
 _WORDLESS = ("text", "reasoning")
 
 
+def tool_request(messages: Sequence[Message] | None) -> str | None:
+    """Return the words of the message whose calls of tools end an answer, maybe ""; None if no call ends it.
+
+    Words after a call are an answer, such as those that follow a search that the provider did itself.
+    """
+    for message in reversed(messages or ()):
+        if message["role"] in ("user", "system"):
+            return None
+        for part in reversed(as_list(message["parts"])):
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind == "tool_call":
+                return encodable(text_said(message))
+            if kind == "text" and message["role"] == "assistant" and not _is_blank_part(part):
+                return None
+    return None
+
+
+def _is_blank_part(part: JsonValue) -> bool:
+    content = as_dict(part).get("content")
+    return not isinstance(content, str) or not content or content.isspace()
+
+
 def split_trajectory(messages: list[Message]) -> tuple[list[Message], list[Message]]:
     """A whole conversation as what was asked, up to the last words of the user, and what came of it."""
     for index in range(len(messages) - 1, -1, -1):

@@ -14,15 +14,12 @@ from collector.conventions.names import PENDING
 from collector.conventions.own import OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.tree import Tree, tree_of
+from collector.conventions.unanswered import ANSWERING, BLANKS, output_beside, unanswered
 from collector.conventions.wrapping import last_steps, repeating
 from storage.records import MAX_COUNT, LogRecord, Message, OfferedTool, Span, SpanReading, TraceReading
 
 _TALKING = ("llm", "agent", "chain")
 _AROUND = ("agent", "chain")
-ANSWERING = (("llm",), ("agent", "chain"), ("other",))
-"""Which spans may tell the last words of a trace, those that are asked first before others."""
-
-BLANKS = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +72,11 @@ def sums_of_tree(tree: Tree) -> Sums:
     """What the spans of one trace tell together, but for its calls of tools."""
     root = tree.root()
     costs = _costs(tree)
-    final_response = _final_response(tree, root)
+    lack = unanswered(tree)
+    final_response = None if lack else _final_response(tree, root)
     return Sums(
         input=_input_of(tree, root),
-        output=_output_of(tree, root, final_response),
+        output=output_beside(tree, root, lack) if lack else _output_of(tree, root, final_response),
         final_response=final_response,
         session_id=_first(tree, root, "session_id"),
         user_id=_first(tree, root, "user_id"),

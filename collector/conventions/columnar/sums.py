@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from collector.conventions.columnar.forest import Forest, Mask, Places, first_of_each
 from collector.conventions.names import LAST_STEP_SCOPES
-from collector.conventions.trace import ANSWERING, BLANKS
+from collector.conventions.unanswered import ANSWERERS, ANSWERING, BLANKS
 from storage.records import MAX_COUNT
 
 _TALKING: Final = ("llm", "agent", "chain")
@@ -38,6 +38,11 @@ class SpanColumns:
         """A column."""
         return self._column(name)
 
+    def texts_at(self, name: str, places: Places) -> pa.Array:
+        """Return the values of a column at some places alone, null at places below 0."""
+        rows = pa.array(np.where(places < 0, 0, self.forest.rows[places]), mask=places < 0)
+        return self._spans.column(name).take(rows).combine_chunks()
+
     def numbers(self, name: str) -> Places:
         """A column of times as nanoseconds; 0 for none."""
         found: Places = self._column(name).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -63,7 +68,38 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
     found["final_response"], is_open = _final_response(told, root)
     found["output"] = _output(told, root, found["final_response"])
     found |= {name: _amount(told, name) for name in _AMOUNTS}
-    return found, is_open | _with_blanks(told) | forest.is_tangled | _may_double(told) | _of_last_steps(told)
+    is_open |= _with_blanks(told) | forest.is_tangled | _may_double(told) | _of_last_steps(told)
+    return found, is_open | _may_be_unanswered(told)
+
+
+def _may_be_unanswered(spans: SpanColumns) -> Mask:
+    """Mark traces whose last answer asks for tools if any span failed, or a model or an agent told nothing."""
+    forest, speaks = spans.forest, spans.has("output")
+    found = np.zeros(forest.traces, dtype=np.bool_)
+    found[forest.trace[spans.has("error") | spans.has("error_type") | (spans.is_kind(*ANSWERERS) & ~speaks)]] = True
+    speaks &= found[forest.trace]
+    is_inner = _below_tools(spans, np.flatnonzero(speaks))
+    last = np.full(forest.traces, -1, dtype=np.int64)
+    for kinds in reversed(ANSWERING):
+        for mask in (speaks, speaks & ~is_inner):
+            at = first_of_each(forest, mask & spans.is_kind(*kinds), -np.arange(len(forest.rows)))
+            last = np.where(at >= 0, at, last)
+    asks = pc.match_substring(spans.texts_at("output_messages", last), '"tool_call"').fill_null(fill_value=False)
+    found &= asks.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _below_tools(spans: SpanColumns, places: Places) -> Mask:
+    """Mark those of some spans that are below a tool's; in a tangled trace maybe others."""
+    forest, is_tool = spans.forest, spans.is_kind("tool")
+    found = np.zeros(len(forest.rows), dtype=np.bool_)
+    above = forest.parent[places]
+    for _ in range(int(forest.depth.max(initial=0))):
+        is_here = above >= 0
+        places, above = places[is_here], above[is_here]
+        found[places] |= is_tool[above]
+        above = forest.parent[above]
+    return found
 
 
 def _with_blanks(told: SpanColumns) -> Mask:
