@@ -166,7 +166,7 @@ class ConfiguredEvaluator:
             raise ValueError(f"the score {score} is not between 0 and 1")
         return Verdict(
             name=self.name,
-            fingerprint=_by_less(self.fingerprint) if assessment.by_less else self.fingerprint,
+            fingerprint=without_content(self.fingerprint) if assessment.by_less else self.fingerprint,
             score=score,
             threshold=self.settings.threshold,
             direction=self.direction,
@@ -199,7 +199,7 @@ def pure(check: Callable[[Case], Assessment]) -> Check:
     return asked
 
 
-def _by_less(fingerprint: str) -> str:
+def without_content(fingerprint: str) -> str:
     """Return the fingerprint of an evaluator that was shown less.
 
     With capture off, calls that succeeded are skipped and those that failed are not, so that rates with and without

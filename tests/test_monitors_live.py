@@ -32,11 +32,13 @@ monitor: {json.dumps(MONITOR)}
 """
 
 
-def answers(source: random.Random, count: int, rate: float, release: str) -> bytes:
-    """Spans whose answers are short at this rate, each of a trace of its own, as a request."""
+def answers(
+    source: random.Random, count: int, rate: float, release: str, *, project: str = "shop", service: str = "shop"
+) -> bytes:
+    """Spans whose answers are short at this rate, each of a trace and a session of its own, as a request."""
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
-    for key, value in (("service.name", "shop"), ("service.version", release)):
+    for key, value in (("service.name", service), ("service.version", release), ("dokimos.project", project)):
         resource.resource.attributes.add(key=key).value.string_value = value
     spans = resource.scope_spans.add().spans
     now = time.time_ns() // 1_000 * 1_000 + 999  # which a microsecond cuts
@@ -50,6 +52,7 @@ def answers(source: random.Random, count: int, rate: float, release: str) -> byt
         )
         text = "on its way" if source.random() < rate else "I am sorry, but I do not know where your order is."
         span.attributes.add(key="output.value").value.string_value = text
+        span.attributes.add(key="session.id").value.string_value = span.trace_id.hex()
     return request.SerializeToString()
 
 
@@ -215,4 +218,4 @@ def test_an_edit_of_the_evaluator_says_that_comparison_begins_anew_and_can_judge
         assert [each["alertId"] for each in server.client.get(f"{api}/alerts").json()["content"]] == [
             alerts[0]["alertId"]
         ]
-        assert server.client.get(f"{api}/status").json()["rules"]["comparingAnew"] == []
+        until(lambda: server.client.get(f"{api}/status").json()["rules"]["comparingAnew"], lambda seen: not seen)

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from rules.statistics.events import EpisodeEvent
 from rules.statistics.monitor import Monitor, MonitoredResult, MonitorState
+from rules.statistics.releases import order_of
 from rules.statistics.sample import Stretch
 from rules.statistics.settings import MonitorSettings
 
@@ -346,3 +347,24 @@ def test_an_alarm_says_which_results_it_is_about() -> None:
                     assert (len(found), sum(found)) == (rate_told.count, round(rate_told.mean * rate_told.count))
     assert kinds == {"release", "drift", "escalated"}
     assert joined > 2
+
+
+def test_what_has_lasted_is_not_held_against_what_was_good_before() -> None:
+    """Late results of the release before a drop that has lasted raise no second alarm for it."""
+    source = Source(12)
+    good, bad = source.passes(200, 0.95), source.passes(300, 0.5, "2")
+    events = heard([*good, *bad, *source.mixed(source.passes(100, 0.95), source.passes(100, 0.5, "2"))], baseline=64)
+    assert told(events) == [("release", "opened", "2"), ("release", "lasting", "2")]
+
+
+@pytest.mark.parametrize("kind, against", [("release", ("1",)), ("drift", ())])
+def test_another_evaluator_takes_over_what_is_known_to_be_bad(kind: str, against: tuple[str, ...]) -> None:
+    """After an alarm of a release the next is compared with the good one; after drift none is known to be good."""
+    source = Source(13)
+    monitor = Monitor(MonitorSettings(baseline=256))
+    monitor.add_all([*source.passes(600, 0.95), *source.passes(300, 0.4, "2" if kind == "release" else "1")])
+    state = monitor.state
+    assert state.episode is not None
+    assert state.episode.kind == kind
+    order = order_of(state.releases, 900, minimum=10, bad=True)
+    assert (order.bad, order.against) == (kind == "release", against)

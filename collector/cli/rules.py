@@ -109,9 +109,10 @@ def backfill(
 @click.option("--follow", is_flag=True, help="Wait until it is done, and tell how far it is.")
 @server_option
 def baseline(*, name: str, project: str | None, follow: bool, server: str) -> None:
-    """Judge the last two releases again by a rule, named or by its id, after an edit: its monitors compare with that.
+    """Judge again by a rule, named or by its id, what its monitors lack to compare with after an edit.
 
-    The latest 200 traces of each release, 1,000 in all, that the rule judged before; its judge costs what it costs.
+    The latest 200 results of the current release and of what it is compared with, in each service, 1,000 in all. What
+    the edited rule has judged already counts, and is not judged again; its judge costs what it costs.
     """
     with connect(server) as client:
         source = Server(client)

@@ -68,7 +68,7 @@ class Server(ServerRequests):
         return self._ask("GET", f"{_backfills(project, rule_id)}/{quote(backfill_id, safe='')}")
 
     def baseline(self, project: str, rule_id: str) -> Document:
-        """Judge the last two releases again by a rule; the backfill that does."""
+        """Judge again what monitors of a rule lack to compare with; the backfill that does."""
         place = f"/api/v1/projects/{quote(project, safe='')}/trace-eval-rules/{quote(rule_id, safe='')}/baseline"
         return self._ask("POST", place)
 

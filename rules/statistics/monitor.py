@@ -188,6 +188,8 @@ class Monitor:
         event = self._event(state.kind, change, episode.finding(change), episode.watch.log_threshold)
         self._episode = None
         baseline, stretches = (NOTHING, ()) if change == "lasting" else (state.baseline, state.stretches)
+        if change == "lasting":
+            self._releases.against = ()  # or late results of what was good before would bring the drop back
         self._releases.rebase(baseline, stretches, number, bad=change == "withdrawn")
         return event
 

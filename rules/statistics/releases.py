@@ -29,17 +29,27 @@ class ReleasesState:
     stretches: tuple[Stretch, ...] = ()  # which results the baseline had when the current comparison began
     since: int = 0  # the number of the last result before that
     bad: bool = False  # the current release was withdrawn for being worse
+    stands: bool = False  # the evaluator before had enough results of the current release
 
 
 NO_RELEASES: Final = ReleasesState()
 
 
-def order_of(state: ReleasesState, after: int) -> ReleasesState:
+def order_of(state: ReleasesState, after: int, *, minimum: int, bad: bool) -> ReleasesState:
     """Return which release came after which, without any results: another evaluator begins with that after a number.
 
-    Results of the release before that come late, such as those of a backfill, then join the baseline.
+    Results of the release before that come late, such as those of a backfill, then join the baseline. `bad` says that
+    results are bad at present.
     """
-    return ReleasesState(current=state.current, against=state.against, known=state.known, bad=state.bad, since=after)
+    return ReleasesState(
+        current=state.current,
+        against=state.against,
+        known=state.known,
+        # After drift no release is known to be good: comparing with the current one is better than with nothing.
+        bad=(bad or state.bad) and bool(state.against),
+        since=after,
+        stands=state.stands or state.own.count >= minimum,
+    )
 
 
 class Releases:
@@ -63,6 +73,7 @@ class Releases:
         "current",
         "own",
         "since",
+        "stands",
         "stretches",
         "watch",
     )
@@ -75,7 +86,7 @@ class Releases:
         self.own = WeightTally(state.own)
         self._window = DriftWindow(state.edges, self.own, settings.block)
         self.watch = None if state.watch is None else self._watch(state.watch)
-        self.bad = state.bad
+        self.bad, self.stands = state.bad, state.stands
         self.stretches, self.since = state.stretches, state.since
 
     @property
@@ -92,6 +103,7 @@ class Releases:
             bad=self.bad,
             stretches=self.stretches,
             since=self.since,
+            stands=self.stands,
         )
 
     def arrive(self, release: str | None, number: int, *, bad: bool) -> bool:
@@ -102,9 +114,9 @@ class Releases:
         if release is None or release == self.current or release in self._known:
             return False
         if self.current is not None and not (bad or self.bad):
-            if self.own.count >= self._settings.minimum:
+            if self.stands or self.own.count >= self._settings.minimum:
                 self.baseline, self.against = WeightTally(self._window.sample), (self.current,)
-                after = self._window.after
+                after = self._window.after if self.own.count else number - 1
                 self.stretches = (Stretch(after=after, until=number - 1, releases=self.against),)
             else:
                 self.baseline = WeightTally(self.baseline.sample() + self.own.sample())
@@ -113,7 +125,7 @@ class Releases:
                 self.against = (*self.against, self.current)[-_KNOWN:]
         elif not bad:
             self.stretches = self.sources(number - 1)
-        self.current, self.bad = release, False
+        self.current, self.bad, self.stands = release, False, False
         self._known[release] = None
         if len(self._known) > _KNOWN:
             del self._known[next(iter(self._known))]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -13,6 +13,7 @@ from storage import sql
 from storage.engine.database import Database
 from storage.errors import Moved
 from storage.ingest.writer import Writer
+from storage.judging.baselines import BaselineRequest, BaselineTargets, judge_again, take_results, targets_of_baseline
 from storage.judging.held_jobs import targets_of_jobs, tell_held
 from storage.judging.open_sessions import settled_sessions, traces_of
 from storage.judging.open_traces import Settled, numbers_of
@@ -40,21 +41,6 @@ class Backfill:
     updated_at_ns: int
     trace_ids: Sequence[str] | None = None  # of these traces only; empty texts once it has ended
     occasion: str = "backfill"  # or baseline: monitors compare with what it finds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaselineTargets:
-    """Traces that were judged before an edit, and the time in which what was judged of them started."""
-
-    trace_ids: Sequence[str]
-    from_ns: int
-    to_ns: int  # excluded
-
-
-_US_NS: Final = 1_000  # results hold microseconds: a span may start later within the one that is stored
-_OF_RELEASE: Final = 200
-_OF_BASELINE: Final = 1_000
-"""Guesses: 200 results of a release show a drop from 80 % to 70 %, and a rule of many services stays within a bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,28 +76,23 @@ class BackfillTable:
         """The backfills of a rule's revisions, newest first."""
         return self._found(sql.query("backfills_of_rule"), rule_id=rule_id)
 
-    def targets_of_baseline(self, rule_id: str) -> BaselineTargets | None:
-        """Return the latest traces of the last two releases that a rule judged; None without results of a release."""
-        params = {"rule_id": rule_id, "of_release": _OF_RELEASE, "traces": _OF_BASELINE}
+    def targets_of_baseline(self, wanted: BaselineRequest) -> BaselineTargets | None:
+        """Return what a revision has to judge, or has judged, so that monitors can compare; None if nothing is left."""
         with self._database.cursor() as cursor:
-            rows = cursor.execute(sql.query("targets_of_baseline"), params).fetchall()
-        if not rows:
-            return None
-        trace_ids, first_ns, last_ns = zip(*rows, strict=True)
-        return BaselineTargets(trace_ids=trace_ids, from_ns=min(first_ns), to_ns=max(last_ns) + _US_NS)
+            return targets_of_baseline(cursor, wanted)
 
     def _found(self, select: str, **parameters: str) -> list[Backfill]:
         with self._database.cursor() as cursor:
             found = cursor.execute(select, parameters).to_arrow_table()
             return [Backfill(**row) for row in found.to_pylist()]
 
-    def add(self, parameters: Mapping[str, Any]) -> None:
-        """Remember one that is to be run.
+    def add(self, parameters: Mapping[str, Any], again: Sequence[int] = ()) -> None:
+        """Remember one that is to be run, and evaluate for a baseline again what came of some jobs.
 
         Raises:
             Overloaded: the database cannot be written now.
         """
-        self._writer.store(lambda cursor: _add(cursor, parameters), 1)
+        self._writer.store(lambda cursor: _add(cursor, parameters, again), 1 + len(again))
 
     def end(self, backfill_id: str, state: str, error: str | None, *, now_us: int) -> bool:
         """End one that is running; False where it is not.
@@ -212,15 +193,23 @@ def _is_undecided(
 
 
 def _store(cursor: duckdb.DuckDBPyConnection, step: BackfillStep) -> None:
-    """Store one step. The writer's thread calls this in a transaction."""
+    """Store one step. The writer's thread calls this in a transaction.
+
+    With the last step of a baseline all of its traces are decided about. What another backfill decided meanwhile, or
+    before, counts from here on, too.
+    """
+    of_baseline = step.is_last and step.backfill.occasion == "baseline"
+    taken = (
+        take_results(cursor, step.backfill.revision, step.backfill.trace_ids or (), step.now_us) if of_baseline else 0
+    )
     matched = pc.sum(pc.equal(step.decisions["outcome"], 2)).as_py() or 0
     progress = {
         "backfill_id": step.backfill.backfill_id,
         "was_after": step.backfill.after_seq,
         "after_seq": step.after,
         "until_seq": step.until,
-        "looked_at": step.decisions.num_rows,
-        "matched": matched,
+        "looked_at": step.decisions.num_rows + taken,
+        "matched": matched + taken,
         "state": "done" if step.is_last else "running",
         "error": None,
         "now_us": step.now_us,
@@ -243,8 +232,9 @@ def _store(cursor: duckdb.DuckDBPyConnection, step: BackfillStep) -> None:
     cursor.execute(sql.query("update_matching_state"), {"seq": seq, "last_job": last_job + step.jobs.num_rows})
 
 
-def _add(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, Any]) -> None:
-    _execute(cursor, "insert", parameters)
+def _add(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, Any], again: Sequence[int]) -> None:
+    repeated = judge_again(cursor, again, parameters["now_us"])
+    _execute(cursor, "insert", {**parameters, "again": repeated})
 
 
 def _execute(cursor: duckdb.DuckDBPyConnection, what: str, parameters: Mapping[str, Any]) -> int:

@@ -48,7 +48,7 @@ class Repeating:
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             fates.clear()
             fates.update((job_id, _fate(cursor, job_id, tenant)) for job_id in job_ids)
-            _repeat(cursor, [job_id for job_id, fate in fates.items() if fate in _REPEATABLE], now_us)
+            repeat_jobs(cursor, [job_id for job_id, fate in fates.items() if fate in _REPEATABLE], now_us)
             for job_id in [job_id for job_id, fate in fates.items() if fate == "ready"]:
                 cursor.execute(sql.query("retry_job"), {"job_id": job_id})
 
@@ -73,7 +73,7 @@ class Repeating:
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             wanted = {"rule": rule, "error_kind": error_kind, "jobs": MOST_RETRIED, "tenant": tenant}
             found[:] = [job_id for (job_id,) in cursor.execute(sql.query("failed_jobs"), wanted).fetchall()]
-            _repeat(cursor, found, now_us)
+            repeat_jobs(cursor, found, now_us)
 
         self._writer.store(write, 1)
         return Repeated(jobs=len(found))
@@ -91,7 +91,7 @@ class Repeating:
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             wanted = {"after_us": after_us, "before_us": before_us, "jobs": MOST_RETRIED}
             found[:] = [job_id for (job_id,) in cursor.execute(sql.query("jobs_over_budget"), wanted).fetchall()]
-            _repeat(cursor, found, now_us)
+            repeat_jobs(cursor, found, now_us)
 
         self._writer.store(write, 1)
         return len(found)
@@ -105,13 +105,15 @@ def _fate(cursor: duckdb.DuckDBPyConnection, job_id: int, tenant: str | None) ->
     return str(error_kind if state == "skipped" and error_kind in _LEFT_OUT else state)
 
 
-def _repeat(cursor: duckdb.DuckDBPyConnection, job_ids: Sequence[int], now_us: int) -> None:
+def repeat_jobs(
+    cursor: duckdb.DuckDBPyConnection, job_ids: Sequence[int], now_us: int, occasion: str | None = None
+) -> None:
     """Make jobs of finished ones. The numbers are taken in the transaction that uses them: there is one writer."""
     if not job_ids:
         return
     cursor.register("repeated_jobs", ids_table(job_ids))
     ((last_job,),) = cursor.execute(sql.query("last_job")).fetchall()
-    cursor.execute(sql.query("repeat_jobs"), {"now_us": now_us, "last_job": last_job})
+    cursor.execute(sql.query("repeat_jobs"), {"now_us": now_us, "last_job": last_job, "occasion": occasion})
     cursor.execute(sql.query("supersede_jobs"), {"now_us": now_us})
     cursor.execute(sql.query("raise_last_job"), {"jobs": len(job_ids)})
 

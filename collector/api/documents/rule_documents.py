@@ -12,7 +12,8 @@ from collector.api.documents.reading_documents import Document
 from collector.evaluation.rule_trial import RuleTrial, TargetExample
 from collector.live.active import ActiveRule
 from collector.live.judges.failing_judges import ProblemsOfJudges
-from collector.live.monitors.streams import results_to_compare_with, state_of
+from collector.live.monitors.compared import judges_alike, standings
+from collector.live.monitors.streams import results_to_compare_with
 from collector.live.rules.rule_folder import FileProblem
 from collector.live.rules.rules_in_force import KeptRule
 from rules.conditions import label
@@ -228,17 +229,17 @@ def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None
 
     def comparison_of(active: ActiveRule) -> str | None:
         needed = active.rule.monitoring.settings.minimum
-        counts = [(_compared_with(here, active, row), row.key) for row in latest.get(active.rule_id, ())]
-        lacking = [(count, key) for count, key in counts if count is not None and count < needed]
-        if not lacking or _has_judged_again(here, active):
+        suspects = [row for row in latest.get(active.rule_id, ()) if _may_lack(here, active, row, needed)]
+        found = standings(here.monitors, here.rules.revision, active, suspects) if suspects else []
+        lacking = [(count, each.key) for each in found if (count := each.results) is not None and count < needed]
+        if not lacking:
             return None
         lacking.sort(key=lambda each: each[0])
         places = ", ".join(_place(key) for _, key in lacking[:_MOST_PLACES])
         more = f" and {len(lacking) - _MOST_PLACES:,} more" if len(lacking) > _MOST_PLACES else ""
         return (
             f"its evaluator or threshold was changed, so comparison begins anew: monitors have {lacking[0][0]:,} of "
-            f"the {needed:,} results of the release before that they need in {places}{more}. `tracejury rules baseline "
-            f"{active.rule_id}`, or the page of the rule, judges the last two releases again"
+            f"the {needed:,} results of the release before that they need in {places}{more}. {_remedy(here, active)}"
         )
 
     return comparison_of
@@ -250,22 +251,36 @@ def _place(key: StreamKey) -> str:
     return project if key.service is None else f"{project} (service {key.service!r})"
 
 
-def _has_judged_again(here: Context, active: ActiveRule) -> bool:
-    """Return whether this evaluator has judged the last releases again: once more, it would find nothing new."""
-    for each in here.backfills.of_rule(active.rule_id):
-        if each.occasion == "baseline" and each.state == "done":
-            judged = here.rules.revision(each.revision)
-            if judged is not None and judged.rule.judgement == active.rule.judgement:
-                return True
-    return False
+def _may_lack(here: Context, active: ActiveRule, row: StreamRow, needed: int) -> bool:
+    """Return whether a stream that had a result last may have too few to compare with."""
+    count = results_to_compare_with(row) if judges_alike(row, here.rules.revision, active) else 0
+    return count is not None and count < needed
 
 
-def _compared_with(here: Context, active: ActiveRule, row: StreamRow) -> int | None:
-    """Count the results that a stream compares with; 0 if the evaluator is another one and has none yet."""
-    judged = here.rules.revision(state_of(row).revision)
-    if judged is not None and judged.rule.judgement != active.rule.judgement:
-        return 0
-    return results_to_compare_with(row)
+def _remedy(here: Context, active: ActiveRule) -> str:
+    """Return what to do; another baseline judges only what the one before could not."""
+    command = f"`tracejury rules baseline {active.rule_id}`, or the page of the rule,"
+    made = [each for each in here.backfills.of_rule(active.rule_id) if each.occasion == "baseline"]
+    if not any(each.revision == active.revision and each.state in {"running", "done"} for each in made):
+        return f"{command} judges the releases again that are compared"
+    return (
+        "A baseline was judged and gave no more: its results may still be coming, may have failed, or no more may be "
+        f"stored. {command} judges what is missing"
+    )
+
+
+def start_baseline(here: Context, active: ActiveRule) -> str:
+    """Judge again what the monitors of a rule lack to compare with; the id of the backfill.
+
+    Raises:
+        Conflict: nothing is left to judge again, or too many backfills are under way.
+        Overloaded: the database cannot be written now.
+    """
+    latest = here.monitors.latest(rule_id=active.rule_id)
+    streams = [each.compared for each in standings(here.monitors, here.rules.revision, active, latest)]
+    backfill_id = here.backfills.start_baseline(active, streams)
+    here.jobs_changed()  # some may be due again
+    return backfill_id
 
 
 def judge_problems(here: Context, who: Caller) -> ProblemsOfJudges:

@@ -18,6 +18,7 @@ from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
 from collector.api.base.times import moment_ns
 from collector.api.documents.rule_documents import backfill_document
+from collector.api.documents.rule_documents import start_baseline as start_baseline_of
 from collector.api.rules.rules import RULES, find_own
 from storage.errors import Conflict, Missing
 from storage.judging.backfills import Backfill
@@ -70,9 +71,9 @@ def _started(here: Here, project: str, rule_id: str, backfill_id: str) -> JSONRe
 @needs(Permission.WRITE, by_tenant=True)
 @answers(BackfillDocument)
 def start_baseline(project: str, rule_id: str, here: Here, who: Who) -> JSONResponse:
-    """Judge the latest traces of the last two releases again, for monitors to compare with."""
+    """Judge the releases again that monitors compare, as far as the evaluator of the rule has not judged them."""
     kept = find_own(here, who, project, rule_id)
-    return _started(here, project, rule_id, here.backfills.start_baseline(kept.active))
+    return _started(here, project, rule_id, start_baseline_of(here, kept.active))
 
 
 @router.get(_PATH, responses=PARTED)

@@ -18,7 +18,7 @@ from storage.alerting.alerts import AlertFinding, Escalation, Measure, alert_id_
 from storage.alerting.monitors import Counted, Happening, PastResult, Recovery, StreamKey, StreamRow
 from storage.records import JsonValue
 
-EDITION: Final = 2
+EDITION: Final = 3
 """Of what a state looks like: with another one, all states are built again from the results that are stored."""
 
 Began: TypeAlias = Literal["first", "evaluator", "settings"]
@@ -68,8 +68,13 @@ def results_to_compare_with(row: StreamRow) -> int | None:
         return None
     if releases.current is None:
         return state.monitor.scored
-    before = set(releases.against) - {releases.current}
-    return (releases.baseline if before else releases.own).count
+    return (releases.baseline if compared_releases(releases)[0] else releases.own).count
+
+
+def compared_releases(releases: ReleasesState) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the releases that the current one is compared with, and the current one, if there is one."""
+    current = () if releases.current is None else (releases.current,)
+    return tuple(each for each in releases.against if each not in current), current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +122,7 @@ class MonitoredStream:
     @classmethod
     def new(cls, result: Counted, before: "MonitoredStream | None", source: StreamSource) -> "MonitoredStream":
         """Return the stream that a result is the first of, after that of another evaluator."""
-        order = NO_RELEASES if before is None else order_of(before.releases, result.number - 1)
+        order = NO_RELEASES if before is None else before.order_for_another(result.number - 1)
         state = StreamState(
             monitor=MonitorState(releases=order),
             settings_of=result.revision,
@@ -173,6 +178,11 @@ class MonitoredStream:
     def releases(self) -> ReleasesState:
         """The record of releases."""
         return self._monitor.state.releases
+
+    def order_for_another(self, after: int) -> ReleasesState:
+        """Return which release came after which, for another evaluator that begins after a number."""
+        is_bad = self._monitor.state.episode is not None
+        return order_of(self.releases, after, minimum=self._monitoring.settings.minimum, bad=is_bad)
 
     @property
     def is_established(self) -> bool:

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, Who
 from collector.api.base.times import moment_ns
+from collector.api.documents import rule_documents
 from collector.web.rendering import see_other
 from collector.web.rules import rule_access
 from collector.web.visitor import Sent, page_router
@@ -32,8 +33,8 @@ def start_backfill(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
 @router.post("/rules/{rule_id}/baseline")
 @needs(Permission.WRITE, by_tenant=True)
 def start_baseline(rule_id: str, here: Here, who: Who) -> Response:
-    """Judge the last two releases again, for monitors to compare with."""
-    here.backfills.start_baseline(rule_access.find_own(here, who, rule_id).active)
+    """Judge the releases again that monitors compare."""
+    rule_documents.start_baseline(here, rule_access.find_own(here, who, rule_id).active)
     return see_other(f"/rules/{rule_id}#backfills")
 
 

@@ -1,4 +1,4 @@
--- Remember a backfill; up to where it goes is known when it begins.
+-- Remember a backfill; up to where it goes is known when it begins. Of what it judges again was decided before.
 INSERT INTO backfill BY NAME
 SELECT
     $backfill_id AS backfill_id,
@@ -9,8 +9,8 @@ SELECT
     $occasion AS occasion,
     -1 AS after_seq,
     -1 AS until_seq,
-    0 AS looked_at,
-    0 AS matched,
+    $again::BIGINT AS looked_at,
+    $again::BIGINT AS matched,
     'running' AS "state",
     make_timestamp($now_us) AS created_at,
     make_timestamp($now_us) AS updated_at;

@@ -1,4 +1,5 @@
--- Make new jobs of finished ones, under the numbers after one; each is another round about the same target.
+-- Make new jobs of finished ones, under the numbers after one; each is another round about the same target, for an occasion
+-- if one is given.
 INSERT INTO job BY NAME
 SELECT
     $last_job + row_number() OVER (ORDER BY e.job_id) AS job_id,
@@ -16,6 +17,6 @@ SELECT
     'ready' AS "state",
     0 AS attempts,
     make_timestamp($now_us) AS created_at,
-    CASE WHEN e.counted THEN 'again' ELSE e.occasion END AS occasion
+    coalesce($occasion::VARCHAR, CASE WHEN e.counted THEN 'again' ELSE e.occasion END) AS occasion
 FROM evaluation AS e
 SEMI JOIN repeated_jobs USING (job_id);

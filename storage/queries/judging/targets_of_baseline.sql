@@ -1,36 +1,99 @@
--- The latest traces of a rule that monitors counted, of the two releases that came last in each service: what to judge again.
+-- The latest results of some releases that monitors counted of a rule, and what a revision has to do so that monitors have as
+-- many of its evaluator: 'judge' what it has not decided about, 'again' where it failed or another evaluator judged for it,
+-- 'take' what it has judged or is about to. What monitors have of the evaluator already counts toward the number of a side.
 WITH judged AS (
     SELECT
-        service,
-        release,
-        trace_id,
-        min(min(number)) OVER (PARTITION BY service, release) AS first_number,
-        max(number) AS last_number,
-        min(started_at) AS first_at,
-        max(started_at) AS last_at
+        w.stream,
+        w.side,
+        e.tenant,
+        coalesce(e.session_id, e.trace_id) AS target,
+        coalesce(e.span_id, '') AS span,
+        arg_max(e.trace_id, e.number) AS trace_id,
+        bool_or(e.session_id IS NOT NULL) AS is_session,
+        max(e.number) AS last_number,
+        max(e.seq) AS seq,
+        min(coalesce(e.started_at, TIMESTAMP '1970-01-01')) AS first_at,
+        max(coalesce(e.started_at, e.created_at)) AS last_at,
+        bool_or((w.stream, e.fingerprint) IN (SELECT (stream, fingerprint) FROM present_evaluators)) AS has
+    FROM evaluation AS e
+    INNER JOIN compared_releases AS w
+        ON w.tenant = e.tenant
+        AND w.project IS NOT DISTINCT FROM e.project
+        AND w.service IS NOT DISTINCT FROM e.service
+        AND w.release = e.release
+    WHERE e.counted AND e.revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule_id)
+    GROUP BY ALL
+),
+
+own AS (
+    SELECT
+        tenant,
+        coalesce(session_id, trace_id) AS target,
+        coalesce(span_id, '') AS span,
+        arg_max(job_id, number) AS job_id,
+        arg_max(outcome, number) AS outcome,
+        arg_max(fingerprint, number) AS fingerprint
     FROM evaluation
-    WHERE counted
-        AND release IS NOT NULL
-        AND session_id IS NULL
-        AND revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule_id)
-    GROUP BY service, release, trace_id
+    WHERE revision = $revision
+        AND coalesce(session_id, trace_id) IN (SELECT target FROM judged)
+        AND job_id NOT IN (SELECT job_id FROM superseded)
+    GROUP BY ALL
+),
+
+waiting AS (
+    SELECT DISTINCT tenant, coalesce(session_id, trace_id) AS target, coalesce(span_id, '') AS span, true AS waits
+    FROM job
+    WHERE revision = $revision
+),
+
+left_out AS (
+    SELECT DISTINCT seq, true AS is_left_out
+    FROM decision
+    WHERE revision = $revision AND outcome IN (0, 1)
+),
+
+present AS (
+    SELECT stream, fingerprint FROM present_evaluators
+    UNION ALL
+    -- Of a stream that has no result of the evaluator yet, it is the one that judged for the revision last.
+    SELECT j.stream, arg_max(o.fingerprint, o.job_id) AS fingerprint
+    FROM judged AS j
+    INNER JOIN own AS o USING (tenant, target, span)
+    WHERE o.outcome = 'scored' AND j.stream NOT IN (SELECT stream FROM present_evaluators)
+    GROUP BY j.stream
+),
+
+todo AS (
+    SELECT
+        j.*,
+        o.job_id,
+        CASE
+            WHEN j.has THEN 'has'
+            WHEN w.waits THEN 'take'
+            WHEN o.outcome = 'scored' AND (j.stream, o.fingerprint) IN (SELECT (stream, fingerprint) FROM present) THEN 'take'
+            WHEN o.outcome IN ('scored', 'failed') THEN 'again'
+            WHEN o.outcome IS NOT NULL OR l.is_left_out THEN 'none'
+            ELSE 'judge'
+        END AS what
+    FROM judged AS j
+    LEFT JOIN own AS o USING (tenant, target, span)
+    LEFT JOIN waiting AS w USING (tenant, target, span)
+    LEFT JOIN left_out AS l USING (seq)
 ),
 
 ranked AS (
-    SELECT
-        *,
-        dense_rank() OVER (PARTITION BY service ORDER BY first_number DESC) AS release_rank,
-        row_number() OVER (PARTITION BY service, release ORDER BY last_number DESC) AS trace_rank
-    FROM judged
+    SELECT *, row_number() OVER (PARTITION BY stream, side ORDER BY last_number DESC) AS place
+    FROM todo
+    WHERE what <> 'none'
 )
 
 SELECT
     trace_id,
-    epoch_ns(min(first_at)) AS first_ns,
-    epoch_ns(max(last_at)) AS last_ns
+    CASE WHEN what = 'again' THEN job_id END AS job_id,
+    is_session,
+    epoch_ns(first_at) AS first_ns,
+    epoch_ns(last_at) AS last_ns
 FROM ranked
-WHERE release_rank <= 2
-    AND trace_rank <= $of_release
-GROUP BY trace_id
-ORDER BY max(last_number) DESC
-LIMIT $traces;
+WHERE place <= $of_side AND what <> 'has'
+ORDER BY place, stream, side
+LIMIT $targets;
