@@ -14,6 +14,11 @@ _US_NS: Final = 1_000  # results hold microseconds: a span may start later withi
 _MOST_TARGETS: Final = 1_000
 """Of one baseline: a guess, so that the bill of a rule of many services has a bound. They take turns."""
 
+_LOOKED_AT: Final = 10
+_MOST_ROWS: Final = 100_000
+"""Results that are looked at for each that a side is to have, and of a side in all, so that the memory that this takes
+has a bound; those beyond are out of reach, behind others of which nothing can be had. Guesses."""
+
 _RELEASES: Final = pa.schema(
     [
         ("stream", pa.int32()),
@@ -81,6 +86,7 @@ def targets_of_baseline(cursor: duckdb.DuckDBPyConnection, wanted: BaselineReque
         "revision": wanted.revision,
         "of_side": wanted.of_side,
         "targets": _MOST_TARGETS,
+        "rows": min(_LOOKED_AT * wanted.of_side, _MOST_ROWS),
     }
     rows = cursor.execute(sql.query("targets_of_baseline"), params).fetchall()
     if not rows:

@@ -1,7 +1,19 @@
 -- The latest results of some releases that monitors counted of a rule, and what a revision has to do so that monitors have as
 -- many of its evaluator: 'judge' what it has not decided about, 'again' where it failed or another evaluator judged for it,
 -- 'take' what it has judged or is about to. What monitors have of the evaluator already counts toward the number of a side.
-WITH judged AS (
+WITH latest AS (
+    SELECT w.stream, w.side, unnest(max(e.number, $rows)) AS number
+    FROM evaluation AS e
+    INNER JOIN compared_releases AS w
+        ON w.tenant = e.tenant
+        AND w.project IS NOT DISTINCT FROM e.project
+        AND w.service IS NOT DISTINCT FROM e.service
+        AND w.release = e.release
+    WHERE e.counted AND e.revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule_id)
+    GROUP BY w.stream, w.side
+),
+
+judged AS (
     SELECT
         w.stream,
         w.side,
@@ -16,12 +28,7 @@ WITH judged AS (
         max(coalesce(e.started_at, e.created_at)) AS last_at,
         bool_or((w.stream, e.fingerprint) IN (SELECT (stream, fingerprint) FROM present_evaluators)) AS has
     FROM evaluation AS e
-    INNER JOIN compared_releases AS w
-        ON w.tenant = e.tenant
-        AND w.project IS NOT DISTINCT FROM e.project
-        AND w.service IS NOT DISTINCT FROM e.service
-        AND w.release = e.release
-    WHERE e.counted AND e.revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule_id)
+    INNER JOIN latest AS w USING (number)
     GROUP BY ALL
 ),
 
@@ -49,7 +56,7 @@ waiting AS (
 left_out AS (
     SELECT DISTINCT seq, true AS is_left_out
     FROM decision
-    WHERE revision = $revision AND outcome IN (0, 1)
+    WHERE revision = $revision AND outcome IN (0, 1) AND seq IN (SELECT seq FROM judged)
 ),
 
 present AS (
