@@ -276,6 +276,18 @@ def test_a_baseline_has_as_many_results_as_monitors_need(shop: Shop) -> None:
     assert (shop.lacks(), shop.count("occasion = 'baseline'")) == (None, 220)
 
 
+def test_what_was_left_out_is_judged_by_another_baseline(shop: Shop) -> None:
+    """A rule that is disabled judges nothing, which does not end the warning for the time when it is enabled."""
+    shop.come(40, 1.0, "1")
+    shop.save(21, enabled=False)
+    shop.baseline()
+    assert shop.count("error_kind = 'rule_disabled'") == 40
+    shop.save(21, enabled=True)
+    assert shop.lacks() is not None
+    assert "done, 40 looked at, 40 matched" in shop.baseline()
+    assert shop.lacks() is None
+
+
 def test_sessions_are_judged_again(server: Live, seed: int) -> None:
     """A rule about sessions has a baseline like any other."""
     with over_http(server) as send:

@@ -1,5 +1,5 @@
 -- The latest results of some releases that monitors counted of a rule, and what a revision has to do so that monitors have as
--- many of its evaluator: 'judge' what it has not decided about, 'again' where it failed or another evaluator judged for it,
+-- many of its evaluator: 'judge' what it has not decided about, 'again' where it failed, was left out, or another evaluator judged,
 -- 'take' what it has judged or is about to. What monitors have of the evaluator already counts toward the number of a side.
 WITH latest AS (
     SELECT w.stream, w.side, unnest(max(e.number, $rows)) AS number
@@ -39,6 +39,7 @@ own AS (
         coalesce(span_id, '') AS span,
         arg_max(job_id, number) AS job_id,
         arg_max(outcome, number) AS outcome,
+        arg_max(error_kind, number) FILTER (outcome = 'skipped') AS error_kind,
         arg_max(fingerprint, number) AS fingerprint
     FROM evaluation
     WHERE revision = $revision
@@ -78,7 +79,7 @@ todo AS (
             WHEN j.has THEN 'has'
             WHEN w.waits THEN 'take'
             WHEN o.outcome = 'scored' AND (j.stream, o.fingerprint) IN (SELECT (stream, fingerprint) FROM present) THEN 'take'
-            WHEN o.outcome IN ('scored', 'failed') THEN 'again'
+            WHEN o.outcome IN ('scored', 'failed') OR o.error_kind IN ('over_budget', 'rule_disabled') THEN 'again'
             WHEN o.outcome IS NOT NULL OR l.is_left_out THEN 'none'
             ELSE 'judge'
         END AS what
