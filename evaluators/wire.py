@@ -1,18 +1,17 @@
 """What every shape on the wire has in common: camelCase, snake_case too, and no key that is not known."""
 
-import difflib
-import json
-import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from storage.records import number_in
+from tracejury import strict_json
+
+parse_json = strict_json.parse_json
+unknown = strict_json.unknown
 
 _VALUE_CHARACTERS = 80
 """Of a refused value, this much is quoted. A guess."""
@@ -44,33 +43,6 @@ def explained(error: ValidationError, shape: type[BaseModel] | None = None, *, r
 def in_one_line(problems: Iterable[tuple[str, str]]) -> str:
     """Problems as `explained` has them, as a sentence."""
     return "; ".join(f"{place}: {told}" if place else told for place, told in problems)
-
-
-def parse_json(text: str, *, decimals: bool = False) -> Any:  # noqa: ANN401 - JSON
-    """JSON as RFC 8259 has it: no NaN, no Infinity, no duplicate name in an object, nothing behind the value.
-
-    With `decimals`, numbers that are no integers keep their decimal value.
-
-    Raises:
-        ValueError: the text is not JSON, or too deep or long a number for us; the message says what and where.
-    """
-    try:
-        return json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            parse_float=Decimal if decimals else _finite,
-            object_pairs_hook=_unique,
-        )
-    except RecursionError:
-        raise ValueError("nested too deeply to be read: nest it less") from None
-
-
-def unknown(key: str, known: Iterable[str]) -> str:
-    """The sentence about a key that nothing knows."""
-    names = sorted(known)
-    close = difflib.get_close_matches(key, names, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    return f"unknown key; {meant}there are: {', '.join(names)}"
 
 
 def _problem(problem: Mapping[str, Any], shape: type[BaseModel] | None, root: str) -> tuple[str, str]:
@@ -107,23 +79,3 @@ def _known_keys(shape: type[BaseModel]) -> list[str]:
 def _brief(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}…"
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"the number {text} is too large")
-    return number
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        twice = next(name for name, count in counts.items() if count > 1)
-        raise ValueError(f"the name {twice!r} occurs twice in one object")
-    return members

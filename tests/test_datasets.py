@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from collector.cli.main import main
 from collector.datasets.export import export_items
-from collector.datasets.files import BadFile, Format, _records, read_items
+from collector.datasets.files import Format, read_items
 from collector.datasets.item import BadItem, ItemMaker, read_item
 from collector.datasets.schema import ItemSchemas
 from evaluators.schema_steps import MAX_STEPS
@@ -25,6 +25,7 @@ from storage.offline.datasets import Dataset, Item, NewItem
 from tests.live import until
 from tests.offline import Offline, an_offline_server, lines
 from tests.serving import an_export, post, run
+from tracejury.dataset_text import BadFile, _records
 
 PARIS = {"id": "paris", "inputs": {"input": "capital of France?"}, "expectedOutputs": {"output": "Paris"}}
 ROME = {"id": "rome", "input": "capital of Italy?", "expectedOutput": "Rome"}

@@ -26,7 +26,7 @@ from storage.rates import pass_rate
 if TYPE_CHECKING:
     from collector.conducting.plan import Plan
     from collector.conducting.tasks import Task
-    from collector.datasets.item import ItemText
+    from tracejury.dataset_text import ItemText
     from tracejury.simulation import Simulation
 
 NOT_RUN: Final = 2

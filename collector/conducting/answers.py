@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from collector.datasets.item import BadItem, ItemText, json_text
+from collector.datasets.item import BadItem, json_text
 from collector.plan_file import ProgramPlan
 from evaluators.wire import parse_json
+from tracejury.dataset_text import ItemText
 
 _PLACE: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
 _MISSING: Final = object()

@@ -9,12 +9,13 @@ from typing import Any, BinaryIO
 
 from collector.conducting.answers import ApplicationAnswer, NoTaskAnswer
 from collector.conducting.tasks import ConversationPlace, Task
-from collector.datasets.files import BadFile, Format, read_items
-from collector.datasets.item import BadItem, ItemMaker, ItemText
+from collector.datasets.files import Format, read_items
+from collector.datasets.item import BadItem, ItemMaker
 from collector.datasets.schema import ItemSchemas
 from collector.plan_file import BadPlan
 from tracejury import results
 from tracejury.dataset import Example
+from tracejury.dataset_text import BadFile, ItemText
 from tracejury.experiment import current_item
 from tracejury.scenario import keyed
 from tracejury.simulation import Simulation, simulated_task

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from collector.conducting.answers import ApplicationAnswer, NoTaskAnswer, case_for_task
 from collector.conducting.tasks import ConversationPlace, Task
-from collector.datasets.item import ItemText
 from evaluators.case import parse_case
 from evaluators.errors import Broken
 from evaluators.evaluator import Evaluator, run
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
+from tracejury.dataset_text import ItemText
 
 _WAITING_ITEMS: Final = 1_000
 """Items that are done and wait for whoever takes them; beyond it, no case is begun. A guess."""

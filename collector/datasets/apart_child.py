@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from collector.children.process import MORE
-from collector.datasets.files import BadFile, in_this_process
+from collector.datasets.files import in_this_process
 from storage import starting
 from storage.wire import receive, send
+from tracejury.dataset_text import BadFile
 
 _SENT_CHARACTERS: Final = 256 << 10  # at once; a guess
 

@@ -1,21 +1,30 @@
 """Files of items: JSON, JSONL, CSV and Parquet, read row by row. What is wrong is told with its line or row."""
 
-import io
-import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any, BinaryIO, Final, Literal, TextIO, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from collector.datasets.apart import Unread, path_of, read_apart
-from collector.datasets.item import ITEM, MAX_ITEM_BYTES, ItemText, read_item
+from collector.datasets.item import ITEM, read_item
 from collector.json_values import MOST_VALUES, has_more_values
-from evaluators.wire import parse_json
 from storage.limit import Limit
 from storage.offline.datasets import MOST_ITEMS, VERSION
+from tracejury.dataset_text import (
+    MAX_COLUMNS,
+    MAX_ITEM_BYTES,
+    BadFile,
+    Documents,
+    ItemText,
+    csv_documents,
+    document_of_row,
+    json_documents,
+    jsonl_documents,
+    parsed,
+)
 
 Format: TypeAlias = Literal["json", "jsonl", "csv", "parquet"]
 
@@ -35,17 +44,10 @@ MAX_JSON_FILE_BYTES: Final = 64 << 20
 MOST_FILE_BYTES: Final = 1 << 30
 """Of a file, also when it is unpacked."""
 
-_COLUMNS: Final = Limit(value=1_000, unit="columns", remedy="join some of them")  # a guess
+_COLUMNS: Final = Limit(value=MAX_COLUMNS, unit="columns", remedy="join some of them")
 _FILE: Final = Limit(value=MOST_FILE_BYTES, unit="bytes", remedy="send it in parts, by mode=append")
 _JSON_DOCUMENT: Final = Limit(value=MAX_JSON_FILE_BYTES, unit="bytes", remedy="send JSONL, which may be longer")
 _ROWS_AT_ONCE, _BYTES_AT_ONCE, _BUFFER_BYTES = 256, 16 << 20, 1 << 20
-_MAPS: Final = {"inputs": "inputs", "expectedoutputs": "expectedOutputs", "metadata": "metadata", "source": "source"}
-_EXPECTED: Final = ("expectedoutput", "expected_output", "output")
-_CELL: Final = re.compile(r'[ \t]*+"([^"]*+(?:""[^"]*+)*+)"[ \t]*+(?=,|\Z)|([^,"]*+)(?=,|\Z)')
-
-
-class BadFile(ValueError):
-    """A file of which no items can be read; the message says in which line or row."""
 
 
 def read_items(file: BinaryIO, form: Format) -> Iterator[tuple[str, ItemText]]:
@@ -105,80 +107,16 @@ def _content(file: BinaryIO) -> bytes:
     return content
 
 
-def _json(file: BinaryIO) -> Iterator[tuple[str, object]]:
-    document = _parsed(_content(file).removeprefix(b"\xef\xbb\xbf"), most=None)
-    examples = document.get("examples", document.get("items")) if isinstance(document, dict) else document
-    if not isinstance(examples, list):
-        raise BadFile('it is no dataset: {"name": …, "examples": […]} or a list of items is')
-    for number, example in enumerate(examples, start=1):
-        yield f"example {number}", example
+def _json(file: BinaryIO) -> Documents:
+    return json_documents(_parsed(_content(file).removeprefix(b"\xef\xbb\xbf"), most=None))
 
 
-def _jsonl(file: BinaryIO) -> Iterator[tuple[str, object]]:
-    number = 0
-    while line := file.readline(MAX_ITEM_BYTES + 1):
-        number += 1
-        if len(line) > MAX_ITEM_BYTES:
-            raise BadFile(f"line {number}: longer than {ITEM}")
-        text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-        if text.strip():
-            yield f"line {number}", _parsed(text, f"line {number}: ")
+def _jsonl(file: BinaryIO) -> Documents:
+    return jsonl_documents(file, _parsed)
 
 
-def _csv(file: BinaryIO) -> Iterator[tuple[str, object]]:
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    try:
-        records = _records(text)
-        _, header = next(records, (0, []))
-        names = [name.strip() for name in header]
-        lower = [name.lower() for name in names]
-        if len(names) > _COLUMNS.value:
-            raise BadFile(f"line 1: {len(names):,} columns, which is more than {_COLUMNS}")
-        if len(set(lower)) < len(lower):
-            raise BadFile("line 1: two columns have one name")
-        if "input" not in lower and "inputs" not in lower:
-            raise BadFile("line 1: there is no column `input`")
-        for line, cells in records:
-            if len(cells) > len(names):
-                raise BadFile(f"line {line}: {len(cells)} cells, and the header has {len(names)}")
-            row = dict(zip(names, cells, strict=False))
-            yield f"line {line}", _of_row(row, f"line {line}: ")
-    except UnicodeDecodeError as error:
-        raise BadFile(f"it is not UTF-8: {error}") from None
-    finally:
-        text.detach()  # the file is closed by whoever opened it
-
-
-def _records(file: TextIO) -> Iterator[tuple[int, list[str]]]:
-    """The records of RFC 4180, each with the line where it begins: cells in quotes as they are, others trimmed."""
-    number = 0
-    while text := file.readline(MAX_ITEM_BYTES):
-        number += 1
-        begins, lines, size, is_open = number, [text], len(text), text.count('"') % 2
-        while is_open:
-            more = file.readline(MAX_ITEM_BYTES)
-            number += 1
-            size += len(more)
-            if not more or size > MAX_ITEM_BYTES:
-                raise BadFile(f"line {begins}: a quote is not closed")
-            lines.append(more)
-            is_open ^= more.count('"') % 2
-        record = "".join(lines).rstrip("\r\n")
-        if record.strip():
-            yield begins, _cells(record, begins)
-
-
-def _cells(record: str, line: int) -> list[str]:
-    cells, at = [], 0
-    while True:
-        found = _CELL.match(record, at)
-        if found is None:
-            raise BadFile(f"line {line}: a quote stands inside of a cell; a cell with quotes is written in quotes")
-        quoted, plain = found.groups()
-        cells.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
-        at = found.end() + 1
-        if found.end() >= len(record):
-            return cells
+def _csv(file: BinaryIO) -> Documents:
+    return csv_documents(file, _parsed)
 
 
 def _parquet(file: BinaryIO) -> Iterator[tuple[str, object]]:
@@ -226,25 +164,9 @@ def _opened(file: BinaryIO) -> pq.ParquetFile:
 
 
 def _of_row(row: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """The document of a row: JSON texts in `inputs`, `expectedOutputs`, `metadata`, or plain columns as in CSV."""
-    lower = {name.lower(): name for name in row}
-    document: dict[str, Any] = {"id": row.get(lower.get("id", ""))}
-    if "inputs" in lower:
-        for name, key in _MAPS.items():
-            text = row.get(lower.get(name, ""))
-            if text is not None and not isinstance(text, str):
-                raise BadFile(f"{place}{key}: JSON text is read, and this is {type(text).__name__}")
-            if text:
-                document[key] = _parsed(text.encode(), f"{place}{key}: ")
-        return document
-    expected = next((name for name in _EXPECTED if name in lower), None)
-    taken = {lower.get("id"), lower.get("input"), lower.get(expected or "")}
-    if row.get(lower.get("input", "")) is not None:
-        document["input"] = _plain(row[lower["input"]], place)
-    if expected is not None and row.get(lower[expected]) is not None:
-        document["expectedOutput"] = _plain(row[lower[expected]], place)
-    document["metadata"] = {name: _plain(value, place) for name, value in row.items() if name not in taken}
-    return document
+    is_json = any(name.lower() == "inputs" for name in row)
+    values = row if is_json else {name: _plain(each, place) for name, each in row.items()}
+    return document_of_row(values, place, _parsed)
 
 
 def _plain(value: object, place: str) -> object:
@@ -265,12 +187,7 @@ def _plain(value: object, place: str) -> object:
 def _parsed(content: bytes, place: str = "", *, most: int | None = MOST_VALUES) -> Any:  # noqa: ANN401 - JSON
     if most is not None and has_more_values(content, most):
         raise BadFile(f"{place}more than {Limit(value=most, unit='values', remedy='leave some out')}")
-    try:
-        return parse_json(content.decode())
-    except UnicodeDecodeError as error:
-        raise BadFile(f"{place}it is not UTF-8: {error}") from None
-    except ValueError as error:
-        raise BadFile(f"{place}it is not JSON: {error}") from None
+    return parsed(content, place)
 
 
 _LESS_MEMORY: Final[Mapping[Format, str]] = dict.fromkeys(FORMS, "send it in parts, by mode=append") | {

@@ -7,23 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from collector.datasets.schema import ItemSchemas
-from evaluators.wire import unknown
 from storage.errors import BadQuery
 from storage.limit import Limit
 from storage.offline.datasets import NewItem
+from tracejury import dataset_text
+from tracejury.dataset_text import MAX_ITEM_BYTES, ItemText
 
-MAX_ITEM_BYTES: Final = 4 << 20
 ITEM: Final = Limit(value=MAX_ITEM_BYTES, unit="bytes", remedy="shorten its texts, or make several items of it")
-"""Of one item as JSON. A guess: the longest conversation with its documents, and half of what a request may hold."""
-
-MAX_ID_CHARACTERS: Final = 200
-_ID: Final = Limit(value=MAX_ID_CHARACTERS, unit="characters", remedy="shorten it")
-
-_INPUTS: Final = ("inputs", "input")
-_EXPECTED: Final = ("expectedOutputs", "expected_outputs", "expectedOutput", "expected_output")
-_KEYS: Final = frozenset({"id", *_INPUTS, *_EXPECTED, "metadata", "source"})
-_TOLD: Final = frozenset({"ordinal", "digest"})  # by answers of ours, and passed over
-
 Redact = Callable[[Any], Any]
 """Takes out of a JSON value what must not be written."""
 
@@ -32,56 +22,16 @@ class BadItem(BadQuery, ValueError):
     """The error for an item that is not valid; the message names the key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemText:
-    """What an item says. `item_id` is None where it was given none."""
-
-    item_id: str | None
-    inputs: Mapping[str, Any]
-    expected_outputs: Mapping[str, Any]
-    metadata: Mapping[str, Any]
-    source: Mapping[str, Any] | None = None
-
-
 def read_item(document: object) -> ItemText:
-    """The item in a JSON document, simple (`input`, `expectedOutput`) or not (`inputs`, `expectedOutputs`, `metadata`).
-
-    Where both forms are there, the map counts unless it is empty.
+    """The item in a JSON document, as the SDK reads it.
 
     Raises:
         BadItem: it is none.
     """
-    if not isinstance(document, Mapping):
-        raise BadItem("an item is a JSON object")
-    wrong = next((key for key in document if key not in _KEYS | _TOLD), None)
-    if wrong is not None:
-        raise BadItem(f"{wrong}: {unknown(str(wrong), _KEYS)}")
-    inputs = _values(document, _INPUTS[:1]) or _simple(document, _INPUTS[1:], "input")
-    if not inputs:
-        raise BadItem("inputs: every item needs some")
-    return ItemText(
-        item_id=read_id(document.get("id")),
-        inputs=inputs,
-        expected_outputs=_values(document, _EXPECTED[:2]) or _simple(document, _EXPECTED[2:], "output"),
-        metadata=_values(document, ("metadata",)),
-        source=_values(document, ("source",)) or None,
-    )
-
-
-def read_id(value: object) -> str | None:
-    """The id of an item: a number is its text, and what is blank is none.
-
-    Raises:
-        BadItem: it cannot be one.
-    """
-    if value is None:
-        return None
-    if not isinstance(value, str | int) or isinstance(value, bool):
-        raise BadItem("id: an id is text")
-    text = str(value).strip()
-    if len(text) > MAX_ID_CHARACTERS or not text.isprintable():
-        raise BadItem(f"id: an id has visible characters only, and at most {_ID}")
-    return text or None
+    try:
+        return dataset_text.read_item(document)
+    except ValueError as error:
+        raise BadItem(str(error)) from None
 
 
 def digest_of(*values: object) -> str:
@@ -159,20 +109,3 @@ class ItemMaker:
 
 def _maps_of(text: ItemText) -> tuple[Mapping[str, Any], ...]:
     return text.inputs, text.expected_outputs, text.metadata
-
-
-def _values(document: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """The map under one of these keys; an empty one where there is none."""
-    for key in keys:
-        value = document.get(key)
-        if value is None:
-            continue
-        if not isinstance(value, Mapping):
-            raise BadItem(f"{key}: expected an object")
-        return dict(value)
-    return {}
-
-
-def _simple(document: Mapping[str, Any], keys: tuple[str, ...], name: str) -> dict[str, Any]:
-    """The map with the one value that the simple form has."""
-    return next(({name: document[key]} for key in keys if key in document), {})

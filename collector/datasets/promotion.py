@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from collector.datasets.item import MAX_ID_CHARACTERS, BadItem, ItemText
+from collector.datasets.item import BadItem
 from evaluators.model import Case, text_of
 from storage.offline.datasets import Item
+from tracejury.dataset_text import MAX_ID_CHARACTERS, ItemText
 
 _KEPT: Final = ("tools", "tasks", "constraints")  # of the metadata of a case: what evaluators read
 

@@ -19,12 +19,13 @@ from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.streamed import streamed
 from collector.api.offline.datasets import Number, Own, Seen, maker_of, version_answer, version_seen
 from collector.datasets.export import export_items
-from collector.datasets.files import MEDIA_TYPES, BadFile, Format, read_items
+from collector.datasets.files import MEDIA_TYPES, Format, read_items
 from collector.datasets.item import ItemMaker
 from collector.spreadsheet import is_formula
 from storage.errors import BadQuery, Conflict, Overloaded
 from storage.offline.datasets import Dataset, Mode, NewItem, Version
 from storage.query.places import Places
+from tracejury.dataset_text import BadFile
 
 router = api_router(prefix="/api/v1/datasets/{dataset_id}")
 

@@ -9,10 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.api.base.context import Context
 from collector.api.base.numbers import Amount, Count, Number
-from collector.datasets.item import MAX_ID_CHARACTERS, BadItem, digest_of, json_text
+from collector.datasets.item import BadItem, digest_of, json_text
 from storage.errors import BadQuery
 from storage.offline.run_items import NewRunItem, NewScore
 from storage.offline.runs import Run
+from tracejury.dataset_text import MAX_ID_CHARACTERS
 
 MAX_ITEMS = 5_000
 """Of one request. A guess: items of a kilobyte and a half fill it."""

@@ -20,7 +20,7 @@ from collector.api.base.times import time_text
 from collector.api.offline.datasets import Description, dataset_seen, maker_of, version_answer
 from collector.api.review.annotations import counting
 from collector.conventions.trace import read_trace
-from collector.datasets.item import BadItem, ItemText
+from collector.datasets.item import BadItem
 from collector.datasets.promotion import (
     Correction,
     PromotedTurn,
@@ -38,6 +38,7 @@ from storage.offline.datasets import Dataset, Item, Version
 from storage.query.traces_like import TracesLike
 from storage.records import Trace
 from storage.review.annotations import AnnotationsLike
+from tracejury.dataset_text import ItemText
 
 router = api_router(prefix="/api/v1/datasets")
 

@@ -1,21 +1,22 @@
 """Datasets: cases from files, or versions of a server that are kept for when it does not answer."""
 
-import csv
-import json
+import codecs
+import io
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, BinaryIO, Final
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tracejury.client import Client, Unreachable
+from tracejury.dataset_text import BadFile, csv_documents, json_documents, jsonl_documents, parsed, read_item
 
 _URI: Final = re.compile(r"dataset://([^@/]+)@(latest|[1-9][0-9]*)")
-_EXPECTED: Final = ("expectedoutput", "expected_output", "output")
+_FORMS: Final = ("json", "jsonl", "csv")
 
 
 class DatasetNotFound(Exception):
@@ -31,6 +32,12 @@ class Example(BaseModel):
     inputs: Mapping[str, Any] = Field(default_factory=dict)
     expected_outputs: Mapping[str, Any] = Field(default_factory=dict)
     metadata: Mapping[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, input: Any, expected: Any = None, **metadata: Any) -> "Example":  # noqa: A002 - the simple form's name
+        """Return an example of one input and one expected output."""
+        expected_outputs = {} if expected is None else {"output": expected}
+        return cls(inputs={"input": input}, expected_outputs=expected_outputs, metadata=metadata)
 
     @property
     def input(self) -> Any:
@@ -59,6 +66,33 @@ class Dataset(Sequence[Example]):
 
     def __getitem__(self, index: Any) -> Any:
         return self._examples[index]
+
+    @classmethod
+    def from_json(cls, text: str, *, name: str = "dataset") -> "Dataset":
+        """Read a JSON document: a list of examples, or an object with `examples`.
+
+        Raises:
+            BadFile: it holds none.
+        """
+        return _read(io.BytesIO(text.encode()), "json", name)
+
+    @classmethod
+    def from_jsonl(cls, text: str, *, name: str = "dataset") -> "Dataset":
+        """Read an example from each line.
+
+        Raises:
+            BadFile: a line holds none.
+        """
+        return _read(io.BytesIO(text.encode()), "jsonl", name)
+
+    @classmethod
+    def from_csv(cls, text: str, *, name: str = "dataset") -> "Dataset":
+        """Read comma-separated values with a header.
+
+        Raises:
+            BadFile: a line is wrong.
+        """
+        return _read(io.BytesIO(text.encode()), "csv", name)
 
     @classmethod
     def load(cls, *places: "str | Path", client: Client | None = None, cache: Path | None = None) -> "Dataset":
@@ -100,24 +134,39 @@ def read_file(path: Path) -> Dataset:
     """The dataset in a file, which ends in `.json`, `.jsonl` or `.csv`.
 
     Raises:
-        ValueError: it holds none.
+        BadFile: it holds none; the message names file and line.
     """
-    readers = {".json": _json, ".jsonl": _jsonl, ".csv": _csv}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise ValueError(f"{path}: the name ends in none of {', '.join(readers)}")
-    name, examples = path.stem, []
-    for place, document in reader(path):
-        if place == "name":
-            name = str(document)
-            continue
-        try:
-            examples.append(example_of(document))
-        except ValueError as error:
-            raise ValueError(f"{path}: {place}: {error}") from None
+    form = path.suffix.lower().removeprefix(".")
+    if form not in _FORMS:
+        raise BadFile(f"{path}: the name ends in none of {', '.join(f'.{each}' for each in _FORMS)}")
+    with path.open("rb") as file:
+        return _read(file, form, path.stem, f"{path}: ")
+
+
+def _read(file: BinaryIO, form: str, name: str, where: str = "") -> Dataset:
+    try:
+        document = parsed(file.read().removeprefix(codecs.BOM_UTF8), "") if form == "json" else None
+        examples = list(_examples(file, form, document))
+    except BadFile as error:
+        raise BadFile(f"{where}{error}") from None
     if not examples:
-        raise ValueError(f"{path}: there is no example in it")
-    return Dataset(name, examples)
+        raise BadFile(f"{where}there is no item in it")
+    head = document if isinstance(document, dict) else {}
+    return Dataset(str(head.get("name") or name), examples, description=str(head.get("description") or ""))
+
+
+def _examples(file: BinaryIO, form: str, document: Any) -> Iterator[Example]:
+    documents = {"json": lambda: json_documents(document), "jsonl": lambda: jsonl_documents(file)}
+    ids: set[str | None] = {None}
+    for place, each in documents.get(form, lambda: csv_documents(file))():
+        try:
+            example = example_of(each)
+        except ValueError as error:
+            raise BadFile(f"{place}: {error}") from None
+        if example.id is not None and example.id in ids:
+            raise BadFile(f"{place}: id: another item is called {example.id!r}")
+        ids.add(example.id)
+        yield example
 
 
 def example_of(document: Any) -> Example:
@@ -126,19 +175,8 @@ def example_of(document: Any) -> Example:
     Raises:
         ValueError: it is none.
     """
-    if not isinstance(document, Mapping):
-        raise ValueError("an example is a JSON object")
-    inputs = document.get("inputs") or ({"input": document["input"]} if "input" in document else {})
-    if not inputs:
-        raise ValueError("inputs: every example needs some")
-    simple = {"output": document["expectedOutput"]} if "expectedOutput" in document else {}
-    key = document.get("id")
-    return Example(
-        id=None if key is None or not str(key).strip() else str(key).strip(),
-        inputs=inputs,
-        expected_outputs=document.get("expectedOutputs") or simple,
-        metadata=document.get("metadata") or {},
-    )
+    item = read_item(document)
+    return Example(id=item.item_id, inputs=item.inputs, expected_outputs=item.expected_outputs, metadata=item.metadata)
 
 
 def _from_server(uri: str, client: Client | None, cache: Path) -> Dataset | None:
@@ -162,7 +200,7 @@ def _from_server(uri: str, client: Client | None, cache: Path) -> Dataset | None
         text = kept.read_text(encoding="utf-8")
     else:
         _keep(kept, text)
-    examples = [example_of(json.loads(line)) for line in text.splitlines() if line.strip()]
+    examples = [example_of(document) for _, document in jsonl_documents(io.BytesIO(text.encode()))]
     return Dataset(name, examples, version=version)
 
 
@@ -202,48 +240,3 @@ def _keep(file: Path, text: str) -> None:
         part.replace(file)
     except OSError:  # a cache that cannot be written is none
         return
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _json(path: Path) -> Iterator[tuple[str, Any]]:
-    document = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=_refuse)
-    examples = document.get("examples") if isinstance(document, dict) else document
-    if not isinstance(examples, list):
-        raise ValueError(f"{path}: it has no list of examples")
-    if isinstance(document, dict) and document.get("name"):
-        yield "name", document["name"]
-    for number, example in enumerate(examples, start=1):
-        yield f"example {number}", example
-
-
-def _jsonl(path: Path) -> Iterator[tuple[str, Any]]:
-    with path.open(encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                try:
-                    yield f"line {number}", json.loads(line, parse_constant=_refuse)
-                except ValueError as error:
-                    raise ValueError(f"{path}: line {number}: {error}") from None
-
-
-def _csv(path: Path) -> Iterator[tuple[str, Any]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file)
-        names = [name.strip() for name in next(rows, [])]
-        lower = [name.lower() for name in names]
-        if "input" not in lower:
-            raise ValueError(f"{path}: line 1: there is no column `input`")
-        expected = next((name for name in _EXPECTED if name in lower), "")
-        for row in rows:
-            if not row:
-                continue
-            cells = dict(zip(lower, row, strict=False))
-            taken = {"input", "id", expected}
-            document = {"id": cells.get("id"), "input": cells.get("input", "")}
-            if expected in cells:
-                document["expectedOutput"] = cells[expected]
-            metadata = {name: cell for name, cell in zip(names, row, strict=False) if name.lower() not in taken}
-            yield f"line {rows.line_num}", {**document, "metadata": metadata}

@@ -1,0 +1,236 @@
+"""Items of datasets in JSON, JSONL and CSV: the one reader of SDK, server and commands."""
+
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, TextIO
+
+from tracejury.strict_json import parse_json, unknown
+
+MAX_ITEM_BYTES: Final = 4 << 20
+"""Of one item as JSON. A guess: the longest conversation with its documents, and half of what a request may hold."""
+
+MAX_ID_CHARACTERS: Final = 200
+MAX_COLUMNS: Final = 1_000  # a guess
+_ITEM: Final = "4 MiB (fixed): shorten its texts, or make several items of it"
+_COLUMNS: Final = "1,000 columns (fixed): join some of them"
+
+_INPUTS: Final = ("inputs", "input")
+_EXPECTED: Final = ("expectedOutputs", "expected_outputs", "expectedOutput", "expected_output")
+_KEYS: Final = frozenset({"id", *_INPUTS, *_EXPECTED, "metadata", "source"})
+_TOLD: Final = frozenset({"ordinal", "digest"})  # by answers of ours, and passed over
+_MAPS: Final = {"inputs": "inputs", "expectedoutputs": "expectedOutputs", "metadata": "metadata", "source": "source"}
+_EXPECTED_COLUMNS: Final = ("expectedoutput", "expected_output", "output")
+# Possessive quantifiers need Python 3.11; a character is never tried twice without them either.
+_CELL: Final = re.compile(r'[ \t]*"([^"]*(?:""[^"]*)*)"[ \t]*(?=,|\Z)|([^,"]*)(?=,|\Z)')
+_BOM: Final = b"\xef\xbb\xbf"
+
+Parse = Callable[[bytes, str], Any]
+"""Reads JSON that stands at a place; raises BadFile."""
+
+Documents = Iterator[tuple[str, object]]
+"""What a file holds, each with the line or row where it stands."""
+
+
+class BadFile(ValueError):
+    """A file of which no items can be read; the message says in which line or row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemText:
+    """What an item says. `item_id` is None where it was given none."""
+
+    item_id: str | None
+    inputs: Mapping[str, Any]
+    expected_outputs: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    source: Mapping[str, Any] | None = None
+
+
+def read_item(document: object) -> ItemText:
+    """The item in a JSON document, simple (`input`, `expectedOutput`) or not (`inputs`, `expectedOutputs`, `metadata`).
+
+    Where both forms are there, the map counts unless it is empty.
+
+    Raises:
+        ValueError: it is none; the message names the key.
+    """
+    if not isinstance(document, Mapping):
+        raise ValueError("an item is a JSON object")
+    wrong = next((key for key in document if key not in _KEYS | _TOLD), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong}: {unknown(str(wrong), _KEYS)}")
+    inputs = _values(document, _INPUTS[:1]) or _simple(document, _INPUTS[1:], "input")
+    if not inputs:
+        raise ValueError("inputs: every item needs some")
+    return ItemText(
+        item_id=read_id(document.get("id")),
+        inputs=inputs,
+        expected_outputs=_values(document, _EXPECTED[:2]) or _simple(document, _EXPECTED[2:], "output"),
+        metadata=_values(document, ("metadata",)),
+        source=_values(document, ("source",)) or None,
+    )
+
+
+def read_id(value: object) -> str | None:
+    """The id of an item: a number is its text, and what is blank is none.
+
+    Raises:
+        ValueError: it cannot be one.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise ValueError("id: an id is text")
+    text = str(value).strip()
+    if len(text) > MAX_ID_CHARACTERS or not text.isprintable():
+        raise ValueError(f"id: an id has visible characters only, and at most {MAX_ID_CHARACTERS} of them: shorten it")
+    return text or None
+
+
+def parsed(content: bytes, place: str) -> Any:
+    """The JSON at a place.
+
+    Raises:
+        BadFile: it is none.
+    """
+    try:
+        return parse_json(content.decode())
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{place}it is not UTF-8: {error}") from None
+    except ValueError as error:
+        raise BadFile(f"{place}it is not JSON: {error}") from None
+
+
+def json_documents(document: object) -> Documents:
+    """The examples of a dataset as one JSON document: a list, or an object that has it as `examples` or `items`.
+
+    Raises:
+        BadFile: it has none.
+    """
+    examples = document.get("examples", document.get("items")) if isinstance(document, dict) else document
+    if not isinstance(examples, list):
+        raise BadFile('it is no dataset: {"name": …, "examples": […]} or a list of items is')
+    for number, example in enumerate(examples, start=1):
+        yield f"example {number}", example
+
+
+def jsonl_documents(file: BinaryIO, parse: Parse = parsed) -> Documents:
+    """The documents of a file with one in each line; blank lines are passed over.
+
+    Raises:
+        BadFile: a line is none.
+    """
+    number = 0
+    while line := file.readline(MAX_ITEM_BYTES + 1):
+        number += 1
+        if len(line) > MAX_ITEM_BYTES:
+            raise BadFile(f"line {number}: longer than {_ITEM}")
+        text = line.removeprefix(_BOM) if number == 1 else line
+        if text.strip():
+            yield f"line {number}", parse(text, f"line {number}: ")
+
+
+def csv_documents(file: BinaryIO, parse: Parse = parsed) -> Documents:
+    """The documents of a file of comma-separated values with a header.
+
+    Raises:
+        BadFile: a line is wrong.
+    """
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    try:
+        records = _records(text)
+        _, header = next(records, (0, []))
+        names = [name.strip() for name in header]
+        lower = [name.lower() for name in names]
+        if len(names) > MAX_COLUMNS:
+            raise BadFile(f"line 1: {len(names):,} columns, which is more than {_COLUMNS}")
+        if len(set(lower)) < len(lower):
+            raise BadFile("line 1: two columns have one name")
+        if "input" not in lower and "inputs" not in lower:
+            raise BadFile("line 1: there is no column `input`")
+        for line, cells in records:
+            if len(cells) > len(names):
+                raise BadFile(f"line {line}: {len(cells)} cells, and the header has {len(names)}")
+            row = dict(zip(names, cells, strict=False))
+            yield f"line {line}", document_of_row(row, f"line {line}: ", parse)
+    except UnicodeDecodeError as error:
+        raise BadFile(f"it is not UTF-8: {error}") from None
+    finally:
+        text.detach()  # the file is closed by whoever opened it
+
+
+def document_of_row(row: Mapping[str, Any], place: str, parse: Parse = parsed) -> dict[str, Any]:
+    """The document of a row: JSON texts in `inputs`, `expectedOutputs`, `metadata`, or plain columns.
+
+    Raises:
+        BadFile: a text is no JSON.
+    """
+    lower = {name.lower(): name for name in row}
+    document: dict[str, Any] = {"id": row.get(lower.get("id", ""))}
+    if "inputs" in lower:
+        for name, key in _MAPS.items():
+            text = row.get(lower.get(name, ""))
+            if text is not None and not isinstance(text, str):
+                raise BadFile(f"{place}{key}: JSON text is read, and this is {type(text).__name__}")
+            if text:
+                document[key] = parse(text.encode(), f"{place}{key}: ")
+        return document
+    expected = next((name for name in _EXPECTED_COLUMNS if name in lower), None)
+    taken = {lower.get("id"), lower.get("input"), lower.get(expected or "")}
+    if row.get(lower.get("input", "")) is not None:
+        document["input"] = row[lower["input"]]
+    if expected is not None and row.get(lower[expected]) is not None:
+        document["expectedOutput"] = row[lower[expected]]
+    document["metadata"] = {name: value for name, value in row.items() if name not in taken}
+    return document
+
+
+def _records(file: TextIO) -> Iterator[tuple[int, list[str]]]:
+    """The records of RFC 4180, each with the line where it begins: cells in quotes as they are, others trimmed."""
+    number = 0
+    while text := file.readline(MAX_ITEM_BYTES):
+        number += 1
+        begins, lines, size, is_open = number, [text], len(text), text.count('"') % 2
+        while is_open:
+            more = file.readline(MAX_ITEM_BYTES)
+            number += 1
+            size += len(more)
+            if not more or size > MAX_ITEM_BYTES:
+                raise BadFile(f"line {begins}: a quote is not closed")
+            lines.append(more)
+            is_open ^= more.count('"') % 2
+        record = "".join(lines).rstrip("\r\n")
+        if record.strip():
+            yield begins, _cells(record, begins)
+
+
+def _cells(record: str, line: int) -> list[str]:
+    cells, at = [], 0
+    while True:
+        found = _CELL.match(record, at)
+        if found is None:
+            raise BadFile(f"line {line}: a quote stands inside of a cell; a cell with quotes is written in quotes")
+        quoted, plain = found.groups()
+        cells.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
+        at = found.end() + 1
+        if found.end() >= len(record):
+            return cells
+
+
+def _values(document: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """The map under one of these keys; an empty one where there is none."""
+    for key in keys:
+        value = document.get(key)
+        if value is None:
+            continue
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{key}: expected an object")
+        return dict(value)
+    return {}
+
+
+def _simple(document: Mapping[str, Any], keys: tuple[str, ...], name: str) -> dict[str, Any]:
+    """The map with the one value that the simple form has."""
+    return next(({name: document[key]} for key in keys if key in document), {})
