@@ -72,10 +72,10 @@ def require(case: Case, parameters: Sequence[Parameter]) -> None:
 def find_part(case: Case, parameter: Parameter) -> Any:  # noqa: ANN401 - the user's value
     """A part of a test case; None where it has none."""
     if parameter == "METADATA":
-        others = {NOT_CAPTURED, NOT_READ, SPAN_COUNT} | {
-            key for places in _PARAMETERS.values() for part, key in places if part == "metadata"
-        }
-        return {key: value for key, value in case.metadata.items() if key not in others} or None
+        shown = {key: each for key, each in case.metadata.items() if key not in {NOT_CAPTURED, NOT_READ, SPAN_COUNT}}
+        others = {key for places in _PARAMETERS.values() for part, key in places if part == "metadata"}
+        # Metadata of nothing but a context is all that such a case has to show.
+        return {key: value for key, value in shown.items() if key not in others} or shown or None
     values = (find(case, part, key) for part, key in _PARAMETERS[parameter])
     return next((value for value in values if value is not None), None)
 

@@ -27,7 +27,7 @@ from evaluators.model import AgentTrace, Case, ToolDefinition
 from evaluators.registry import KINDS
 from tests.answers import the_document
 from tests.source_tree import ROOT
-from tracejury.client import KEY_VARIABLE, PATIENCE_VARIABLE, URL_VARIABLE
+from tracejury.client import KEY_VARIABLE, PATIENCE_VARIABLE, PROJECT_VARIABLE, URL_VARIABLE
 
 PAGE: Final = (ROOT / "docs" / "from-dokimos.md").read_text(encoding="utf-8")
 SPAN: Final = re.compile(r"`([^`]+)`")
@@ -39,6 +39,7 @@ VARIABLES: Final = {f"TRACEJURY_{name.upper()}" for name in Settings.model_field
     URL_VARIABLE,
     KEY_VARIABLE,
     PATIENCE_VARIABLE,
+    PROJECT_VARIABLE,
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,12 +38,15 @@ def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offli
         yield server
 
 
-def session(folder: Path, text: str, *options: str, url: str = "") -> subprocess.CompletedProcess[str]:
+def session(
+    folder: Path, text: str, *options: str, url: str = "", **variables: str
+) -> subprocess.CompletedProcess[str]:
     """A session of pytest over one file, with the plugin as an installed one is loaded."""
     (folder / "test_it.py").write_text(text, encoding="utf-8")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("TRACEJURY", "PYTEST"))}
     environ |= {"PYTHONPATH": str(ROOT / "sdk" / "python" / "src"), "HOME": str(folder)}
     environ |= {"TRACEJURY_URL": url, "TRACEJURY_PATIENCE_S": "0"} if url else {}
+    environ |= variables
     plugin = ("-p", "tracejury.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:schemathesis")
     command = [sys.executable, "-m", "pytest", *plugin, "--rootdir", str(folder), *options, str(folder / "test_it.py")]
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=240)
@@ -75,7 +79,7 @@ def test_a_mark_that_is_wrong_is_told(tmp_path: Path) -> None:
     """A word that it does not know ends the session."""
     text = "import pytest\n@pytest.mark.tracejury(data='x')\ndef test_x(): pass\n"
     done = session(tmp_path, text)
-    assert "tracejury(dataset=" in done.stdout + done.stderr
+    assert "tracejury(dataset | json | jsonl | csv=" in done.stdout + done.stderr
     assert done.returncode != 0
 
 
@@ -139,6 +143,40 @@ def test_a_server_that_is_away_costs_no_test(server: Offline, tmp_path: Path, op
     (run,) = runs(server, name)
     assert (run["status"], run["itemCount"], run["passRate"]) == ("SUCCESS", 4, 1.0)
     assert [each.name for each in (tmp_path / "kept").glob("*.ndjson")] == []
+
+
+INLINE = """
+import pytest
+from tracejury import Dataset, Example
+
+@pytest.mark.tracejury(json='[{"input": "What is 2+2? [now]"}, {"id": "named", "input": 5}]', experiment="inline")
+def test_json(example, record):
+    record.score("any", True)
+
+@pytest.mark.tracejury(csv="input\\none\\ntwo\\n", repeats=2, experiment="inline")
+def test_csv(example, record):
+    assert example.input in {"one", "two"}
+    record.score("any", True)
+
+@pytest.mark.tracejury(dataset=Dataset("mine", [Example.of("of a list")]), experiment="inline")
+def test_object(example, record):
+    record.score("any", True)
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_a_mark_may_hold_its_dataset(server: Offline, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """A text or an object is the dataset; tests are named by their inputs, the project by the environment."""
+    done = session(tmp_path, INLINE, "-rA", *options, url=server.url, TRACEJURY_PROJECT="shop")
+    assert done.returncode == 0, done.stdout
+    names = set(re.findall(r"PASSED test_it\.py::(.*)", done.stdout))
+    assert names == {
+        "test_json[What is 2+2? _now_]",
+        "test_json[named]",
+        *(f"test_csv[{word}-{trial}]" for word in ("one", "two") for trial in (1, 2)),
+        "test_object[of a list]",
+    }
+    assert {run["itemCount"] for run in runs(server, "inline")} == {7}
 
 
 TRACED = """

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Final, Literal
 
 from tracejury.dataset import Example
+from tracejury.judge_function import with_judges
 from tracejury.plain import plain
 from tracejury.score import Score
 
@@ -50,12 +51,18 @@ class Builtin:
     ) -> None:
         """`connection` is the one of the server over which a judge is asked; the program's is in `config["judge"]`.
 
+        That is an endpoint, or a function or coroutine function that takes a prompt and returns the reply. Its name,
+        and the version that `@evaluator` declares, stand for the model. Several calls may run at a time.
+
         Raises:
             ProgramNotFound: it is to be judged by the program, and there is none.
+            ValueError: the judge is a function, and the server is asked.
         """
         self.evaluator = evaluator
-        self.config = dict(config or {})
         self.is_on_server = on == "server"
+        if self.is_on_server and callable((config or {}).get("judge")):
+            raise ValueError("judge: the server cannot call a function; leave out on='server'")
+        self.config = with_judges(config or {})
         self.connection = connection
         self._program = None if self.is_on_server else program(command)
 
@@ -190,18 +197,27 @@ _programs: Final[dict[tuple[str, ...], Program]] = {}
 _programs_lock: Final = threading.Lock()
 
 
+def installed(name: str) -> str:
+    """The path of a program.
+
+    Raises:
+        ProgramNotFound: there is none.
+    """
+    found = shutil.which(name)
+    if found is None:
+        raise ProgramNotFound(
+            f"{name} is not on the PATH: install the program beside this package, or ask a server: on='server'"
+        )
+    return found
+
+
 def program(command: Sequence[str]) -> Program:
     """The program of a command, one for all evaluators of this process.
 
     Raises:
         ProgramNotFound: there is none.
     """
-    found = shutil.which(command[0])
-    if found is None:
-        raise ProgramNotFound(
-            f"{command[0]} is not on the PATH: install the program beside this package, or ask a server: on='server'"
-        )
-    key = (found, *command[1:])
+    key = (installed(command[0]), *command[1:])
     with _programs_lock:
         if key not in _programs:
             _programs[key] = Program(key)

@@ -14,6 +14,7 @@ from tracejury.connecting import backoff_s
 
 URL_VARIABLE: Final = "TRACEJURY_URL"
 KEY_VARIABLE: Final = "TRACEJURY_API_KEY"
+PROJECT_VARIABLE: Final = "TRACEJURY_PROJECT"
 PATIENCE_VARIABLE: Final = "TRACEJURY_PATIENCE_S"
 PATIENCE_S: Final = 60.0  # a guess: an upgrade restarts a server in 3 to 11 s
 
@@ -38,6 +39,11 @@ class Refused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
         self.status = status
+
+
+def project_of(project: str | None) -> str:
+    """The project that is named, else that of the environment, else `default`."""
+    return project or os.environ.get(PROJECT_VARIABLE) or "default"
 
 
 class Client:

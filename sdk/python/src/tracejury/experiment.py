@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tracejury.builtin import Builtin, Document, score_of
-from tracejury.client import Client
+from tracejury.client import Client, project_of
 from tracejury.dataset import Dataset, Example
 from tracejury.plain import error_text, text
 from tracejury.reported import Place, ServerRun, with_scores
@@ -72,7 +72,7 @@ class Experiment:
     dataset: Dataset
     task: Task
     evaluators: Sequence[Evaluate | Builtin]
-    project: str = "default"
+    project: str | None = None  # else TRACEJURY_PROJECT, else "default"
     metadata: Mapping[str, Any] = field(default_factory=dict)
     trials: int = 1
     parallelism: int = 1
@@ -148,7 +148,7 @@ class Experiment:
             body |= {"datasetName": self.dataset.name, "datasetVersion": self.dataset.version}
         reporter = Reporter(client, spool=self.spool, on_lost=self.on_lost)
         must_begin = bool(self.fail_on_lost) or any(_is_on_server(each) for each in self.evaluators)
-        return ServerRun.begin(client, self.project, body, reporter=reporter, must_begin=must_begin)
+        return ServerRun.begin(client, project_of(self.project), body, reporter=reporter, must_begin=must_begin)
 
     def _ask(self, run: ServerRun, left: Sequence[Place]) -> None:
         """Ask the server's evaluators, of a run that is not over."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 _MARK: Final = "tracejury"
 _SESSION: Final = "PYTEST_XDIST_TESTRUNUID"
-_OPTIONS: Final = frozenset({"dataset", "repeats", "experiment", "project", "metadata"})
+_DATASETS: Final = ("dataset", "json", "jsonl", "csv")
+_OPTIONS: Final = frozenset({*_DATASETS, "repeats", "experiment", "project", "metadata"})
+_SHOWN_CHARACTERS: Final = 40  # of an input, in the name of a test
 
 
 class Recording:
@@ -72,14 +75,21 @@ class Session:
         self.runs: dict[tuple[str, str], Start] = {}
         self._datasets: dict[str, Dataset] = {}
 
-    def dataset(self, places: Any) -> Dataset:
-        """The dataset that a mark names."""
+    def dataset(self, options: Mapping[str, Any]) -> Dataset:
+        """The dataset that a mark names, or holds as an object or a text."""
         from tracejury.dataset import Dataset
 
-        named = (places,) if isinstance(places, str) else tuple(places)
-        key = repr(named)
+        (form,) = (each for each in _DATASETS if each in options)
+        value = options[form]
+        if isinstance(value, Dataset):
+            return value
+        key = repr((form, value))
         if key not in self._datasets:
-            self._datasets[key] = Dataset.load(*named)
+            readers = {"json": Dataset.from_json, "jsonl": Dataset.from_jsonl, "csv": Dataset.from_csv}
+            if form in readers:
+                self._datasets[key] = readers[form](value)
+            else:
+                self._datasets[key] = Dataset.load(*((value,) if isinstance(value, (str, Path)) else value))
         return self._datasets[key]
 
     def begin(self, options: Mapping[str, Any]) -> str | None:
@@ -87,13 +97,13 @@ class Session:
         from tracejury.client import Client, Unreachable
         from tracejury.reporter import Reporter, Start
 
-        where = (str(options.get("project", "default")), str(options.get("experiment", "pytest")))
+        where = _where(options)
         if where in self.runs:
             return self.runs[where].run_id
         self.client = self.client or Client.from_environment()
         if self.client is None:
             return None
-        dataset = self.dataset(options["dataset"])
+        dataset = self.dataset(options)
         body = {"experimentName": where[1], "runKey": f"pytest {self.key}", "trials": int(options.get("repeats", 1))}
         body |= {"metadata": dict(options.get("metadata", {}))}
         if dataset.version is not None:
@@ -111,9 +121,9 @@ class Session:
         """Report an item of a run."""
         from tracejury.reported import document_of
 
-        where = (str(options.get("project", "default")), str(options.get("experiment", "pytest")))
+        where = _where(options)
         if self.reporter is not None and where in self.runs:
-            self.reporter.report(self.runs[where], document_of(item, self.dataset(options["dataset"])))
+            self.reporter.report(self.runs[where], document_of(item, self.dataset(options)))
 
     def close(self, status: str | None) -> None:
         """Deliver what there is; with a status, end the runs."""
@@ -156,6 +166,13 @@ class Session:
         self.spooled += spooled
 
 
+def _where(options: Mapping[str, Any]) -> tuple[str, str]:
+    """Project and experiment of a mark."""
+    from tracejury.client import project_of
+
+    return project_of(options.get("project")), str(options.get("experiment", "pytest"))
+
+
 _sessions: Final = pytest.StashKey[Session]()
 _results: Final = pytest.StashKey[str]()
 
@@ -169,7 +186,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Say what the mark is."""
     config.addinivalue_line(
-        "markers", "tracejury(dataset, repeats=1, experiment, project, metadata): run over a dataset"
+        "markers",
+        "tracejury(dataset | json | jsonl | csv, repeats=1, experiment, project, metadata): run over a dataset",
     )
     spool = config.getini("tracejury_spool")
     config.stash[_sessions] = Session(spool=config.rootpath / spool if spool not in {"", "no"} else not spool)
@@ -181,16 +199,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if mark is None:
         return
     unknown = set(mark.kwargs) - _OPTIONS
-    if mark.args or unknown or "dataset" not in mark.kwargs:
-        raise pytest.UsageError(f"{metafunc.definition.nodeid}: tracejury(dataset=…, {', '.join(sorted(_OPTIONS))})")
+    if mark.args or unknown or sum(each in mark.kwargs for each in _DATASETS) != 1:
+        more = ", ".join(sorted(_OPTIONS.difference(_DATASETS)))
+        raise pytest.UsageError(f"{metafunc.definition.nodeid}: tracejury({' | '.join(_DATASETS)}=…, {more})")
     from tracejury.experiment import keys_of
 
-    keys = keys_of(metafunc.config.stash[_sessions].dataset(mark.kwargs["dataset"]))
+    keys = keys_of(metafunc.config.stash[_sessions].dataset(mark.kwargs))
     repeats = int(mark.kwargs.get("repeats", 1))
     wanted = [(key, example, trial) for key, example in keys.items() for trial in range(1, repeats + 1)]
-    ids = [key if repeats == 1 else f"{key}-{trial}" for key, _, trial in wanted]
+    names = [_shown(example, key) for key, example, _ in wanted]
+    ids = [name if repeats == 1 else f"{name}-{trial}" for name, (_, _, trial) in zip(names, wanted, strict=True)]
     metafunc.fixturenames.append("_tracejury_case")
     metafunc.parametrize("_tracejury_case", wanted, ids=ids, indirect=True)
+
+
+def _shown(example: Example, key: str) -> str:
+    """The id of an example, or the beginning of its input."""
+    if example.id:
+        return key
+    text = str(next(iter(example.inputs.values()), key))
+    return re.sub(r"[^\w .,?!'+*=-]+", "_", " ".join(text.split())[:_SHOWN_CHARACTERS]).strip() or key
 
 
 @pytest.fixture
