@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tracejury.conversation import ConversationTrajectory, Message, ToolCall
     from tracejury.dataset import Dataset, DatasetNotFound, Example
     from tracejury.experiment import Experiment, LostItems
+    from tracejury.gate import assert_no_regression
     from tracejury.goldens import write_goldens
     from tracejury.journal import JournalInUse
     from tracejury.marking import current_session
@@ -70,6 +71,7 @@ __all__ = [
     "Unreachable",
     "UserTool",
     "assert_eval",
+    "assert_no_regression",
     "current_session",
     "dataset_of",
     "evaluator",
@@ -111,6 +113,7 @@ _HOMES: Final = {
         "Experiment",
         "LostItems",
     ),
+    "gate": ("assert_no_regression",),
     "goldens": ("write_goldens",),
     "journal": ("JournalInUse",),
     "marking": ("current_session",),
