@@ -1,6 +1,7 @@
 """Queues of what people are to judge: who is given what, what he is told, and what is kept whatever happens."""
 
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from storage.review.review_turns import ReviewTurn
 from tests.access import a_closed_server
 from tests.live import a_client, until
 from tests.offline import Offline, an_offline_server
@@ -114,6 +116,19 @@ def test_at_the_same_instant_nobody_gets_what_has_no_room(api: Offline) -> None:
         thread.join()
     entries = {each["id"] for each in api.ask("GET", f"{queue}/entries")["content"]}
     assert sorted(found, key=str) == sorted([*entries, *entries, *[None] * 6], key=str)
+
+
+def test_requests_may_be_carried_out_in_another_order_than_they_came(api: Offline) -> None:
+    """Who read the time before somebody else was given an entry finds it taken."""
+    path = a_queue(api, "out of order", 0)
+    assert api.running is not None
+    store = api.running.store
+    now_us = time.time_ns() // 1_000
+    queue = store.review_queues.get(path.rpartition("/")[2], tenant=None, now_us=now_us)
+    assert queue is not None
+    turns = [ReviewTurn(author=name, now_us=now_us + at, lease_us=10**6) for name, at in (("Ada", 5_000), ("Bob", 0))]
+    first, second = (store.review_turns.next(queue, turn) for turn in turns)
+    assert (first is None, second) == (False, None)
 
 
 def test_people_at_once_finish_a_queue_with_as_many_votes_as_are_wanted(api: Offline) -> None:
