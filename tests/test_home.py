@@ -1,7 +1,10 @@
-"""Pass rates on Home: whose results they are, and what they leave out."""
+"""Home: whose results pass rates are, what they leave out, and what is shown to who sends no traces."""
+
+from pathlib import Path
 
 from collector.web.home import PERIODS, rule_lines
 from storage.query.overview import RuleSums
+from tests.offline import an_offline_server
 
 
 def sums(fingerprint: str, *, passed: int = 0, not_passed: int = 0, last_us: int = 0) -> RuleSums:
@@ -17,3 +20,18 @@ def test_a_rate_is_that_of_the_latest_evaluator_with_scores_and_others_are_count
     found = [sums("skips", last_us=3), sums("new", passed=3, not_passed=1, last_us=2), sums("old", not_passed=20)]
     (line,) = rule_lines(found, PERIODS["day"])
     assert (line.sums.fingerprint, line.other_results, line.other_failures) == ("new", 20, 20)
+
+
+def test_runs_are_shown_as_long_as_there_are_no_traces(tmp_path: Path) -> None:
+    """Who only runs experiments finds the latest of all projects or of one, with their pass rates."""
+    with an_offline_server(tmp_path / "data") as api:
+        assert "Latest runs" not in api.answer("GET", "../../").text
+        runs = {project: api.begin(project, experimentName=f"about {project}") for project in ("shop", "farm")}
+        for run in runs.values():
+            api.report(run, {"itemKey": "a", "evalResults": [{"name": "exact", "score": 1}]})
+            api.end(run)
+        home, farm = (api.answer("GET", f"../../{question}").text for question in ("", "?project=farm"))
+        for run in runs.values():
+            assert f'href="/runs/{run}"' in home
+        assert home.count("100.0 %") == 2
+        assert (runs["shop"] in farm, runs["farm"] in farm) == (False, True)

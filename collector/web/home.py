@@ -22,6 +22,8 @@ from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import at_one_moment, page
 from collector.web.visitor import page_router
 from storage.alerting.alerts import Alert, AlertFilter
+from storage.offline.run_sums import RunSums
+from storage.offline.runs import Run
 from storage.query.overview import Glance, GlanceAt, RuleSums, StepSums
 
 router = page_router()
@@ -30,6 +32,8 @@ _NS: Final = 1_000_000_000
 _MOST_ALERTS: Final = 20
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _P95: Final = 1
+_LATEST_RUNS: Final = 100  # among which those of a project are looked for
+_SHOWN_RUNS: Final = 5
 _MANY_TIMES: Final = 10  # beyond which a share of a hundred says little
 
 
@@ -88,6 +92,7 @@ def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery
     period, project = PERIODS[asked.period], asked.project or None
     at = _time_of(here.now_ns(), period, project, who)
     glance = here.overview.glance(at, step_ns=period.step_s * _NS)
+    is_empty = not glance.now.traces and not glance.before.traces
     return page(
         request,
         "home.html",
@@ -109,7 +114,8 @@ def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery
         slowest=_traces_href(at, at.from_ns, at.until_ns, sort="duration"),
         of_model=lambda model: _traces_href(at, at.from_ns, at.until_ns, model=model),
         of_failure=lambda name: _traces_href(at, at.from_ns, at.until_ns, failing=name),
-        is_empty=not glance.now.traces and not glance.before.traces,
+        is_empty=is_empty,
+        runs=_latest_runs(here, who, project) if is_empty else [],
         address_of_door=f"http://{request.url.hostname}:4318",
     )
 
@@ -121,6 +127,14 @@ def _time_of(now_ns: int, period: _Period, project: str | None, who: Caller) -> 
     from_ns = until_ns - period.length_s * _NS
     before_ns = from_ns - period.length_s * _NS
     return GlanceAt(before_ns=before_ns, from_ns=from_ns, until_ns=until_ns, project=project, tenant=who.visible_tenant)
+
+
+def _latest_runs(here: Context, who: Caller, project: str | None) -> list[tuple[Run, RunSums]]:
+    """Runs of experiments, the latest first, for who sends no traces."""
+    found = here.runs.latest(who.visible_tenant, most=_LATEST_RUNS)
+    runs = [run for run in found if project in {None, run.project}][:_SHOWN_RUNS]
+    sums = here.runs.sums([run.run_id for run in runs])
+    return [(run, sums[run.run_id]) for run in runs]
 
 
 def _projects(here: Context, who: Caller, chosen: str) -> list[str]:
