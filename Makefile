@@ -73,7 +73,7 @@ soak-simulation: $(VENV)/.dev
 	@$(BIN)/python -m tests.soaking simulation -n $(WORKERS) --dist worksteal
 
 soak-property: $(VENV)/.dev
-	@$(BIN)/python -m tests.soaking property -n $(WORKERS) --dist worksteal --hypothesis-profile soak
+	@$(BIN)/python -m tests.soaking property -n $(WORKERS) --dist worksteal --hypothesis-profile soak --timeout 3000
 
 soak: soak-kill soak-browser soak-simulation soak-property
 	@$(BIN)/python -m pytest tests/test_contract.py --examples 20

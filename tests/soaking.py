@@ -33,8 +33,14 @@ def skipped(report: Path) -> int:
     return sum(int(suite.get("skipped", "0")) for suite in suites)
 
 
+def alone(options: Sequence[str]) -> Sequence[str]:
+    """Leave out how tests share the processors: who fails runs again as hard as before, with the machine to itself."""
+    pairs = zip(options[::2], options[1::2], strict=True)
+    return [each for name, value in pairs if name not in {"-n", "--dist"} for each in (name, value)]
+
+
 def main(part: str, options: Sequence[str]) -> int:
-    """Run a part with these options of pytest; its exit code."""
+    """Run a part with these options of pytest, each a name and a value; its exit code."""
     before = clean_commit(ROOT)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
@@ -42,8 +48,7 @@ def main(part: str, options: Sequence[str]) -> int:
         code = subprocess.run(command, check=False, cwd=ROOT).returncode
         left_out = skipped(report) if report.exists() else 0
     if code:
-        kills = options[options.index("--kills") :][:2] if "--kills" in options else []
-        code = again.main(code, kills)
+        code = again.main(code, alone(options))
     if code == 0 and left_out:
         sys.stdout.write(f"{part}: not recorded, because {left_out} tests were skipped\n")
     elif code == 0 and (before is None or clean_commit(ROOT) != before):

@@ -95,6 +95,13 @@ def test_skipped_tests_are_counted(tmp_path: Path) -> None:
     assert soaking.skipped(report) == 3
 
 
+def test_a_second_run_is_as_hard_as_the_first() -> None:
+    """Tests that failed run again with the kills and examples of the whole part, and with the machine to themselves."""
+    options = ["-n", "3", "--dist", "worksteal", "--hypothesis-profile", "soak", "--timeout", "3000"]
+    assert soaking.alone(options) == ["--hypothesis-profile", "soak", "--timeout", "3000"]
+    assert soaking.alone(["-n", "3", "--kills", "20"]) == ["--kills", "20"]
+
+
 @pytest.mark.parametrize(
     "file, paths, is_meant",
     [
