@@ -5,7 +5,7 @@ import tempfile
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ from collector.cli.asking import ServerClient, open_server
 from collector.cli.connecting import connect_async, fetch
 from collector.cli.options import judge_options, server_option, take_judge
 from collector.cli.render import counting, print_json
+from collector.cli.run_files import form_of, server_of_command, write_run
 from collector.cli.run_text import RunRate, print_run
 from collector.units import count_text
 from collector.visible import one_line
@@ -36,6 +37,7 @@ _SHOWN_ITEMS: Final = 20
 _PAGE_ITEMS: Final = 1_000
 _NOT_THE_AGENTS: Final = frozenset({"simulator", "budget"})
 _URI: Final = "dataset://"
+_FILE: Final = click.Path(path_type=Path, dir_okay=False)
 _GOING_ON: Final = frozenset({"RUNNING", "SUCCESS"})  # one that is whole has nothing left to run
 
 
@@ -110,6 +112,12 @@ class _Choice:
     git_sha: str | None
     git_branch: str | None
     judge: Mapping[str, Any] | None
+    is_kept: bool
+
+    @property
+    def remedy(self) -> str:
+        """How a run that was cut off goes on."""
+        return f"--run-key {self.run_key} goes on" if self.is_kept else "nothing is kept of it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +137,8 @@ class _Cases:
 @click.option("--git-branch", metavar="NAME", help="The branch that is run, by which the gate finds a baseline.")
 @click.option("--min-pass-rate", type=click.FloatRange(0, 1), help="Exit with 1 if fewer judged items pass.")
 @click.option("--json", "as_json", is_flag=True, help="The run as the server tells it, as JSON.")
+@click.option("--no-server", is_flag=True, help="Keep nothing but the reports: no server is asked.")
+@click.option("--report", "reports", type=_FILE, multiple=True, help="Also write JSON, CSV, Markdown, HTML or JUnit.")
 @judge_options
 @server_option
 @click.pass_context
@@ -138,15 +148,25 @@ def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json:
     FILE says which, in YAML. Each item is stored while the run goes on; a run that is cut off goes on with --run-key.
     """
     judge = take_judge(options)
-    choice = _Choice(judge=judge, **{**options, "run_key": options["run_key"] or uuid.uuid4().hex})
-    try:
-        document, chances = _stored(choice.server, asyncio.run(_conduct(choice)))
-    except click.UsageError:
-        raise
-    except click.ClickException as error:
-        raise ExperimentNotRun(error.format_message()) from error
-    except KeyboardInterrupt:
-        context.exit(NOT_RUN)
+    is_kept, reports = not options.pop("no_server"), options.pop("reports")
+    for each in reports:
+        form_of(each)  # a name that says no form is an error before the run
+    with ExitStack() as stack:
+        if not is_kept:
+            options["server"] = stack.enter_context(server_of_command())
+        options["run_key"] = options["run_key"] or uuid.uuid4().hex
+        choice = _Choice(judge=judge, is_kept=is_kept, **options)
+        try:
+            run_id = asyncio.run(_conduct(choice))
+            document, chances = _stored(choice.server, run_id)
+            for each in reports:
+                write_run(choice.server, run_id, each)
+        except click.UsageError:
+            raise
+        except click.ClickException as error:
+            raise ExperimentNotRun(error.format_message()) from error
+        except KeyboardInterrupt:
+            context.exit(NOT_RUN)
     if as_json:
         print_json(document)
     else:
@@ -229,9 +249,9 @@ async def _conduct(choice: _Choice) -> str:
     except (BadPlan, BadConfiguration) as error:
         raise ExperimentNotRun(f"{choice.file}: {one_line(str(error))}") from None
     except Undelivered as error:
-        raise ExperimentNotRun(f"the server does not take items: {error}; --run-key {choice.run_key} goes on") from None
+        raise ExperimentNotRun(f"the server does not take items: {error}; {choice.remedy}") from None
     except asyncio.CancelledError:  # Ctrl-C
-        click.echo(f"stopped; --run-key {choice.run_key} goes on", err=True)
+        click.echo(f"stopped; {choice.remedy}", err=True)
         raise
     with open_server(choice.server, None) as asking:
         asking.patch(f"/api/v1/runs/{run_id}", {"status": "SUCCESS"})

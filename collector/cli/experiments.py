@@ -1,7 +1,6 @@
 """`tracejury experiments`: runs of experiments, what came of them, and evaluators that are asked about them."""
 
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -10,11 +9,11 @@ import click
 
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
-from collector.cli.connecting import download
 from collector.cli.deciding import allow_removed_option, decide_on_server, exit_code_of
 from collector.cli.experiment_run import run_file
 from collector.cli.options import server_option
 from collector.cli.render import print_json
+from collector.cli.run_files import FORMS, form_of, server_of_command, write_run
 from collector.cli.run_text import RATE_HEADS, RunRate, print_rows, print_run, rate_cells, status_cell
 from collector.cli.verdict_text import print_verdict
 from collector.result_words import NO_VERDICT, SKIPPED
@@ -22,16 +21,13 @@ from collector.units import usd_text
 from collector.visible import one_line
 
 _LOOK_S: Final = 0.5
-_FORMS: Final[Mapping[str, Sequence[str]]] = {
-    "json": ("json",),
-    "csv": ("csv",),
-    "markdown": ("md", "markdown"),
-    "html": ("html", "htm"),
-    "junit": ("xml",),
-}
-"""The forms of a run, and how the names of their files end."""
+_ITEMS_AT_ONCE: Final = 100  # an item of which more than 80 kB is said is rare; a guess
 
 _OPEN: Final = frozenset({"WAITING", "RUNNING"})
+
+
+class _Begun(AnswerView):
+    run_id: str
 
 
 class _Latest(RunRate):
@@ -214,15 +210,37 @@ def gate(context: click.Context, /, *, run: str, server: str, as_json: bool, **o
 @experiments.command()
 @click.argument("run")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--format", "form", type=click.Choice([*_FORMS]), help="By default as the name of the file ends.")
+@click.option("--format", "form", type=click.Choice([*FORMS]), help="By default as the name of the file ends.")
 @server_option
 def export(*, run: str, file: Path, form: str | None, server: str) -> None:
     """Write a run into a file: JSON, which the gate reads, CSV, Markdown, one HTML page, or JUnit XML."""
-    ending = file.suffix.lower().removeprefix(".")
-    chosen = form or next((name for name, endings in _FORMS.items() if ending in endings), None)
-    if chosen is None:
-        raise click.UsageError(f"--format is needed: {one_line(file.name)} ends in nothing that says which")
-    download(server, f"/api/v1/runs/{quote(run, safe='')}/export", {"format": chosen}, file)
+    write_run(server, run, file, form)
+
+
+@experiments.command()
+@click.argument("results", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--format", "form", type=click.Choice([*FORMS]), help="By default as the name of the file ends.")
+def report(*, results: Path, file: Path, form: str | None) -> None:
+    """Write results of the SDK into a file as `export` does, without another server.
+
+    RESULTS has a run as it is begun, and its `items` as they are reported; `result.export` of the SDK writes it.
+    """
+    from evaluators.wire import parse_json
+
+    chosen = form_of(file, form)
+    try:
+        document = parse_json(results.read_text(encoding="utf-8"))
+        items = document.pop("items")
+    except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+        raise click.ClickException(f"{one_line(str(results))} holds no results: {one_line(str(error))}") from None
+    with server_of_command() as server, open_server(server, None) as asking:
+        run_id = read_view(_Begun, asking.post("/api/v1/projects/default/runs", document)).run_id
+        place = f"/api/v1/runs/{run_id}"
+        for first in range(0, len(items), _ITEMS_AT_ONCE):
+            asking.post(f"{place}/items", {"items": items[first : first + _ITEMS_AT_ONCE]})
+        asking.patch(place, {"status": "SUCCESS"})
+        write_run(server, run_id, file, chosen)
 
 
 def _experiments(asking: ServerClient, project: str) -> list[object]:

@@ -1,11 +1,13 @@
 """What came of an experiment: of each example in each trial, and in all."""
 
 import json
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
 from statistics import fmean, stdev
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal, TypeAlias
 
 from tracejury.dataset import Example
@@ -14,6 +16,7 @@ from tracejury.score import Score
 
 Outcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
 
+_REPORT: Final = ("tracejury", "experiments", "report")
 SIMULATOR: Final = "simulator"
 """The kind of an error that is no fault of the application."""
 
@@ -118,6 +121,32 @@ class Result:
         """Write the results as the JSON file that `tracejury gate` reads; items have their keys as ids."""
         text = json.dumps(exported(self.name, self.items), indent=1, ensure_ascii=False)
         Path(path).write_text(text + "\n", encoding="utf-8")
+
+    def export(self, path: str | Path, *, command: Sequence[str] = _REPORT) -> None:
+        """Write a report: HTML, Markdown, CSV, JUnit XML or JSON, as the name ends.
+
+        The program `tracejury` writes it as it exports a run, without a server. Unlike `write`, it has expected and
+        actual outputs, and the reasons.
+
+        Raises:
+            ProgramNotFound: it is not installed here.
+            ValueError: it cannot write the file; the message says why.
+        """
+        from tracejury.builtin import installed
+        from tracejury.dataset import Dataset
+        from tracejury.reported import document_of
+
+        unstored = Dataset("", [])
+        trials = max((item.trial for item in self.items), default=1)
+        items = [document_of(item, unstored) for item in self.items]
+        document = {"experimentName": self.name, "trials": trials, "items": items}
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "results.json"
+            file.write_text(json.dumps(document), encoding="utf-8")
+            asked = (installed(command[0]), *command[1:], str(file), str(path))
+            done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - the caller's
+        if done.returncode:
+            raise ValueError(done.stderr.strip() or f"{' '.join(command)} ended with {done.returncode}")
 
     def pass_hat(self, k: int) -> float | None:
         """pass^k: how likely k trials of a case all pass, over all cases; None where a case has fewer trials.

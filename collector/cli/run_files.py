@@ -1,0 +1,78 @@
+"""Runs as files: their forms, and a server for the time of a command, which writes them where there is no other."""
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import click
+
+from collector.cli.connecting import download
+from collector.visible import one_line
+
+FORMS: Final[Mapping[str, Sequence[str]]] = {
+    "json": ("json",),
+    "csv": ("csv",),
+    "markdown": ("md", "markdown"),
+    "html": ("html", "htm"),
+    "junit": ("xml",),
+}
+"""The forms of a run, and how the names of their files end."""
+
+
+def form_of(file: Path, given: str | None = None) -> str:
+    """The form of a file: as given, else by its name.
+
+    Raises:
+        UsageError: the name says none.
+    """
+    ending = file.suffix.lower().removeprefix(".")
+    form = given or next((name for name, endings in FORMS.items() if ending in endings), None)
+    if form is None:
+        raise click.UsageError(f"--format is needed: {one_line(file.name)} ends in nothing that says which")
+    return form
+
+
+def write_run(server: str, run_id: str, file: Path, form: str | None = None) -> None:
+    """Write a run of a server into a file.
+
+    Raises:
+        ClickException: the server refuses or cannot be reached, or the file cannot be written.
+    """
+    download(server, f"/api/v1/runs/{quote(run_id, safe='')}/export", {"format": form_of(file, form)}, file)
+
+
+@contextmanager
+def server_of_command() -> Iterator[str]:
+    """The URL of a server in this process, on any port of this machine, whose data is deleted at the end."""
+    from collector.app import running
+    from collector.settings import Settings
+
+    started: Future[str] = Future()
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
+
+    async def serve(data: str) -> None:
+        addresses = dict.fromkeys(("grpc", "otlp_http", "http"), "127.0.0.1:0")
+        try:
+            async with running(Settings.model_validate({"data": data, **addresses})) as server:
+                started.set_result(f"http://{server.http}")
+                await stop.wait()
+        except BaseException as error:  # raised again: the command must not wait for what did not start
+            if not started.done():
+                started.set_exception(error)
+            raise
+
+    with tempfile.TemporaryDirectory(prefix="tracejury-") as data:
+        thread = threading.Thread(target=loop.run_until_complete, args=(serve(data),), name="server-of-command")
+        thread.start()
+        try:
+            yield started.result()
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            thread.join()
+            loop.close()
