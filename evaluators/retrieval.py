@@ -109,7 +109,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="precision",
         title="Precision",
-        version=2,
+        version=3,
         checks="What was retrieved is relevant.",
         reads=("actualOutputs[retrievedKey]", "expectedOutputs[expectedKey]"),
         configuration=Retrieval,
@@ -120,7 +120,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="recall",
         title="Recall",
-        version=2,
+        version=3,
         checks="What is relevant was retrieved.",
         reads=("actualOutputs[retrievedKey]", "expectedOutputs[expectedKey]"),
         configuration=Retrieval,

@@ -36,7 +36,8 @@ class ToolError(ReadsCalls):
         description="A recorded result that is blank is a failure, and in a test case none is, too.",
     )
     detect_json_error_field: Flag = Field(
-        default=True, description='A result that is a JSON object with an "error" that is not null is a failure.'
+        default=True,
+        description='A result that is a JSON object with an "error" is a failure; null, false, 0 or empty is none.',
     )
     error_detector: ErrorDetector | None = Field(default=None, description="What else is a failure.")
 
@@ -131,7 +132,10 @@ def _has_failed(call: ToolCall) -> bool:
 
 
 def _has_error(result: object) -> bool:
-    """Whether the result is an object with an error, or the JSON text of one."""
+    """Return whether the result is an object with an error, or the JSON text of one.
+
+    One that is null, false, 0 or empty says that there was none: APIs have the field in each reply.
+    """
     if isinstance(result, str):
         if not result.lstrip().startswith("{") or not ('"error"' in result or "\\u" in result):
             return False  # no such object, and no need to parse
@@ -139,14 +143,15 @@ def _has_error(result: object) -> bool:
             result = parse_json(result)
         except ValueError:
             return False
-    return isinstance(result, Mapping) and result.get("error") is not None
+    error = result.get("error") if isinstance(result, Mapping) else None
+    return bool(error.strip() if isinstance(error, str) else error)
 
 
 KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_error",
         title="Tool Error",
-        version=3,
+        version=4,
         checks="The agent's tool calls succeeded.",
         reads=("actualOutputs.toolCalls",),
         configuration=ToolError,

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from collector.conventions.own import NO_KEYS
+from collector.conventions.span import read_span
 from collector.evaluation.session_case import case_of_session
 from collector.evaluation.trace_case import case_of_trace
 from collector.live.jobs.work.target import case_for_rule
@@ -20,6 +21,7 @@ from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 from evaluators.registry import KINDS, build
 from storage.records import AttributeValue
 from tests.conventions.making import a_log, a_span, read_all
+from tests.conventions.test_columnar import a_batch, a_request, assert_alike
 from tests.evaluating import ScriptedJudge, call, called, verdict
 
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay"}
@@ -108,6 +110,15 @@ def test_content_that_was_not_captured_is_skipped(name: str) -> None:
         ({RESULT: "paid"}, 1.0),
         ({RESULT: "null"}, 1.0),
         ({RESULT: "{}"}, 1.0),
+        ({RESULT: '{"error": null}'}, 1.0),
+        ({RESULT: '{"error": ""}'}, 1.0),
+        ({RESULT: '{"error": false, "paid": 3}'}, 1.0),
+        ({RESULT: '{"error": 0}'}, 1.0),
+        ({RESULT: '{"error": []}'}, 1.0),
+        ({RESULT: '{"error": " "}'}, 1.0),
+        ({RESULT: '{"error": "declined", "order": 3}'}, 0.0),
+        ({RESULT: '{"error": true, "order": 3}'}, 0.0),
+        ({RESULT: '{"error": {"code": 1}, "order": 3}'}, 0.0),
         ({RESULT: ""}, 0.0),
         ({RESULT: " \n"}, 0.0),
         ({"status": 2}, 0.0),
@@ -413,6 +424,11 @@ def test_content_of_spans_that_failed_counts_as_any_other() -> None:
         (['{"results": []}', '["a"]'], ["a"]),
         ([""], []),
         ([None, '{"documents": []}'], []),
+        (["[]"], []),
+        ([" [] "], []),
+        (["[]", '["a"]'], ["a"]),
+        (["null"], None),
+        (["{}"], None),
     ],
 )
 def test_a_retriever_that_recorded_that_it_retrieved_nothing_is_judged(
@@ -430,6 +446,25 @@ def test_a_retriever_that_recorded_that_it_retrieved_nothing_is_judged(
     if not context:
         outcome = outcome_of("contextual_relevance", case)
         assert isinstance(outcome, Skipped) if context is None else getattr(outcome, "score", None) == 0.0
+
+
+RETRIEVERS: Mapping[str, Mapping[str, Any]] = {
+    "as text": {"openinference.span.kind": "RETRIEVER", "output.value": "[]", "output.mime_type": "application/json"},
+    "as an array": {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": []},
+    "of OpenTelemetry": {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": "[]"},
+    "of Traceloop": {"openinference.span.kind": "RETRIEVER", "traceloop.entity.output": "[]"},
+}
+
+
+@pytest.mark.parametrize("attributes", RETRIEVERS.values(), ids=RETRIEVERS)
+def test_an_empty_list_is_a_result_of_a_retriever_alone(attributes: Mapping[str, Any]) -> None:
+    """A retriever that ended well and recorded an empty list found nothing; of others that is no record."""
+    spans = [a_span(attributes), a_span(attributes, status_code=2)]
+    spans.append(a_span({"openinference.span.kind": "LLM", "output.value": "[]"}))
+    memory = {"span.type": "memory", "memory.semantic": False, "output": "[]"}
+    spans.append(a_span(memory, name="memory.read", scope="@voltagent/core"))
+    assert [read_span(span, (), NO_KEYS).output for span in spans] == ["[]", None, None, None]
+    assert_alike(a_batch(a_request(spans)))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, decode, encodable, is_redacted, text_of
 from storage.records import Message
 
-EMPTY = frozenset({"", "{}", "[]", "null", '""'})
+EMPTY_LIST = "[]"
+EMPTY = frozenset({"", "{}", EMPTY_LIST, "null", '""'})
 _OURS = 2  # below this rank are `dokimos.*` and an operator's own keys
 
 
@@ -47,6 +48,17 @@ def blank_text(collected: Collected, field: str, slots: tuple[Slot, ...]) -> str
             if isinstance(told, str) and told.strip() in ("", '""'):
                 collected.sources[field] = source
                 return "" if told.strip() else told
+    return None
+
+
+def empty_list(collected: Collected, slot: Slot) -> str | None:
+    """Return the empty list that is recorded under a slot; None if there is none."""
+    for _, place, value, source in collected.candidates(slot):
+        recorded: object = collected.member(place, value, source) if place.path else value
+        is_text = isinstance(recorded, str) and recorded.strip() == EMPTY_LIST
+        if is_text or (isinstance(recorded, list | tuple) and not recorded):
+            collected.sources[slot] = source
+            return EMPTY_LIST
     return None
 
 

@@ -8,14 +8,15 @@ from collector.conventions.collected import Collected
 from collector.conventions.counts import read_cost, read_count
 from collector.conventions.definitions import definitions_of, once_by_name
 from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessages, dialogue
-from collector.conventions.failure import failure_of
+from collector.conventions.failure import ERROR, failure_of
 from collector.conventions.messages import answer_text, last_text, offered_tool, wordless_answer
 from collector.conventions.own import OwnKeys
 from collector.conventions.pieces import have_content, text_said
 from collector.conventions.prices import with_cost
-from collector.conventions.raw import blank_text, ours, raw_text
+from collector.conventions.raw import blank_text, empty_list, ours, raw_text
 from collector.conventions.table import Slot
 from collector.conventions.tool import ToolUse, tool_use
+from collector.conventions.values import text_of
 from storage.records import LogRecord, Message, OfferedTool, Span, SpanReading, SpanType
 
 TALKING: frozenset[SpanType] = frozenset({"llm", "agent", "chain", "evaluator", "other"})
@@ -147,8 +148,17 @@ def _output(collected: Collected, talk: Dialogue) -> str | None:
             collected.sources["output"] = talk.answered.source
     if text is None and not _lost_content(collected, "output", talk.answered):
         text = raw_text(collected, "output", RAW["output"], talk.answered.messages)
-    is_blank = text is None and not talk.answered.messages
-    return blank_text(collected, "output", BLANK["output"]) if is_blank else text
+    if text is None and not talk.answered.messages:
+        text = blank_text(collected, "output", BLANK["output"])
+    return empty_list(collected, "output") if text is None and _has_searched(collected) else text
+
+
+def _has_searched(collected: Collected) -> bool:
+    """Return whether a span is a search that ended well, so that an empty list says that nothing was found."""
+    if collected.kind != "retriever" or collected.span.status_code == ERROR:
+        return False
+    flags = collected.candidates("history")
+    return not any((text_of(value) or "").lower() == place.value for _, place, value, _ in flags)
 
 
 def _wordless(collected: Collected, side: Literal["input", "output"], told: SourcedMessages) -> str | None:

@@ -52,6 +52,7 @@ Slot: TypeAlias = Literal[
     "error",
     "error_type",
     "failed",
+    "history",  # a retriever reads the conversation so far, and searches nothing
     "pending",  # announces a span that is sent again when it has ended
     "response_id",  # one answer of a model: spans that share it tell of one call
 ]

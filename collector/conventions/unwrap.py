@@ -134,7 +134,8 @@ def says_error(value: object) -> bool:
     error = value.get("error")
     if error is True and isinstance(value.get("message"), str):  # Mastra
         return True
-    return isinstance(error, str | dict) and bool(error) and value.keys() <= _ERROR_KEYS
+    has_error = bool(error.strip()) if isinstance(error, str) else isinstance(error, dict) and bool(error)
+    return has_error and value.keys() <= _ERROR_KEYS
 
 
 def without_adk_wrapping(value: JsonValue) -> JsonValue:

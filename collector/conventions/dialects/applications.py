@@ -189,6 +189,7 @@ VOLTAGENT = Dialect(
         "reasoning_tokens": _volt_usage("reasoning_tokens"),
         "cost_usd": _volt_usage("cost"),
         "session_id": ("voltagent.conversation_id", "only conversation.id"),
+        "history": ("only memory.semantic=false",),
     },
     capture="VoltAgent sends it",
 )
