@@ -388,3 +388,29 @@ def test_states_follow_from_the_results_that_are_stored(tmp_path: Path, seed: in
         for number in {each["state"]["settings_of"] for each in before}:
             book.revisions[number] = in_force(number, "check", {"evaluator": "length", "monitor": MONITOR})
         assert rebuild(book) == before
+
+
+def test_a_baseline_says_what_it_costs_before_it_starts(judged: tuple[Shop, Mood, Callable[[str], None]]) -> None:
+    """Command, API and page estimate its evaluations by a judge and their tokens; a dry run judges nothing."""
+    shop, _, _ = judged
+    shop.come(30, 1.0, "1")
+    shop.save(criteria="Is it known, and said politely?")
+    calls = shop.count("judge_calls > 0")
+    estimate = shop.server.client.get(f"{shop.rules}/{shop.rule_id}/baseline").json()
+    assert (estimate["evaluationsAtMost"], estimate["asksJudge"], estimate["usd"]) == (30, True, None)
+    assert estimate["averagedEvaluations"] >= calls == 30
+    assert estimate["tokens"] > 0
+    told = f"at most 30 evaluations by a judge: some {estimate['tokens']:,.0f} tokens, cost unknown, as the latest "
+    assert told in shop.command("baseline", shop.project, "--dry-run")
+    assert told in shop.server.client.get(f"{shop.server.http}/rules/{shop.rule_id}").text
+    assert shop.count("judge_calls > 0") == calls
+    output = shop.baseline()
+    assert output.startswith(told)
+    assert "done, 30 looked at, 30 matched" in output
+
+
+def test_a_baseline_of_a_check_asks_no_judge(shop: Shop) -> None:
+    """The estimate of a check has a number of evaluations and no cost."""
+    shop.come(30, 1.0, "1")
+    shop.save(21)
+    assert "at most 30 evaluations, without a judge" in shop.command("baseline", shop.project, "--dry-run")

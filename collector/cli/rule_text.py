@@ -8,9 +8,18 @@ from rich.text import Text
 
 from collector.cli.render import output_console
 from collector.cli.text import crop
-from collector.cli.views import BackfillView, FileProblemView, LagView, RulesView, RuleView, SpentView, StatusView
+from collector.cli.views import (
+    BackfillView,
+    BaselineEstimateView,
+    FileProblemView,
+    LagView,
+    RulesView,
+    RuleView,
+    SpentView,
+    StatusView,
+)
 from collector.result_words import NO_VERDICT, PASSED, SKIPPED
-from collector.units import count_text, duration_text
+from collector.units import count_text, duration_text, estimate_text
 from collector.visible import one_line
 
 _NAME_CELLS: Final = 40
@@ -160,3 +169,11 @@ def backfill_text(backfill: BackfillView) -> str:
     """How far a backfill is."""
     error = f": {one_line(backfill.error)}" if backfill.error else ""
     return f"{backfill.id} {backfill.state}, {backfill.looked_at:,} looked at, {backfill.matched:,} matched{error}"
+
+
+def baseline_text(estimate: BaselineEstimateView) -> str:
+    """Write what a baseline judges and costs."""
+    count = estimate.evaluations_at_most
+    if not estimate.asks_judge:
+        return f"at most {count_text(count, 'evaluation')}, without a judge"
+    return estimate_text(count, estimate.averaged_evaluations, estimate.tokens, estimate.usd)

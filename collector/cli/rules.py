@@ -15,7 +15,7 @@ from collector.cli.render import print_json
 from collector.cli.server import Server
 from collector.cli.source import Source, open_source
 from collector.cli.times import PAST, Duration
-from collector.cli.views import BackfillView, RulesView, RuleView, TableView
+from collector.cli.views import BackfillView, BaselineEstimateView, RulesView, RuleView, TableView
 from collector.visible import one_line, some_lines
 
 if TYPE_CHECKING:
@@ -107,18 +107,23 @@ def backfill(
 @click.argument("name")
 @click.option("--project", metavar="NAME", help="Of several rules with that name, the one about this project.")
 @click.option("--follow", is_flag=True, help="Wait until it is done, and tell how far it is.")
+@click.option("--dry-run", is_flag=True, help="Only estimate what it judges and costs.")
 @server_option
-def baseline(*, name: str, project: str | None, follow: bool, server: str) -> None:
+def baseline(*, name: str, project: str | None, follow: bool, dry_run: bool, server: str) -> None:
     """Judge again by a rule, named or by its id, what its monitors lack to compare with after an edit.
 
     The latest 200 results of the current release and of what it is compared with, in each service, 1,000 in all. What
-    the edited rule has judged already counts, and is not judged again; its judge costs what it costs.
+    the edited rule has judged already counts, and is not judged again. What its judge costs is estimated first.
     """
+    from collector.cli.rule_text import baseline_text
+
     with connect(server) as client:
         source = Server(client)
         rule = _rule_called(name, project, source)
         place = rule.project or "*", rule.id
-        _follow(source, place, source.baseline(*place), follow=follow)
+        click.echo(baseline_text(read_view(BaselineEstimateView, source.baseline_estimate(*place))))
+        if not dry_run:
+            _follow(source, place, source.baseline(*place), follow=follow)
 
 
 def _follow(source: Server, place: tuple[str, str], document: object, *, follow: bool) -> None:

@@ -69,8 +69,11 @@ class Server(ServerRequests):
 
     def baseline(self, project: str, rule_id: str) -> Document:
         """Judge again what monitors of a rule lack to compare with; the backfill that does."""
-        place = f"/api/v1/projects/{quote(project, safe='')}/trace-eval-rules/{quote(rule_id, safe='')}/baseline"
-        return self._ask("POST", place)
+        return self._ask("POST", _baseline(project, rule_id))
+
+    def baseline_estimate(self, project: str, rule_id: str) -> Document:
+        """Estimate what that judges and costs."""
+        return self._ask("GET", _baseline(project, rule_id))
 
     def backfill(self, project: str, rule_id: str, bounds: Mapping[str, str]) -> Document:
         """Start one."""
@@ -264,6 +267,10 @@ def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
             parts = [begun]
         else:
             parts.append(chunk)
+
+
+def _baseline(project: str, rule_id: str) -> str:
+    return f"/api/v1/projects/{quote(project, safe='')}/trace-eval-rules/{quote(rule_id, safe='')}/baseline"
 
 
 def _backfills(project: str, rule_id: str) -> str:

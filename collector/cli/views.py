@@ -294,6 +294,16 @@ class BackfillView(AnswerView):
     error: str | None
 
 
+class BaselineEstimateView(AnswerView):
+    """An estimate of what a baseline judges and costs."""
+
+    evaluations_at_most: int
+    asks_judge: bool
+    averaged_evaluations: int
+    tokens: float | None
+    usd: float | None
+
+
 class ConditionView(AnswerView):
     """What holds for now, and somebody should know."""
 

@@ -60,6 +60,7 @@ class BaselineTargets:
     to_ns: int  # excluded
     of_sessions: bool  # whose latest trace may have started later
     again: Sequence[int]  # jobs that failed, or whose evaluator was another one: they are evaluated again
+    count: int  # of the traces, sessions or spans that are judged, some of which may have been already
 
 
 def targets_of_baseline(cursor: duckdb.DuckDBPyConnection, wanted: BaselineRequest) -> BaselineTargets | None:
@@ -98,6 +99,7 @@ def targets_of_baseline(cursor: duckdb.DuckDBPyConnection, wanted: BaselineReque
         to_ns=max(last_ns) + _US_NS,
         of_sessions=any(of_sessions),
         again=[each for each in job_ids if each is not None],
+        count=len(rows),
     )
 
 

@@ -224,6 +224,16 @@ class BackfillDocument(ApiAnswer):
     updated_at: str
 
 
+class BaselineEstimateDocument(ApiAnswer):
+    """An estimate of what a baseline would judge again; nothing was judged."""
+
+    evaluations_at_most: int = Field(description="What the edited rule has judged already is not judged again.")
+    asks_judge: bool
+    averaged_evaluations: int = Field(description="The latest evaluations by which the rest is estimated.")
+    tokens: float | None = Field(description="Null if that is not known.")
+    usd: float | None = Field(description="Null if that is not known.")
+
+
 class ConnectionDocument(ApiAnswer):
     """A connection to a model, without its key."""
 

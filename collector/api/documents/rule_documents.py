@@ -3,6 +3,7 @@
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from collector.access.caller import Caller
@@ -20,6 +21,7 @@ from rules.conditions import label
 from rules.rule_text import written_keys
 from storage.alerting.monitors import StreamKey, StreamRow
 from storage.judging.backfills import Backfill
+from storage.judging.baselines import ComparedStream
 from storage.judging.rulebook import Project
 from storage.judging.spending import NANO
 
@@ -276,11 +278,58 @@ def start_baseline(here: Context, active: ActiveRule) -> str:
         Conflict: nothing is left to judge again, or too many backfills are under way.
         Overloaded: the database cannot be written now.
     """
-    latest = here.monitors.latest(rule_id=active.rule_id)
-    streams = [each.compared for each in standings(here.monitors, here.rules.revision, active, latest)]
-    backfill_id = here.backfills.start_baseline(active, streams)
+    backfill_id = here.backfills.start_baseline(active, _streams_compared(here, active))
     here.jobs_changed()  # some may be due again
     return backfill_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineEstimate:
+    """What a baseline would have judged at most, and its cost if that is like the latest evaluations."""
+
+    evaluations: int
+    asks_judge: bool
+    averaged: int  # by so many of the latest evaluations
+    tokens: float | None  # None: unknown
+    usd: float | None
+
+    def document(self) -> Document:
+        """Write it as the API has it."""
+        return {
+            "evaluationsAtMost": self.evaluations,
+            "asksJudge": self.asks_judge,
+            "averagedEvaluations": self.averaged,
+            "tokens": self.tokens,
+            "usd": self.usd,
+        }
+
+
+def baseline_estimate(here: Context, active: ActiveRule) -> BaselineEstimate:
+    """Estimate what a baseline would have judged. One that runs goes on, and has nothing more judged.
+
+    Raises:
+        Conflict: nothing is left to judge again.
+    """
+    count = 0
+    if not any(
+        each.occasion == "baseline" and each.state == "running" and each.revision == active.revision
+        for each in here.backfills.of_rule(active.rule_id)
+    ):  # else that one goes on
+        count = here.backfills.targets_of_baseline(active, _streams_compared(here, active)).count
+    asks_judge = active.executor_kind == "judge"
+    each = here.rule_record.cost(active.rule.evaluator, tenant=active.tenant or None) if asks_judge else None
+    return BaselineEstimate(
+        evaluations=count,
+        asks_judge=asks_judge,
+        averaged=0 if each is None else each.evaluations,
+        tokens=None if each is None or each.tokens is None else each.tokens * count,
+        usd=None if each is None or each.usd is None else each.usd * count,
+    )
+
+
+def _streams_compared(here: Context, active: ActiveRule) -> list[ComparedStream]:
+    latest = here.monitors.latest(rule_id=active.rule_id)
+    return [each.compared for each in standings(here.monitors, here.rules.revision, active, latest)]
 
 
 def judge_problems(here: Context, who: Caller) -> ProblemsOfJudges:

@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.access.keys import Instant
 from collector.api.answers.declared import answers
-from collector.api.answers.judging import BackfillDocument
+from collector.api.answers.judging import BackfillDocument, BaselineEstimateDocument
 from collector.api.base.context import Here, Who, api_router
 from collector.api.base.exact_json import HexTrace
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
 from collector.api.base.times import moment_ns
-from collector.api.documents.rule_documents import backfill_document
+from collector.api.documents.rule_documents import backfill_document, baseline_estimate
 from collector.api.documents.rule_documents import start_baseline as start_baseline_of
 from collector.api.rules.rules import RULES, find_own
 from storage.errors import Conflict, Missing
@@ -65,6 +65,14 @@ def _started(here: Here, project: str, rule_id: str, backfill_id: str) -> JSONRe
         status_code=HTTPStatus.CREATED,
         headers={"location": place},
     )
+
+
+@router.get(f"{RULES}/{{rule_id}}/baseline")
+@needs(Permission.READ, by_tenant=True)
+@answers(BaselineEstimateDocument)
+def estimate_baseline(project: str, rule_id: str, here: Here, who: Who) -> dict[str, object]:
+    """Estimate what a baseline would judge again, and its cost by that of the latest evaluations. Judge nothing."""
+    return baseline_estimate(here, find_own(here, who, project, rule_id).active).document()
 
 
 @router.post(f"{RULES}/{{rule_id}}/baseline", status_code=HTTPStatus.CREATED)

@@ -13,7 +13,7 @@ from collector.live.matching.settler import Settler
 from storage.engine.rule_matcher_db import JOBS, TRACE_DECISIONS, UNDECIDED, RuleMatcherDb
 from storage.errors import Conflict, Moved
 from storage.judging.backfills import Backfill, BackfillStep
-from storage.judging.baselines import BaselineRequest, ComparedStream
+from storage.judging.baselines import BaselineRequest, BaselineTargets, ComparedStream
 from storage.judging.matching import Matching
 from storage.judging.open_traces import extent_of
 from storage.judging.span_window import SpanSelection, WindowLimits
@@ -114,16 +114,7 @@ class Backfills:
             for each in self._matching.backfills.running():
                 if each.occasion == "baseline" and each.revision == active.revision:
                     return each.backfill_id
-            targets = self._matching.backfills.targets_of_baseline(
-                BaselineRequest(
-                    rule_id=active.rule_id,
-                    revision=active.revision,
-                    of_side=max(_OF_SIDE, active.rule.monitoring.settings.minimum),
-                    streams=streams,
-                )
-            )
-            if targets is None:
-                raise Conflict(_nothing_left(active, streams))
+            targets = self.targets_of_baseline(active, streams)
             what = {
                 "from_ns": targets.from_ns,
                 "to_ns": self._clock() if targets.of_sessions else targets.to_ns,
@@ -131,6 +122,24 @@ class Backfills:
                 "occasion": "baseline",
             }
             return self._start(active, what, targets.again)
+
+    def targets_of_baseline(self, active: ActiveRule, streams: Sequence[ComparedStream]) -> BaselineTargets:
+        """Return what `start_baseline` would have judged.
+
+        Raises:
+            Conflict: nothing that is stored of these releases is left to judge.
+        """
+        targets = self._matching.backfills.targets_of_baseline(
+            BaselineRequest(
+                rule_id=active.rule_id,
+                revision=active.revision,
+                of_side=max(_OF_SIDE, active.rule.monitoring.settings.minimum),
+                streams=streams,
+            )
+        )
+        if targets is None:
+            raise Conflict(_nothing_left(active, streams))
+        return targets
 
     def of_rule(self, rule_id: str) -> list[Backfill]:
         """Those of a rule's revisions, newest first."""

@@ -15,8 +15,10 @@ from fastapi.responses import Response
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
-from collector.api.documents.rule_documents import comparisons_of, judge_problems, problems_of
+from collector.api.documents.rule_documents import baseline_estimate, comparisons_of, judge_problems, problems_of
+from collector.live.active import ActiveRule
 from collector.live.rules.rules_in_force import KeptRule
+from collector.units import estimate_text
 from collector.web.navigation import may_use
 from collector.web.pictures.small import sparkline
 from collector.web.questions import criteria_of, questions_of
@@ -26,6 +28,7 @@ from collector.web.visitor import Sent, page_router
 from rules.conditions import label
 from rules.rule import Budget
 from rules.rule_yaml import yaml_of
+from storage.errors import Conflict
 from storage.judging.backfills import Backfill
 from storage.judging.rule_record import PastRevision
 from storage.judging.spending import NANO
@@ -194,6 +197,7 @@ def show_rule(
     revisions = here.rule_record.revisions(rule_id, rows=MAX_SHOWN + 1, newest=revision)
     is_own = who.owns(kept.stored.tenant)
     may_write = is_own and may_use(who, create_rule, "POST")
+    comparison = comparisons_of(here, who.visible_tenant, rule_id)(kept.active)
     return page(
         request,
         "rule.html",
@@ -202,7 +206,8 @@ def show_rule(
         problem=here.judging.judges.problem_of(kept.active),
         failing=judge_problems(here, who).of_rule(kept.active),
         order_problem=here.rules.problem_of(kept.active),
-        comparison=comparisons_of(here, who.visible_tenant, rule_id)(kept.active),
+        comparison=comparison,
+        estimate=_estimate(here, kept.active) if comparison and may_write else None,
         counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.visible_tenant)),
         clauses=[label(clause) for clause in kept.active.rule.conditions],
         decided=here.rule_record.decided(kept.stored.revision, now_ns) if is_own else [],  # else of everybody's spans
@@ -221,6 +226,17 @@ def show_rule(
         may_write=may_write,
         may_change=may_write and kept.stored.origin != "FILE",
     )
+
+
+def _estimate(here: Context, active: ActiveRule) -> str | None:
+    """Say what judging the releases again costs; None if it asks no judge, or nothing is left."""
+    try:
+        estimate = baseline_estimate(here, active)
+    except Conflict:
+        return None
+    if not estimate.asks_judge:
+        return None
+    return estimate_text(estimate.evaluations, estimate.averaged, estimate.tokens, estimate.usd)
 
 
 def _connection_name(here: Context, who: Caller, named: str | None) -> str | None:
