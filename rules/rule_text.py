@@ -203,7 +203,12 @@ def _evaluation(members: Members, target: Target) -> tuple[str, dict[str, JsonVa
     evaluator = evaluator or LLM_JUDGE
     scale = _scale(members)
     shorthand["minScore"] = ("scoreRange", None if scale is None else list(scale))
-    shorthand["threshold"] = ("threshold", _threshold(members, scale or (0.0, 1.0)))
+    shorthand["threshold"] = ("threshold", _threshold(members, scale))
+    if scale is not None and "scoreRange" in configuration:
+        members.wrong("minScore", "sets the scale of threshold; with config.scoreRange it is from 0 to 1: keep one")
+        del shorthand["minScore"]
+    if shorthand["threshold"][1] is not None and configuration.keys() & {"minScore", "maxScore"}:
+        members.wrong("threshold", "goes into config, beside minScore and maxScore, whose scale it is on")
     for key, (name, value) in shorthand.items():
         if value is not None and name in configuration:
             members.wrong(key, f"says the same as config.{name}; keep one of them")
@@ -227,10 +232,20 @@ def _scale(members: Members) -> tuple[float, float] | None:
     return None
 
 
-def _threshold(members: Members, scale: tuple[float, float]) -> float | None:
-    """The score that passes, from 0 to 1; it is written on the judge's scale."""
-    threshold = members.number("threshold", least=scale[0], most=scale[1])
-    return None if threshold is None else (threshold - scale[0]) / (scale[1] - scale[0])
+def _threshold(members: Members, scale: tuple[float, float] | None) -> float | None:
+    """The score that passes, from 0 to 1; it is written on the scale of minScore and maxScore."""
+    if scale is None:
+        return members.number("threshold", least=0.0, most=1.0)
+    least, most = scale
+    threshold = members.number("threshold", least=-_MAX_SCORE, most=_MAX_SCORE)
+    if threshold is None or least <= threshold <= most:
+        return None if threshold is None else (threshold - least) / (most - least)
+    members.wrong(
+        "threshold",
+        f"must be a number from {least:g} to {most:g}, the scale of minScore and maxScore (got {threshold:g}); "
+        "with scoreRange in config instead, it is from 0 to 1",
+    )
+    return None
 
 
 def _jury(members: Members, connection: str | None) -> tuple[str, ...]:

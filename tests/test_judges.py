@@ -58,6 +58,17 @@ def test_a_raw_threshold_is_on_the_judges_own_scale(score: float, passes: bool) 
     assert verdict.threshold == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("score,passes", [(4.2, True), (4.1, False)])
+def test_a_threshold_is_on_the_scale_of_min_and_max_score(score: float, passes: bool) -> None:  # noqa: FBT001 - a parameter
+    """As in rules; scores are comparable with those by a `scoreRange` and the threshold from 0 to 1."""
+    configuration = HELPFUL | {"minScore": 1, "maxScore": 5, "threshold": 4.2}
+    verdict = verdict_of("llm_judge", configuration, ASKED, {"score": score, "reason": "r"})
+    other = HELPFUL | {"scoreRange": [1, 5], "threshold": verdict.threshold}
+    same = verdict_of("llm_judge", other, ASKED, {"score": score, "reason": "r"})
+    assert (verdict.success, same.success, verdict.fingerprint) == (passes, passes, same.fingerprint)
+    assert verdict.threshold == pytest.approx(0.8)
+
+
 @pytest.mark.parametrize(
     "answer,words",
     [
@@ -133,6 +144,10 @@ def test_llm_judge_may_judge_one_field() -> None:
         (HELPFUL | {"threshold": 3.5}, "threshold"),
         (HELPFUL | {"scoreRange": [1, 5], "rawThreshold": 7}, "rawThreshold 7 is outside"),
         (HELPFUL | {"scoreRange": [1, 5], "rawThreshold": 4, "threshold": 0.8}, "exclude each other"),
+        (HELPFUL | {"minScore": 1, "maxScore": 5, "threshold": 0.8}, r"with scoreRange \[1, 5\] instead"),
+        (HELPFUL | {"minScore": 1, "scoreRange": [1, 5]}, "give either minScore and maxScore, or scoreRange"),
+        (HELPFUL | {"minScore": 1, "maxScore": 5, "rawThreshold": 4}, "give either"),
+        (HELPFUL | {"minScore": 5, "maxScore": 1}, "scoreRange must be"),
         (HELPFUL | {"judge": {}}, "judge"),
     ],
 )

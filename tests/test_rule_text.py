@@ -302,6 +302,14 @@ def test_the_seeds_way_to_score_is_a_configuration() -> None:
     }
     assert "below maxScore" in problem_of(criteria="a", minScore=2)
     assert "from 0 to 1" in problem_of(threshold=2)
+    explained = problem_of(criteria="a", minScore=1, maxScore=5, threshold=0.8)
+    assert "from 1 to 5, the scale of minScore and maxScore (got 0.8)" in explained
+    assert "with scoreRange in config instead, it is from 0 to 1" in explained
+    assert "keep one" in problem_of(criteria="a", minScore=1, maxScore=5, config={"scoreRange": [1, 5]})
+    own_scale = {"minScore": 1, "maxScore": 5, "threshold": 4}
+    told = json.dumps({"name": "a", "criteria": "a", "config": own_scale})
+    assert parse_rule(told).rule.configuration["threshold"] == 4
+    assert "goes into config" in problem_of(criteria="a", threshold=0.5, config={"minScore": 1, "maxScore": 5})
     assert "keep one" in problem_of(threshold=0.5, config={"threshold": 0.5})
 
 

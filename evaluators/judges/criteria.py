@@ -86,6 +86,12 @@ class JudgedExample(WireModel):
         return {name: text for name, text in (told | {"reason": self.reason}).items() if text is not None}
 
 
+_SCALE: Final = (("minScore", "min_score", 0.0), ("maxScore", "max_score", 1.0))
+_ENDS: Final = frozenset(name for *names, _ in _SCALE for name in names)
+_RANGE: Final = frozenset({"scoreRange", "score_range"})
+_RAW: Final = frozenset({"rawThreshold", "raw_threshold"})
+
+
 class LlmJudge(Configuration):
     """By what a judge scores, and what it is shown."""
 
@@ -120,6 +126,10 @@ class LlmJudge(Configuration):
     raw_threshold: Bound | None = Field(
         default=None, description="The judge's own score that passes, on the scale of scoreRange; instead of threshold."
     )
+    min_score: Bound | None = Field(
+        default=None, description="With maxScore instead of scoreRange: the scale of the judge and of threshold, too."
+    )
+    max_score: Bound | None = Field(default=None, description="The upper end of that scale.")
 
     @model_validator(mode="before")
     @classmethod
@@ -140,6 +150,29 @@ class LlmJudge(Configuration):
         if told.get("threshold", threshold) != threshold:
             raise ValueError("threshold, from 0 to 1, and rawThreshold, on the scale of scoreRange, exclude each other")
         return {**told, "threshold": threshold}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_scale(cls, told: object) -> object:
+        """Bring minScore, maxScore and the threshold on their scale to scoreRange and threshold, as rules do."""
+        if not isinstance(told, Mapping) or not _ENDS & told.keys():
+            return told
+        if _RANGE & told.keys() or _RAW & told.keys():
+            raise ValueError(
+                "minScore and maxScore set the scale of threshold, and with scoreRange threshold is from 0 to 1: "
+                "give either minScore and maxScore, or scoreRange with threshold or rawThreshold"
+            )
+        least, most = (told.get(one, told.get(other, end)) for one, other, end in _SCALE)
+        document = {key: value for key, value in told.items() if key not in _ENDS} | {"scoreRange": [least, most]}
+        threshold = document.get("threshold")
+        if not all(map(_is_number, (least, most, threshold))) or not least < most:
+            return document
+        if not least <= threshold <= most:
+            raise ValueError(
+                f"threshold {threshold:g} is not on the scale of minScore and maxScore, {least:g} to {most:g}; "
+                f"with scoreRange [{least:g}, {most:g}] instead, threshold is from 0 to 1"
+            )
+        return document | {"threshold": (threshold - least) / (most - least)}
 
     @model_validator(mode="after")
     def _ascending(self) -> Self:
