@@ -99,14 +99,17 @@ class Shop:
         message: str | None = self.server.client.get(f"{self.rules}/{self.rule_id}").json()["comparison"]
         return message
 
-    def alerts(self) -> list[tuple[str, str]]:
-        """Return the releases of alerts, newest first: of the baseline, and of the candidate."""
+    def alerts(self, *, are_stored: bool = True) -> list[tuple[str, str]]:
+        """Return the releases of alerts, newest first: of the baseline, and of the candidate.
+
+        Their SQL counts both sides again, if all of their results are stored.
+        """
         listed = self.server.client.get(f"{self.server.http}/api/v1/alerts").json()["content"]
-        return [
-            (each["baseline"]["release"], each["candidate"]["release"])
-            for each in listed
-            if each["projectName"] == self.project
-        ]
+        own = [each for each in listed if each["projectName"] == self.project]
+        for alert in own if are_stored else ():
+            sides = [[side, alert[side]["count"]] for side in ("baseline", "candidate")]
+            assert [row[:2] for row in self.server.sql(alert["details"]["sql"])] == sides
+        return [(each["baseline"]["release"], each["candidate"]["release"]) for each in own]
 
 
 @pytest.fixture(scope="module")
@@ -137,9 +140,6 @@ def test_results_of_a_backfill_count_toward_the_baseline(shop: Shop) -> None:
     assert (shop.count("round = 0"), shop.count("counted"), shop.count("NOT superseded")) == (140, 140, 140)
     shop.come(100, 0.32, "2")
     assert shop.alerts() == [("1", "2")]
-    alert = shop.server.client.get(f"{shop.server.http}/api/v1/alerts").json()["content"][0]
-    sides = shop.server.sql(alert["details"]["sql"])
-    assert [row[:2] for row in sides] == [["baseline", 70], ["candidate", alert["candidate"]["count"]]]
 
 
 def test_a_backfill_that_runs_takes_nothing_from_the_baseline(shop: Shop) -> None:
@@ -240,7 +240,7 @@ def test_releases_that_are_gone_leave_the_warning(shop: Shop) -> None:
     assert "0 of the 10 results" in str(shop.lacks())
     shop.come(3, 1.0, "3")
     shop.come(20, 0.2, "4")
-    assert (shop.lacks(), shop.alerts()) == (None, [("3", "4")])
+    assert (shop.lacks(), shop.alerts(are_stored=False)) == (None, [("3", "4")])
 
 
 def test_another_edit_that_keeps_the_evaluator_judges_nothing_twice(shop: Shop) -> None:

@@ -10,6 +10,7 @@ from collector.live.active import ActiveRule
 from collector.live.monitors.monitors import MonitorThread
 from collector.live.monitors.streams import EpisodeAlarm
 from storage.alerting.alerts import AlertFilter, AlertFinding
+from storage.judging.baselines import BaselineRequest, ComparedStream
 from tests.matching import write
 from tests.storing import a_store, rows, trace_id
 from tests.test_alerts import a_webhook
@@ -560,3 +561,19 @@ def test_a_baseline_that_was_judged_again_is_no_news(tmp_path: Path) -> None:
         assert store.alerts.newest() == []
         (stream,) = remembered(store)
         assert stream["state"]["monitor"]["releases"]["current"] == "2"
+
+
+def test_a_baseline_of_one_tenant_is_of_its_own_results(tmp_path: Path) -> None:
+    """A rule for all judges releases again where monitors lack them, and nothing of another tenant with equal names."""
+    source = random.Random(6)
+    with a_store(tmp_path) as store:
+        active = Book(store).rule("check", **CHECK)
+        come(store, active, drawn(source, 20, 0.8, first=1, tenant="a"))
+        come(store, active, drawn(source, 20, 0.8, first=101, tenant="b"))
+        stream = ComparedStream(
+            tenant="b", project="shop", service=None, before=(), current=("1",), fingerprints=("print-2",)
+        )
+        request = BaselineRequest(rule_id=active.rule_id, revision=2, of_side=5, streams=[stream])
+        targets = store.matching.backfills.targets_of_baseline(request)
+        assert targets is not None
+        assert targets.trace_ids == [trace_id(number) for number in range(120, 115, -1)]
