@@ -414,3 +414,17 @@ def test_a_baseline_of_a_check_asks_no_judge(shop: Shop) -> None:
     shop.come(30, 1.0, "1")
     shop.save(21)
     assert "at most 30 evaluations, without a judge" in shop.command("baseline", shop.project, "--dry-run")
+
+
+def test_the_warning_names_each_place_that_lacks_results(shop: Shop) -> None:
+    """Three streams by project and service and the number of others, also if only the threshold was edited."""
+    services = ("api", "cart", "pay", "web")
+    for service in services:
+        shop.come(12, 1.0, "1", service=service)
+    shop.save(evaluator="length", config={"maximumOutputLength": 20, "threshold": 0.9})
+    message = str(shop.lacks())
+    assert message.startswith("its evaluator or threshold was changed, so comparison begins anew: monitors have 0 of ")
+    place, _, remedy = message.partition("that they need in ")[2].partition(". `tracejury ")
+    assert place.endswith(" and 1 more")
+    assert sum(f"project '{shop.project}' (service '{service}')" in place for service in services) == 3
+    assert remedy.startswith("rules baseline ")
