@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +143,39 @@ def test_a_server_that_stays_away_loses_nothing_silently(
         assert runs(server) == [["SUCCESS", ITEMS, ITEMS]] * 3
         assert list(default_spool(client).glob("*.ndjson")) == []
         assert replay(client=client) == 0
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("when", ["at the start", "later"])
+def test_an_interrupted_run_does_not_wait_for_the_server(
+    tmp_path: Path, when: str, client_of: Callable[..., Client]
+) -> None:
+    """However patient the client is, it ends at once, and what was done is in the spool."""
+    where = Restarting(tmp_path / "data")
+    client = client_of(where.url, patience_s=3_600)
+    reached = asyncio.Event()
+
+    async def task(example: Example) -> Any:
+        if example.input == 3:
+            reached.set()
+            await asyncio.sleep(3_600)
+        return example.input
+
+    async def interrupted() -> None:
+        experiment = Experiment("stopped", dataset(), task, [exact], client=client)
+        with where.serve() if when == "later" else nullcontext():
+            running = asyncio.ensure_future(experiment.run_async())
+            if when == "later":
+                await reached.wait()
+        await asyncio.sleep(1.5)  # requests fail meanwhile
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    asyncio.run(interrupted())
+    kept = [each.read_text() for each in default_spool(client).glob("failed-items.ndjson")]
+    assert all('"CANCELLED"' in each for each in kept)
+    assert len(kept) == int(when == "later")
 
 
 class Unprintable(Exception):

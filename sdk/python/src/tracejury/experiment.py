@@ -112,7 +112,13 @@ class Experiment:
         """
         keys = keys_of(self.dataset)
         wanted = [(key, trial) for trial in range(1, self.trials + 1) for key in keys]
-        run = await asyncio.to_thread(self._begin)
+        client = self.client or Client.from_environment()
+        try:
+            run = await asyncio.to_thread(self._begin, client)
+        except asyncio.CancelledError:  # raised again: an interrupted program does not wait for a server that is away
+            if client is not None:
+                client.stop_waiting()
+            raise
         left = [place for place in wanted if place not in run.known]
         try:
             await asyncio.to_thread(self._ask, run, left)
@@ -132,8 +138,7 @@ class Experiment:
         items = [with_scores(found[place], judged.get(place, ())) for place in wanted if place in found]
         return replace(result, items=items)
 
-    def _begin(self) -> ServerRun:
-        client = self.client or Client.from_environment()
+    def _begin(self, client: Client | None) -> ServerRun:
         if client is None:
             return ServerRun()
         body = {
