@@ -357,7 +357,7 @@ def test_a_deletion_does_not_lengthen_the_log_of_the_database(tmp_path: Path) ->
     """However much is deleted, what the next start has to replay stays small: no step is larger than a bound."""
     log, longest = tmp_path / "tracejury.duckdb.wal", 0
     with a_store(tmp_path) as store:
-        for number in range(24):
+        for number in range(12):
             commit(store, a_batch(an_export(8192, trace=number, first=8192 * number, project=f"p{number % 2}")))
         store.deletions.request(DeletionCriteria(project="p1"), now_us=RECEIVED_AT_US)
         while store.erasure.work():

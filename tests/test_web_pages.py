@@ -1,21 +1,17 @@
 """Every page of the web interface in a real browser: made from its own routes, so that no new one is forgotten."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from tests.browser import PHONE, Watch, a_page
+from tests.browser import DESK, PHONE, Watch, a_page
 from tests.paging import EXAMPLES, Shown, Visit, a_shown_server, path_of, templates
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, ViewportSize
 
 PAGES = templates()
-LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light"},
-    "dark phone": {"color_scheme": "dark", "viewport": PHONE, "has_touch": True},
-}
 
 
 @pytest.fixture(scope="module")
@@ -30,28 +26,40 @@ def test_each_page_has_an_address_to_look_at() -> None:
     assert {template for template in PAGES if "{" in template} == set(EXAMPLES)
 
 
-@pytest.fixture(scope="module", params=LOOKS)
-def looking(request: pytest.FixtureRequest, shown: Shown, browser: "Browser") -> Iterator[tuple[str, Watch]]:
-    """A look, and a tab that has it: one for all pages, since a new one takes as much as to draw a page."""
-    with a_page(browser, shown.origin, **LOOKS[request.param]) as watch:
-        yield request.param, watch
+@pytest.fixture(scope="module")
+def watch(shown: Shown, browser: "Browser") -> Iterator[Watch]:
+    """A tab: one for all pages, since a new one takes as much as to draw a page."""
+    still = {"reduced_motion": "reduce"}  # else colours that change are drawn half-way for a moment
+    with a_page(browser, shown.origin, has_touch=True, **still) as one:
+        yield one
 
 
 @pytest.mark.parametrize("template", PAGES)
-def test_a_page_is_sound(shown: Shown, looking: tuple[str, Watch], template: str) -> None:
+def test_a_page_is_sound(shown: Shown, watch: Watch, template: str) -> None:
     """Nothing goes wrong on a page, nobody is kept from using it, and it is no wider than the window."""
-    look, watch = looking
     watch.problems.clear()
     watch.page.context.clear_cookies()
+    look_like(watch, PHONE, "dark")
     watch.open(path_of(template, shown))
+    assert watch.page.evaluate(_LISTS_TO_SCROLL) == []  # a row of a list is a block, which nobody has to scroll
+    check_look(watch, is_dark=True)
+    look_like(watch, DESK, "light")
+    check_look(watch, is_dark=False)
+    assert watch.problems == []
+
+
+def look_like(watch: Watch, window: "ViewportSize", scheme: Literal["dark", "light"]) -> None:
+    """Give a page a window and colours, as if it had been opened so: no script asks for them but to follow a change."""
+    watch.page.set_viewport_size(window)
+    watch.page.emulate_media(color_scheme=scheme)
+
+
+def check_look(watch: Watch, *, is_dark: bool) -> None:
+    """Hold what is drawn against what is claimed of it."""
     assert watch.scan() == []
     assert watch.sideways() <= 0
-    if "phone" in look:  # where a row of a list is a block, which nobody has to scroll
-        assert watch.page.evaluate(_LISTS_TO_SCROLL) == []
     ground = watch.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    is_dark = sum(map(int, ground.removeprefix("rgb(").rstrip(")").split(","))) < 3 * 128
-    assert is_dark == ("dark" in look)
-    assert watch.problems == []
+    assert (sum(map(int, ground.removeprefix("rgb(").rstrip(")").split(","))) < 3 * 128) == is_dark
 
 
 _LISTS_TO_SCROLL = """() => [...document.querySelectorAll("table.stacked")]
