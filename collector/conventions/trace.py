@@ -9,7 +9,7 @@ from collector.conventions.calls import tool_calls
 from collector.conventions.definitions import once_by_name
 from collector.conventions.doubles import doubled
 from collector.conventions.member import TraceMember, member_of
-from collector.conventions.messages import answer_text, wordless_answer
+from collector.conventions.messages import answer_text, tool_request, wordless_answer
 from collector.conventions.names import PENDING
 from collector.conventions.own import OwnKeys
 from collector.conventions.span import read_span
@@ -107,12 +107,15 @@ def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None)
 
     If the root tells none, or is one step of several that have no span around them, the topmost span of an agent, a
     chain or a model tells it, the last of these. Messages without words, such as calls of tools, blank text, and the
-    last words with other blanks around them, give way to the last words of any span.
+    last words with other blanks around them, give way to the last words of any span. What a model says before a call
+    gives way to an answer that began after it, however deep.
     """
     telling = root if root is not None and root.output is not None and not _is_step(tree, root) else None
     if telling is None:
         talking = [span for span in tree.spans.values() if span.span_type in _TALKING and span.output is not None]
         telling = min(reversed(talking), key=lambda span: tree.depths[span.span_id], default=root)
+    if telling is not None and telling.span_type == "llm" and tool_request(telling.output_messages) is not None:
+        telling = _answer_after(tree, telling) or telling
     if telling is None or telling.output is None:
         return final_response
     if final_response is None:
@@ -120,6 +123,21 @@ def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None)
     is_wordless = bool(telling.answered) and answer_text(telling.output_messages) is None
     is_alike = telling.output.strip(BLANKS) == final_response.strip(BLANKS)
     return final_response if is_wordless or is_alike or _is_blank(telling.output) else telling.output
+
+
+def _answer_after(tree: Tree, request: TraceMember) -> TraceMember | None:
+    """Return the topmost answer that began after a request for tools had ended, the last of these."""
+    until_ns = max(request.start_ns, request.end_ns or 0)
+    answers = [
+        span
+        for span in tree.spans.values()
+        if span.span_type in _TALKING
+        and span is not request
+        and span.start_ns >= until_ns
+        and answer_text(span.output_messages) is not None
+        and tool_request(span.output_messages) is None
+    ]
+    return min(reversed(answers), key=lambda span: tree.depths[span.span_id]) if answers else None
 
 
 def _words_beside(tree: Tree, blank: TraceMember) -> str | None:
@@ -143,15 +161,19 @@ def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
     """The last words of a model; where no model's span tells any, those of an agent, then of any other span.
 
     Else it is the root's output, unless that is made of messages, in which there are no last words. If the last answer
-    of a kind of spans is blank, no earlier one of them counts; it is blank unless spans of other kinds tell words.
+    of a kind of spans is blank, no earlier one of them counts; it is blank unless spans of other kinds tell words. If
+    it asks for tools without words, such as for the tool that takes the answer, no words before an earlier call count.
     """
     blank = None
     for kinds in ANSWERING:
+        has_asked = False
         for span in reversed(tree.spans.values()):
             if span.span_type in kinds:
                 text = answer_text(span.output_messages)
-                if text is not None:
+                request = tool_request(span.output_messages)
+                if text is not None and not (has_asked and request is not None):
                     return text
+                has_asked = has_asked or request is not None
                 if (
                     span.output is not None
                     and _is_blank(span.output)

@@ -112,6 +112,12 @@ def answered_runs() -> dict[str, tuple[Run, str]]:
     searched = {"role": "assistant", "parts": [*LOOK_UP, *text("assistant", ANSWER)["parts"]]}
     listed = {"role": "assistant", "parts": [*text("assistant", ANSWER)["parts"], *LOOK_UP]}
     whole, stepped = Run(**FAILED), Run(listed, **FAILED)
+    handed = Run().tool().add(AGENT)
+    handed.add(final, below=handed.spans[-1])
+    stream = Run().tool().add(CHAT)
+    stream.add(final, below=stream.spans[-1])
+    finish = {"role": "assistant", "parts": call("final_answer", {"answer": ANSWER}, "c2")["parts"]}
+    structured = json.dumps([finish])
     return {
         "the model answered after a failed tool": (Run().tool(None, **FAILED).add(final), ANSWER),
         "the model was asked again": (Run().tool().add(CHAT, **FAILED).add(final), ANSWER),
@@ -132,6 +138,14 @@ def answered_runs() -> dict[str, tuple[Run, str]]:
             "Please try again.",
         ),
         "the root has the answer": (Run(root={"output.value": ANSWER}).tool().add(CHAT), ANSWER),
+        "another agent answered deeper": (handed, ANSWER),
+        "the client library alone has the answer": (stream, ANSWER),
+        "a tool takes the answer": (Run().tool().add(answering(finish)), structured),
+        "a tool takes the answer and refuses it once": (
+            Run().tool().add(answering(finish)).tool(None, **FAILED).add(answering(finish)),
+            structured,
+        ),
+        "a check calls a tool after the answer": (Run().tool().add(final).add(answering(REQUEST)), ANSWER),
         "the provider searched itself": (Run(searched, **FAILED), ANSWER),
         "an agent lists its calls after its answer": (
             replace_spans(whole, whole.spans[:1]).add(answering(listed, kind="invoke_agent")),

@@ -66,7 +66,8 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
         "user_id": _first_or(told, root, "user_id", None, order),
     }
     found["final_response"], is_open = _final_response(told, root)
-    found["output"] = _output(told, root, found["final_response"])
+    found["output"], is_request = _output(told, root, found["final_response"])
+    is_open |= is_request
     found |= {name: _amount(told, name) for name in _AMOUNTS}
     is_open |= _with_blanks(told) | forest.is_tangled | _may_double(told) | _of_last_steps(told)
     return found, is_open | _may_be_unanswered(told)
@@ -84,9 +85,7 @@ def _may_be_unanswered(spans: SpanColumns) -> Mask:
         for mask in (speaks, speaks & ~is_inner):
             at = first_of_each(forest, mask & spans.is_kind(*kinds), -np.arange(len(forest.rows)))
             last = np.where(at >= 0, at, last)
-    asks = pc.match_substring(spans.texts_at("output_messages", last), '"tool_call"').fill_null(fill_value=False)
-    found &= asks.to_numpy(zero_copy_only=False)
-    return found
+    return _ask(spans, last, found)
 
 
 def _below_tools(spans: SpanColumns, places: Places) -> Mask:
@@ -118,8 +117,11 @@ def _roots(forest: Forest) -> Places:
     return np.where(root >= 0, root, top)
 
 
-def _output(told: SpanColumns, root: Places, final_response: pa.Array) -> pa.Array:
-    """Return what the root or the topmost span tells; messages without words give way to the last words."""
+def _output(told: SpanColumns, root: Places, final_response: pa.Array) -> tuple[pa.Array, Mask]:
+    """Return what the root or the topmost span tells; messages without words give way to the last words.
+
+    And in which traces that is a model that may ask for tools, with spans of models or agents after it.
+    """
     forest, has = told.forest, told.has("output")
     order = -np.arange(len(forest.rows))
     topmost = first_of_each(forest, has & told.is_kind(*_TALKING), order, forest.depth)
@@ -130,7 +132,17 @@ def _output(told: SpanColumns, root: Places, final_response: pa.Array) -> pa.Arr
     output = _take(told.column("output"), at)
     trimmed, words = (pc.utf8_trim(texts, BLANKS) for texts in (output, final_response))
     gives_way = pc.or_(pa.array(is_wordless), pc.equal(trimmed, words).fill_null(fill_value=False))
-    return pc.coalesce(pc.if_else(gives_way, final_response, output), output, final_response)
+    last = first_of_each(forest, has & told.is_kind(*_TALKING), order)
+    is_earlier = (at >= 0) & (last > at) & told.is_kind("llm")[at]
+    chosen = pc.coalesce(pc.if_else(gives_way, final_response, output), output, final_response)
+    return chosen, _ask(told, at, is_earlier)
+
+
+def _ask(spans: SpanColumns, places: Places, among: Mask) -> Mask:
+    """Mark those of some traces whose span at its place may ask for tools."""
+    messages = spans.texts_at("output_messages", np.where(among, places, -1))
+    found: Mask = pc.match_substring(messages, '"tool_call"').fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _are_steps(told: SpanColumns, root: Places) -> Mask:
@@ -166,7 +178,8 @@ def _final_response(told: SpanColumns, root: Places) -> tuple[pa.Array, Mask]:
         last = np.where(of_kinds >= 0, of_kinds, last)
     of_root = (root >= 0) & (told.is_kind(*_TALKING) & ~told.has("output_messages"))[root]
     at = np.where(last >= 0, last, np.where(of_root, root, -1))
-    return _take(told.column("output"), at), (last >= 0) & is_open[last]
+    speaks = first_of_each(forest, told.has("output_messages") & told.is_kind(*sum(ANSWERING, ())), -order)
+    return _take(told.column("output"), at), (last >= 0) & (is_open[last] | _ask(told, last, speaks > last))
 
 
 def _amount(told: SpanColumns, name: str) -> pa.Array:
