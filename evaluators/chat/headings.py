@@ -20,9 +20,13 @@ _HEADING = re.compile(
 _WORD = re.compile(r"[a-z]+")
 _TEXT = re.compile(r"[^\W_]+")
 _DRAFT = re.compile(
-    r"drafts?|think|thinking|thoughts?|scratch(?:pad)?|brainstorm\w*|internal|hidden|private|monolog\w*|deliberat\w*"
+    r"drafts?|think|thinking|thoughts?|scratch(?:pad)?|brainstorm\w*|monolog\w*|deliberat\w*"
     r"|preliminary|tentative|initial|rough"
 )
+_SECRET = re.compile(r"internal|hidden|private")
+"""Words that make a draft of notes, reasoning or an answer; "Internal consistency" is a criterion."""
+
+_NOTES = re.compile(r"notes?|work(?:ings?)?|process|steps?|comments?|remarks?|dialog(?:ue)?|check(?:s|list)?|use|only")
 _REASONING = re.compile(r"reasoning|analysis|rationale|reflections?|plan|planning|cot|critique|observations?")
 _ANSWER = re.compile(
     r"final|verdict|answer|results?|output|scor(?:e|ing)|conclusion|evaluation|judge?ment|response|decision|json|assessment"
@@ -30,11 +34,12 @@ _ANSWER = re.compile(
 )
 _LABEL = re.compile(
     r"(?:(?:my|first|second|rough|initial|internal|private|next|own) )*"
-    r"(?:(?P<draft>drafts?|scratch ?pad|(?:tool|function) calls?|action input"
+    r"(?:(?P<draft>drafts?|scratch ?pad|(?P<calls>(?:tool|function) calls)|(?:tool|function) call|action input"
     r"|(?:preliminary|tentative|initial|rough|provisional) (?:verdict|answer|score|json|result|rating|assessment))"
     r"|thoughts?|thinking|chain of thought|inner monologue|brainstorming|actions?|observations?)"
     r"(?: (?:\d+|verdict|answer|json|score|process|version|steps?))*"
 )
+_PROSE = re.compile(r"[*_): \t]*+[A-Za-z][^\n{}\[]*+$", re.MULTILINE)
 _MOST_WORDS: Final = 3
 """Labels of answers and underlined headings with more are prose."""
 
@@ -87,21 +92,30 @@ def _read(found: re.Match[str], group: str, title: str) -> tuple[Kind | None, in
         case "answer":
             return Kind.ANSWER, 0
         case _:
-            return _label(" ".join(_TEXT.findall(title.lower())))
+            has_prose = _PROSE.match(found.string, found.end()) is not None
+            return _label(" ".join(_TEXT.findall(title.lower())), has_prose=has_prose)
 
 
 def _heading(title: str, level: int) -> tuple[Kind | None, int]:
     """Read a heading by the first of its words that tells what follows."""
-    for word in _WORD.findall(title.lower()):
+    words = _WORD.findall(title.lower())
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if _SECRET.fullmatch(word) and (not following or _may_be_draft(following)):
+            return Kind.DRAFT, level
         for kind, names in _KINDS:
             if names.fullmatch(word):
                 return kind, 0 if word == "final" else level
     return None, level
 
 
-def _label(title: str) -> tuple[Kind | None, int]:
+def _may_be_draft(word: str) -> bool:
+    return any(names.fullmatch(word) for names in (_DRAFT, _REASONING, _ANSWER, _NOTES, _SECRET))
+
+
+def _label(title: str, *, has_prose: bool) -> tuple[Kind | None, int]:
     if label := _LABEL.fullmatch(title):
-        return Kind.DRAFT if label["draft"] else Kind.REASONING, _AS_LABEL
+        is_draft = label["draft"] and not (has_prose and label["calls"])  # "Tool calls: all are right."
+        return Kind.DRAFT if is_draft else Kind.REASONING, _AS_LABEL
     kind, level = _heading(title, _AS_LABEL)
     return (kind if kind is Kind.ANSWER and _is_short(title) else None), level
 

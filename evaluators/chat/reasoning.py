@@ -31,8 +31,8 @@ _ATTRIBUTE = re.compile(
 )
 
 _HARMLESS = re.compile(
-    r"(?:final|json|my|the|your|official|output|model|judge|assistant|evaluation)*"
-    r"(?:answer|verdict|result|output|response|json|evaluation|score|judge?ment|assessment|grade|rating|reply|decision|report"
+    r"(?:final|json|my|the|your|official|output|model|llm|judge|assistant|evaluation|structured)*"
+    r"(?:answer|verdict|result|output|response|json|eval|evaluation|grading|review|judge|score|judge?ment|assessment|grade|rating|reply|decision|report"
     r"|object|solution|conclusion|return|message|content|assistant|data|final|feedback)s?(?:json|object|block|result|format|data)?"
     r"|[abipqsu]|br|hr|h[1-6]|em|strong|small|pre|code|samp|tt|kbd|var|div|span|html|head|body|main|article|section"
     r"|[uod]l|li|d[td]|table|thead|tbody|t[rdh]|blockquote|center|font|xml|root"
