@@ -203,6 +203,22 @@ def test_what_is_wrong_in_a_file_is_told_with_its_place(api: Offline, form: str,
     assert api.ask("GET", "datasets/qa")["versions"] == []
 
 
+def test_the_description_of_a_json_file_is_that_of_its_version(api: Offline) -> None:
+    """It is kept from files of any length and leaves in exports; one of the request counts more."""
+    many = {"examples": [{"input": [[number]] * 40} for number in range(9_000)], "description": "Long"}
+    for file, about in (
+        ({"description": "Refunds", "examples": [{"input": 1}]}, "Refunds"),
+        ({"examples": [{"input": 2}], "description": "Prices"}, "Prices"),
+        (many, "Long"),
+    ):
+        assert api.imported(json.dumps(file), "json")["description"] == about
+        assert json.loads(api.exported("json"))["description"] == about
+    asked = api.imported('{"description": "No", "items": [{"input": 4}]}', "json", description="Yes")
+    assert asked["description"] == "Yes"
+    long = json.dumps({"description": "x" * 2_001, "items": [{"input": 5}]})
+    assert "description: 2,001 characters" in api.imported(long, "json", status=400)["error"]
+
+
 def test_a_wrong_row_of_parquet_is_told(api: Offline) -> None:
     """The answer names the row."""
     sink = io.BytesIO()

@@ -33,6 +33,7 @@ def right(example: Example, outputs: Any) -> Score:
     return Score(value=float(is_right), passed=is_right, reason="as known" if is_right else "another city")
 
 
+ABOUT = "Capitals by memory"
 CASES = [Example.of("Norway", "Oslo"), Example.of("Peru", "Lima"), Example.of("Atlantis", "none")]
 
 
@@ -49,7 +50,8 @@ def reports_of_both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple
     folder = tmp_path_factory.mktemp("reports")
     with an_offline_server(folder / "data") as server:
         client = Client(server.url)
-        result = Experiment("capitals", Dataset("d", CASES), task, [right], trials=2, client=client).run()
+        dataset = Dataset("d", CASES)
+        result = Experiment("capitals", dataset, task, [right], trials=2, client=client, description=ABOUT).run()
         client.close()
         stored = {
             ending: server.answer("GET", f"runs/{result.run_id}/export?format={form}").text
@@ -64,7 +66,8 @@ def reports_of_both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple
 
 def test_a_report_of_the_sdk_has_what_an_export_has(files: dict[str, tuple[str, str]]) -> None:
     """Inputs, expected and actual outputs, scores, reasons and errors are there as in an export of a server."""
-    for ending, (text, _) in files.items():
+    for ending, (text, stored) in files.items():
+        assert [ABOUT in each for each in (text, stored)] == [ending not in {"csv", "xml"}] * 2, ending
         for shown in ("Peru", "Lima", "Paris", *(("another city", "it has sunk") if ending != "csv" else ())):
             assert shown in text, (ending, shown)
     assert files["csv"][0] == files["csv"][1]
@@ -92,8 +95,8 @@ def run(file: Path, *options: str) -> Result:
 def test_an_experiment_from_a_file_runs_without_a_server(tmp_path: Path) -> None:
     """It judges, prints and reports as with one; the report is what the gate reads, and its exit code says the rate."""
     program = "import json, sys; print({'Norway': 'Oslo'}.get(json.load(sys.stdin)['inputs']['input'], 'Paris'))"
-    plan: dict[str, Any] = {"experiment": "capitals", "dataset": "cases.jsonl", "evaluators": ["exact_match"]}
-    plan |= {"task": {"command": [sys.executable, "-c", program]}}
+    plan: dict[str, Any] = {"experiment": "capitals", "description": ABOUT, "dataset": "cases.jsonl"}
+    plan |= {"task": {"command": [sys.executable, "-c", program]}, "evaluators": ["exact_match"]}
     lines = [
         json.dumps({"id": each.input, "input": each.input, "expectedOutput": each.expected_output}) for each in CASES
     ]
@@ -105,6 +108,7 @@ def test_an_experiment_from_a_file_runs_without_a_server(tmp_path: Path) -> None
     assert done.exit_code == 0, done.output
     assert "capitals" in done.stdout
     assert read_results(reports[0]).experiment == "capitals"
+    assert json.loads(reports[0].read_text(encoding="utf-8"))["description"] == ABOUT
     assert "Paris" in reports[1].read_text(encoding="utf-8")
     assert run(file, "--min-pass-rate", "0.5").exit_code == 1
     wrong = run(file, "--report", str(tmp_path / "run.txt"))

@@ -37,7 +37,7 @@ def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offli
 @pytest.fixture(name="run", scope="module")
 def a_run(api: Offline) -> str:
     """A run with a case for each outcome, one of them hostile."""
-    run = api.begin(metadata={"model": "m1"}, name="nightly")
+    run = api.begin(metadata={"model": "m1"}, name="nightly", description=HOSTILE)
     api.report(
         run,
         a_case("refund", scored(0.45, reason="Claim not supported"), actualOutputs={"output": "60 days"}, costUsd=0.25),
@@ -90,7 +90,7 @@ def test_json_has_the_keys_of_the_seeds(api: Offline, run: str) -> None:
     ]
     assert (document["version"], document["experimentName"], document["metadata"]) == (1, "qa", {"model": "m1"})
     assert document["timestamp"].endswith("Z")
-    assert document["config"] == {"runs": 1}
+    assert (document["config"], document["description"], document["run"]["name"]) == ({"runs": 1}, HOSTILE, "nightly")
     summary = document["summary"]
     assert {key: summary[key] for key in ("totalExamples", "passCount", "failCount", "passRate", "runCount")} == {
         "totalExamples": 6,

@@ -39,7 +39,7 @@ def an_item(key: object, *scores: dict[str, Any], **more: Any) -> dict[str, Any]
 
 def test_a_run_is_begun_reported_and_ended(api: Offline) -> None:
     """What the seeds send is taken, and told again with their names."""
-    run = api.begin(metadata={"model": "m1"}, gitSha="9f1c", gitBranch="main", name="nightly")
+    run = api.begin(metadata={"model": "m1"}, gitSha="9f1c", gitBranch="main", name="nightly", description="By memory")
     told = {
         "inputs": {"q": "2+2?"},
         "expectedOutputs": {"output": "4"},
@@ -58,6 +58,8 @@ def test_a_run_is_begun_reported_and_ended(api: Offline) -> None:
     assert (found["status"], found["config"], found["gitBranch"]) == ("SUCCESS", {"model": "m1"}, "main")
     assert (found["totalItems"], found["passedItems"], found["passRate"]) == (1, 0, 0.0)
     assert (found["tokensIn"], found["tokensOut"], found["costUsd"], found["latencyMs"]) == (12, 3, 0.000041, 310)
+    assert found["description"] == "By memory"
+    assert [each["description"] for each in api.ask("GET", "projects/shop/experiments")] == ["By memory"]
     (item,) = found["items"]["content"]
     assert (item["input"], item["expectedOutput"], item["actualOutput"]) == (
         {"q": "2+2?"},

@@ -166,13 +166,17 @@ def test_datasets_are_made_and_deleted(visit: Visit) -> None:
     assert visit.get(place).status_code == 404
 
 
-def test_hostile_items_do_nothing(shown: Shown, api: Offline, browser: "Browser") -> None:
+def test_hostile_items_do_nothing(shown: Shown, visit: Visit, api: Offline, browser: "Browser") -> None:
     """Whatever names, items, reasons and errors hold, no page runs it, asks another host, or grows wider."""
     name = "evil <b>"
     api.dataset(name=name, description=HOSTILE, tags=[HOSTILE[:90]])
     api.version({"inputs": {HOSTILE: HOSTILE * 200}, "metadata": {HOSTILE: HOSTILE}}, name=name, description=HOSTILE)
     run = api.begin(
-        experimentName=HOSTILE[:190], name=HOSTILE[:150], gitBranch=HOSTILE[:150], metadata={HOSTILE: HOSTILE}
+        experimentName=HOSTILE[:190],
+        name=HOSTILE[:150],
+        description=f"About {HOSTILE}",
+        gitBranch=HOSTILE[:150],
+        metadata={HOSTILE: HOSTILE},
     )
     score = {"name": HOSTILE[:150], "score": 0.1, "reason": HOSTILE, "label": HOSTILE, "judgeModel": HOSTILE[:150]}
     item = {"itemKey": HOSTILE[:150], "inputs": {"input": HOSTILE}, "actualOutputs": {HOSTILE: HOSTILE}}
@@ -188,6 +192,8 @@ def test_hostile_items_do_nothing(shown: Shown, api: Offline, browser: "Browser"
             watch.open(path)
             assert "owned" not in watch.page.title().split(" · ")[0] or "<script>" in watch.page.title()
             assert watch.sideways() <= 0, path
+    for path in paths[2:4]:
+        assert "About &lt;" in visit.get(path).text, path
 
 
 def test_pages_show_what_is_the_tenants(tmp_path_factory: pytest.TempPathFactory) -> None:

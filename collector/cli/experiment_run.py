@@ -359,6 +359,7 @@ def _begin(choice: _Choice, plan: "Plan", cases: _Cases) -> tuple[str, set[tuple
     """The run of the key, and what it has already."""
     body = {
         "experimentName": plan.experiment,
+        "description": plan.description,
         "runKey": choice.run_key,
         "metadata": dict(plan.metadata),
         "trials": choice.trials or plan.trials,

@@ -22,6 +22,7 @@ class Plan(WireModel):
 
     experiment: NonBlank
     project: NonBlank = "default"
+    description: Annotated[str, Field(max_length=2_000)] = ""
     dataset: NonBlank | None = None
     task: ProgramPlan | None = None
     simulation: NonBlank | None = None

@@ -47,17 +47,25 @@ MOST_FILE_BYTES: Final = 1 << 30
 _COLUMNS: Final = Limit(value=MAX_COLUMNS, unit="columns", remedy="join some of them")
 _FILE: Final = Limit(value=MOST_FILE_BYTES, unit="bytes", remedy="send it in parts, by mode=append")
 _JSON_DOCUMENT: Final = Limit(value=MAX_JSON_FILE_BYTES, unit="bytes", remedy="send JSONL, which may be longer")
+_DESCRIPTION: Final = "description"
 _ROWS_AT_ONCE, _BYTES_AT_ONCE, _BUFFER_BYTES = 256, 16 << 20, 1 << 20
 
 
-def read_items(file: BinaryIO, form: Format) -> Iterator[tuple[str, ItemText]]:
+def read_items(
+    file: BinaryIO, form: Format, described: Callable[[str], None] = lambda _: None
+) -> Iterator[tuple[str, ItemText]]:
     """The items of a file in their order, each with the line or row where it stands.
+
+    `described` is called with the description that a JSON document has beside its items, before the first of them.
 
     Raises:
         BadFile: something in it is wrong; the items before it were handed out.
     """
     none = True
     for place, document in _documents(file, form):
+        if place == _DESCRIPTION:
+            described(str(document))
+            continue
         try:
             item = read_item(document)
         except ValueError as error:
@@ -108,7 +116,10 @@ def _content(file: BinaryIO) -> bytes:
 
 
 def _json(file: BinaryIO) -> Documents:
-    return json_documents(_parsed(_content(file).removeprefix(b"\xef\xbb\xbf"), most=None))
+    document = _parsed(_content(file).removeprefix(b"\xef\xbb\xbf"), most=None)
+    if isinstance(document, Mapping) and (description := document.get("description")):
+        yield _DESCRIPTION, description  # as a document, because what takes memory is read in another process
+    yield from json_documents(document)
 
 
 def _jsonl(file: BinaryIO) -> Documents:

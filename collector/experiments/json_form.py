@@ -26,7 +26,7 @@ def _head(report: RunReport) -> dict[str, Any]:
         "version": 1,
         "experimentName": run.experiment,
         "timestamp": f"{instant_text(run.started_at_ns).replace(' ', 'T')}Z",
-        "description": run.name or "",
+        "description": run.description,
         "metadata": json.loads(run.metadata),
         "config": {"runs": report.trial_count},
         "summary": {
@@ -51,6 +51,7 @@ def _head(report: RunReport) -> dict[str, Any]:
         },
         "run": {
             "id": run.run_id,
+            "name": run.name,
             "projectName": run.project,
             "status": run.status,
             "failedEvaluations": list(run.failed_evaluations),

@@ -30,6 +30,8 @@ def write_markdown(report: RunReport) -> Iterator[bytes]:
         f"**Date:** {instant_text(report.run.started_at_ns)}",
         f"**Pass Rate:** {_percent(report.pass_rate)} ({_counts(report)})",
     ]
+    if report.run.description:
+        lines.append(f"**Description:** {plain(report.run.description)}")
     if report.run.failed_evaluations:
         lines.append(f"**Evaluations that failed:** {plain(', '.join(report.run.failed_evaluations))}")
     if report.evaluators:

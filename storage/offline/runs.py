@@ -38,6 +38,7 @@ class NewRun:
     experiment: str
     run_key: str | None = None
     name: str | None = None
+    description: str = ""
     metadata: str = "{}"  # JSON
     git_sha: str | None = None
     git_branch: str | None = None
@@ -61,6 +62,7 @@ class Run:
     experiment: str
     run_key: str | None
     name: str | None
+    description: str
     metadata: str
     git_sha: str | None
     git_branch: str | None

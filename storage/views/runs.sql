@@ -7,6 +7,7 @@ SELECT
     r.experiment_id,
     r.run_id,
     r.name,
+    r.description,
     CASE
         WHEN r.state != 'RUNNING' AND e.open > 0 THEN 'EVALUATING'
         ELSE r.state

@@ -115,6 +115,7 @@ class ExperimentDocument(ApiAnswer):
     tenant: str
     project_name: str
     name: str
+    description: str = Field(description="That of its latest run.")
     created_at: str
     latest_run: LatestRun | None
 
@@ -135,6 +136,7 @@ class _RunHead(_RunRate):
     experiment_id: str
     experiment_name: str
     name: str | None
+    description: str
     run_key: str | None
     status: str
     status_reason: str | None

@@ -24,6 +24,7 @@ def experiment_document(experiment: Experiment, latest: Run | None, sums: RunSum
         "tenant": experiment.tenant,
         "projectName": experiment.project,
         "name": experiment.name,
+        "description": "" if latest is None else latest.description,
         "createdAt": time_text(experiment.created_at_ns),
         "latestRun": run,
     }
@@ -110,6 +111,7 @@ def _head(run: Run) -> Document:
         "experimentId": run.experiment_id,
         "experimentName": run.experiment,
         "name": run.name,
+        "description": run.description,
         "runKey": run.run_key,
         "status": run.status,
         "statusReason": run.state_reason,

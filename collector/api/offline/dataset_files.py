@@ -4,8 +4,9 @@ import asyncio
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated, BinaryIO, Final
+from typing import Annotated, Final
 
 from fastapi import Depends, Query, Request
 from fastapi.responses import JSONResponse, Response
@@ -17,7 +18,7 @@ from collector.api.answers.declared import answers
 from collector.api.answers.offline import VersionDocument
 from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.streamed import streamed
-from collector.api.offline.datasets import Number, Own, Seen, maker_of, version_answer, version_seen
+from collector.api.offline.datasets import MOST_CHARACTERS, Number, Own, Seen, maker_of, version_answer, version_seen
 from collector.datasets.export import export_items
 from collector.datasets.files import MEDIA_TYPES, Format, read_items
 from collector.datasets.item import ItemMaker
@@ -25,7 +26,7 @@ from collector.spreadsheet import is_formula
 from storage.errors import BadQuery, Conflict, Overloaded
 from storage.offline.datasets import Dataset, Mode, NewItem, Version
 from storage.query.places import Places
-from tracejury.dataset_text import BadFile
+from tracejury.dataset_text import BadFile, ItemText
 
 router = api_router(prefix="/api/v1/datasets/{dataset_id}")
 
@@ -50,9 +51,18 @@ class _Import:
         self,
         form: Annotated[Format | None, Query(alias="format", description="By default as `Content-Type` says.")] = None,
         mode: Mode = "replace",
-        description: Annotated[str, Query(max_length=2_000)] = "",
+        description: Annotated[
+            str, Query(max_length=MOST_CHARACTERS, description="By default that of the file, if it is JSON.")
+        ] = "",
     ) -> None:
         self.form, self.mode, self.description = form, mode, description
+
+    def described(self, text: str) -> None:
+        """Take the description of the file, unless the request has one."""
+        if len(text) > MOST_CHARACTERS and not self.description:
+            size = f"{len(text):,} characters"
+            raise BadFile(f"description: {size}, and at most {MOST_CHARACTERS:,} are kept: shorten it")
+        self.description = self.description or text
 
 
 @router.post("/import", status_code=HTTPStatus.CREATED, openapi_extra=_FILE)
@@ -75,7 +85,7 @@ async def import_file(
         file.seek(0)
         is_over = threading.Event()
         watching = asyncio.create_task(_set_once_left(request, is_over))
-        items = _items(file, form, maker_of(here, dataset), is_over)
+        items = _items(read_items(file, form, wanted.described), maker_of(here, dataset), is_over)
         try:
             return await run_in_threadpool(_imported, here, who.key_name, dataset, items, wanted)
         finally:  # also if the server stops
@@ -103,8 +113,8 @@ def _imported(
     return version_answer(dataset, made)
 
 
-def _items(file: BinaryIO, form: Format, maker: ItemMaker, is_over: threading.Event) -> Iterator[NewItem]:
-    for place, text in read_items(file, form):
+def _items(texts: Iterator[tuple[str, ItemText]], maker: ItemMaker, is_over: threading.Event) -> Iterator[NewItem]:
+    for place, text in texts:
         if is_over.is_set():
             raise BadFile(f"{place}: the client left, or the server stopped; send the file again")
         try:
@@ -138,5 +148,6 @@ def exported_version(here: Context, dataset: Dataset, found: Version, form: Form
             raise Conflict(f"a spreadsheet would compute the id {wrong!r}: export another format than CSV")
     name = f"{dataset.dataset_id}-{found.version}.{form}"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    pieces = export_items(dataset, here.datasets.every_item(found), form)
+    described = replace(dataset, description=found.description or dataset.description)
+    pieces = export_items(described, here.datasets.every_item(found), form)
     return streamed(pieces, media_type=_SUFFIX[form], headers=headers)

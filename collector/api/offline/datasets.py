@@ -32,8 +32,10 @@ _VERSION = _ONE + "/versions/{version}"
 NAME_PATTERN = r"^[^\s@/\x00-\x1f\x7f]([^@/\x00-\x1f\x7f]{0,198}[^\s@/\x00-\x1f\x7f])?$"
 _MOST_VERSIONS = 1_000
 
+MOST_CHARACTERS = 2_000  # of a description; a guess
+
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
-Description = Annotated[str, Field(max_length=2_000)]
+Description = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 
 
 class DatasetChange(BaseModel):

@@ -36,7 +36,7 @@ from collector.api.documents.run_documents import (
     run_document,
     run_item_document,
 )
-from collector.api.offline.datasets import NAME_PATTERN, dataset_seen
+from collector.api.offline.datasets import NAME_PATTERN, Description, dataset_seen
 from collector.api.offline.run_items import ReportedItems, items_of
 from collector.datasets.item import BadItem, json_text
 from storage.errors import BadQuery, Conflict, Missing
@@ -61,6 +61,7 @@ class RunBody(BaseModel):
 
     experimentName: Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
     name: _Short | None = None
+    description: Description = ""
     runKey: _Short | None = None
     metadata: dict[str, Any] = {}
     gitSha: _Short | None = None
@@ -168,6 +169,7 @@ def _new_run(here: Context, who: Caller, project: str, body: RunBody) -> NewRun:
         experiment=body.experimentName,
         run_key=body.runKey,
         name=body.name,
+        description=body.description,
         metadata=_metadata_text(here, body.metadata),
         git_sha=body.gitSha,
         git_branch=body.gitBranch,

@@ -89,6 +89,7 @@ def show_experiment(
         request,
         "experiment.html",
         experiment=found[0],
+        about=latest[0].description if latest else "",
         runs=[(run, sums[run.run_id]) for run in listed[:_PAGE_ROWS]],
         ended=ended,
         best=_best(ended),

@@ -8,6 +8,7 @@ SELECT
     e.name AS experiment,
     $run_key AS run_key,
     $name AS "name",
+    $description AS description,
     $metadata AS metadata,
     $git_sha AS git_sha,
     $git_branch AS git_branch,

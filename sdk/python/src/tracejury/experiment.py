@@ -86,6 +86,7 @@ class Experiment:
     fail_on_lost: bool | None = None
     evaluation_s: float = 3_600.0  # for which the server's evaluators are waited for
     progress: Callable[[int, int], None] = progress_bar
+    description: str = ""  # of what the run is about, in its reports and on its page
 
     def __post_init__(self) -> None:
         if not len(self.dataset):
@@ -130,7 +131,8 @@ class Experiment:
             raise
         await asyncio.to_thread(flush)
         lost, spooled = await asyncio.to_thread(run.stop, "SUCCESS")
-        result = Result(self.name, [*found.values()], run.run_id, lost, spooled, len(wanted) - len(left))
+        items, skipped = [*found.values()], len(wanted) - len(left)
+        result = Result(self.name, items, run.run_id, lost, spooled, skipped, self.description)
         if lost if self.fail_on_lost else lost > spooled and self.fail_on_lost is None:
             raise LostItems(result)
         judged = await asyncio.to_thread(run.judged, self.evaluation_s)
@@ -143,6 +145,7 @@ class Experiment:
             return ServerRun()
         body = {
             "experimentName": self.name,
+            "description": self.description or None,
             "metadata": dict(self.metadata),
             "trials": self.trials,
             "runKey": self.run_key,

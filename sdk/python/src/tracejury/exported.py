@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tracejury.results import ItemResult
 
 
-def exported(name: str, items: Sequence["ItemResult"]) -> dict[str, Any]:
+def exported(name: str, items: Sequence["ItemResult"], description: str = "") -> dict[str, Any]:
     """The results of a run: each example once, with the scores of its trials in their order."""
     trials: dict[str, list[ItemResult]] = {}
     for item in items:
@@ -21,7 +21,8 @@ def exported(name: str, items: Sequence["ItemResult"]) -> dict[str, Any]:
     for score in (score for item in items for score in item.scores if _number(score) is not None):
         scored.setdefault(score.name or "", []).append(score)
     judging = {of: _judging(scores, has_trials=has_trials) for of, scores in scored.items()}
-    return {"version": 1, "experimentName": name, "items": [_item(each, judging) for each in trials.values()]}
+    cases = [_item(each, judging) for each in trials.values()]
+    return {"version": 1, "experimentName": name, "description": description, "items": cases}
 
 
 def _item(trials: Sequence["ItemResult"], judging: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

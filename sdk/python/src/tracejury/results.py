@@ -87,6 +87,7 @@ class Result:
     lost_items: int = 0  # that could not be delivered
     spooled_items: int = 0  # of these, the ones in the spool, which the next run sends
     skipped: int = 0  # items that the run had already, and were not run again
+    description: str = ""
 
     @property
     def pass_rate(self) -> float | None:
@@ -119,7 +120,7 @@ class Result:
 
     def write(self, path: str | Path) -> None:
         """Write the results as the JSON file that `tracejury gate` reads; items have their keys as ids."""
-        text = json.dumps(exported(self.name, self.items), indent=1, ensure_ascii=False)
+        text = json.dumps(exported(self.name, self.items, self.description), indent=1, ensure_ascii=False)
         Path(path).write_text(text + "\n", encoding="utf-8")
 
     def export(self, path: str | Path, *, command: Sequence[str] = _REPORT) -> None:
@@ -139,7 +140,7 @@ class Result:
         unstored = Dataset("", [])
         trials = max((item.trial for item in self.items), default=1)
         items = [document_of(item, unstored) for item in self.items]
-        document = {"experimentName": self.name, "trials": trials, "items": items}
+        document = {"experimentName": self.name, "description": self.description, "trials": trials, "items": items}
         with TemporaryDirectory() as folder:
             file = Path(folder) / "results.json"
             file.write_text(json.dumps(document), encoding="utf-8")

@@ -1,0 +1,2 @@
+-- What a run is about, in words.
+ALTER TABLE run ADD COLUMN description VARCHAR DEFAULT '';
