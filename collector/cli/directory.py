@@ -97,7 +97,9 @@ class Directory(StoredSpans):
         if trace is None:
             return None
         reading = read_trace(trace.spans, trace.logs, own_keys)
-        return trace_document(trace, reading, self._store.judgements.of_trace(trace_id, tenant=trace.summary.tenant))
+        judged = self._store.judgements.of_trace(trace_id, tenant=trace.summary.tenant)
+        is_part = len(trace.spans) < trace.summary.span_count
+        return trace_document(trace, reading, judged, self._store.listing.reading(trace.summary) if is_part else None)
 
     def otlp(self, trace_id: str) -> Document | None:
         """One trace as an OTLP/JSON export request."""

@@ -80,6 +80,7 @@ class Brief:
 
     input: str | None = None
     output: str | None = None
+    final_response: str | None = None  # of one trace alone, not of a list
     session_id: str | None = None
     user_id: str | None = None
     input_tokens: int | None = None
@@ -174,9 +175,10 @@ class Listing:
         return {key: Brief(results=results[key], **told.get(key, {})) for key in keys}
 
     def reading(self, trace: TraceSummary) -> Brief:
-        """What a trace means in short, without what came of its evaluations."""
+        """What a trace means, with its texts, without what came of its evaluations."""
+        of = {"tenant": trace.tenant, "trace_id": trace.trace_id, "start_ns": trace.start_ns}
         with self._database.snapshot() as cursor:
-            return Brief(**_readings(cursor, [trace], 0).get((trace.tenant, trace.trace_id), {}))
+            return Brief(**next(iter(_rows(cursor, sql.query("reading_of_trace"), of)), {}))
 
     def named_by_spans(
         self, traces: Sequence[TraceSummary], commits: tuple[int, int]

@@ -239,7 +239,8 @@ class TraceDocument(TraceSummaryDocument):
     external_scores: list[ExternalScoreDocument]
     spans: list[SpanDocument]
     summed_span_count: int = Field(
-        description="`inputTokens`, `outputTokens` and `costUsd` are of so many spans: the first ones of a long trace."
+        description="`input`, `output`, `finalResponse`, `inputTokens`, `outputTokens` and `costUsd` are of so many"
+        " spans: the first ones and the roots of a long trace, of texts also the last ones."
     )
     truncated: bool = Field(
         default=False,

@@ -31,7 +31,7 @@ MAX_TRACE_BYTES: Final = 64 << 20
 def trace_document(trace: Trace, reading: TraceReading, judged: Judged, sums: Brief | None = None) -> Document:
     """Describe a trace: its summary, meaning and results of rules, and those of its spans by start time.
 
-    Tokens and cost are `sums` if these are of more spans than `trace` has.
+    Texts, tokens and cost are `sums` if these are of more spans than `trace` has, of which the answer is one.
     `truncated` if it has more spans than are shown, which are those that fit into `MAX_TRACE_BYTES`;
     `judgementsTruncated` if the rules made more of it.
     """
@@ -48,6 +48,9 @@ def trace_document(trace: Trace, reading: TraceReading, judged: Judged, sums: Br
     }
     if sums is not None and (sums.summed_span_count or 0) > len(spans):
         document |= {
+            "input": sums.input,
+            "output": sums.output,
+            "finalResponse": sums.final_response,
             "inputTokens": sums.input_tokens,
             "outputTokens": sums.output_tokens,
             "costUsd": json_value(sums.cost_usd),

@@ -1,0 +1,15 @@
+-- What one trace means, with its texts as they are displayed.
+SELECT
+    "input",
+    "output",
+    final_response,
+    session_id,
+    user_id,
+    input_tokens,
+    output_tokens,
+    cost_usd,
+    span_count AS summed_span_count
+FROM trace_reading
+WHERE start_time = make_timestamp_ns($start_ns)
+    AND trace_id = $trace_id
+    AND tenant = $tenant;
