@@ -29,6 +29,7 @@ from collector.conditions import ServerConditions
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
 from collector.ingest import Ingest
+from collector.live.jobs.item_traces import ItemTraces
 from collector.live.jobs.run_evaluator import RunEvaluator, RunStore
 from collector.live.jobs.trials import JudgesAtHand, Trials
 from collector.live.judges.connection_trial import ConnectionTrials
@@ -130,7 +131,7 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
         runs=store.runs,
         run_items=store.run_items,
         run_evaluations=store.run_evaluations,
-        run_evaluator=RunEvaluator(_of_runs(store), judging.judges, _asks_nobody),
+        run_evaluator=RunEvaluator(_of_runs(store), judging.judges, _asks_nobody, _traces(settings, store)),
         rule_problems=RuleProblems(judges=judging.judges, rules=rules, failing=lambda _: ()),
         data=settings.data,
         backup=partial(open_backup, store, settings.data),
@@ -183,12 +184,24 @@ def _rules(store: Store) -> RulesInForce:
 
 
 def _matcher(settings: Settings, store: Store) -> Matcher:
-    settling = Settling(
+    return Matcher(store.matching, tuple, _settling(settings), enqueued=lambda: None)
+
+
+def _traces(settings: Settings, store: Store) -> ItemTraces:
+    return ItemTraces(
+        queries=store.queries,
+        judgements=store.judgements,
+        own_keys=settings.own_keys,
+        settling=_settling(settings),
+    )
+
+
+def _settling(settings: Settings) -> Settling:
+    return Settling(
         after_root_s=settings.settle_after_root_seconds,
         quiet_s=settings.settle_quiet_seconds,
         longest_s=settings.settle_longest_seconds,
     )
-    return Matcher(store.matching, tuple, settling, enqueued=lambda: None)
 
 
 def _turns(settings: Settings, stack: AsyncExitStack) -> QueryTurns:

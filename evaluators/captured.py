@@ -8,7 +8,7 @@ not. A test case lists nothing: what it lacks is absent.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Literal
 
-from evaluators.errors import BadCase, Broken, NotCaptured, NotRead
+from evaluators.errors import BadCase, Broken, InTrace, NotCaptured, NotRead
 from evaluators.model import Case, ToolCall
 
 NOT_CAPTURED: Final = "notCaptured"
@@ -19,6 +19,12 @@ NOT_READ: Final = "notRead"
 
 SPAN_COUNT: Final = "spanCount"
 """The key of the metadata of such a case that says how many spans there are."""
+
+IN_TRACE: Final = "inTrace"
+"""The key of the metadata of a case that lists what it lacks and a trace, which was not read yet, may supply."""
+
+MARKS: Final = frozenset({NOT_CAPTURED, NOT_READ, SPAN_COUNT, IN_TRACE})
+"""The keys of the metadata of a case that say what is known of it, and are not shown to judges."""
 
 CallContent = Literal["arguments", "result"]
 """Content of a tool call that may not be captured; its name always is."""
@@ -64,7 +70,7 @@ def require_captured(calls: Iterable[ToolCall], content: Collection[CallContent]
 
 def lacks(case: Case, key: str) -> bool:
     """Return whether the trace did not record this part of a case, or is too long for it to be read."""
-    return _lacking(case, key) is not None
+    return isinstance(_lacking(case, key), NotCaptured)
 
 
 def require_part(case: Case, key: str) -> None:
@@ -72,8 +78,19 @@ def require_part(case: Case, key: str) -> None:
 
     Raises:
         NotCaptured: the trace did not, or is too long for the part to be read (`NotRead`).
+        InTrace: the trace was not read yet.
     """
     if (lacking := _lacking(case, key)) is not None:
+        raise lacking
+
+
+def require_read(case: Case, key: str) -> None:
+    """Refuse a case whose trace, which was not read yet, may supply this part: for parts that are read if they exist.
+
+    Raises:
+        InTrace: the trace may.
+    """
+    if isinstance(lacking := _lacking(case, key), InTrace):
         raise lacking
 
 
@@ -82,7 +99,9 @@ def missing(case: Case, key: str, message: str) -> Broken:
     return _lacking(case, key) or BadCase(message)
 
 
-def _lacking(case: Case, key: str) -> NotCaptured | None:
+def _lacking(case: Case, key: str) -> NotCaptured | InTrace | None:
+    if key in _listed(case.metadata, IN_TRACE):
+        return InTrace(key)
     if key in _listed(case.metadata, NOT_READ):
         return NotRead(key, case.metadata.get(SPAN_COUNT))
     return NotCaptured(key) if key in _listed(case.metadata) else None

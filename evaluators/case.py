@@ -6,9 +6,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from evaluators.captured import (
-    NOT_CAPTURED,
-    NOT_READ,
-    SPAN_COUNT,
+    MARKS,
     CallContent,
     missing,
     require_captured,
@@ -72,12 +70,17 @@ def require(case: Case, parameters: Sequence[Parameter]) -> None:
 def find_part(case: Case, parameter: Parameter) -> Any:  # noqa: ANN401 - the user's value
     """A part of a test case; None where it has none."""
     if parameter == "METADATA":
-        shown = {key: each for key, each in case.metadata.items() if key not in {NOT_CAPTURED, NOT_READ, SPAN_COUNT}}
+        shown = {key: each for key, each in case.metadata.items() if key not in MARKS}
         others = {key for places in _PARAMETERS.values() for part, key in places if part == "metadata"}
         # Metadata of nothing but a context is all that such a case has to show.
         return {key: value for key, value in shown.items() if key not in others} or shown or None
     values = (find(case, part, key) for part, key in _PARAMETERS[parameter])
     return next((value for value in values if value is not None), None)
+
+
+def has(values: Mapping[str, Any], key: str) -> bool:
+    """Return whether a map has a key of ours, in either spelling."""
+    return key in values or _OTHER_SPELLINGS.get(key, key) in values
 
 
 def find(case: Case, part: str, key: str, default: object = None) -> Any:  # noqa: ANN401 - the user's value

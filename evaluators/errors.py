@@ -5,6 +5,7 @@ Broken
 ├── BadCase            the test case lacks, or malforms, what the evaluator reads
 ├── NotCaptured        the trace did not record what the evaluator reads; the outcome is skipped
 │   └── NotRead        the trace is too long for what the evaluator reads to be read whole; skipped as well
+├── InTrace            the test case lacks what the evaluator reads, and its trace, not read yet, may supply it
 ├── BadReply           the judge answered, and the answer cannot be used
 ├── Unanswered         the judge did not answer (chat/client.py, which raises it)
 ├── NotRun             the code judge gave no output that counts (process.py)
@@ -60,6 +61,15 @@ class NotRead(NotCaptured):
 
     def __init__(self, what: str, spans: object) -> None:
         Broken.__init__(self, f"not read: {what} of all {spans} spans, more than are read of one trace or session")
+
+
+class InTrace(Broken):
+    """The test case lacks a part that its trace, which was not read yet, may supply; the caller reads it."""
+
+    kind = "in_trace"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"in the trace, which was not read: {what}")
 
 
 class TooMuchToCompare(Broken):

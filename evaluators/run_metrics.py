@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from evaluators.captured import require_read
 from evaluators.configuration import Amount, Configuration, Count, Share
 from evaluators.errors import NotCaptured
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
@@ -47,6 +48,7 @@ def execution_metrics(settings: ExecutionMetrics) -> Check:
     target, tolerance = settings.target_exploration_ratio, settings.exploration_tolerance
 
     def check(case: Case) -> Assessment:
+        require_read(case, "traceSummary")  # tokens, cost and time are there alone
         summary = summary_of(case, settings.path)
         results = [_result(name, limit, _MEASURES[name](summary)) for name, limit in limits.items()]
         if target is not None:

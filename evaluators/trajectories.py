@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from evaluators.captured import NAMES_ONLY, missing
+from evaluators.captured import NAMES_ONLY, missing, require_read
 from evaluators.case import actual_calls, conversation_at, find
 from evaluators.configuration import Amount, Configuration, ReadsCalls, Share, Upper
 from evaluators.errors import BadCase, NotCaptured
@@ -157,6 +157,7 @@ def _share(best: float, actual: float) -> float:
 
 def _taken(case: Case, settings: Efficiency) -> Mapping[str, float | None]:
     """What the run took, as far as it is known."""
+    require_read(case, "traceSummary")
     has_calls = find(case, "actual_outputs", "toolCalls") is not None
     has_any = has_calls or find(case, "metadata", "traceSummary") is not None
     summary = summary_of(case, settings.path) if has_any else RunSummary()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from collector.connection_text import parse_project_budgets
+from collector.live.jobs.item_traces import ItemTraces
 from collector.live.jobs.run_evaluator import RunEvaluator, RunStore
 from collector.live.jobs.trials import JudgesAtHand, Trials
 from collector.live.jobs.work.retry_policy import RetryPolicy
@@ -150,7 +151,13 @@ def _metric_monitors(
 
 def _run_evaluator(store: Store, settings: Settings, judging: JudgeServices, workers: Workers) -> RunEvaluator:
     of_runs = RunStore(runs=store.runs, items=store.run_items, evaluations=store.run_evaluations)
-    return RunEvaluator(of_runs, judging.judges, workers.run, retention_days=settings.run_retention_days)
+    traces = ItemTraces(
+        queries=store.queries,
+        judgements=store.judgements,
+        own_keys=settings.own_keys,
+        settling=_settling(settings),
+    )
+    return RunEvaluator(of_runs, judging.judges, workers.run, traces, retention_days=settings.run_retention_days)
 
 
 def _rule_problems(

@@ -99,6 +99,8 @@ class TargetToJudge:
     seq: int  # the span's, or that of the trace's last span
     project: str | None
     is_open: bool  # the trace has not settled
+    first_arrival_ns: int
+    last_arrival_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

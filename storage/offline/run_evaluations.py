@@ -60,6 +60,8 @@ class Unscored:
     actual_outputs: str
     metadata: str
     has_failed: bool  # the task, so that there is nothing to judge
+    trace_id: str | None = None  # of the trace that supplies what the maps lack
+    span_id: str | None = None
 
 
 class RunEvaluations:

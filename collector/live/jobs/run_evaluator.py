@@ -5,6 +5,7 @@ within the same limits and budgets as for rules. What an evaluation says is stor
 one that is cut off goes on where it was, and no item is scored twice.
 """
 
+import asyncio
 import itertools
 import json
 import logging
@@ -18,8 +19,10 @@ from functools import partial
 from typing import Any, Final
 
 from collector.children.process import ChildFailed, ChildProcess
+from collector.evaluation.item_case import case_document
 from collector.following import LastingReason
 from collector.live.active import ActiveRule
+from collector.live.jobs.item_traces import CompletedItem, ItemTraces, TraceAwaited
 from collector.live.jobs.work.outcomes import outcome_of, outcome_of_judges
 from collector.live.jobs.work.retry_policy import MICROSECONDS, RetryPolicy, microseconds
 from collector.live.jobs.work.storable import REASON_CHARACTERS
@@ -28,7 +31,7 @@ from collector.live.judges.judge_health import JudgeSubject
 from collector.live.judges.judges import ConnectedJudges
 from collector.live.rules.executor_kinds import executor_kind_of
 from evaluators.chat.pace import RETRYABLE
-from evaluators.errors import BadConfiguration
+from evaluators.errors import BadCase, BadConfiguration, InTrace
 from evaluators.outcome import Failure, Outcome
 from evaluators.registry import kind_of
 from rules.errors import BadRule
@@ -82,6 +85,7 @@ class _ItemScore:
     score: NewScore
     is_passing: bool = False
     retry_after_s: float | None = None
+    awaits_trace: bool = False  # nothing was asked, so that it is no attempt
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,6 +128,7 @@ class RunEvaluator:
         store: RunStore,
         judges: ConnectedJudges,
         ask: Callable[[Coroutine[Any, Any, _ItemScore]], Future[_ItemScore]],
+        traces: ItemTraces,
         *,
         retry_policy: RetryPolicy | None = None,
         retention_days: int | None = None,
@@ -132,6 +137,7 @@ class RunEvaluator:
         self._store = store
         self._judges = judges
         self._ask = ask
+        self._traces = traces
         self._retry_policy = retry_policy or RetryPolicy()
         self._retention_days = retention_days
         self._clock = in_seconds(steady_clock())
@@ -279,12 +285,29 @@ class RunEvaluator:
         """Check a group; the next one is larger, as long as that does not keep others waiting."""
         began_s = time.monotonic()
         scores = self._checked(progress.evaluation, progress.active, items)
-        progress.futures = [_done(_ItemScore(score=score)) for score in scores]
+        progress.futures = [
+            _done(
+                self._checked_by_trace(progress, item) if score.error_kind == InTrace.kind else _ItemScore(score=score)
+            )
+            for item, score in zip(items, scores, strict=True)
+        ]
         is_quick = time.monotonic() - began_s < _CHECKED_FOR_S
         size = progress.group_size * 2 if is_quick else progress.group_size // 2
         progress.group_size = max(1, min(size, _CHECKED_AT_ONCE))
         self._collect(progress)
         self.wake()
+
+    def _checked_by_trace(self, progress: _Progress, item: Unscored) -> _ItemScore:
+        """Check an item together with its trace; each by itself, since traces are long."""
+        completed = self._completed(progress.evaluation, item)
+        if isinstance(completed, TraceAwaited):
+            return _awaiting(progress.evaluation, completed)
+        (score,) = self._checked(progress.evaluation, progress.active, [completed.item])
+        return _ItemScore(score=_excused(score, completed))
+
+    def _completed(self, evaluation: Evaluation, item: Unscored) -> CompletedItem | TraceAwaited:
+        run = self._store.runs.find(None, evaluation.run_id)
+        return CompletedItem(item=replace(item, trace_id=None)) if run is None else self._traces.complete(run, item)
 
     def _collect(self, progress: _Progress) -> None:
         """Store the answers of a group. Items whose judge may answer later wait, and with them their evaluation."""
@@ -305,7 +328,7 @@ class RunEvaluator:
             number, answer = item.item_number, answers.get(item.item_number)
             if answer is None:
                 scores.append((number, _skipped(progress.evaluation)))
-            elif answer.is_passing and progress.attempts[number] + 1 < _ATTEMPTS:
+            elif answer.awaits_trace or (answer.is_passing and progress.attempts[number] + 1 < _ATTEMPTS):
                 waiting[number] = answer
             else:
                 scores.append((number, replace(answer.score, direction=direction)))
@@ -313,22 +336,27 @@ class RunEvaluator:
         progress.after = min(waiting, default=progress.items[-1].item_number + 1) - 1
         progress.items, progress.futures = (), []
         progress.votes = {key: vote for key, vote in progress.votes.items() if key[0] in waiting}
-        progress.attempts.update(waiting.keys())
+        progress.attempts.update(number for number, answer in waiting.items() if not answer.awaits_trace)
         if waiting:
             self._pause(progress, waiting)
 
     def _pause(self, progress: _Progress, waiting: Mapping[int, _ItemScore]) -> None:
-        """Let an evaluation continue later, as its judge asked for or after the backoff."""
+        """Let an evaluation continue later: after the backoff, as its judge asked for, or once traces have settled."""
         pause_s = max(
-            self._retry_policy.wait_s(progress.attempts[number], answer.retry_after_s)
+            (answer.retry_after_s or 0.0)
+            if answer.awaits_trace
+            else self._retry_policy.wait_s(progress.attempts[number], answer.retry_after_s)
             for number, answer in waiting.items()
         )
         progress.resumes_s = self._clock() + pause_s
-        reason = next(iter(waiting.values())).score.reason
+        failed = next((answer for answer in waiting.values() if not answer.awaits_trace), None)
+        if failed is None:
+            first = next(iter(waiting.values())).score.reason
+            reason = f"it needs the traces of {len(waiting)} items, and looks again in {pause_s:.0f} s: {first}"
+        else:
+            reason = f"its judge does not answer, and is asked again in {pause_s:.0f} s: {failed.score.reason}"
         self._store.evaluations.pause(
-            progress.evaluation.evaluation_id,
-            until_us=microseconds(progress.resumes_s),
-            reason=f"its judge does not answer, and is asked again in {pause_s:.0f} s: {reason}",
+            progress.evaluation.evaluation_id, until_us=microseconds(progress.resumes_s), reason=reason
         )
 
     def waiting(self) -> list[WaitingOfRun]:
@@ -374,6 +402,17 @@ class RunEvaluator:
         return [score_of(evaluation.name, document, latency_ms=each_ms) for document in documents]
 
     async def _score(self, progress: _Progress, item: Unscored) -> _ItemScore:
+        """Ask the judge about an item; if the item lacks what it reads, about the item together with its trace."""
+        answer = await self._asked(progress, item)
+        if answer.score.error_kind != InTrace.kind:
+            return answer
+        completed = await asyncio.to_thread(self._completed, progress.evaluation, item)
+        if isinstance(completed, TraceAwaited):
+            return _awaiting(progress.evaluation, completed)
+        answer = await self._asked(progress, completed.item)
+        return replace(answer, score=_excused(answer.score, completed))
+
+    async def _asked(self, progress: _Progress, item: Unscored) -> _ItemScore:
         """Ask the judge about an item, or each judge of a jury; an attempt that fails is made again by the caller."""
         began_s = time.perf_counter()
         evaluation, active, health = progress.evaluation, progress.active, self._judges.health
@@ -420,14 +459,17 @@ def _skipped(evaluation: Evaluation) -> NewScore:
     return NewScore(name=evaluation.name, outcome="skipped", error_kind="task_failed", reason=reason)
 
 
-def case_document(item: Unscored) -> dict[str, Any]:
-    """The test case that an item is."""
-    return {
-        "inputs": json.loads(item.inputs),
-        "actualOutputs": json.loads(item.actual_outputs),
-        "expectedOutputs": json.loads(item.expected_outputs),
-        "metadata": json.loads(item.metadata),
-    }
+def _awaiting(evaluation: Evaluation, trace: TraceAwaited) -> _ItemScore:
+    score = NewScore(name=evaluation.name, outcome="failed", error_kind=InTrace.kind, reason=trace.reason)
+    return _ItemScore(score=score, is_passing=True, retry_after_s=trace.wait_s, awaits_trace=True)
+
+
+def _excused(score: NewScore, completed: CompletedItem) -> NewScore:
+    """Return the score as skipped if what it lacks would have been in a trace that is not stored."""
+    if completed.absence is None or score.error_kind != BadCase.kind:
+        return score
+    reason = f"{completed.absence}; {score.reason}"[:REASON_CHARACTERS]
+    return replace(score, outcome="skipped", error_kind="no_trace", reason=reason)
 
 
 _OUTCOMES: Final[Mapping[str, str]] = {"verdict": "scored", "failure": "failed", "skipped": "skipped"}

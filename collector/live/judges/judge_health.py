@@ -13,7 +13,7 @@ from storage.judging.job_results import OutcomeName
 SubjectKind: TypeAlias = Literal["connection", "rule", "evaluation"]
 
 SAYS_NOTHING: Final = frozenset(
-    {"over_budget", "rule_disabled", "rule_deleted", "budget_held", "bad_case", "bad_configuration"}
+    {"over_budget", "rule_disabled", "rule_deleted", "budget_held", "bad_case", "in_trace", "bad_configuration"}
 )
 """Failures that say nothing of whether a judge works: nothing was asked, or the test case is to blame.
 

@@ -1,9 +1,11 @@
 -- By which number and for which project a span is judged, or without a span id a trace: those of its last span and of its root.
--- And whether the trace has not settled yet.
+-- And whether the trace has not settled yet, and when its spans arrived.
 SELECT
     max(s.seq) AS seq,
     coalesce(arg_min(s.project, s.start_time) FILTER (WHERE s.parent_span_id IS NULL), arg_min(s.project, s.start_time)) AS project,
-    (SELECT count(*) > 0 FROM trace_open AS o WHERE o.tenant = $tenant AND o.trace_id = $trace_id) AS is_open
+    (SELECT count(*) > 0 FROM trace_open AS o WHERE o.tenant = $tenant AND o.trace_id = $trace_id) AS is_open,
+    epoch_ns(min(s.received_at)) AS first_arrival_ns,
+    epoch_ns(max(s.received_at)) AS last_arrival_ns
 FROM span AS s
 WHERE s.seq BETWEEN $first_seq AND $last_seq
     AND s.tenant = $tenant

@@ -5,6 +5,8 @@ SELECT
     i.expected_outputs,
     i.actual_outputs,
     i.metadata,
+    i.trace_id,
+    i.span_id,
     i.error IS NOT NULL OR i.error_kind IS NOT NULL AS has_failed
 FROM run_item AS i
 ANTI JOIN (
