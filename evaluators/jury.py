@@ -30,7 +30,7 @@ def outcome_of_votes(votes: Sequence[JudgeVote]) -> Outcome:
         if isinstance(vote.outcome, Failure):
             return replace(vote.outcome, message=f"{vote.connection}: {vote.outcome.message}", usage=usage)
     skipped = next((vote.outcome for vote in votes if isinstance(vote.outcome, Skipped)), None)
-    fingerprint = _fingerprint([vote.outcome.fingerprint or "" for vote in votes])
+    fingerprint = jury_fingerprint([vote.outcome.fingerprint or "" for vote in votes])
     if skipped is not None:
         return replace(skipped, fingerprint=fingerprint, usage=usage)
     told = [(vote, vote.outcome) for vote in votes if isinstance(vote.outcome, Verdict)]
@@ -56,6 +56,6 @@ def _usage(votes: Sequence[JudgeVote]) -> Usage | None:
     return replace(reduce(add, spent), model=", ".join(models) or None) if spent else None
 
 
-def _fingerprint(of_votes: Sequence[str]) -> str:
-    """The order of the judges makes no difference."""
+def jury_fingerprint(of_votes: Sequence[str]) -> str:
+    """Return the fingerprint of judges together; their order makes no difference."""
     return hashlib.sha256(json.dumps(["jury", *sorted(of_votes)]).encode()).hexdigest()

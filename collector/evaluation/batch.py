@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, TypeAlias
@@ -16,8 +16,9 @@ from evaluators.case import parse_case
 from evaluators.chat.settings import Judges
 from evaluators.errors import BadConfiguration, Broken
 from evaluators.evaluator import Evaluator, run
-from evaluators.model import NonBlank, text_of
-from evaluators.outcome import Failure, Outcome, Skipped, Verdict
+from evaluators.jury import JudgeVote, jury_fingerprint, outcome_of_votes
+from evaluators.model import Case, NonBlank, text_of
+from evaluators.outcome import Direction, Failure, Outcome, Skipped, Verdict
 from evaluators.registry import build
 from evaluators.wire import WireModel, explain, parse_json
 from storage.limit import Limit
@@ -184,6 +185,32 @@ JUDGE_KEY: Final = "judge"
 """The key of a configuration under which its judge is; no evaluator has a key of that name."""
 
 
+MOST_JUDGES: Final = 9
+"""Of a jury; as many votes as one judge may have."""
+
+
+class _Jury:
+    """Evaluators, alike but for their judges, that vote on each case."""
+
+    def __init__(self, members: Sequence[tuple[str, Evaluator]]) -> None:
+        """`members` have the names of their models.
+
+        Raises:
+            BadConfiguration: their number is even, or too large.
+        """
+        if len(members) % 2 == 0 or len(members) > MOST_JUDGES:
+            raise BadConfiguration(f"judge: {len(members)} judges; a jury has an odd number, at most {MOST_JUDGES}")
+        self._members = members
+        self.name = members[0][1].name
+        self.direction: Direction = members[0][1].direction
+        self.fingerprint = jury_fingerprint([each.fingerprint for _, each in members])
+
+    async def __call__(self, case: Case) -> Outcome:
+        outcomes = await asyncio.gather(*(run(each, case) for _, each in self._members))
+        votes = zip(self._members, outcomes, strict=True)
+        return outcome_of_votes([JudgeVote(connection=name, model=name, outcome=each) for (name, _), each in votes])
+
+
 @asynccontextmanager
 async def judged_evaluators(default: Mapping[str, Any] | None) -> AsyncIterator[Make]:
     """What builds evaluators; the judges that they share are open until the end, in the event loop that is running."""
@@ -192,6 +219,9 @@ async def judged_evaluators(default: Mapping[str, Any] | None) -> AsyncIterator[
         def make(name: str, configuration: Mapping[str, Any]) -> Evaluator:
             told = {key: value for key, value in configuration.items() if key != JUDGE_KEY}
             document = configuration.get(JUDGE_KEY, default)
+            if isinstance(document, list):
+                asked = [judges.judge(each) for each in document]
+                return _Jury([(each.model, build(name, told, each)) for each in asked])
             return build(name, told, None if document is None else judges.judge(document))
 
         yield make

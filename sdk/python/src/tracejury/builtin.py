@@ -10,11 +10,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any, Final, Literal
 
 from tracejury.dataset import Example
-from tracejury.judge_function import with_judges
+from tracejury.deciding import decisions
+from tracejury.judge_function import calls_functions, with_judges
 from tracejury.plain import plain
 from tracejury.score import Score
 
@@ -52,17 +53,21 @@ class Builtin:
         """`connection` is the one of the server over which a judge is asked; the program's is in `config["judge"]`.
 
         That is an endpoint, or a function or coroutine function that takes a prompt and returns the reply. Its name,
-        and the version that `@evaluator` declares, stand for the model. Several calls may run at a time.
+        and the version that `@evaluator` declares, stand for the model. Several calls may run at a time. A list of an
+        odd number of judges is a jury. Error detectors, argument matchers and matching strategies may be functions,
+        too, that return True or False.
 
         Raises:
             ProgramNotFound: it is to be judged by the program, and there is none.
-            ValueError: the judge is a function, and the server is asked.
+            ValueError: there is a function that cannot be called, since the server is asked or no function is expected.
         """
         self.evaluator = evaluator
         self.is_on_server = on == "server"
-        if self.is_on_server and callable((config or {}).get("judge")):
-            raise ValueError("judge: the server cannot call a function; leave out on='server'")
-        self.config = with_judges(config or {})
+        self._decisions = decisions(evaluator, config or {})
+        if self.is_on_server and (self._decisions.names or calls_functions(config or {})):
+            key = self._decisions.names[0].partition("=")[0] if self._decisions.names else "judge"
+            raise ValueError(f"{key}: the server cannot call a function; leave out on='server'")
+        self.config = with_judges(self._decisions.config)
         self.connection = connection
         self._program = None if self.is_on_server else program(command)
 
@@ -72,7 +77,12 @@ class Builtin:
         Raises:
             ProgramEnded: there is none.
         """
-        return score_of(self.ask(example, outputs).result())
+        return self.score(self.ask(example, outputs).result())
+
+    def score(self, said: Document) -> Score:
+        """The score in an answer, comparable with those by the same functions."""
+        found = _score_of(said)
+        return replace(found, fingerprint=self._decisions.fingerprint(found.fingerprint))
 
     def ask(self, example: Example, outputs: Any) -> "Future[Document]":
         """What the program will say of outputs.
@@ -82,16 +92,17 @@ class Builtin:
         """
         if self._program is None:
             raise ValueError(f"{self.evaluator} is asked on the server, once the run has ended")
-        case = {
+        case: Document = {
             "inputs": example.inputs,
             "actualOutputs": outputs if isinstance(outputs, Mapping) else {"output": outputs},
             "expectedOutputs": example.expected_outputs,
             "metadata": example.metadata,
         }
+        case = self._decisions.case(case)
         return self._program.ask({"evaluator": self.evaluator, "config": self.config, "case": case})
 
 
-def score_of(said: Document) -> Score:
+def _score_of(said: Document) -> Score:
     """What the program said of a case: a verdict, a failure, or nothing where there was nothing to judge."""
     failure, usage = said.get("failure") or {}, said.get("usage") or {}
     return Score(

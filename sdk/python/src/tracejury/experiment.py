@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tracejury.builtin import Builtin, Document, score_of
+from tracejury.builtin import Builtin, Document
 from tracejury.client import Client, project_of
 from tracejury.dataset import Dataset, Example
 from tracejury.plain import error_text, text
@@ -229,8 +229,8 @@ class _RunningItem:
         for each, answer in zip(asked, answers, strict=True):
             of = named(each)
             try:
-                if answer is not None:
-                    scores.append(score_of(await asyncio.wait_for(answer, self.experiment.timeout_s)))
+                if answer is not None and isinstance(each, Builtin):
+                    scores.append(each.score(await asyncio.wait_for(answer, self.experiment.timeout_s)))
                 else:
                     scores += scores_of(await self._called(each, example, outputs), of)
             except Exception as raised:  # noqa: BLE001 - an evaluator that raises costs no other result

@@ -20,9 +20,17 @@ _REFUSED: Final = 400  # no other attempt: what failed is the function, not the 
 
 
 def with_judges(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration whose judge is an endpoint if it is a function."""
+    """A configuration whose judges are endpoints where they are functions; a list of them is a jury."""
     judge = config.get("judge")
+    if isinstance(judge, (list, tuple)):
+        return {**config, "judge": [_endpoints().settings(each) if callable(each) else each for each in judge]}
     return dict(config) if not callable(judge) else {**config, "judge": _endpoints().settings(judge)}
+
+
+def calls_functions(config: Mapping[str, Any]) -> bool:
+    """Return whether a judge is a function."""
+    judge = config.get("judge")
+    return any(map(callable, judge if isinstance(judge, (list, tuple)) else [judge]))
 
 
 class _Endpoints:
