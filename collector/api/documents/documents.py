@@ -15,7 +15,12 @@ from typing import Final
 
 from collector.api.base.times import time_text
 from collector.api.documents.judgement_documents import judged_documents
-from collector.api.documents.reading_documents import Document, span_reading_document, trace_reading_document
+from collector.api.documents.reading_documents import (
+    Document,
+    span_reading_document,
+    sums_document,
+    trace_reading_document,
+)
 from storage.judging.judgements import Judged
 from storage.query.listing import Brief
 from storage.records import Link, LogRecord, Span, SpanEvent, SpanReading, Table, Trace, TraceReading, TraceSummary
@@ -47,15 +52,7 @@ def trace_document(trace: Trace, reading: TraceReading, judged: Judged, sums: Br
         "summedSpanCount": len(spans),
     }
     if sums is not None and (sums.summed_span_count or 0) > len(spans):
-        document |= {
-            "input": sums.input,
-            "output": sums.output,
-            "finalResponse": sums.final_response,
-            "inputTokens": sums.input_tokens,
-            "outputTokens": sums.output_tokens,
-            "costUsd": json_value(sums.cost_usd),
-            "summedSpanCount": sums.summed_span_count,
-        }
+        document |= json_fields(sums_document(sums))
     document["spans"] = shown = []
     room = MAX_TRACE_BYTES
     for span in spans:

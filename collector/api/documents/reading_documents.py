@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from collector.api.base.times import instant_ns, time_text
+from storage.query.listing import Brief
 from storage.records import JsonValue, Message, OfferedTool, SpanReading, TraceReading, TraceToolCall
 
 Document = dict[str, object]
@@ -48,17 +49,28 @@ def span_reading_document(reading: SpanReading) -> Document:
 def trace_reading_document(reading: TraceReading) -> Document:
     """What a trace means, without its spans."""
     return {
-        "input": reading.input,
-        "output": reading.output,
-        "finalResponse": reading.final_response,
+        **_told(reading),
         "sessionId": reading.session_id,
         "userId": reading.user_id,
-        "inputTokens": reading.input_tokens,
-        "outputTokens": reading.output_tokens,
-        "costUsd": reading.cost_usd,
         "toolCalls": list(map(call_document, reading.tool_calls)),
         "toolDefinitions": list(map(_definition, reading.tool_definitions)),
         "conversation": list(reading.conversation),
+    }
+
+
+def sums_document(sums: Brief) -> Document:
+    """Describe what is stored of a trace together, and of how many spans."""
+    return {**_told(sums), "summedSpanCount": sums.summed_span_count}
+
+
+def _told(trace: TraceReading | Brief) -> Document:
+    return {
+        "input": trace.input,
+        "output": trace.output,
+        "finalResponse": trace.final_response,
+        "inputTokens": trace.input_tokens,
+        "outputTokens": trace.output_tokens,
+        "costUsd": trace.cost_usd,
     }
 
 
