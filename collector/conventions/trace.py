@@ -114,8 +114,8 @@ def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None)
     if telling is None:
         talking = [span for span in tree.spans.values() if span.span_type in _TALKING and span.output is not None]
         telling = min(reversed(talking), key=lambda span: tree.depths[span.span_id], default=root)
-    if telling is not None and telling.span_type == "llm" and tool_request(telling.output_messages) is not None:
-        telling = _answer_after(tree, telling) or telling
+    if telling is not None and (request := _request_told(tree, telling)) is not None:
+        telling = _answer_after(tree, request) or telling
     if telling is None or telling.output is None:
         return final_response
     if final_response is None:
@@ -123,6 +123,15 @@ def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None)
     is_wordless = bool(telling.answered) and answer_text(telling.output_messages) is None
     is_alike = telling.output.strip(BLANKS) == final_response.strip(BLANKS)
     return final_response if is_wordless or is_alike or _is_blank(telling.output) else telling.output
+
+
+def _request_told(tree: Tree, span: TraceMember) -> TraceMember | None:
+    """Return the model's request for tools whose words a span tells: itself, or the last one that a span repeats."""
+    words = tool_request(span.output_messages)
+    if words is None or span.span_type == "llm":
+        return None if words is None else span
+    requests = (each for each in reversed(tree.spans.values()) if each.span_type == "llm")
+    return next((each for each in requests if tool_request(each.output_messages) == words), None)
 
 
 def _answer_after(tree: Tree, request: TraceMember) -> TraceMember | None:

@@ -139,6 +139,14 @@ def answered_runs() -> dict[str, tuple[Run, str]]:
         ),
         "the root has the answer": (Run(root={"output.value": ANSWER}).tool().add(CHAT), ANSWER),
         "another agent answered deeper": (handed, ANSWER),
+        "the root repeats the request": (
+            Run(root={"gen_ai.output.messages": json.dumps([DRAFT])}).tool().add(final),
+            ANSWER,
+        ),
+        "the root repeats the request and its result": (
+            Run(root={"gen_ai.output.messages": json.dumps([DRAFT, response("found", "c1")])}).tool().add(final),
+            ANSWER,
+        ),
         "the client library alone has the answer": (stream, ANSWER),
         "a tool takes the answer": (Run().tool().add(answering(finish)), structured),
         "a tool takes the answer and refuses it once": (

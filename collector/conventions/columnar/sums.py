@@ -120,7 +120,7 @@ def _roots(forest: Forest) -> Places:
 def _output(told: SpanColumns, root: Places, final_response: pa.Array) -> tuple[pa.Array, Mask]:
     """Return what the root or the topmost span tells; messages without words give way to the last words.
 
-    And in which traces that is a model that may ask for tools, with spans of models or agents after it.
+    And in which traces that may be a request for tools, with spans of models or agents after it.
     """
     forest, has = told.forest, told.has("output")
     order = -np.arange(len(forest.rows))
@@ -131,9 +131,10 @@ def _output(told: SpanColumns, root: Places, final_response: pa.Array) -> tuple[
     is_wordless = (at >= 0) & (told.has("output_messages") & ~has_words)[at]
     output = _take(told.column("output"), at)
     trimmed, words = (pc.utf8_trim(texts, BLANKS) for texts in (output, final_response))
-    gives_way = pc.or_(pa.array(is_wordless), pc.equal(trimmed, words).fill_null(fill_value=False))
+    is_alike = pc.equal(trimmed, words).fill_null(fill_value=False)
+    gives_way = pc.or_(pa.array(is_wordless), is_alike)
     last = first_of_each(forest, has & told.is_kind(*_TALKING), order)
-    is_earlier = (at >= 0) & (last > at) & told.is_kind("llm")[at]
+    is_earlier = (at >= 0) & (last > at) & ~is_alike.to_numpy(zero_copy_only=False)
     chosen = pc.coalesce(pc.if_else(gives_way, final_response, output), output, final_response)
     return chosen, _ask(told, at, is_earlier)
 
