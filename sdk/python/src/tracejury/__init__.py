@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from tracejury import personas
+    from tracejury.agent_trace import AgentTrace, ToolDefinition
     from tracejury.builtin import Builtin, ProgramEnded, ProgramNotFound
     from tracejury.chat_model import ChatCompletions, NoReply, UserTool
     from tracejury.client import Client, Refused, Unreachable
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tracejury.tracing import init
 
 __all__ = [
+    "AgentTrace",
     "AnswerPlaces",
     "BudgetSpent",
     "Builtin",
@@ -68,6 +70,7 @@ __all__ = [
     "TargetReply",
     "TaskFailed",
     "ToolCall",
+    "ToolDefinition",
     "Unreachable",
     "UserTool",
     "assert_eval",
@@ -84,6 +87,10 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "agent_trace": (
+        "AgentTrace",
+        "ToolDefinition",
+    ),
     "builtin": (
         "Builtin",
         "ProgramEnded",

@@ -14,17 +14,23 @@ _SPEAKERS: Final[Mapping[str, str]] = {"user": "User", "assistant": "Assistant",
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call of a tool, and what it returned."""
+    """A call of a tool, and what it returned.
+
+    `arguments` are an object, or what an agent sent in its place. `isError` in `metadata` marks a call that failed.
+    """
 
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Any = field(default_factory=dict)
     result: Any = None
     id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """It, as evaluators read it."""
-        told = {"name": self.name, "arguments": dict(self.arguments), "result": self.result, "id": self.id}
-        return {name: value for name, value in told.items() if value is not None}
+        arguments = dict(self.arguments) if isinstance(self.arguments, Mapping) else self.arguments
+        fields = {"name": self.name, "arguments": arguments, "result": self.result, "id": self.id}
+        metadata = {"metadata": dict(self.metadata)} if self.metadata else {}
+        return {name: value for name, value in fields.items() if value is not None} | metadata
 
     @classmethod
     def of(cls, document: Any) -> "ToolCall":
@@ -39,7 +45,7 @@ class ToolCall:
             arguments = json.loads(arguments)
         if not isinstance(name, str) or not name or not isinstance(arguments, Mapping):
             raise ValueError("a tool call has a name, and arguments that are a JSON object")
-        return cls(name, arguments, document.get("result"), document.get("id"))
+        return cls(name, arguments, document.get("result"), document.get("id"), document.get("metadata") or {})
 
 
 @dataclass(frozen=True)
@@ -179,5 +185,8 @@ class ConversationTrajectory:
 
 
 def _line(call: ToolCall, *, with_arguments: bool) -> str:
-    told = ", ".join(f"{name}={json.dumps(plain(value), ensure_ascii=False)}" for name, value in call.arguments.items())
-    return f"[tool: {call.name}({told})]" if with_arguments else f"[tool: {call.name}]"
+    is_object = isinstance(call.arguments, Mapping)
+    arguments = call.arguments.items() if is_object else ((None, call.arguments),)
+    texts = [(name, json.dumps(plain(value), ensure_ascii=False)) for name, value in arguments]
+    shown = ", ".join(value if name is None else f"{name}={value}" for name, value in texts)
+    return f"[tool: {call.name}({shown})]" if with_arguments else f"[tool: {call.name}]"

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from tracejury.agent_trace import outputs_of
 from tracejury.builtin import Builtin, Document
 from tracejury.client import Client, project_of
 from tracejury.dataset import Dataset, Example
@@ -306,5 +307,4 @@ def _measured(found: Any) -> Measured:
     told = found if isinstance(found, Measured) else Measured(found)
     if told.outputs is None:
         raise TypeError("the task returned None; return the outputs")
-    outputs = dict(told.outputs) if isinstance(told.outputs, Mapping) else {"output": told.outputs}
-    return replace(told, outputs=outputs)
+    return replace(told, outputs=outputs_of(told.outputs))

@@ -42,8 +42,10 @@ class Recording:
         self.scores: list[Score] = []
 
     def outputs(self, outputs: Any) -> None:
-        """What the application answered: a mapping, or the one output."""
-        self._outputs = dict(outputs) if isinstance(outputs, Mapping) else {"output": outputs}
+        """Record what the application answered: an `AgentTrace`, a mapping, or the one output."""
+        from tracejury.agent_trace import outputs_of
+
+        self._outputs = outputs_of(outputs)
 
     @property
     def output(self) -> Any:

@@ -1,0 +1,201 @@
+"""Results of agents as evaluators read them: those of OpenAI by its classes, others by what was recorded of them."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from openai.types.chat import ChatCompletion
+from openai.types.responses import Response
+
+from evaluators.case import parse_case
+from evaluators.evaluator import run
+from evaluators.outcome import Verdict
+from evaluators.registry import build
+from tracejury import (
+    AgentTrace,
+    ConversationTrajectory,
+    Dataset,
+    Example,
+    Experiment,
+    Message,
+    ToolCall,
+    ToolDefinition,
+)
+
+STOCK = ToolCall("lookup_stock", {"sku": "A-1"}, "13 units", "call_1")
+SCHEMA = {"type": "object", "properties": {"sku": {"type": "string"}}}
+ASKED = {"role": "assistant", "content": "Let me look.", "tool_calls": [
+    {"id": "call_1", "type": "function", "function": {"name": "lookup_stock", "arguments": '{"sku": "A-1"}'}}
+]}  # fmt: skip
+
+
+def a_completion(message: dict[str, Any]) -> ChatCompletion:
+    """What the API of chat completions answers."""
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    return ChatCompletion.model_validate(
+        {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    )
+
+
+def test_chat_completions_of_openai() -> None:
+    """Calls have the results of tool messages, and the answer is what was said after the last call."""
+    asked, answered = a_completion(ASKED), a_completion({"role": "assistant", "content": "There are 13."})
+    question = {"role": "user", "content": "How many?"}
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "13 units"}
+    assert AgentTrace.from_openai([question, asked, result, answered]) == AgentTrace((STOCK,), "There are 13.")
+    assert AgentTrace.from_openai(asked) == AgentTrace((ToolCall("lookup_stock", {"sku": "A-1"}, None, "call_1"),))
+
+
+ITEMS: list[dict[str, Any]] = [
+    {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Look first."}]},
+    {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "lookup_stock", "arguments": '{"sku": "A-1"}'},
+    {"type": "function_call_output", "call_id": "call_1", "output": "13 units"},
+    {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "There are 13.", "annotations": []}],
+    },
+]
+
+
+def test_responses_of_openai() -> None:
+    """Responses, their items, and results of the Agents SDK are read alike, with the reasoning."""
+    wanted = AgentTrace((STOCK,), "There are 13.", ("Look first.",))
+    more = {"object": "response", "created_at": 1, "model": "m", "parallel_tool_calls": True, "tool_choice": "auto"}
+    first, second = (
+        Response.model_validate({"id": "r", "tools": [], "output": items, **more}) for items in (ITEMS[:2], ITEMS[3:])
+    )
+    assert AgentTrace.from_openai([first, ITEMS[2], second]) == wanted
+    assert AgentTrace.from_openai(ITEMS) == wanted
+    assert AgentTrace.from_openai(SimpleNamespace(to_input_list=lambda: ITEMS)) == wanted
+
+
+def test_messages_of_anthropic() -> None:
+    """A result with `is_error` marks its call as failed (recorded)."""
+    use = {"id": "toolu_377_0", "input": {"order_id": 404}, "name": "track_order", "type": "tool_use"}
+    thinking = {"type": "thinking", "thinking": "Look first.", "signature": "c2ln"}
+    error = "error: order 404 is lost"
+    answer = {"type": "tool_result", "tool_use_id": "toolu_377_0", "content": error, "is_error": True}
+    text = {"citations": None, "text": "It is lost.", "type": "text"}
+    messages = [
+        {"role": "user", "content": "FAILTOOL: order 404"},
+        {"role": "assistant", "content": [thinking, use]},
+        {"role": "user", "content": [answer]},
+        {"id": "msg_378", "content": [text], "role": "assistant", "stop_reason": "end_turn", "type": "message"},
+    ]
+    trace = AgentTrace.from_anthropic(messages)
+    call = ToolCall("track_order", {"order_id": 404}, error, "toolu_377_0", {"isError": True, "error": error})
+    assert trace == AgentTrace((call,), "It is lost.", ("Look first.",))
+
+
+LANGCHAIN: list[dict[str, Any]] = [
+    {"content": "stock then order", "type": "human", "id": "1"},
+    {
+        "content": [
+            {"signature": "c2ln", "thinking": "Look first.", "type": "thinking"},
+            {"id": "call_1", "input": {"sku": "A-1"}, "name": "lookup_stock", "type": "tool_use"},
+        ],
+        "type": "ai",
+        "tool_calls": [{"name": "lookup_stock", "args": {"sku": "A-1"}, "id": "call_1", "type": "tool_call"}],
+        "invalid_tool_calls": [{"name": "track_order", "args": "{no JSON", "id": "call_2", "error": None}],
+    },
+    {
+        "content": "13 units",
+        "type": "tool",
+        "name": "lookup_stock",
+        "tool_call_id": "call_1",
+        "status": "success",
+    },
+    {"content": "Error: broken", "type": "tool", "name": "track_order", "tool_call_id": "call_2", "status": "error"},
+    {"content": [{"text": "There are 13.", "type": "text"}], "type": "ai", "tool_calls": []},
+]
+
+
+def test_messages_of_langchain() -> None:
+    """Objects and their JSON (recorded) are read alike; arguments that are no JSON stay as the model wrote them."""
+    failed = ToolCall("track_order", "{no JSON", "Error: broken", "call_2", {"isError": True, "error": "Error: broken"})
+    wanted = AgentTrace((STOCK, failed), "There are 13.", ("Look first.",))
+    assert AgentTrace.from_langchain({"messages": LANGCHAIN}) == wanted
+    assert AgentTrace.from_langchain([SimpleNamespace(**each) for each in LANGCHAIN]) == wanted
+    assert wanted.tool_calls[1].document()["arguments"] == "{no JSON"
+
+
+def test_steps_of_an_agent_executor() -> None:
+    """Intermediate steps are calls with their results."""
+    action = SimpleNamespace(tool="lookup_stock", tool_input={"sku": "A-1"}, tool_call_id="call_1")
+    result = {"input": "x", "output": "There are 13.", "intermediate_steps": [(action, "13 units")]}
+    assert AgentTrace.from_langchain(result) == AgentTrace((STOCK,), "There are 13.")
+
+
+def test_messages_of_pydantic_ai() -> None:
+    """Retries are failed calls, and structured output is the JSON of it without the call that gave it."""
+    call: dict[str, Any] = {"part_kind": "tool-call", "tool_name": "lookup_stock", "args": '{"sku": "A-1"}'}
+    answer: dict[str, Any] = {"part_kind": "tool-return", "tool_name": "lookup_stock", "content": "13 units"}
+    retry: dict[str, Any] = {"part_kind": "retry-prompt", "tool_name": "lookup_stock", "content": "no such SKU"}
+    given: dict[str, Any] = {"part_kind": "tool-call", "tool_name": "final_result", "args": {"units": 13}}
+    messages = [
+        {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "How many?"}]},
+        {"kind": "response", "parts": [call | {"tool_call_id": "call_0"}]},
+        {"kind": "request", "parts": [retry | {"tool_call_id": "call_0"}]},
+        {"kind": "response", "parts": [call | {"tool_call_id": "call_1"}]},
+        {"kind": "request", "parts": [answer | {"tool_call_id": "call_1"}]},
+        {"kind": "response", "parts": [given | {"tool_call_id": "call_2"}]},
+    ]
+    result = SimpleNamespace(output={"units": 13}, all_messages=lambda: messages)
+    trace = AgentTrace.from_pydantic_ai(result)
+    assert trace.tool_calls[1:] == (STOCK,)
+    assert trace.tool_calls[0].metadata == {"isError": True, "error": "no such SKU"}
+    assert json.loads(trace.final_response or "") == {"units": 13}
+    text = [{"kind": "response", "parts": [{"part_kind": "text", "content": "There are 13."}]}]
+    assert AgentTrace.from_pydantic_ai(text) == AgentTrace((), "There are 13.")
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "function", "function": {"name": "lookup_stock", "description": "stock", "parameters": SCHEMA}},
+        {"type": "function", "name": "lookup_stock", "description": "stock", "parameters": SCHEMA},
+        {"name": "lookup_stock", "description": "stock", "input_schema": SCHEMA},
+        SimpleNamespace(name="lookup_stock", description="stock", inputSchema=SCHEMA),
+        SimpleNamespace(name="lookup_stock", description="stock", parameters_json_schema=SCHEMA),
+        SimpleNamespace(
+            name="lookup_stock",
+            description="stock",
+            args_schema=SimpleNamespace(model_json_schema=lambda: SCHEMA),
+        ),
+    ],
+)
+def test_tools_as_each_library_offers_them(tool: object) -> None:
+    """The same tool of each library is the same definition."""
+    assert ToolDefinition.of(tool) == ToolDefinition("lookup_stock", "stock", SCHEMA)
+
+
+def test_a_case_of_a_trace_is_judged() -> None:
+    """`to_case` has what evaluators of tool calls read: the tools that were offered, too."""
+    trace = AgentTrace((STOCK,), "There are 13.")
+    tools = [{"name": "lookup_stock", "input_schema": SCHEMA}]
+    case = parse_case(trace.to_case("How many?", tools=tools, tasks=["Count."]))
+    outcome = asyncio.run(run(build("tool_call_validity", {}), case))
+    assert isinstance(outcome, Verdict), outcome
+    assert outcome.score == 1.0
+
+
+def test_a_conversation_is_a_trace() -> None:
+    """Calls of all turns, and what the application said last."""
+    talk = ConversationTrajectory("stock").plus(
+        Message.user("How many?"), Message.assistant("There are 13.", [STOCK]), Message.user("Thanks")
+    )
+    assert AgentTrace.from_conversation(talk) == AgentTrace((STOCK,), "There are 13.")
+
+
+def test_a_task_may_return_a_trace() -> None:
+    """Its calls and its answer are the outputs of the item."""
+    cases = Dataset("one", [Example(id="1", inputs={"input": "How many?"})])
+    trace = AgentTrace((STOCK,), "There are 13.")
+    result = Experiment("traced", cases, lambda _: trace, [lambda _, outputs: bool(outputs)]).run()
+    (item,) = result.items
+    assert item.outputs == {"output": "There are 13.", "toolCalls": [STOCK.document()], "reasoningSteps": []}
