@@ -132,6 +132,30 @@ def test_alerts_are_listed_by_state(server: Closed, visit: Visit) -> None:
     assert visit.get("/alerts/00000000000000000000000000000000").status_code == 404
 
 
+def test_an_alert_shows_the_criteria_under_which_it_was_raised(server: Closed, visit: Visit) -> None:
+    """An edit of the rule, or its end, changes neither the criteria on the alert's page nor those in the list."""
+    key, place = server.keys["editor"], "/api/v1/projects/criteria/trace-eval-rules"
+    connection = {"name": "local", "baseUrl": "http://127.0.0.1:9/v1", "model": "m"}
+    server.running.pipeline.judging.connections.create(connection)
+    rule = {"name": "refunds", "evaluator": "llm_judge", "connectionId": "local"}
+    rule["criteria"] = "It names the refund period."
+    made = server.ask("POST", place, key=key, json=rule).json()
+    finding = opened(server, 60, project="criteria", rule_id=made["id"], revision=made["revision"])
+    one = f"{place}/{made['id']}"
+    edited = server.ask("PUT", one, key=key, json=rule | {"criteria": "It names the refund period in days."})
+    assert edited.json()["revision"] != made["revision"]
+    pages = (f"/alerts/{finding.alert_id}", "/alerts?project=criteria")
+    for state in ("edited", "recovered", "deleted"):
+        if state == "recovered":
+            server.running.store.alerts.recover(finding.alert_id, {"how": "recovered"}, NOW_NS)
+        if state == "deleted":
+            assert server.ask("DELETE", one, key=key).status_code == 204
+        for page in pages:
+            told = words(visit.get(page).text)
+            assert "It names the refund period." in told, (state, page)
+            assert "in days" not in told, (state, page)
+
+
 def test_hostile_alerts_are_text(server: Closed, visit: Visit, browser: "Browser") -> None:
     """Names, reasons and documents of alerts may hold anything, also what no monitor writes."""
     document = {

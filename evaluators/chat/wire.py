@@ -133,7 +133,7 @@ def _refusal(refusal: object, finish: str | None) -> str | None:
 
 
 class TokenCounts(NamedTuple):
-    """The tokens of one request, as the endpoint counts them; None if it does not."""
+    """The tokens of one request, as the endpoint counts them; None if it does not, such as with 0 for a prompt."""
 
     input_tokens: int | None
     output_tokens: int | None
@@ -377,16 +377,16 @@ def _name(body: Mapping[str, Any]) -> str | None:
 
 
 def _chat_tokens(document: object) -> TokenCounts:
-    return TokenCounts(_count(document, "prompt_tokens"), _count(document, "completion_tokens"))
+    return TokenCounts(_count(document, "prompt_tokens") or None, _count(document, "completion_tokens"))
 
 
 def _responses_tokens(document: object) -> TokenCounts:
-    return TokenCounts(_count(document, "input_tokens"), _count(document, "output_tokens"))
+    return TokenCounts(_count(document, "input_tokens") or None, _count(document, "output_tokens"))
 
 
 def _anthropic_tokens(document: object) -> TokenCounts:
     counts = [_count(document, key) for key in _ANTHROPIC_INPUT]
-    of_input = None if counts[0] is None else sum(count or 0 for count in counts)
+    of_input = None if counts[0] is None else sum(count or 0 for count in counts) or None
     return TokenCounts(of_input, _count(document, "output_tokens"))
 
 
