@@ -1,4 +1,4 @@
-"""The gate as an assertion: a test fails if results are worse than the baseline in a file."""
+"""The gate as an assertion: a test fails if results are worse than the baseline in a file, or a run on a server."""
 
 import sys
 from pathlib import Path
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.offline import an_offline_server
 from tracejury import Dataset, Example, Experiment, Result, assert_no_regression
 
-COMMAND = (str(Path(sys.executable).parent / "tracejury"), "gate")
+COMMAND = (str(Path(sys.executable).parent / "tracejury"),)
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +67,33 @@ def test_what_cannot_be_compared_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("CI", "true")
     with pytest.raises(AssertionError):
         assert_no_regression(results(), "none", options=["--require-baseline"], command=COMMAND)
+
+
+def test_a_run_on_a_server_is_the_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest that fits or a named one; a run that failed is no baseline until it is accepted."""
+    with an_offline_server(tmp_path / "data") as server:
+        monkeypatch.setenv("TRACEJURY_URL", server.url)
+
+        def verdict(result: Result) -> Any:
+            return server.ask("GET", f"runs/{result.run_id}")["verdict"]
+
+        first = results()
+        assert "nothing was compared" in assert_no_regression(first, on="server", command=COMMAND)
+        for _ in range(2):  # the second is not compared with the first
+            worse = results(3)
+            with pytest.raises(AssertionError, match=r"FAIL(.|\n)*worse: 3(.|\n)*TRACEJURY_UPDATE_BASELINE=true"):
+                assert_no_regression(worse, on="server", command=COMMAND)
+            assert verdict(worse) == "FAIL"
+        monkeypatch.setenv("TRACEJURY_UPDATE_BASELINE", "true")
+        accepted = results(3)
+        assert_no_regression(accepted, on="server", command=COMMAND)
+        monkeypatch.delenv("TRACEJURY_UPDATE_BASELINE")
+        assert (verdict(first), verdict(accepted)) == ("PASS", "PASS")
+        assert assert_no_regression(results(3), on="server", command=COMMAND).startswith("PASS")
+        with pytest.raises(AssertionError, match="FAIL"):
+            assert_no_regression(results(3), first.run_id, on="server", command=COMMAND)
+        with pytest.raises(ValueError, match="there is no run none here"):
+            assert_no_regression(results(), "none", on="server", command=COMMAND)
+    monkeypatch.delenv("TRACEJURY_URL")
+    with pytest.raises(ValueError, match="no server is named: set TRACEJURY_URL"):
+        assert_no_regression(first, on="server", command=COMMAND)

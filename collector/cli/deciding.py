@@ -96,6 +96,28 @@ def unscored_of(given: Sequence[str]) -> dict[str, Any]:
     return {kind: policy for kind, _, policy in pairs}
 
 
+def server_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the gate of a server is told by these options.
+
+    Raises:
+        click.UsageError: one is no NAME=NUMBER.
+    """
+    return {
+        "alpha": given["alpha"],
+        "margin": given["margin"],
+        "severityMargin": given["severity_margin"],
+        "floor": given["floor"],
+        "costMargin": given["cost_margin"],
+        "latencyMargin": given["latency_margin"],
+        "slices": list(given["slices"]),
+        "evaluators": list(given["evaluators"]) or None,
+        "thresholds": thresholds_of(given["thresholds"]),
+        "unscored": unscored_of(given["unscored"]),
+        "failOnInconclusive": given["fail_on_inconclusive"],
+        "allowRemovedEvaluators": given["allow_removed_evaluators"],
+    }
+
+
 class _Candidate(AnswerView):
     id: str
     experiment_id: str

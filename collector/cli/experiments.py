@@ -9,7 +9,13 @@ import click
 
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
-from collector.cli.deciding import allow_removed_option, decide_on_server, exit_code_of
+from collector.cli.deciding import (
+    allow_removed_option,
+    decide_on_server,
+    exit_code_of,
+    server_options,
+    with_deciding_options,
+)
 from collector.cli.experiment_run import run_file
 from collector.cli.options import server_option
 from collector.cli.render import print_json
@@ -177,7 +183,7 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
 @click.argument("run")
 @click.option("--baseline", metavar="RUN", help="What to compare with; by default the newest run that fits.")
 @click.option("--branch", metavar="NAME", help="The branch of that run; by default the branch of RUN.")
-@click.option("--margin", type=click.FloatRange(min=0), default=0.05, show_default=True, help="A loss that is fine.")
+@with_deciding_options
 @click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 where more items are needed to know.")
 @allow_removed_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
@@ -193,9 +199,7 @@ def gate(context: click.Context, /, *, run: str, server: str, as_json: bool, **o
         body = {
             "baselineRunId": options["baseline"],
             "baselineBranch": options["branch"],
-            "margin": options["margin"],
-            "failOnInconclusive": options["fail_on_inconclusive"],
-            "allowRemovedEvaluators": options["allow_removed_evaluators"],
+            **server_options(options),
         }
         verdict = decide_on_server(asking, run, body)
     document = verdict.model_dump(by_alias=True)

@@ -14,8 +14,7 @@ from collector.cli.deciding import (
     decide_on_server,
     engine_options,
     exit_code_of,
-    thresholds_of,
-    unscored_of,
+    server_options,
     with_deciding_options,
 )
 from collector.cli.gate import BadGateInput
@@ -96,21 +95,7 @@ def _of_files(files: list[Path], given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _of_server(baseline: str, candidate: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    body = {
-        "baselineRunId": baseline,
-        "alpha": given["alpha"],
-        "margin": given["margin"],
-        "severityMargin": given["severity_margin"],
-        "floor": given["floor"],
-        "costMargin": given["cost_margin"],
-        "latencyMargin": given["latency_margin"],
-        "slices": list(given["slices"]),
-        "evaluators": list(given["evaluators"]) or None,
-        "thresholds": thresholds_of(given["thresholds"]),
-        "unscored": unscored_of(given["unscored"]),
-        "failOnInconclusive": given["fail_on_inconclusive"],
-        "allowRemovedEvaluators": given["allow_removed_evaluators"],
-    }
+    body = {"baselineRunId": baseline, **server_options(given)}
     with open_server(given["server"], None) as asking:
         try:
             return decide_on_server(asking, candidate, body).model_dump(by_alias=True)

@@ -237,10 +237,11 @@ def baseline_of(candidate: Run, runs: Runs, *, branch: str | None = None) -> Bas
 
 
 def _earlier(candidate: Run, runs: Runs, branch: str | None) -> Iterator[Run]:
-    """Yield the successful runs on the same data that began before the candidate, newest first."""
+    """Yield the successful runs on the same data that began before the candidate and no gate failed, newest first."""
     for run in newest_first(runs, candidate.experiment_id):
         if (
             run.status == "SUCCESS"
+            and run.verdict != "FAIL"
             and (run.started_at_ns, run.run_id) < (candidate.started_at_ns, candidate.run_id)
             and (run.dataset_id, run.dataset_version) == (candidate.dataset_id, candidate.dataset_version)
             and (branch is None or run.git_branch == branch)

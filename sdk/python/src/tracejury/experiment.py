@@ -112,9 +112,16 @@ class Experiment:
 
         An interrupted run is CANCELLED; one with a key is left open instead, so that it can go on.
         """
+        client = self.client or Client.from_environment()
+        try:
+            return await self._run(client)
+        finally:
+            if client is not None and client is not self.client:
+                client.close()
+
+    async def _run(self, client: Client | None) -> Result:
         keys = keys_of(self.dataset)
         wanted = [(key, trial) for trial in range(1, self.trials + 1) for key in keys]
-        client = self.client or Client.from_environment()
         try:
             run = await asyncio.to_thread(self._begin, client)
         except asyncio.CancelledError:  # raised again: an interrupted program does not wait for a server that is away

@@ -1,18 +1,21 @@
-"""The regression gate as an assertion of a test: `tracejury gate` decides, without a server."""
+"""The regression gate as an assertion of a test: `tracejury gate` decides without a server, or a server decides."""
 
+import os
 import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from tracejury.builtin import installed
+from tracejury.client import URL_VARIABLE, Client
 from tracejury.results import Result
 
 SEVERITY_MARGIN: Final = 0.15
 """No item may lose more by one evaluator. A guess, that of Dokimos, whose users expect a lost item to fail the test."""
 
-_COMMAND: Final = ("tracejury", "gate")
+_COMMAND: Final = ("tracejury",)
+_UPDATE_VARIABLE: Final = "TRACEJURY_UPDATE_BASELINE"
 _DECIDED: Final = frozenset({1, 3, 4})  # it regressed, is inconclusive, or lacks a baseline
 _FOLDER: Final = Path("gate")
 
@@ -21,6 +24,7 @@ def assert_no_regression(
     result: Result,
     baseline: str | Path | None = None,
     *,
+    on: Literal["files", "server"] = "files",
     severity_margin: float | None = SEVERITY_MARGIN,
     options: Sequence[str] = (),
     command: Sequence[str] = _COMMAND,
@@ -32,12 +36,18 @@ def assert_no_regression(
     `tracejury gate`; with `severity_margin=None` only what the statistics show fails. The results become the baseline
     with TRACEJURY_UPDATE_BASELINE=true.
 
+    With `on="server"` the results are those of a run that was reported, and the baseline is a run, by its id, or by
+    default the newest one that fits. `options` are those of `tracejury experiments gate`.
+
     Raises:
         AssertionError: they are worse.
         ProgramNotFound: the program `tracejury` is not installed here.
         ValueError: they cannot be compared; the message says why.
     """
     __tracebackhide__ = True
+    margin = () if severity_margin is None else ("--severity-margin", str(severity_margin))
+    if on == "server":
+        return _on_server(result, baseline, (*margin, *options), command)
     name = str(baseline or result.name).strip()
     if not name:
         raise ValueError("name the experiment, or give a name or a path of the baseline")
@@ -45,15 +55,44 @@ def assert_no_regression(
     results = _FOLDER / "results" / f"{_file_name(file.stem)}.json"
     results.parent.mkdir(parents=True, exist_ok=True)
     result.write(results)
-    margin = () if severity_margin is None else ("--severity-margin", str(severity_margin))
-    asked = (installed(command[0]), *command[1:], str(results), "--baseline", str(file), *margin, *options)
+    failed, text = _decide(command, "gate", str(results), "--baseline", str(file), *margin, *options)
+    if failed:
+        raise AssertionError(text)
+    return text
+
+
+def _on_server(result: Result, baseline: str | Path | None, options: Sequence[str], command: Sequence[str]) -> str:
+    __tracebackhide__ = True
+    client = Client.from_environment()
+    if client is None:
+        raise ValueError(f"no server is named: set {URL_VARIABLE}")
+    named = () if baseline is None else ("--baseline", str(baseline))
+    try:
+        if result.run_id is None:
+            raise ValueError("no server has the results: the experiment reported them to none")
+        failed, text = _decide(command, "experiments", "gate", result.run_id, *named, *options)
+        failed = failed and os.environ.get(_UPDATE_VARIABLE, "").lower() not in {"1", "true", "yes"}
+        # A run that failed is SUCCESS all the same: without its verdict it would be the next baseline.
+        client.send("PATCH", f"/runs/{result.run_id}", {"verdict": "FAIL" if failed else "PASS"})
+    finally:
+        client.close()
+    if failed:
+        raise AssertionError(f"{text}\nTo accept it, run the test again with {_UPDATE_VARIABLE}=true.")
+    return text
+
+
+def _decide(command: Sequence[str], *arguments: str) -> tuple[bool, str]:
+    """Return whether a gate failed, and what it says.
+
+    Raises:
+        ValueError: it decided nothing.
+    """
+    asked = (installed(command[0]), *command[1:], *arguments)
     done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - as the caller says
     text = f"{done.stdout}{done.stderr}".strip()
-    if done.returncode in _DECIDED:
-        raise AssertionError(text)
-    if done.returncode:
+    if done.returncode and not (done.returncode in _DECIDED and done.stdout):
         raise ValueError(text)
-    return text
+    return bool(done.returncode), text
 
 
 def _file_name(name: str) -> str:
