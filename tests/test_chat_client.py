@@ -165,6 +165,15 @@ def test_counts_that_cannot_be_are_none(protocol: Protocol, tokens: int) -> None
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_answer_to_a_prompt_of_no_tokens_has_an_unknown_cost(protocol: Protocol) -> None:
+    """Gateways that count nothing write zeros: such a call is not free, and budgets count what it can have taken."""
+    price = Price(input_usd_per_million=1, output_usd_per_million=2)
+    with a_model(Says("fine", input_tokens=0, output_tokens=0)) as server:
+        usage = ask(server.base_url, protocol, price=price).usage
+    assert (usage.calls, usage.input_tokens, usage.cost_usd) == (1, None, None)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("code", [400, 404, 422])
 def test_an_endpoint_without_structured_output_is_asked_without(protocol: Protocol, code: int) -> None:
     """A refused form is left out, and the endpoint is not bothered with it again."""
