@@ -167,7 +167,20 @@ def test_items_of_one_trace_are_told_apart_by_their_spans(api: Offline) -> None:
     assert (one["score"], other["score"]) == (1.0, 0.0)
 
 
-def test_a_judge_reads_the_trace_of_an_item(tmp_path: Path) -> None:
+TALK = [{"role": "user", "content": "What is a?"}, {"role": "assistant", "content": "It is found."}]
+OF_TALK = {"criteria": ["helpfulness"], "includeToolCalls": True}
+
+
+@pytest.mark.parametrize(
+    "evaluator, config, outputs",
+    [
+        ("llm_judge", {"criteria": "Is it right?", "evaluationParams": ["INPUT", "TOOL_CALLS"]}, {}),
+        ("conversation_trajectory", OF_TALK, {"trajectory": TALK}),
+    ],
+)
+def test_a_judge_reads_the_trace_of_an_item(
+    tmp_path: Path, evaluator: str, config: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> None:
     """A judge is asked once, with the calls of the trace."""
     trace = trace_id()
     with a_model(Says({"score": 0.9, "reason": "it is right"})) as model:
@@ -175,8 +188,8 @@ def test_a_judge_reads_the_trace_of_an_item(tmp_path: Path) -> None:
         local = {"baseUrl": model.base_url, "model": "m", "protocol": "CHAT_COMPLETIONS", "price": price}
         with an_offline_server(tmp_path / "data", llm_connections={"local": local}, **QUICK) as api:
             store(api, trace, AGENT, CAPTURED)
-            config = {"criteria": "Is it right?", "evaluationParams": ["INPUT", "TOOL_CALLS"]}
-            (result,) = judged(api, {"traceId": trace}, evaluator="llm_judge", config=config, connectionId="local")
+            item = {"traceId": trace, "actualOutputs": outputs}
+            (result,) = judged(api, item, evaluator=evaluator, config=config, connectionId="local")
             assert result["score"] == pytest.approx(0.9)
             (asked,) = model.asked
             assert "lookup" in json.dumps(asked.body)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, field_validator
 
-from evaluators.captured import ARGUMENTS, NAMES_ONLY, require_captured
+from evaluators.captured import ARGUMENTS, NAMES_ONLY, require_captured, require_read
 from evaluators.case import actual_calls, conversation_at, find
 from evaluators.configuration import Amount, Configuration, Flag, Share, Upper
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
@@ -91,6 +91,8 @@ def conversation_trajectory(settings: ConversationTrajectory) -> Check:
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         conversation = conversation_at(case, settings.trajectory_key, settings.path)
+        if settings.include_tool_calls and not any(conversation.tool_calls_by_turn):
+            require_read(case, "toolCalls")
         if settings.include_tool_calls and find(case, "actual_outputs", "toolCalls") is not None:
             conversation = conversation.with_calls(actual_calls(case, reads=NAMES_ONLY))
             require_captured((call for one in conversation.messages for call in one.tool_calls), ARGUMENTS)
