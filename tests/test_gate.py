@@ -1,6 +1,7 @@
 """The gate without a server: what it reads and writes, what it decides, and where people see it."""
 
 import json
+import os
 import subprocess
 import sysconfig
 import xml.etree.ElementTree as ET
@@ -8,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from collector.cli.main import main
 from tests.forge import TOKEN, a_forge
+from tests.offline import an_offline_server
 from tests.source_tree import ROOT
 
 MARK = "<!-- tracejury-gate -->"
@@ -129,6 +132,15 @@ def test_repeats_survive_the_baseline_one_by_one(desk: Desk) -> None:
     assert (entry["score"], entry["pass"], entry["scores"]) == (0.666667, True, [1.0, 0.0, 1.0])
     desk.gate(export, "--unscored", "failed=exclude", env=CI)
     assert (desk.verdict()["regressedCount"], desk.verdict()["evaluators"][0]["method"]) == (0, "signs")
+
+
+def test_items_that_lost_are_counted_in_a_pass(desk: Desk) -> None:
+    """The counts say how items moved; that they moved by more than chance is said of evaluators."""
+    desk.gate(an_export(*[1] * 20, *[0] * 2))
+    desk.gate(an_export(0, *[1] * 19, 1, 0), env=CI)
+    verdict = desk.verdict()
+    counts = [verdict[f"{name}Count"] for name in ("regressed", "improved", "unchanged", "unscored")]
+    assert (verdict["status"], counts, verdict["regressedEvaluators"]) == ("PASS", [1, 1, 20, 0], [])
 
 
 def test_a_regression_fails_after_its_verdict_is_written(desk: Desk) -> None:
@@ -403,7 +415,15 @@ def test_several_gates_share_one_report(desk: Desk) -> None:
     assert desk.report().exit_code == 2
 
 
-@pytest.mark.parametrize("schema, file", [("github-workflows", "github-gate.yaml"), ("gitlab-ci", "gitlab-gate.yaml")])
+@pytest.mark.parametrize(
+    "schema, file",
+    [
+        ("github-workflows", "github-gate.yaml"),
+        ("github-actions", "gate/action.yaml"),
+        ("gitlab-ci", "gitlab-gate.yaml"),
+        ("gitlab-ci", "gitlab-include.yaml"),
+    ],
+)
 def test_the_workflow_files_fit_their_schemas(schema: str, file: str) -> None:
     """The files in deploy/ci are what GitHub's and GitLab's published schemas take."""
     program = Path(sysconfig.get_path("scripts")) / "check-jsonschema"
@@ -414,7 +434,7 @@ def test_the_workflow_files_fit_their_schemas(schema: str, file: str) -> None:
     )
 
 
-@pytest.mark.parametrize("file", ["github-gate.yaml", "gitlab-gate.yaml"])
+@pytest.mark.parametrize("file", ["github-gate.yaml", "gate/action.yaml", "gitlab-gate.yaml", "gitlab-include.yaml"])
 def test_the_workflow_files_name_options_that_there_are(file: str) -> None:
     """Every call of the gate in the files is one that the command line takes."""
     text = (ROOT / "deploy" / "ci" / file).read_text(encoding="utf-8")
@@ -423,3 +443,48 @@ def test_the_workflow_files_name_options_that_there_are(file: str) -> None:
     for call in calls:
         known = {option for parameter in main.commands[call[0]].params for option in parameter.opts}
         assert {word for word in call if word.startswith("--")} <= known
+
+
+def the_action(desk: Desk, **given: str) -> "subprocess.CompletedProcess[str]":
+    """Run the step of the action that gates, as the runner does, with some of its inputs."""
+    action = yaml.safe_load((ROOT / "deploy" / "ci" / "gate" / "action.yaml").read_text(encoding="utf-8"))
+    step = action["runs"]["steps"][-1]
+    env = dict.fromkeys(step["env"], "") | {"RESULTS": "results.json", "BASELINE": str(desk.baseline), "CI": "true"}
+    env |= {"FAILS": "true", "COMMENT": "true", "OPTIONS": "--margin 0.04", "GITHUB_STEP_SUMMARY": "summary.md"}
+    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", step["run"]],
+        cwd=desk.folder,
+        env=env | given | {"PATH": path, "HOME": str(desk.folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("given, code", [({}, 1), ({"FAILS": "false"}, 0), ({"BASELINE": "none.json"}, 0)])
+def test_the_action_fails_as_the_gate_and_reports(desk: Desk, given: dict[str, str], code: int) -> None:
+    """A regression is in the summary and fails the step, unless it is to be reported only; options are passed on."""
+    desk.gate(an_export(*[1] * 100))
+    (desk.folder / "results.json").write_text(json.dumps(an_export(*[0] * 12, *[1] * 88)), encoding="utf-8")
+    done = the_action(desk, **given)
+    assert done.returncode == code, done.stderr
+    summary = (desk.folder / "summary.md").read_text(encoding="utf-8")
+    assert ("No baseline" in summary) is ("BASELINE" in given)
+    assert "warning: no comment" in done.stderr
+
+
+def test_the_action_gates_a_run_of_a_server(desk: Desk) -> None:
+    """The run is compared on the server; without a decision the step fails."""
+    with an_offline_server(desk.folder / "data") as server:
+        run = ""
+        for score in (1, 0):
+            run = server.begin()
+            scores = [{"name": "exact", "score": score, "fingerprint": "f"}]
+            server.report(run, *({"itemKey": str(n), "inputs": {"n": n}, "evalResults": scores} for n in range(30)))
+            server.end(run)
+        about = {"TRACEJURY_URL": server.url, "BASELINE": "", "COMMENT": "false"}
+        done, none = (the_action(desk, RUN=each, **about) for each in (run, "none"))
+    assert (done.returncode, none.returncode) == (1, 2), done.stderr
+    assert "30 items worse" in (desk.folder / "summary.md").read_text(encoding="utf-8")
+    assert "there is no run none here" in none.stderr
