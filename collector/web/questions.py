@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from collector.access.caller import Caller
 from collector.api.base.context import Context
 from evaluators.registry import KINDS
 from rules.rule import Rule
@@ -20,11 +19,10 @@ def criteria_of(rule: Rule) -> str:
     return "; ".join(written) or ("" if kind is None else kind.checks)
 
 
-def criteria_by_rule(here: Context, who: Caller) -> dict[str, str]:
-    """What the rules that somebody sees look at, by their ids."""
-    return {
-        kept.stored.rule_id: criteria_of(kept.active.rule) for kept in here.rules.kept() if who.sees(kept.stored.tenant)
-    }
+def criteria_of_revision(here: Context, revision: int) -> str:
+    """Return the criteria of a rule's revision; the rule may have been edited or deleted since."""
+    active = here.rules.revision(revision)
+    return "" if active is None else criteria_of(active.rule)
 
 
 def questions_of(here: Context, trace_ids: Sequence[str], tenant: str | None) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ from collector.web.alerts.muting import HOURS, mute_alert, mutes_of
 from collector.web.navigation import may_use
 from collector.web.pictures.small import evidence_bar, whisker
 from collector.web.quality.quality_numbers import is_of_people, short_print
-from collector.web.questions import criteria_by_rule, questions_of
+from collector.web.questions import criteria_of_revision, questions_of
 from collector.web.rendering import page, see_other
 from collector.web.visitor import Sent, page_router, with_parameters
 from storage.alerting.alerts import Alert, AlertFilter, AlertFinding, AlertState
@@ -78,7 +78,7 @@ def list_alerts(request: Request, here: Here, who: Who, asked: Annotated[AlertLi
         request,
         "alerts.html",
         alerts=found[:_ROWS],
-        criteria=criteria_by_rule(here, who),
+        criteria={each.alert_id: _criteria(here, each.finding) for each in found[:_ROWS]},
         asked=asked,
         states=STATES,
         older=with_parameters(request, page=asked.page + 1) if len(found) > _ROWS else None,
@@ -102,7 +102,7 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
         finding=alert.finding,
         examples=examples,
         questions=questions_of(here, [_text(each.get("traceId")) for each in examples], alert.finding.tenant),
-        criteria=_criteria(here, who, alert.finding),
+        criteria=_criteria(here, alert.finding),
         comparison=_comparison_note(here, who, alert.finding),
         told=_rated(alert.finding.document.get("told")),
         sql=_text(alert.finding.document.get("sql")),
@@ -156,11 +156,12 @@ def _alert(here: Context, who: Caller, alert_id: str) -> Alert:
     return alert
 
 
-def _criteria(here: Context, who: Caller, finding: AlertFinding) -> str:
-    """What was asked of each judged case: of people their question, of an evaluator what its rule says now."""
-    if is_of_people(finding.fingerprint):
-        return short_print(finding.fingerprint)
-    return criteria_by_rule(here, who).get(finding.rule_id, "")
+def _criteria(here: Context, finding: AlertFinding) -> str:
+    """Return the criteria under which an alert was raised: of people their question, of a metric none."""
+    if finding.metric is not None:
+        return ""
+    is_people = is_of_people(finding.fingerprint)
+    return short_print(finding.fingerprint) if is_people else criteria_of_revision(here, finding.revision)
 
 
 def _comparison_note(here: Context, who: Caller, finding: AlertFinding) -> str | None:
