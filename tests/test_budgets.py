@@ -188,15 +188,15 @@ def test_what_nobody_knows_counts_as_it_was_set_aside(tmp_path: Path) -> None:
         assert today.calls == 2
 
 
-def test_what_never_left_is_no_call(tmp_path: Path) -> None:
-    """An endpoint that nobody listens at, however often it is tried, spends nothing."""
+def test_what_never_left_is_a_failed_call(tmp_path: Path) -> None:
+    """An endpoint that nobody listens at, however often it is tried, spends nothing; each try is a failed call."""
     with a_store(tmp_path) as store:
         hub = Hub(store)
         hub.connections.create(a_connection(f"http://127.0.0.1:{unused_port()}/v1"))
         outcomes = crowd(hub, 5, budget={"callsPerDay": 2})
         assert [each.kind for each in outcomes if isinstance(each, Unanswered)] == ["unreachable"] * 5
-        assert hub.rows("SELECT DISTINCT outcome, tokens FROM judge_call") == [("unsent", 0)]
-        assert {each.calls for each in hub.budgets.today()} == {0}
+        assert hub.rows("SELECT DISTINCT outcome, tokens FROM judge_call") == [("unreachable", 0)]
+        assert {(each.calls, each.failed_calls) for each in hub.budgets.today()} == {(0, 5)}
 
 
 def test_a_new_day_has_a_new_budget(tmp_path: Path) -> None:

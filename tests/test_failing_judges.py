@@ -122,6 +122,29 @@ def test_a_connection_that_gives_no_verdicts_is_reported_everywhere(
             assert len(lines(caplog)) == 1
 
 
+def test_a_refused_connection_is_a_failed_call_in_every_count(tmp_path: Path) -> None:
+    """With one request for each attempt, the condition, the API, the commands, pages and metrics have one number."""
+    url = f"http://127.0.0.1:{unused_port()}/v1"
+    with judged_over(tmp_path, url, RULE) as server:
+        place = server.url.removeprefix("http://")
+        send(server, range(1, 9))
+        reported(server)
+
+        def counts() -> set[int]:
+            (attempts,) = re.findall(r"(\d+) failed attempts since", reported(server))
+            (metric,) = re.findall(r'judge_calls_total\{outcome="failed"\} (\d+)', page(server, "/metrics"))
+            table = run("connections", "list", "--server", place).stdout.splitlines()
+            (listed,) = (line.split() for line in table if "none" in line)
+            (of_connection,) = (each["spentToday"]["failedCalls"] for each in server.ask("GET", "llm-connections"))
+            of_all = server.ask("GET", "status")["spentToday"]["failedCalls"]
+            return {int(attempts), int(metric), int(listed[-3]), of_connection, of_all}
+
+        (failed,) = until(counts, lambda numbers: len(numbers) == 1, within_s=LONG_S)
+        assert failed >= 3
+        assert f"and {failed} failed" in run("status", "--server", place).stdout
+        assert server.ask("GET", "status")["spentToday"]["calls"] == 0
+
+
 def test_what_waits_is_counted_and_a_change_of_the_connection_begins_anew(tmp_path: Path) -> None:
     """The message has the number of evaluations that wait; one that leads elsewhere has given no failures yet."""
     with a_model(Status(503)) as down, a_model(GOOD) as up, an_offline_server(tmp_path / "data") as server:
@@ -478,7 +501,8 @@ def test_a_tenant_sees_no_numbers_of_a_shared_connection() -> None:
         failures=7,
         waiting=1,
     )
-    assert "7 failures since the last verdict, the latest at 00:00:00 UTC; 1 evaluation waits" in failing.text_for(None)
+    numbers = "7 failed attempts since the last verdict, the latest at 00:00:00 UTC; 1 evaluation waits"
+    assert numbers in failing.text_for(None)
     assert failing.text_for("acme") == (
         "the connection 'main' gives no verdicts: timeout: no answer; since 1970-01-01 00:00:00 UTC"
     )

@@ -289,13 +289,15 @@ class _Asking:
             )
             return answer
         except Unanswered as failure:
-            spent = replace(spent, outcome=failure.kind, **self._tokens_of_failure(trip))
+            tokens = self._tokens_of_failure(trip) if trip.left else _NO_TOKENS
+            spent = replace(spent, outcome=failure.kind, **tokens)
             raise
         finally:
-            paid = spent if trip.left else UNSENT
-            reservation.settle(paid)
-            if paid.is_sent:
-                self._count(paid, most)
+            if spent.outcome == "cancelled" and not trip.left:
+                spent = UNSENT
+            reservation.settle(spent)
+            if trip.left:
+                self._count(spent, most)
 
     def _tokens_of_failure(self, trip: Trip) -> Mapping[str, Any]:
         """Return what a failed request took; the endpoint counts tokens also where its response is no answer."""

@@ -20,7 +20,7 @@ class Estimate:
 class RequestUsage:
     """What one request took. Where tokens are None, nobody knows, and it may have been as much as was set aside."""
 
-    outcome: str  # "answered", or the kind of failure; "unsent" where nothing left this machine
+    outcome: str  # "answered", or the kind of failure; "unsent" if it was not tried
     model: str | None = None  # as the endpoint names it
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -28,7 +28,7 @@ class RequestUsage:
 
     @property
     def is_sent(self) -> bool:
-        """Whether anything of the request left this machine."""
+        """Whether the request was tried, even if there was no connection to send it over."""
         return self.outcome != UNSENT.outcome
 
 

@@ -52,7 +52,7 @@ class SettledCall:
     output_tokens: int | None
     tokens: int  # that count
     usd: float | None  # that count; None where nobody knows what a token costs
-    outcome: str  # answered, the kind of failure, or unsent: such a one is no call
+    outcome: str  # answered, the kind of failure, or unsent: such a one was not tried
     ended_at: datetime
 
 

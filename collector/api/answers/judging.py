@@ -103,7 +103,7 @@ class SpendingDocument(ApiAnswer):
     """The calls, tokens and cost of judges today, by UTC, as budgets count them."""
 
     calls: int = Field(description="That count: they were answered, or took tokens.")
-    failed_calls: int = Field(description="That do not count: they were not answered, and cost nothing.")
+    failed_calls: int = Field(description="That do not count: not answered or not sent, at no cost.")
     tokens: int
     usd: float = Field(description="Without the cost of `unpricedCalls`, which is unknown: at least this was spent.")
     unpriced_calls: int = Field(description="Of `calls`, those over connections without a price.")

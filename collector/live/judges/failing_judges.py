@@ -72,7 +72,7 @@ class FailingJudge:
     @property
     def text(self) -> str:
         """The reason, and how many evaluations are concerned."""
-        failures, waiting = count_text(self.failures, "failure"), count_text(self.waiting, "evaluation")
+        failures, waiting = count_text(self.failures, "failed attempt"), count_text(self.waiting, "evaluation")
         waits = "waits" if self.waiting == 1 else "wait"
         return (
             f"{self.reason}; {failures} since the last verdict, the latest at {_time(self.last_ns)}; {waiting} {waits}"
