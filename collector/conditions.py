@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from collector.units import duration_text
@@ -26,6 +26,7 @@ class Sighting(NamedTuple):
 
     told: str
     since_ns: int
+    cause: str = ""  # one word; a cause that this condition has not had yet is logged
 
 
 Found: TypeAlias = Mapping[str, str | Sighting]
@@ -60,6 +61,7 @@ class _Episode:
     told: str
     since_ns: int
     has_begun: bool = False
+    causes: set[str] = field(default_factory=set)  # in the log
 
 
 class ServerConditions:
@@ -108,14 +110,18 @@ class ServerConditions:
     def _follow(self, condition: ServerCondition, found: Found, now_s: float) -> None:
         for about, seen in found.items():
             key = condition.name, about
-            told, since_ns = seen if isinstance(seen, Sighting) else (seen, time.time_ns())
+            told, since_ns, cause = seen if isinstance(seen, Sighting) else (seen, time.time_ns(), "")
             if key not in self._episodes:
                 self._episodes[key] = _Episode(first_s=now_s, last_s=now_s, told=told, since_ns=since_ns)
             episode = self._episodes[key]
             episode.last_s, episode.told = now_s, told
             if not episode.has_begun and now_s - episode.first_s >= condition.begins_after_s:
                 episode.has_begun = True
+                episode.causes.add(cause)
                 log.warning("%s: %s", condition.name, told, extra=_CHANGE)
+            elif episode.has_begun and cause not in episode.causes:  # once each: two that alternate fill no log
+                episode.causes.add(cause)
+                log.warning("%s changed: %s", condition.name, told, extra=_CHANGE)
         for key, episode in list(self._episodes.items()):
             is_over = key[0] == condition.name and key[1] not in found
             if is_over and now_s - episode.last_s >= condition.ends_after_s:

@@ -180,7 +180,8 @@ def _held(store: Store) -> Found:
 
 
 def _failing(watched: ServerState) -> Found:
-    return {each.about: Sighting(each.text, each.since_ns) for each in watched.failing_judges(time.time_ns())}
+    failing = watched.failing_judges(time.time_ns())
+    return {each.about: Sighting(each.text, each.since_ns, each.cause) for each in failing}
 
 
 def _unable(watched: ServerState) -> Found:

@@ -184,6 +184,36 @@ def test_a_judge_that_dies_recovers_and_dies_is_reported_once_for_each_change(
     assert second.startswith("judge_failing: the connection 'main' gives no verdicts: not_served")
 
 
+def test_a_cause_that_changes_is_logged_once_and_the_end_names_all(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A line for each new cause, none for one that comes back; the line of the end has all of them."""
+    mood = Mood(Status(401))
+    with (
+        a_model(mood) as model,
+        caplog.at_level(logging.WARNING),
+        judged_over(tmp_path, model.base_url, RULE) as server,
+    ):
+        send(server, range(1, 9))
+        until(lambda: lines(caplog), lambda found: len(found) == 1, within_s=LONG_S)
+        mood.step = Status(413)
+        send(server, [9])
+        until(lambda: lines(caplog), lambda found: len(found) == 2, within_s=LONG_S)
+        mood.step = Status(401)
+        send(server, [10])
+        until(lambda: reported(server), lambda text: "verdicts: not_served" in text, within_s=LONG_S)
+        mood.step = GOOD
+        send(server, [11])
+        until(lambda: lines(caplog), lambda found: len(found) == 3, within_s=LONG_S)
+    first, changed, over = lines(caplog)
+    assert first.startswith("judge_failing: the connection 'main' gives no verdicts: not_served")
+    assert changed.startswith("judge_failing changed: the connection 'main' gives no verdicts: refused")
+    assert "; before that: not_served;" in changed
+    assert over.startswith("judge_failing is over after ")
+    assert "verdicts: not_served" in over
+    assert "; before that: refused;" in over
+
+
 @pytest.mark.parametrize("dying", [["third"], ["main", "second", "third"]])
 def test_a_jury_that_dies_recovers_and_dies_is_reported_once_for_each_change(
     tmp_path: Path, dying: list[str], caplog: pytest.LogCaptureFixture

@@ -47,7 +47,8 @@ class FailingJudge:
     subject: str  # the same in words, with its name
     name: str
     tenant: str
-    cause: str  # the kind of failure
+    cause: str  # the kind of the latest failure
+    earlier: tuple[str, ...] = ()  # the other kinds since the last verdict
     message: str
     since_ns: int
     last_ns: int
@@ -66,6 +67,7 @@ class FailingJudge:
     def reason(self) -> str:
         """The reason why there are no verdicts, without numbers."""
         more = "" if self.fallback is None else f"; its fallback {self.fallback!r} is asked instead"
+        more += f"; before that: {', '.join(self.earlier)}" if self.earlier else ""
         more += "; only one rule or evaluation asked it, so the cause may be there" if self.is_doubtful else ""
         return f"{self.subject} gives no verdicts: {self.cause}: {self.message[:_SHOWN_CHARACTERS]}{more}"
 
@@ -155,6 +157,7 @@ class FailingJudges:
             name=row.name,
             tenant=row.tenant,
             cause=streak.kind,
+            earlier=streak.earlier,
             message=streak.message,
             since_ns=streak.since_ns,
             last_ns=streak.last_ns,
@@ -312,6 +315,7 @@ def _other(subject: JudgeSubject, streak: Streak, words: str, name: str, tenant:
         name=name,
         tenant=tenant,
         cause=streak.kind,
+        earlier=streak.earlier,
         message=streak.message,
         since_ns=streak.since_ns,
         last_ns=streak.last_ns,

@@ -62,6 +62,7 @@ class Streak:
     last_ns: int
     may_be_silent: bool  # no answer for a while is enough; of a rule that may be one large target
     kind: str = ""  # of the latest failure
+    kinds: dict[str, None] = field(default_factory=dict)  # of all failures, in the order of the first of each
     message: str = ""
     failures: int = 0
     targets: set[Hashable] = field(default_factory=set)  # the first of them
@@ -72,9 +73,15 @@ class Streak:
         """Count a failure."""
         self.last_ns, self.kind, self.message = now_ns, kind, judged.message
         self.failures += 1
+        self.kinds[kind] = None
         targets, most = (self.bad_cases, _CASES) if kind == "bad_case" else (self.targets, _TARGETS)
         if len(targets) < most:
             targets.add(judged.target)
+
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        """The other kinds of failure since the last verdict."""
+        return tuple(kind for kind in tuple(self.kinds) if kind != self.kind)
 
     def is_failing(self, now_ns: int) -> bool:
         """Tell whether there are enough failures to conclude that no verdicts come."""
