@@ -192,6 +192,29 @@ def test_a_release_that_was_long_enough_is_compared_with_alone(shop: Shop) -> No
     assert shop.alerts() == [("2", "3")]
 
 
+@pytest.mark.parametrize(
+    "before, edits, again, alert",
+    [
+        pytest.param(10, [40], 100, ("1, 2, 3, 4", "5"), id="raised with the evaluator"),
+        pytest.param(40, [10], 50, ("4", "5"), id="lowered with the evaluator"),
+        pytest.param(10, [10, 40], 100, ("1, 2, 3, 4", "5"), id="raised after the evaluator"),
+    ],
+)
+def test_the_minimum_in_force_decides_which_releases_are_short(
+    shop: Shop, before: int, edits: list[int], again: int, alert: tuple[str, str]
+) -> None:
+    """An edit that changes `minResults` with the evaluator, or after it, leaves no release out of the baseline."""
+    shop.save(20, monitor={**MONITOR, "minResults": before})
+    for release in ("1", "2", "3", "4"):
+        shop.come(25, 0.96, release)
+    for minimum in edits:
+        shop.save(21, monitor={**MONITOR, "minResults": minimum})
+        shop.baseline()
+    assert (shop.lacks(), shop.count("occasion = 'baseline'")) == (None, again)
+    shop.come(60, 0.45, "5")
+    assert shop.alerts() == [alert]
+
+
 def test_each_service_has_a_baseline_of_its_own(shop: Shop) -> None:
     """Releases that several services name alike are judged again for each, and the warning waits for all."""
     for service in ("web", "desk"):

@@ -366,5 +366,5 @@ def test_another_evaluator_takes_over_what_is_known_to_be_bad(kind: str, against
     state = monitor.state
     assert state.episode is not None
     assert state.episode.kind == kind
-    order = order_of(state.releases, 900, minimum=10, bad=True)
-    assert (order.bad, order.against) == (kind == "release", against)
+    order = order_of(state.releases, 900, bad=True)
+    assert (order.bad, order.against(10)) == (kind == "release", against)

@@ -136,7 +136,7 @@ class Monitor:
             self._event(kind, "opened", found, thresholds[kind]), of_baseline=of_baseline, of_candidate=of_candidate
         )
         if kind == "drift":
-            self._releases.against = ()
+            self._releases.forget()
         self._episode = Episode(
             EpisodeState(
                 kind=kind,
@@ -189,7 +189,7 @@ class Monitor:
         self._episode = None
         baseline, stretches = (NOTHING, ()) if change == "lasting" else (state.baseline, state.stretches)
         if change == "lasting":
-            self._releases.against = ()  # or late results of what was good before would bring the drop back
+            self._releases.forget()  # or late results of what was good before would bring the drop back
         self._releases.rebase(baseline, stretches, number, bad=change == "withdrawn")
         return event
 

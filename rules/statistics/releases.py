@@ -20,7 +20,7 @@ class ReleasesState:
     """Everything the release monitor has to remember."""
 
     current: str | None = None
-    against: tuple[str, ...] = ()  # the releases whose results are the baseline
+    trail: tuple[tuple[str, int], ...] = ()  # earlier releases that were not bad, with how many results each had
     known: tuple[str, ...] = ()
     baseline: Sample = NOTHING
     own: Sample = NOTHING  # the results of the current release
@@ -29,26 +29,34 @@ class ReleasesState:
     stretches: tuple[Stretch, ...] = ()  # which results the baseline had when the current comparison began
     since: int = 0  # the number of the last result before that
     bad: bool = False  # the current release was withdrawn for being worse
-    stands: bool = False  # the evaluator before had enough results of the current release
+    of_earlier: int = 0  # results of the current release that an evaluator before had
+
+    def against(self, minimum: int) -> tuple[str, ...]:
+        """Return the releases whose results are the baseline: the last with enough of them, and those after it."""
+        start = len(self.trail) - 1
+        while start > 0 and self.trail[start][1] < minimum:
+            start -= 1
+        return tuple(release for release, _ in self.trail[max(start, 0) :])
 
 
 NO_RELEASES: Final = ReleasesState()
 
 
-def order_of(state: ReleasesState, after: int, *, minimum: int, bad: bool) -> ReleasesState:
+def order_of(state: ReleasesState, after: int, *, bad: bool) -> ReleasesState:
     """Return which release came after which, without any results: another evaluator begins with that after a number.
 
-    Results of the release before that come late, such as those of a backfill, then join the baseline. `bad` says that
-    results are bad at present.
+    Results of the release before that come late, such as those of a backfill, then join the baseline. How many there
+    were of each release stays known, since other settings may need more or fewer. `bad` says that results are bad at
+    present.
     """
     return ReleasesState(
         current=state.current,
-        against=state.against,
+        trail=state.trail,
         known=state.known,
         # After drift no release is known to be good: comparing with the current one is better than with nothing.
-        bad=(bad or state.bad) and bool(state.against),
+        bad=(bad or state.bad) and bool(state.trail),
         since=after,
-        stands=state.stands or state.own.count >= minimum,
+        of_earlier=max(state.of_earlier, state.own.count),  # the same targets, if they were judged again
     )
 
 
@@ -65,7 +73,9 @@ class Releases:
 
     __slots__ = (
         "_known",
+        "_of_earlier",
         "_settings",
+        "_trail",
         "_window",
         "against",
         "bad",
@@ -73,7 +83,6 @@ class Releases:
         "current",
         "own",
         "since",
-        "stands",
         "stretches",
         "watch",
     )
@@ -81,12 +90,12 @@ class Releases:
     def __init__(self, state: ReleasesState, settings: MonitorSettings) -> None:
         self._settings = settings
         self._known = dict.fromkeys(state.known)
-        self.current, self.against = state.current, state.against
+        self.current, self._trail, self.against = state.current, state.trail, state.against(settings.minimum)
         self.baseline = WeightTally(state.baseline)
         self.own = WeightTally(state.own)
         self._window = DriftWindow(state.edges, self.own, settings.block)
         self.watch = None if state.watch is None else self._watch(state.watch)
-        self.bad, self.stands = state.bad, state.stands
+        self.bad, self._of_earlier = state.bad, state.of_earlier
         self.stretches, self.since = state.stretches, state.since
 
     @property
@@ -94,7 +103,7 @@ class Releases:
         """What it takes to go on from here."""
         return ReleasesState(
             current=self.current,
-            against=self.against,
+            trail=self._trail,
             known=tuple(self._known),
             baseline=self.baseline.sample(),
             own=self.own.sample(),
@@ -103,7 +112,7 @@ class Releases:
             bad=self.bad,
             stretches=self.stretches,
             since=self.since,
-            stands=self.stands,
+            of_earlier=self._of_earlier,
         )
 
     def arrive(self, release: str | None, number: int, *, bad: bool) -> bool:
@@ -114,7 +123,9 @@ class Releases:
         if release is None or release == self.current or release in self._known:
             return False
         if self.current is not None and not (bad or self.bad):
-            if self.stands or self.own.count >= self._settings.minimum:
+            count = max(self._of_earlier, self.own.count)
+            self._trail = (*self._trail, (self.current, count))[-_KNOWN:]
+            if count >= self._settings.minimum:
                 self.baseline, self.against = WeightTally(self._window.sample), (self.current,)
                 after = self._window.after if self.own.count else number - 1
                 self.stretches = (Stretch(after=after, until=number - 1, releases=self.against),)
@@ -125,7 +136,7 @@ class Releases:
                 self.against = (*self.against, self.current)[-_KNOWN:]
         elif not bad:
             self.stretches = self.sources(number - 1)
-        self.current, self.bad, self.stands = release, False, False
+        self.current, self.bad, self._of_earlier = release, False, 0
         self._known[release] = None
         if len(self._known) > _KNOWN:
             del self._known[next(iter(self._known))]
@@ -139,6 +150,10 @@ class Releases:
         self._window = DriftWindow((), self.own, self._settings.block)
         self.watch = None
         self._arm()
+
+    def forget(self) -> None:
+        """Hold no earlier release to be good."""
+        self._trail = self.against = ()
 
     def rebase(self, baseline: Sample, stretches: tuple[Stretch, ...], number: int, *, bad: bool = False) -> None:
         """Compare the results after one with these."""

@@ -50,7 +50,7 @@ def _recovery(settings: MonitorSettings, state: MonitorState, episode: Episode) 
         kind=episode.kind,
         waits_for="recovery",
         release=current,
-        against=state.releases.against if episode.kind == "release" else (),
+        against=state.releases.against(settings.minimum) if episode.kind == "release" else (),
         baseline=_rate(settings, state, episode.state.baseline),
         candidate=_rate(settings, state, episode.watch.total.sample().mirrored),
         evidence=_evidence(episode.watch),

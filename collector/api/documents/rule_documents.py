@@ -255,7 +255,7 @@ def _place(key: StreamKey) -> str:
 
 def _may_lack(here: Context, active: ActiveRule, row: StreamRow, needed: int) -> bool:
     """Return whether a stream that had a result last may have too few to compare with."""
-    count = results_to_compare_with(row) if judges_alike(row, here.rules.revision, active) else 0
+    count = results_to_compare_with(row, needed) if judges_alike(row, here.rules.revision, active) else 0
     return count is not None and count < needed
 
 

@@ -21,6 +21,7 @@ class Standing:
     latest: StreamRow  # whose evaluator had a result last
     own: StreamRow | None  # None before the first result of the evaluator
     fingerprints: tuple[str, ...]  # of results that are not to be judged again
+    minimum: int  # of the rule as it is now
 
     @property
     def key(self) -> StreamKey:
@@ -30,12 +31,12 @@ class Standing:
     @property
     def results(self) -> int | None:
         """Count the results that the next ones are compared with; None if the evaluator is no other one."""
-        return 0 if self.own is None else results_to_compare_with(self.own)
+        return 0 if self.own is None else results_to_compare_with(self.own, self.minimum)
 
     @property
     def compared(self) -> ComparedStream:
         """The releases that monitors compare, or will with the first result of the evaluator."""
-        before, current = compared_releases(state_of(self.own or self.latest).monitor.releases)
+        before, current = compared_releases(state_of(self.own or self.latest).monitor.releases, self.minimum)
         return ComparedStream(
             tenant=self.key.tenant,
             project=self.key.project,
@@ -54,7 +55,8 @@ def standings(
     for row in monitors.streams([row.key for row in latest]):
         if not is_of_scores(row.fingerprint) and judges_alike(row, revision, active):
             alike[row.key].append(row)
-    return [_standing(row, alike[row.key]) for row in latest]
+    minimum = active.rule.monitoring.settings.minimum
+    return [_standing(row, alike[row.key], minimum) for row in latest]
 
 
 def judges_alike(row: StreamRow, revision: RevisionOf, active: ActiveRule) -> bool:
@@ -63,14 +65,14 @@ def judges_alike(row: StreamRow, revision: RevisionOf, active: ActiveRule) -> bo
     return judged is None or judged.rule.judgement == active.rule.judgement
 
 
-def _standing(latest: StreamRow, alike: Sequence[StreamRow]) -> Standing:
+def _standing(latest: StreamRow, alike: Sequence[StreamRow], minimum: int) -> Standing:
     own = max(alike, key=lambda row: (row.fingerprint == latest.fingerprint, row.updated_us), default=None)
     if own is None:
-        return Standing(latest=latest, own=None, fingerprints=())
+        return Standing(latest=latest, own=None, fingerprints=(), minimum=minimum)
     fingerprint = own.fingerprint
     kin = [
         row.fingerprint
         for row in alike
         if without_content(row.fingerprint) == fingerprint or row.fingerprint == without_content(fingerprint)
     ]
-    return Standing(latest=latest, own=own, fingerprints=(fingerprint, *kin))
+    return Standing(latest=latest, own=own, fingerprints=(fingerprint, *kin), minimum=minimum)

@@ -18,7 +18,7 @@ from storage.alerting.alerts import AlertFinding, Escalation, Measure, alert_id_
 from storage.alerting.monitors import Counted, Happening, PastResult, Recovery, StreamKey, StreamRow
 from storage.records import JsonValue
 
-EDITION: Final = 3
+EDITION: Final = 4
 """Of what a state looks like: with another one, all states are built again from the results that are stored."""
 
 Began: TypeAlias = Literal["first", "evaluator", "settings"]
@@ -60,7 +60,7 @@ def state_of(row: StreamRow) -> StreamState:
     return _STATE.validate_json(row.state)
 
 
-def results_to_compare_with(row: StreamRow) -> int | None:
+def results_to_compare_with(row: StreamRow, minimum: int) -> int | None:
     """Count the results of the release before that another evaluator has; None if the evaluator is no other one."""
     state = state_of(row)
     releases = state.monitor.releases
@@ -68,13 +68,16 @@ def results_to_compare_with(row: StreamRow) -> int | None:
         return None
     if releases.current is None:
         return state.monitor.scored
-    return (releases.baseline if compared_releases(releases)[0] else releases.own).count
+    return (releases.baseline if compared_releases(releases, minimum)[0] else releases.own).count
 
 
-def compared_releases(releases: ReleasesState) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the releases that the current one is compared with, and the current one, if there is one."""
+def compared_releases(releases: ReleasesState, minimum: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the releases that the current one is compared with, and the current one, if there is one.
+
+    `minimum` is that of the rule: the stream may have had its last result under another one.
+    """
     current = () if releases.current is None else (releases.current,)
-    return tuple(each for each in releases.against if each not in current), current
+    return tuple(each for each in releases.against(minimum) if each not in current), current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +185,7 @@ class MonitoredStream:
     def order_for_another(self, after: int) -> ReleasesState:
         """Return which release came after which, for another evaluator that begins after a number."""
         is_bad = self._monitor.state.episode is not None
-        return order_of(self.releases, after, minimum=self._monitoring.settings.minimum, bad=is_bad)
+        return order_of(self.releases, after, bad=is_bad)
 
     @property
     def is_established(self) -> bool:
