@@ -4,14 +4,30 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from collector.units import metric_text
-from storage.alerting.alerts import AlertFinding
+from storage.alerting.alerts import Alert, AlertFinding
 
 MOST_NAME_CHARACTERS: Final = 200
 
+ENDS: Final[Mapping[str, str]] = {
+    "recovered": "the rate came back: more than half of the drop is made good, significantly",
+    "withdrawn": "the release has no results any more",
+    "lasting": "it lasted so long that it is what results are compared with from here on",
+    "evaluator": "its evaluator or threshold was changed",
+    "settings": "the settings of the monitor changed",
+    "deleted": "its rule, or its monitor, was deleted",
+    "resolved": "it was resolved by hand",
+}
+"""How alerts end, in words."""
 
-def alert_line(finding: AlertFinding) -> str:
-    """Say in one line what an alert is about and what changed."""
-    return f"{alert_subject(finding)}: {alert_change(finding)}"
+
+def alert_line(alert: Alert) -> str:
+    """Say in one line what an alert is about, what changed, and how it ended if it is over."""
+    return f"{alert_subject(alert.finding)}: {alert_change(alert)}"
+
+
+def finding_line(finding: AlertFinding) -> str:
+    """Say in one line what a finding is about and what changed."""
+    return f"{alert_subject(finding)}: {_finding_change(finding)}"
 
 
 def alert_subject(finding: AlertFinding) -> str:
@@ -19,8 +35,37 @@ def alert_subject(finding: AlertFinding) -> str:
     return ", ".join((f"{name_text(finding.rule)} in {_project(finding)}", *_places(finding)))
 
 
-def alert_change(finding: AlertFinding) -> str:
-    """Say both rates of an alert."""
+def alert_change(alert: Alert) -> str:
+    """Say both rates of an alert; of one that is over first how it ended, with the rate and release of then."""
+    change = _finding_change(alert.finding)
+    if alert.state != "recovered":
+        return change
+    how = end_of(alert)
+    ended = "recovered" if how == "recovered" else ENDS.get(how, "over")
+    return f"{': '.join(filter(None, (ended, end_rate(alert))))}; the alert: {change}"
+
+
+def end_of(alert: Alert) -> str:
+    """Return how an alert ended, one of `ENDS`; empty if it did not, or nothing is known."""
+    how = (alert.recovery or {}).get("how")
+    return how if isinstance(how, str) else ""
+
+
+def end_rate(alert: Alert) -> str:
+    """Write the rate at which an alert ended, with its release; empty if it ended without one."""
+    recovery = alert.recovery or {}
+    candidate, release = recovery.get("candidate"), recovery.get("release")
+    # What withdrew a release, or replaced an evaluator, was no rate of it.
+    if end_of(alert) not in {"recovered", "lasting"} or not isinstance(candidate, Mapping):
+        return ""
+    rate, count = candidate.get("rate"), candidate.get("count")
+    if not isinstance(rate, int | float):
+        return ""
+    place = f" in release {name_text(release)}" if isinstance(release, str) else ""
+    return f"{rate_text(alert.finding, rate)} of {count}{place}"
+
+
+def _finding_change(finding: AlertFinding) -> str:
     before, now = finding.baseline.rate, finding.candidate.rate
     if finding.metric is not None:
         compared = "the limit is" if finding.kind == "limit" else "before it was"

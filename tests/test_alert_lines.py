@@ -13,6 +13,7 @@ import pytest
 from collector.alert_lines import alert_line
 from collector.delivery.event_words import words_of_digest
 from collector.delivery.words import words_of
+from collector.live.monitors.streams import log_text
 from storage.alerting.alerts import Alert, ComparedSide
 from tests.alerting import a_finding
 from tests.serving import a_server, run
@@ -20,6 +21,11 @@ from tests.test_web_quality import words
 
 CHANGE = "92.0 % → 78.0 % passed (-14.0 points)"
 LIMIT = ComparedSide(release=None, rate=0.05, low=0.05, high=0.05, count=0)
+BACK: dict[str, Any] = {
+    "how": "recovered",
+    "release": "1.5.1",
+    "candidate": {"rate": 0.941, "low": 0.809, "high": 0.984, "count": 34},
+}
 METRIC: dict[str, Any] = {"kind": "limit", "metric": "span_errors", "measure": "share", "baseline": LIMIT}
 
 
@@ -43,14 +49,70 @@ METRIC: dict[str, Any] = {"kind": "limit", "metric": "span_errors", "measure": "
 )
 def test_a_line_has_what_tells_an_alert_from_others(changes: dict[str, Any], line: str) -> None:
     """Whatever the alert has of service, release and scope stands in its line, and nothing else does."""
-    assert alert_line(a_finding(1, **changes)) == line
+    finding = a_finding(1, **changes)
+    assert alert_line(Alert(finding=finding, state="open", opened_at_ns=0)) == line
+    assert log_text(finding) == f"alert {finding.alert_id} ({finding.metric or finding.kind}): {line}"
+
+
+@pytest.mark.parametrize(
+    "recovery,changes,line",
+    [
+        (BACK, {}, f"recovered: 94.1 % of 34 in release 1.5.1; the alert: {CHANGE}"),
+        (BACK | {"release": None}, {}, f"recovered: 94.1 % of 34; the alert: {CHANGE}"),
+        (
+            BACK,
+            {"measure": "score"},
+            "recovered: 0.941 of 34 in release 1.5.1; the alert: 0.920 → 0.780 on average (-0.140)",
+        ),
+        (BACK | {"how": "withdrawn"}, {}, f"the release has no results any more; the alert: {CHANGE}"),
+        ({"how": "resolved", "by": "ada"}, {}, f"it was resolved by hand; the alert: {CHANGE}"),
+        (None, {}, f"over; the alert: {CHANGE}"),
+        (
+            {"how": "recovered", "candidate": {"rate": 0.01, "count": 200}, "value": 0.01},
+            METRIC | {"document": {"unit": "share"}},
+            "recovered: 1 % of 200; the alert: span_errors is 78 %, the limit is 5 %",
+        ),
+    ],
+)
+def test_a_line_of_an_alert_that_is_over_begins_with_how_it_ended(
+    recovery: dict[str, Any] | None, changes: dict[str, Any], line: str
+) -> None:
+    """It has the rate, count and release of the recovery, or why else the alert is over; messages have the same."""
+    alert = Alert(finding=a_finding(1, **changes), state="recovered", opened_at_ns=0, recovery=recovery)
+    assert alert_line(alert).endswith(f": {line}")
+    message = words_of("alert.recovered", alert, "shop")
+    assert message.summary == line
+    assert "Now" not in dict(message.facts)
+    assert line in words_of_digest_of(alert, "alert.recovered")
+
+
+def test_a_recovered_alert_reads_as_recovered_on_every_face(tmp_path: Path) -> None:
+    """API, lists, the command line and the page have the rate and the release with which the alert ended."""
+    finding = a_finding(1)
+    with (
+        a_server(tmp_path / "data") as server,
+        httpx.Client(base_url=f"http://{server.http}", trust_env=False) as http,
+    ):
+        assert server.store.alerts.open(finding, time.time_ns())
+        assert server.store.alerts.recover(finding.alert_id, BACK, time.time_ns())
+        back = "94.1 % of 34 in release 1.5.1"
+        assert (
+            f"recovered: {back}; the alert: {CHANGE}" in http.get(f"/api/v1/alerts/{finding.alert_id}").json()["line"]
+        )
+        assert f"recovered: {back}" in run("alerts", "list", "--server", server.http).stdout
+        shown = run("alerts", "show", finding.alert_id, "--server", server.http).stdout
+        assert "at alert    1.5.0: 78.0 % of 91" in shown
+        assert "ended       recovered, 1.5.1: 94.1 % of 34 (80.9 % to 98.4 %)" in shown
+        assert "\nnow" not in shown
+        assert f"{back}; the rate came back" in words(http.get(f"/alerts/{finding.alert_id}").text)
 
 
 def test_alerts_of_two_services_differ_on_every_face(tmp_path: Path) -> None:
     """API, command line, pages, Home, messages and digests have the same line, with service and release."""
     findings = [a_finding(number, document={"service": service}) for number, service in enumerate(("cart", "pay"))]
-    lines = [alert_line(finding) for finding in findings]
     now_ns = time.time_ns()
+    alerts = [Alert(finding=finding, state="open", opened_at_ns=now_ns) for finding in findings]
+    lines = [alert_line(alert) for alert in alerts]
     with (
         a_server(tmp_path / "data") as server,
         httpx.Client(base_url=f"http://{server.http}", trust_env=False) as http,
@@ -68,10 +130,13 @@ def test_alerts_of_two_services_differ_on_every_face(tmp_path: Path) -> None:
             subject = line.partition(":")[0]
             assert subject in page
             assert subject in words(unescape(http.get(f"/alerts/{finding.alert_id}").text))
-    alerts = [Alert(finding=finding, state="open", opened_at_ns=now_ns) for finding in findings]
     for alert, line in zip(alerts, lines, strict=True):
         message = words_of("alert.opened", alert, "shop")
         assert f"{message.title}: {message.summary}" == f"Quality dropped: {line}"
-    kept = [json.loads(json.dumps({"alert": dataclasses.asdict(each), "events": ["alert.opened"]})) for each in alerts]
-    digest = words_of_digest({"alerts": kept, "left_out": 0, "counts": {"alert.opened": 2}})
-    assert [each.partition("; ")[0] for each in digest.examples] == lines
+    assert [words_of_digest_of(each, "alert.opened").partition("; ")[0] for each in alerts] == lines
+
+
+def words_of_digest_of(alert: Alert, event: str) -> str:
+    """The line of a digest about one alert, which was queued as JSON."""
+    kept = json.loads(json.dumps({"alert": dataclasses.asdict(alert), "events": [event]}))
+    return words_of_digest({"alerts": [kept], "left_out": 0, "counts": {event: 1}}).examples[0]

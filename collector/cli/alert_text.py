@@ -15,14 +15,27 @@ _MOST_EXAMPLES = 10
 _LABEL_CELLS = 12
 
 
-class SideView(AnswerView):
-    """One side of the comparison."""
+class RateView(AnswerView):
+    """A rate with its interval and count."""
 
-    release: str | None
     rate: float
     low: float
     high: float
     count: int
+
+
+class SideView(RateView):
+    """One side of the comparison."""
+
+    release: str | None
+
+
+class RecoveryView(AnswerView):
+    """What ended an alert."""
+
+    how: str = ""
+    release: str | None = None
+    candidate: RateView | None = None
 
 
 class ExampleView(AnswerView):
@@ -69,6 +82,7 @@ class AlertView(AnswerView):
     evidence: float
     evidence_threshold: float
     details: DetailsView
+    recovery: RecoveryView | None = None
 
 
 def print_alerts(alerts: Sequence[AlertView]) -> None:
@@ -129,9 +143,10 @@ def _facts(alert: AlertView) -> list[tuple[str, str]]:
         (
             ("limit", _rate(alert, alert.baseline.rate))
             if alert.kind == "limit"
-            else ("before", _side(alert, alert.baseline))
+            else ("before", _side(alert, alert.baseline, alert.baseline.release))
         ),
-        ("now", _side(alert, alert.candidate)),
+        ("now" if alert.recovered_at is None else "at alert", _side(alert, alert.candidate, alert.candidate.release)),
+        *(() if alert.recovery is None else _end(alert, alert.recovery)),
         *(() if alert.kind == "limit" else _evidence(alert)),
     ]
 
@@ -143,9 +158,16 @@ def _evidence(alert: AlertView) -> list[tuple[str, str]]:
     ]
 
 
-def _side(alert: AlertView, side: SideView) -> str:
-    release = "" if side.release is None else f"{side.release}: "
-    return f"{release}{_rate(alert, side.rate)} of {side.count} ({_rate(alert, side.low)} to {_rate(alert, side.high)})"
+def _end(alert: AlertView, recovery: RecoveryView) -> list[tuple[str, str]]:
+    rate = "" if recovery.candidate is None else f", {_side(alert, recovery.candidate, recovery.release)}"
+    return [("ended", f"{recovery.how}{rate}")]
+
+
+def _side(alert: AlertView, side: RateView, release: str | None) -> str:
+    of_release = "" if release is None else f"{release}: "
+    return (
+        f"{of_release}{_rate(alert, side.rate)} of {side.count} ({_rate(alert, side.low)} to {_rate(alert, side.high)})"
+    )
 
 
 def _rate(alert: AlertView, rate: float) -> str:

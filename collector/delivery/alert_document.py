@@ -19,7 +19,7 @@ def alert_document(alert: Alert) -> Document:
     return {
         "alertId": alert.alert_id,
         "tenant": finding.tenant,
-        "line": alert_line(finding),
+        "line": alert_line(alert),
         "projectName": finding.project,
         "serviceName": service_of(finding),
         "ruleId": finding.rule_id,

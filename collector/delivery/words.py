@@ -9,6 +9,7 @@ from collector.alert_lines import (
     alert_change,
     alert_line,
     alert_subject,
+    end_of,
     name_text,
     rate_text,
     service_of,
@@ -68,7 +69,7 @@ def words_of(event: EventType, alert: Alert | None, project: str | None) -> Word
     finding = alert.finding
     return Words(
         title=f"{_title(event, alert)}: {alert_subject(finding)}",
-        summary=alert_change(finding),
+        summary=alert_change(alert),
         facts=_facts(alert),
         examples=_examples(finding),
         closing=f"tracejury alerts show {alert.alert_id}",
@@ -79,18 +80,17 @@ def line_of(alert: Alert) -> str:
     """An alert in one line, as a digest has it."""
     finding = alert.finding
     state = f"{alert.state}, worse than first told" if alert.escalations else alert.state
-    return f"{alert_line(finding)}; {finding.severity}, {state}"
+    return f"{alert_line(alert)}; {finding.severity}, {state}"
 
 
 def _title(event: EventType, alert: Alert) -> str:
-    how = alert.recovery.get("how") if alert.recovery else None
     titles = {**_TITLES, **_TITLES_OF_METRICS} if alert.finding.metric else _TITLES
-    return _ENDINGS.get(str(how), titles[event])
+    return _ENDINGS.get(end_of(alert), titles[event])
 
 
 def _facts(alert: Alert) -> Sequence[tuple[str, str]]:
     finding = alert.finding
-    named = _facts_of_metric(finding) if finding.metric is not None else _facts_of_results(finding)
+    named = _facts_of_metric(alert) if finding.metric is not None else _facts_of_results(alert)
     if alert.escalations:
         named.append(("Told before", ", ".join(_earlier_rates(finding))))
     return [*named, ("By", name_text(alert.acknowledged_by))] if alert.acknowledged_by else named
@@ -104,15 +104,16 @@ def _earlier_rates(finding: AlertFinding) -> list[str]:
     return [rate_text(finding, rate) for rate in rates[-_MOST_EXAMPLES:]]
 
 
-def _facts_of_metric(finding: AlertFinding) -> list[tuple[str, str]]:
+def _facts_of_metric(alert: Alert) -> list[tuple[str, str]]:
+    finding = alert.finding
     named = [*_place(finding), ("Severity", finding.severity)]
     if finding.kind == "limit":
         limit, now = rate_text(finding, finding.baseline.rate), rate_text(finding, finding.candidate.rate)
-        return [*named, ("Limit", limit), ("Now", f"{now} of {finding.candidate.count}")]
+        return [*named, ("Limit", limit), (_now(alert), f"{now} of {finding.candidate.count}")]
     return [
         *named,
         ("Before", _side(finding, finding.baseline)),
-        ("Now", _side(finding, finding.candidate)),
+        (_now(alert), _side(finding, finding.candidate)),
         ("Evidence", f"{finding.evidence:.4g}, needed {finding.evidence_threshold:.4g}"),
     ]
 
@@ -123,15 +124,20 @@ def _place(finding: AlertFinding) -> list[tuple[str, str]]:
     return [project] if service is None else [project, ("Service", name_text(service))]
 
 
-def _facts_of_results(finding: AlertFinding) -> list[tuple[str, str]]:
+def _facts_of_results(alert: Alert) -> list[tuple[str, str]]:
+    finding = alert.finding
     return [
         *_place(finding),
         ("Evaluator", name_text(finding.evaluator)),
         ("Before", _side(finding, finding.baseline)),
-        ("Now", _side(finding, finding.candidate)),
+        (_now(alert), _side(finding, finding.candidate)),
         ("Evidence", f"{finding.evidence:.4g}, needed {finding.evidence_threshold:.4g}"),
         ("Failed", str(finding.regressed_count)),
     ]
+
+
+def _now(alert: Alert) -> str:
+    return "At the alert" if alert.state == "recovered" else "Now"
 
 
 def _side(finding: AlertFinding, side: ComparedSide) -> str:

@@ -31,7 +31,7 @@ class AlertDocument(ApiAnswer):
 
     alert_id: str
     tenant: str
-    line: str = Field(description="What it is about and what changed, in the words of messages and pages.")
+    line: str = Field(description="What it is about, what changed and how it ended, in the words of messages.")
     project_name: str | None = Field(description="Null where a monitor of a metric watches all projects.")
     service_name: str | None = Field(description="The service whose results it is about; null if they have none.")
     rule_id: str

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from pydantic import TypeAdapter
 
+from collector.alert_lines import finding_line
 from rules.monitoring import Monitoring
 from rules.statistics.events import EpisodeEvent, StreamRate
 from rules.statistics.monitor import Monitor, MonitoredResult, MonitorState
@@ -311,8 +312,8 @@ def log_text(happened: Happening) -> str:
         case Recovery():
             return f"alert {happened.alert_id} is over ({happened.document['how']})"
         case Escalation():
-            return f"alert {happened.alert_id}: {happened.finding.rule!r} is worse than was told"
+            return f"alert {happened.alert_id} is worse than before: {finding_line(happened.finding)}"
         case AlertFinding():
-            return f"alert {happened.alert_id}: {happened.rule!r} ({happened.metric or happened.kind})"
+            return f"alert {happened.alert_id} ({happened.metric or happened.kind}): {finding_line(happened)}"
         case _:
             assert_never(happened)

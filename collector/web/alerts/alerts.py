@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.alert_lines import service_of
+from collector.alert_lines import ENDS, end_of, end_rate, service_of
 from collector.api.access.tenants import refuse_shared
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.pages import MAX_PAGE
@@ -39,16 +39,6 @@ STATES: Final[Mapping[str, str]] = {
     "open": "open",
     "acknowledged": "acknowledged",
     "recovered": "recovered",
-}
-
-ENDS: Final[Mapping[str, str]] = {
-    "recovered": "the rate came back: more than half of the drop is made good, significantly",
-    "withdrawn": "the release has no results any more",
-    "lasting": "it lasted so long that it is what results are compared with from here on",
-    "evaluator": "its evaluator or threshold was changed",
-    "settings": "the settings of the monitor changed",
-    "deleted": "its rule, or its monitor, was deleted",
-    "resolved": "somebody resolved it",
 }
 
 
@@ -107,7 +97,7 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
         told=_rated(alert.finding.document.get("told")),
         sql=_text(alert.finding.document.get("sql")),
         settings={name: alert.finding.document.get(name) for name in ("alpha", "margin")},
-        how=ENDS.get(_text((alert.recovery or {}).get("how"))),
+        how="; ".join(filter(None, (end_rate(alert), ENDS.get(end_of(alert))))),
         corrected=corrected_alert(here, alert.finding),
         deliveries=[each for each in told if each.webhook_id in receivers or who.sees_all],
         receivers=receivers,
