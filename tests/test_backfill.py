@@ -1,6 +1,7 @@
 """A rule run over what was stored before it decides as it would have, each span and trace once, and can be stopped."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from storage.errors import Conflict, Moved
 from storage.judging.backfills import Backfill
 from storage.judging.span_window import WindowLimits
 from storage.store import Store
-from tests.matching import InForce, active, every_backfill, matching, write
+from tests.matching import InForce, active, every_backfill, matching, remember, write
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
 MINUTE_NS = 60 * 10**9
@@ -50,6 +51,20 @@ def test_a_backfill_is_about_the_tenant_of_its_rule(tmp_path: Path, target: str)
         assert [(each.looked_at, each.matched) for each in found] == [(3, 3), (1, 1)]
         jobs = "SELECT revision, tenant FROM job ORDER BY ALL"
         assert rows(store, jobs) == [(1, ""), (1, "a"), (1, "b"), (2, "a")]
+
+
+def test_counts_of_a_rule_are_of_all_its_revisions_together(tmp_path: Path) -> None:
+    """After an edit and a backfill, what both revisions decided counts twice in the rule's numbers."""
+    rules = [replace(active(number, target="SPAN"), rule_id="edited") for number in (1, 2)]
+    in_force = InForce()
+    in_force.rules = (rules[0],)
+    with a_store(tmp_path) as store, matching(store, in_force) as live:
+        remember(store, *rules)
+        fill(store, batches=3)
+        assert live.wait_matched(WAIT_S)
+        in_force.rules = (rules[1],)
+        assert finished(live, live.backfills.start(rules[1], START_NS, START_NS + 3 * MINUTE_NS)).matched == 30
+        assert store.status.rule_activity(START_NS)["edited"]["matched"] == 60
 
 
 @pytest.mark.parametrize("target", ["SPAN", "TRACE"])

@@ -105,6 +105,9 @@ def test_a_rule_is_made_changed_switched_and_deleted_without_scripts(shown: Show
     assert "<del><bdi>- conditions:" in page
     assert "<ins><bdi>+   maximumOutputLength: 7" in page
     latest = int(re.findall(r"<b>Revision (\d+)</b>", page)[0])
+    assert "All revisions together: what two revisions judged counts twice." in page
+    assert f"judged by revision {latest}" in page or "The revision in force has decided nothing" in page
+    assert "all revisions of a rule together" in visit.get("/rules").text
     first = visit.get(f"/rules/{rule_id}?revision={latest - 1}").text
     assert re.findall(r"<b>Revision (\d+)</b>", first)[0] == str(latest - 1)
     assert ("The first." in first, "Latest revisions" in first) == (True, True)

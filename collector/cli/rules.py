@@ -66,7 +66,7 @@ def try_out(
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def list_rules(*, project: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
-    """The rules that there are, what each did in the last 24 hours, and what is wrong with files."""
+    """The rules, what each did in the last 24 hours (all its revisions together), and what is wrong with files."""
     from collector.cli.rule_text import print_rules
 
     one_source(server, data)

@@ -110,7 +110,7 @@ class SpendingDocument(ApiAnswer):
 
 
 class RuleActivity(ApiAnswer):
-    """What a rule did of late."""
+    """Numbers of the last 24 hours of all revisions of a rule: what two of them judged counts twice."""
 
     decisions: DecisionCounts
     evaluations: EvaluationCounts
