@@ -261,9 +261,29 @@ def test_releases_that_are_gone_leave_the_warning(shop: Shop) -> None:
     until(shop.evaluated, lambda count: count == 0)
     assert "has judged, or is judging, all results that are stored" in shop.baseline()
     assert "0 of the 10 results" in str(shop.lacks())
+    assert "Nothing is left to judge again" in str(shop.lacks())
     shop.come(3, 1.0, "3")
     shop.come(20, 0.2, "4")
     assert (shop.lacks(), shop.alerts(are_stored=False)) == (None, [("3", "4")])
+
+
+def test_a_warning_recommends_no_baseline_that_is_refused(shop: Shop) -> None:
+    """Of a release that had too few results nothing is left to judge; the warning says when it ends, and ends then."""
+    page = f"{shop.server.http}/rules/{shop.rule_id}"
+    shop.come(5, 1.0, "1")
+    shop.come(12, 1.0, "2")
+    shop.save(21)
+    assert "judges the releases again" in str(shop.lacks())
+    assert "Judge them again" in shop.server.client.get(page).text
+    shop.baseline()
+    assert "5 of the 10 results" in str(shop.lacks())
+    assert "Nothing is left to judge again" in str(shop.lacks())
+    listed = execute("rules", "list", "--server", shop.server.http).output
+    assert "Nothing is left to judge again" in listed
+    assert f"rules baseline {shop.rule_id}" not in listed
+    assert "Judge them again" not in shop.server.client.get(page).text
+    shop.come(30, 0.2, "3")
+    assert (shop.lacks(), shop.alerts()) == (None, [("2", "3")])
 
 
 def test_another_edit_that_keeps_the_evaluator_judges_nothing_twice(shop: Shop) -> None:

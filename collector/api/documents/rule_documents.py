@@ -20,6 +20,7 @@ from collector.live.rules.rules_in_force import KeptRule
 from rules.conditions import label
 from rules.rule_text import written_keys
 from storage.alerting.monitors import StreamKey, StreamRow
+from storage.errors import Conflict
 from storage.judging.backfills import Backfill
 from storage.judging.baselines import ComparedStream
 from storage.judging.rulebook import Project
@@ -241,7 +242,8 @@ def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None
         more = f" and {len(lacking) - _MOST_PLACES:,} more" if len(lacking) > _MOST_PLACES else ""
         return (
             f"its evaluator or threshold was changed, so comparison begins anew: monitors have {lacking[0][0]:,} of "
-            f"the {needed:,} results of the release before that they need in {places}{more}. {_remedy(here, active)}"
+            f"the {needed:,} results of the release before that they need in {places}{more}. "
+            f"{_remedy(here, active, is_one=rule_id is not None)}"
         )
 
     return comparison_of
@@ -259,16 +261,32 @@ def _may_lack(here: Context, active: ActiveRule, row: StreamRow, needed: int) ->
     return count is not None and count < needed
 
 
-def _remedy(here: Context, active: ActiveRule) -> str:
+def _remedy(here: Context, active: ActiveRule, *, is_one: bool) -> str:
     """Return what to do; another baseline judges only what the one before could not."""
     command = f"`tracejury rules baseline {active.rule_id}`, or the page of the rule,"
     made = [each for each in here.backfills.of_rule(active.rule_id) if each.occasion == "baseline"]
-    if not any(each.revision == active.revision and each.state in {"running", "done"} for each in made):
+    was_judged = any(each.revision == active.revision and each.state in {"running", "done"} for each in made)
+    # For a list, the results of rules without a baseline are not searched: after an upgrade that may be all rules.
+    if (was_judged or is_one) and not _is_anything_left(here, active):
+        return (
+            "Nothing is left to judge again: all results that are stored of these releases were judged, so this ends "
+            "with the next release, if those before it have enough results by then"
+        )
+    if not was_judged:
         return f"{command} judges the releases again that are compared"
     return (
-        "A baseline was judged and gave no more: its results may still be coming, may have failed, or no more may be "
-        f"stored. {command} judges what is missing"
+        "A baseline was judged and gave no more: its results may still be coming, or may have failed. "
+        f"{command} judges what is missing"
     )
+
+
+def _is_anything_left(here: Context, active: ActiveRule) -> bool:
+    """Return whether a baseline that is running, or another one, has anything to judge."""
+    try:
+        baseline_estimate(here, active)
+    except Conflict:
+        return False
+    return True
 
 
 def start_baseline(here: Context, active: ActiveRule) -> str:

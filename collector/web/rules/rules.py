@@ -229,13 +229,13 @@ def show_rule(
 
 
 def _estimate(here: Context, active: ActiveRule) -> str | None:
-    """Say what judging the releases again costs; None if it asks no judge, or nothing is left."""
+    """Say what judging the releases again costs, which is nothing to say without a judge; None if nothing is left."""
     try:
         estimate = baseline_estimate(here, active)
     except Conflict:
         return None
     if not estimate.asks_judge:
-        return None
+        return ""
     return estimate_text(estimate.evaluations, estimate.averaged, estimate.tokens, estimate.usd)
 
 
