@@ -98,7 +98,7 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
         jobs=store.jobs,
         jobs_changed=lambda: None,
         judging=judging,
-        connection_trials=ConnectionTrials(judging.connections, judging.budgets, _asks_nobody),
+        connection_trials=ConnectionTrials(judging.connections, judging.budgets, judging.judges.health, _asks_nobody),
         playground=Playground(judging.connections, judging.judges, settings.own_keys.prices, _asks_nobody),
         rulebook=store.rulebook,
         rule_record=store.rule_record,

@@ -341,6 +341,41 @@ def test_a_refusal_names_no_fallback_and_is_one_condition(tmp_path: Path) -> Non
         assert until(lambda: holding(server), lambda messages: messages == [], within_s=LONG_S) == []
 
 
+@pytest.mark.parametrize("code,waiting", [(413, 0), (401, 0), (503, 8)])
+def test_a_passed_test_ends_the_condition_of_the_connection(tmp_path: Path, code: int, waiting: int) -> None:
+    """With and without evaluations that wait, which are made then; a test that fails ends nothing."""
+    mood = Mood(Status(code))
+    with a_model(mood) as model, judged_over(tmp_path, model.base_url, RULE) as server:
+        place = server.url.removeprefix("http://")
+        send(server, range(1, 9))
+        reported(server)
+        assert run("connections", "test", "main", "--server", place).exit_code == 1
+        assert reported(server)
+        mood.step = Says({"ok": True, "score": 0.9, "reason": "good"})
+        assert "main works" in run("connections", "test", "main", "--server", place).stdout
+        (rule,) = server.ask("GET", "trace-eval-rules")["content"]
+        (connection,) = server.ask("GET", "llm-connections")
+        assert (rule["problem"], connection["problem"]) == (None, None)
+        until(lambda: holding(server), lambda found: not found, within_s=LONG_S)
+        until(lambda: server.ask("GET", "status")["last24h"]["scored"], waiting.__eq__, within_s=LONG_S)
+
+
+def test_what_a_rule_cannot_read_outlasts_the_failures_of_its_connection() -> None:
+    """A verdict over the connection ends what the connection was to blame for, and leaves the test cases."""
+    health, subject, rule = JudgeHealth(lambda: 0), JudgeSubject("connection", "c"), JudgeSubject("rule", "r")
+    for target in range(20):
+        health.note(rule, a_failure("bad_case"), target)
+    for target in range(3):
+        health.note(rule, a_failure("unreachable"), target)
+        health.note(subject, a_failure("unreachable"), target, rule)
+    health.answered("c", is_verdict=False)
+    assert list(health.streaks) == [rule]
+    assert (health.streaks[rule].kind, health.streaks[rule].is_failing(0)) == ("bad_case", True)
+    health.note(subject, a_failure("bad_reply"), 1, rule)
+    health.answered("c", is_verdict=False)
+    assert subject in health.streaks
+
+
 def test_a_code_judge_that_always_crashes_is_reported(tmp_path: Path) -> None:
     """With the rule, what its program said last, and nothing about connections."""
     rule = {

@@ -75,6 +75,7 @@ class Pipeline:
             undo.callback(_review_feeder(store, ingest_is_behind).close)
             workers = Workers(store.jobs, store.windows, rules.revision, judging.judges, _worker_options(settings))
             judging.connections.follow(workers.wake)
+            judging.judges.health.follow(workers.resume)
             workers.start()
             undo.callback(workers.close)
             trials = Trials(store.windows, settings.own_keys, JudgesAtHand(of=judging.judges, run=workers.run))
@@ -100,7 +101,7 @@ class Pipeline:
                 monitors=monitors,
                 metric_monitors=metric_monitors,
                 trials=trials,
-                connection_trials=ConnectionTrials(judging.connections, judging.budgets, workers.run),
+                connection_trials=_connection_trials(judging, workers),
                 playground=Playground(judging.connections, judging.judges, settings.own_keys.prices, workers.run),
                 run_evaluator=run_evaluator,
                 rule_problems=_rule_problems(store, judging, rules, run_evaluator),
@@ -118,6 +119,10 @@ class Pipeline:
     def close(self) -> None:
         """Stop within seconds, in reverse; what is not done goes on after the next start."""
         self._undo.close()
+
+
+def _connection_trials(judging: JudgeServices, workers: Workers) -> ConnectionTrials:
+    return ConnectionTrials(judging.connections, judging.budgets, judging.judges.health, workers.run)
 
 
 def _monitors(store: Store, rules: RulesInForce, ingest_is_behind: Callable[[], bool]) -> MonitorThread:

@@ -27,7 +27,7 @@ from collector.live.rules.executor_kinds import executor_kind_of
 from evaluators.chat.connection import Price
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate, RequestBudget
 from evaluators.judging import Judge
-from evaluators.outcome import Outcome
+from evaluators.outcome import Outcome, Verdict
 from rules.rule import Rule
 from storage.errors import Overloaded
 from storage.ingest.windows import Windows
@@ -210,7 +210,10 @@ class Trials:
 
         async def ask(over: str | None) -> tuple[Outcome, str | None]:
             judge_of = partial(self._judge, active, job, paid, over)
-            return await outcome_of(active.rule, case, judge_of, limit_s=ASKED_S)
+            outcome, model = await outcome_of(active.rule, case, judge_of, limit_s=ASKED_S)
+            if isinstance(outcome, Verdict) and outcome.usage is not None:
+                self._judges.of.health.answered(over or self._judges.of.connection_of(active))
+            return outcome, model
 
         outcome, model = await outcome_of_judges(active.rule, partial(self._judges.of.jurors, active), ask)
         document = outcome.to_document()

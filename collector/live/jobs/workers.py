@@ -95,6 +95,11 @@ class Workers:
         """Have something done in the event loop in which judges are asked; what stops it cuts that off."""
         return self._asking.run(work)
 
+    def resume(self, connection_id: str) -> None:
+        """Ask over a connection that works again before its pause is over. For what `run` runs."""
+        self._asking.resume(connection_id)
+        self.wake()
+
     def cut_off(self) -> None:
         """Cancel what `run` began, and what it is to begin; jobs go on."""
         self._asking.cut_off()

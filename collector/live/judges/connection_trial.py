@@ -8,6 +8,7 @@ from typing import Any
 from collector.live.budgets.budgets import Budgets
 from collector.live.budgets.payers import Account
 from collector.live.judges.connections import LlmConnections
+from collector.live.judges.judge_health import JudgeHealth
 from collector.live.judges.judges import connection_payer
 from collector.live.judges.llm_connection import LlmConnection
 from evaluators.chat.client import ChatModel
@@ -46,10 +47,11 @@ class ConnectionTrials:
         self,
         connections: LlmConnections,
         budgets: Budgets,
+        health: JudgeHealth,
         run: Callable[[Coroutine[Any, Any, ConnectionTrial]], Future[ConnectionTrial]],
     ) -> None:
         """`run` has something done in the event loop in which judges are asked, and is cut off by the stop."""
-        self._connections, self._budgets, self._run = connections, budgets, run
+        self._connections, self._budgets, self._health, self._run = connections, budgets, health, run
 
     def ask(self, connection: LlmConnection) -> ConnectionTrial:
         """Ask once.
@@ -58,9 +60,15 @@ class ConnectionTrials:
             Overloaded: the server is being stopped.
         """
         try:
-            return self._run(try_connection(connection, self._connections, self._budgets)).result()
+            return self._run(self._ask(connection)).result()
         except CancelledError as error:
             raise Overloaded("the model could not be asked: the server is being stopped", retry_after_s=5) from error
+
+    async def _ask(self, connection: LlmConnection) -> ConnectionTrial:
+        trial = await try_connection(connection, self._connections, self._budgets)
+        if trial.error_kind is None:
+            self._health.answered(connection.connection_id)
+        return trial
 
 
 async def try_connection(found: LlmConnection, connections: LlmConnections, budgets: Budgets) -> ConnectionTrial:

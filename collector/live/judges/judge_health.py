@@ -66,6 +66,7 @@ class Streak:
     message: str = ""
     failures: int = 0
     targets: set[Hashable] = field(default_factory=set)  # the first of them
+    case_message: str = ""  # of the latest of these
     bad_cases: set[Hashable] = field(default_factory=set)  # of a rule: the first targets that lack what it reads
     askers: set[JudgeSubject] = field(default_factory=set)  # of a connection: the rules and evaluations that met them
 
@@ -74,9 +75,17 @@ class Streak:
         self.last_ns, self.kind, self.message = now_ns, kind, judged.message
         self.failures += 1
         self.kinds[kind] = None
+        if kind == "bad_case":
+            self.case_message = judged.message
         targets, most = (self.bad_cases, _CASES) if kind == "bad_case" else (self.targets, _TARGETS)
         if len(targets) < most:
             targets.add(judged.target)
+
+    def forget_judges(self) -> bool:
+        """Forget the failures of judges; tell whether there are test cases left that lack what the rule reads."""
+        self.targets.clear()
+        self.kind, self.message, self.kinds = "bad_case", self.case_message, {"bad_case": None}
+        return bool(self.bad_cases)
 
     @property
     def earlier(self) -> tuple[str, ...]:
@@ -102,6 +111,7 @@ class JudgeHealth:
         self._streaks: dict[JudgeSubject, Streak] = {}
         self._verdict_ns: dict[JudgeSubject, int] = {}  # of connections: the latest verdict
         self._failing_since_ns: dict[tuple[JudgeSubject, JudgeSubject], int] = {}  # by connection and asker
+        self._followers: list[Callable[[str], None]] = []
 
     @property
     def streaks(self) -> dict[JudgeSubject, Streak]:
@@ -147,6 +157,23 @@ class JudgeHealth:
             if asker is not None:
                 streak.askers.add(asker)
 
+    def follow(self, works: Callable[[str], None]) -> None:
+        """Call `works` with the id of a connection that answered a question of somebody, in the thread of judges."""
+        self._followers.append(works)
+
+    def answered(self, connection_id: str, *, is_verdict: bool = True) -> None:
+        """End the streak of a connection that answered somebody: a test, a trial of a rule, or the playground.
+
+        An answer that is no verdict does not end a streak of answers that were none.
+        """
+        subject = JudgeSubject("connection", connection_id)
+        streak = self.streaks.get(subject)
+        if streak is not None and not is_verdict and streak.kind not in ANOTHER_MAY_ANSWER:
+            return
+        self._end(subject, None)
+        for each in self._followers:
+            each(connection_id)
+
     def forget(self, subject: JudgeSubject) -> None:
         """Forget a subject that was changed, or is no more."""
         with self._lock:
@@ -167,7 +194,8 @@ class JudgeHealth:
             if asker is not None:
                 self._failing_since_ns.pop((subject, asker), None)
             for each in () if streak is None else streak.askers:
-                self._streaks.pop(each, None)
+                if (other := self._streaks.get(each)) is not None and not other.forget_judges():
+                    del self._streaks[each]
 
     def _is_askers_own(self, connection: JudgeSubject, asker: JudgeSubject, kind: str, now_ns: int) -> bool:
         since_ns = self._failing_since_ns.setdefault((connection, asker), now_ns)

@@ -181,6 +181,8 @@ class Playground:
                 speaker = self._judges.speaker(terms.found, terms.own, terms.asked, terms.account)
                 answered = await speaker(question.dialogue)
             reply, usage = answered.answer, answered.usage
+            if terms.asked.model == terms.own.model:
+                self._judges.health.answered(terms.found.connection_id, is_verdict=False)
         except Broken as broken:
             failed = (broken.kind, str(broken))
             usage = broken.usage if isinstance(broken.usage, Usage) else None

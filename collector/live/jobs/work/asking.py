@@ -132,6 +132,12 @@ class JudgeExecutor:
 
         return asyncio.run_coroutine_threadsafe(held(), self._loop)
 
+    def resume(self, connection_id: str) -> None:
+        """End the pause of a connection that answered, unless it asked for that pause. For the event loop."""
+        line = self._lines.get(connection_id)
+        if line is not None and line.breaker is not None:
+            line.breaker.answered(self.now_s())
+
     def cut_off(self) -> None:
         """Cancel what `run` began, and what it is to begin."""
         self._is_cut_off = True
