@@ -81,6 +81,12 @@ def test_a_threshold_is_on_the_scale_of_min_and_max_score(score: float, passes: 
         ("I would give it a 9 out of 10.", "no complete JSON object"),
         ('{"score": 0.9, "reas', "ends within a JSON value"),
         ("", "no complete JSON object"),
+        (
+            '<mytag k="v">{"score": 0.9, "reason": "r"}</mytag>',
+            'object with score; what is within <mytag k="v"> does not count',
+        ),
+        ('<!-- {"score": 0.9, "reason": "r"} -->', "what is within <!-- does not count"),
+        ({"first": {"score": 0.1}, "final": {"score": 0.9}}, "several JSON objects with score"),
     ],
 )
 def test_a_judge_that_does_not_score_is_a_failure(answer: object, words: str) -> None:
@@ -90,6 +96,13 @@ def test_a_judge_that_does_not_score_is_a_failure(answer: object, words: str) ->
     assert words in failure.message
     assert failure.usage is not None
     assert failure.usage.calls == 1
+
+
+@pytest.mark.parametrize("key", ["final", "result"])
+def test_an_object_under_a_key_of_reasoning_is_no_second_verdict(key: str) -> None:
+    """A draft in the object around the verdict does not count; a number that is written as a string does."""
+    reply = {"draft": {"score": 0.1, "reason": "d"}, key: {"score": "0.9", "reason": "r"}}
+    assert verdict_of("llm_judge", HELPFUL, ASKED, reply).score == 0.9
 
 
 def test_a_judge_that_cannot_be_asked_is_a_failure() -> None:

@@ -33,6 +33,7 @@ from storage.records import JsonValue
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BEFORE_VALUE = re.compile(r"\s*(?:```\w*\s*)?(?=[{\[])")
 _AFTER_VALUE = re.compile(r"(?:\s|```|<[^<>\s]{1,40}>)*+\Z")
+_MOST_MARK: Final = 40
 _BROKEN: Final = Limit(value=100, unit="values", remedy="let the judge reply with one JSON object")
 """Broken values with tags in them, after which no more is read: each is read to its end. A guess."""
 
@@ -73,7 +74,9 @@ def find_reply(
     if scan.drafts and not replies and not lists:
         raise NoVerdict("truncated", "has only a draft of its verdict")
     if not replies and (len(wanted) > 1 or len(lists) != 1):
-        raise missing
+        # Without this the message denies an object that it shows.
+        hidden = f"; what is within {scan.hidden_by} does not count" if scan.hidden_by else ""
+        raise NoVerdict("bad_reply", f"{missing}{hidden}")
     verdict: JsonValue = replies[0] if replies else lists[0]
     if scan.is_doubtful(verdict):
         raise NoVerdict("truncated", "has reasoning that does not end")
@@ -136,6 +139,7 @@ class _Scan:
         self._is_unfinished = False
         self._section: Section | None = None  # None within an answer, too
         self._is_mentioned = self._is_unclosed = False
+        self.hidden_by = ""  # the first mark that encloses a value, which does not count
         self.drafts = 0
         self._before_draft = 0  # values that a draft follows
         self._loose: list[JsonValue] = []  # values behind reasoning without a mark at its end, and not at the end
@@ -189,6 +193,8 @@ class _Scan:
                 self._section = _within(mark.section, self._section)
                 return mark.end
             case Role.ENCLOSES if mark.until is not None:
+                if value_at < mark.until and not self.hidden_by:
+                    self.hidden_by = " ".join(self._text[mark.start : mark.end].split())[:_MOST_MARK]
                 return mark.until
             case Role.MENTIONS:
                 return self._behind_mention(mark, value_at)
