@@ -135,6 +135,7 @@ def test_results_of_a_backfill_count_toward_the_baseline(shop: Shop) -> None:
     shop.save(21)
     shop.backfill()
     assert "0 of the 10 results" in str(shop.lacks())
+    assert "Results of a backfill do not count until then" in str(shop.lacks())
     assert "done, 70 looked at, 70 matched" in shop.baseline()
     assert shop.lacks() is None
     assert (shop.count("round = 0"), shop.count("counted"), shop.count("NOT superseded")) == (140, 140, 140)

@@ -273,7 +273,7 @@ def _remedy(here: Context, active: ActiveRule, *, is_one: bool) -> str:
             "with the next release, if those before it have enough results by then"
         )
     if not was_judged:
-        return f"{command} judges the releases again that are compared"
+        return f"{command} judges the releases again that are compared. Results of a backfill do not count until then"
     return (
         "A baseline was judged and gave no more: its results may still be coming, or may have failed. "
         f"{command} judges what is missing"
