@@ -376,6 +376,31 @@ def test_what_a_rule_cannot_read_outlasts_the_failures_of_its_connection() -> No
     assert subject in health.streaks
 
 
+def test_what_ended_without_a_verdict_is_counted_with_the_command_that_judges_it_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the condition, its line in the log once it is over, and beside the connection; the command does it."""
+    mood = Mood(Says("no idea"))
+    with (
+        a_model(mood) as model,
+        caplog.at_level(logging.WARNING),
+        judged_over(tmp_path, model.base_url, RULE | {"name": "is helpful"}) as server,
+    ):
+        send(server, range(1, 9))
+        hint = "; 8 ended without a verdict: `tracejury jobs retry --rule 'is helpful' --error bad_reply` has them"
+        until(lambda: str(holding(server)[:1]), lambda text: " 8 ended" in text, within_s=LONG_S)
+        assert hint in reported(server)
+        (connection,) = server.ask("GET", "llm-connections")
+        assert hint in connection["problem"]
+        mood.step = GOOD
+        command = ("jobs", "retry", "--rule", "is helpful", "--error", "bad_reply")
+        run(*command, "--server", server.url.removeprefix("http://"))
+        until(lambda: server.ask("GET", "status")["last24h"]["scored"], (8).__eq__, within_s=LONG_S)
+        until(lambda: lines(caplog), lambda found: len(found) == 2, within_s=LONG_S)
+    assert "is over after" in lines(caplog)[-1]
+    assert hint in lines(caplog)[-1]
+
+
 def test_a_code_judge_that_always_crashes_is_reported(tmp_path: Path) -> None:
     """With the rule, what its program said last, and nothing about connections."""
     rule = {

@@ -1,8 +1,10 @@
 """The judges that give no verdicts: why, since when, and how many evaluations wait for them."""
 
 import datetime as dt
+import shlex
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from collector.live.active import ActiveRule
@@ -54,6 +56,8 @@ class FailingJudge:
     last_ns: int
     failures: int
     waiting: int
+    ended: Mapping[str, int] = field(default_factory=dict)  # evaluations of rules without a verdict for good, by kind
+    rule_of_ended: str | None = None  # the name of their rule, if it is one
     rules: frozenset[str] = frozenset()  # of a budget: the rules that it stops
     fallback: str | None = None  # of a connection: the name of the one that is asked instead, if that works
     is_doubtful: bool = False  # of a connection: only one rule or evaluation asks it, whose prompt may be the cause
@@ -76,9 +80,16 @@ class FailingJudge:
         """The reason, and how many evaluations are concerned."""
         failures, waiting = count_text(self.failures, "failed attempt"), count_text(self.waiting, "evaluation")
         waits = "waits" if self.waiting == 1 else "wait"
-        return (
-            f"{self.reason}; {failures} since the last verdict, the latest at {_time(self.last_ns)}; {waiting} {waits}"
-        )
+        latest = f"the latest at {_time(self.last_ns)}"
+        return f"{self.reason}; {failures} since the last verdict, {latest}; {waiting} {waits}{self._ended_text}"
+
+    @property
+    def _ended_text(self) -> str:
+        if not self.ended:
+            return ""
+        rule = "" if self.rule_of_ended is None else f" --rule {shlex.quote(self.rule_of_ended)}"
+        commands = " and ".join(f"`tracejury jobs retry{rule} --error {kind}`" for kind in sorted(self.ended))
+        return f"; {sum(self.ended.values()):,} ended without a verdict: {commands} has them judged again"
 
     def text_for(self, tenant: str | None) -> str:
         """Return what a caller may see: a tenant sees numbers of its own alone. `tenant` None: it sees all."""
@@ -147,6 +158,7 @@ class FailingJudges:
 
     def _connection(self, subject: JudgeSubject, streak: Streak, view: "_View") -> FailingJudge:
         row = self._connections.get(subject.identity).row
+        ended, rule_of_ended = _ended_of(streak.askers, self._judges.health.streaks, view.rules)
         other = self._judges.fallback(subject.identity)
         works = other is not None and JudgeSubject("connection", other.connection_id) not in self._judges.health.streaks
         is_asked = works and streak.kind in ANOTHER_MAY_ANSWER
@@ -163,6 +175,8 @@ class FailingJudges:
             last_ns=streak.last_ns,
             failures=streak.failures,
             waiting=view.waiting_over(subject.identity),
+            ended=ended,
+            rule_of_ended=rule_of_ended,
             fallback=other.name if other is not None and is_asked else None,
             is_doubtful=len(streak.askers) == 1 and streak.kind not in ANOTHER_MAY_ANSWER,
         )
@@ -321,7 +335,21 @@ def _other(subject: JudgeSubject, streak: Streak, words: str, name: str, tenant:
         last_ns=streak.last_ns,
         failures=streak.failures,
         waiting=waiting,
+        ended=dict(streak.ended),
+        rule_of_ended=name,
     )
+
+
+def _ended_of(
+    askers: Collection[JudgeSubject], streaks: Mapping[JudgeSubject, Streak], rules: Mapping[str, KeptRule]
+) -> tuple[Mapping[str, int], str | None]:
+    """Count the evaluations of these rules without a verdict for good, by kind; name the rule if it is one."""
+    ended, names = Counter[str](), set[str]()
+    for each in tuple(askers):
+        if each.kind == "rule" and each.identity in rules and each in streaks and streaks[each].ended:
+            ended.update(streaks[each].ended)
+            names.add(rules[each.identity].stored.name)
+    return ended, names.pop() if len(names) == 1 else None
 
 
 def _connections_of(judges: ConnectedJudges, active: ActiveRule) -> set[str]:

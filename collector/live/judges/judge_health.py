@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -45,6 +46,7 @@ class JudgedTarget(NamedTuple):
     kind: str | None = None  # of a failure, or why nothing was judged
     message: str = ""
     was_asked: bool = False  # a judge answered, or may have
+    has_ended: bool = False  # of a job: there is no other attempt
 
 
 def _judged(outcome: Outcome, target: Hashable) -> JudgedTarget:
@@ -67,6 +69,7 @@ class Streak:
     failures: int = 0
     targets: set[Hashable] = field(default_factory=set)  # the first of them
     case_message: str = ""  # of the latest of these
+    ended: Counter[str] = field(default_factory=Counter)  # of a rule: evaluations without a verdict for good, by kind
     bad_cases: set[Hashable] = field(default_factory=set)  # of a rule: the first targets that lack what it reads
     askers: set[JudgeSubject] = field(default_factory=set)  # of a connection: the rules and evaluations that met them
 
@@ -77,6 +80,8 @@ class Streak:
         self.kinds[kind] = None
         if kind == "bad_case":
             self.case_message = judged.message
+        elif judged.has_ended:
+            self.ended[kind] += 1
         targets, most = (self.bad_cases, _CASES) if kind == "bad_case" else (self.targets, _TARGETS)
         if len(targets) < most:
             targets.add(judged.target)
@@ -84,6 +89,7 @@ class Streak:
     def forget_judges(self) -> bool:
         """Forget the failures of judges; tell whether there are test cases left that lack what the rule reads."""
         self.targets.clear()
+        self.ended.clear()
         self.kind, self.message, self.kinds = "bad_case", self.case_message, {"bad_case": None}
         return bool(self.bad_cases)
 

@@ -113,11 +113,12 @@ class _HandedIn:
         """Yield what came of the jobs that were evaluated, by their numbers."""
         for each in self.finished:
             was_asked = each.judge_calls is not None
-            yield each.job_id, JudgedTarget(each.job_id, each.outcome, each.error_kind, each.reason or "", was_asked)
+            kind, reason = each.error_kind, each.reason or ""
+            yield each.job_id, JudgedTarget(each.job_id, each.outcome, kind, reason, was_asked, has_ended=True)
         for table in self.rows:
             for row in zip(*(table.column(name).to_pylist() for name in _JUDGED), strict=True):
                 job_id, outcome, kind, reason, calls = row
-                yield job_id, JudgedTarget(job_id, outcome, kind, reason or "", calls is not None)
+                yield job_id, JudgedTarget(job_id, outcome, kind, reason or "", calls is not None, has_ended=True)
         for job in self.put_back:
             if job.error_kind is not None:
                 yield job.job_id, JudgedTarget(job.job_id, "failed", job.error_kind, job.error or "")
