@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -304,6 +305,22 @@ def test_a_list_of_traces_is_a_plain_table_off_a_terminal(capsys: pytest.Capture
     assert first.startswith("4bf92f3577b34da6a3ce929d0e0e4736  2026-11-21 10:00:00  ")
     assert names[2] in third
     assert max(map(cell_len, printed.splitlines())) <= render.PLAIN_WIDTH
+
+
+def test_no_list_cuts_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+    """A list is printed whole whatever its width, and each command that makes one prints it so."""
+    table = render.list_table()
+    for title in ("ALERT", "STATE", "WHAT"):
+        table.add_column(title, no_wrap=True)
+    cells = ("a5ac94da397263b2dd706563dda16e07", "recovered", "a line that says much " * 20)
+    table.add_row(*cells)
+    render.print_list(render.output_console(), table)
+    printed = capsys.readouterr().out
+    assert all(cell.strip() in printed for cell in cells)
+    texts = {path.name: path.read_text() for path in Path(render.__file__).parent.glob("*.py")}
+    lists = {name: text for name, text in texts.items() if "= list_table()" in text}
+    assert len(lists) >= 7
+    assert [name for name, text in lists.items() if "print_list(" not in text or "print(table" in text] == []
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from collector.cli.answer_view import AnswerView
-from collector.cli.render import list_table, output_console
+from collector.cli.render import list_table, output_console, print_list
 from collector.cli.text import crop
 from collector.cli.views import InstantNs
 from collector.units import instant_text, metric_text
@@ -99,7 +99,7 @@ def print_alerts(alerts: Sequence[AlertView]) -> None:
         table.add_row(
             Text(one_line(alert.alert_id)), instant_text(alert.opened_at), *(Text(one_line(name)) for name in names)
         )
-    console.print(table, crop=False)
+    print_list(console, table)
 
 
 def print_alert(alert: AlertView) -> None:

@@ -8,7 +8,7 @@ import click
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
 from collector.cli.options import one_source, source_options
-from collector.cli.render import list_table, output_console, print_json
+from collector.cli.render import list_table, output_console, print_json, print_list
 
 _VERDICTS = ("CORRECT", "INCORRECT", "UNSURE")
 
@@ -107,4 +107,4 @@ def _print(found: list[_AnnotationLine]) -> None:
             each.note or "",
         )
         table.add_row(*(Text(one_line(cell)) for cell in cells))
-    console.print(table)
+    print_list(console, table)

@@ -6,7 +6,7 @@ import click
 
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.options import one_source, source_options
-from collector.cli.render import list_table, output_console, print_json
+from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.source import open_source
 
 
@@ -63,4 +63,4 @@ def _print(found: list[_Deletion]) -> None:
             f"{each.deleted_traces:,}",
             f"{each.deleted_spans:,}",
         )
-    console.print(table, crop=False)
+    print_list(console, table)

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from rich.measure import Measurement
 from rich.text import Text
 
-from collector.cli.render import list_table, output_console
+from collector.cli.render import list_table, output_console, print_list
 from collector.cli.text import crop
 from collector.cli.views import JobView
 from collector.result_words import job_word
@@ -15,7 +14,6 @@ from collector.visible import one_line
 
 _NAME_CELLS: Final = 30
 _ERROR_CELLS: Final = 60
-_WIDEST: Final = 1_000_000
 _STYLES: Final = {"failed": "bold red", "scored": "green"}
 
 
@@ -43,9 +41,7 @@ def print_jobs(jobs: Sequence[JobView]) -> None:
             str(job.attempts),
             Text(one_line(_error(job)) if error_cells is None else crop(_error(job), error_cells)),
         )
-    # Narrower, rich would cut ids, which other commands take: a terminal breaks the lines instead.
-    console.width = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
-    console.print(table, crop=False)
+    print_list(console, table)
 
 
 def _part(job: JobView) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
 from collector.cli.options import one_source, source_options
-from collector.cli.render import list_table, output_console, print_json
+from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.units import metric_text
 from collector.visible import one_line
 
@@ -109,7 +109,7 @@ def _print(monitors: list[MetricMonitorView]) -> None:
         value = "-" if each.value is None else metric_text(each.value, each.unit)
         texts = (each.name, each.metric, value, str(each.count), _limit(each), each.severity, each.standing)
         table.add_row(*(Text(one_line(text)) for text in texts), Text(one_line(each.open_alert_id or "-")))
-    console.print(table, crop=False, soft_wrap=True)
+    print_list(console, table)
 
 
 def _limit(view: MetricMonitorView) -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
 from rich.progress import Progress
 from rich.segment import Segment
 from rich.table import Table
@@ -24,6 +25,7 @@ from collector.visible import harmless, one_line
 PLAIN_WIDTH = 160
 """Columns where standard output is not a terminal: wide enough for a list of traces with all its columns."""
 
+_WIDEST = 1_000_000
 _ALL_COLUMNS_CELLS = 120
 _LEAST_COLUMN_CELLS = 12
 _LEAST_NAME_CELLS = 8
@@ -178,6 +180,12 @@ def output_console() -> Console:
 def list_table() -> Table:
     """A table of a list, without rows yet: bold heads, and two spaces between columns."""
     return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+
+
+def print_list(console: Console, table: Table) -> None:
+    """Print a list whole: narrower, rich would cut ids, which other commands take. A terminal breaks the lines."""
+    console.width = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
+    console.print(table, crop=False)
 
 
 def traces_table(traces: Sequence[SummaryView], width: int) -> Table:

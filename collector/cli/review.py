@@ -9,7 +9,7 @@ import click
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, source_options
-from collector.cli.render import list_table, output_console, print_json
+from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.views import RulesView
 from collector.visible import one_line
 
@@ -320,4 +320,4 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[object]], nothing: str
         table.add_column(title, overflow="fold")
     for row in rows:
         table.add_row(*(Text(one_line(str(cell))) for cell in row))
-    console.print(table)
+    print_list(console, table)

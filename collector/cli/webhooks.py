@@ -10,7 +10,7 @@ from rich.text import Text
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, source_options
-from collector.cli.render import list_table, output_console, print_json
+from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.text import crop
 from collector.visible import one_line
 
@@ -132,7 +132,7 @@ def _print(webhooks: list[WebhookView]) -> None:
         texts = (each.id, each.project_name, crop(each.url, _URL_CELLS), each.template)
         signed = "yes" if each.has_secret and each.template != "pagerduty" else "no"
         table.add_row(*(Text(one_line(text)) for text in texts), signed, Text(one_line(_state(each))))
-    console.print(table, crop=False, soft_wrap=True)
+    print_list(console, table)
 
 
 def _state(webhook: WebhookView) -> str:
