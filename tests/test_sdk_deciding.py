@@ -143,6 +143,6 @@ def test_functions_are_a_jury() -> None:
     assert (score.value, score.reason) == (0.8, "2 of 3 judges agree. it is 0.8")
     assert [each["model"] for each in (score.metadata or {})["judges"]] == ["always 0.9", "always 0.1", "always 0.8"]
     even = scored("llm_judge", config | {"judge": [judge(0.9), judge(0.1)]}, {"output": "Paris"})
-    assert "2 judges; a jury has an odd number" in str(even.error)
+    assert "2 judges, which may be equally divided" in str(even.error)
     with pytest.raises(ValueError, match="judge: the server cannot call a function"):
         Builtin("llm_judge", config, on="server")

@@ -189,6 +189,9 @@ MOST_JUDGES: Final = 9
 """Of a jury; as many votes as one judge may have."""
 
 
+_JURY: Final = Limit(value=MOST_JUDGES, unit="judges", remedy="name fewer")
+
+
 class _Jury:
     """Evaluators, alike but for their judges, that vote on each case."""
 
@@ -198,8 +201,10 @@ class _Jury:
         Raises:
             BadConfiguration: their number is even, or too large.
         """
-        if len(members) % 2 == 0 or len(members) > MOST_JUDGES:
-            raise BadConfiguration(f"judge: {len(members)} judges; a jury has an odd number, at most {MOST_JUDGES}")
+        if len(members) % 2 == 0:
+            raise BadConfiguration(f"judge: {len(members)} judges, which may be equally divided: name an odd number")
+        if len(members) > MOST_JUDGES:
+            raise BadConfiguration(f"judge: {len(members)} judges, and a jury has at most {_JURY}")
         self._members = members
         self.name = members[0][1].name
         self.direction: Direction = members[0][1].direction

@@ -24,12 +24,14 @@ from collector.datasets.files import MEDIA_TYPES, Format, read_items
 from collector.datasets.item import ItemMaker
 from collector.spreadsheet import is_formula
 from storage.errors import BadQuery, Conflict, Overloaded
+from storage.limit import Limit
 from storage.offline.datasets import Dataset, Mode, NewItem, Version
 from storage.query.places import Places
 from tracejury.dataset_text import BadFile, ItemText
 
 router = api_router(prefix="/api/v1/datasets/{dataset_id}")
 
+_DESCRIPTION: Final = Limit(value=MOST_CHARACTERS, unit="characters", remedy="shorten it")
 _imports = Places(4, "imports", retry_after_s=5)
 """Of a client two at most. A guess: an import takes one processor once its file is here, which may come slowly."""
 
@@ -61,7 +63,7 @@ class _Import:
         """Take the description of the file, unless the request has one."""
         if len(text) > MOST_CHARACTERS and not self.description:
             size = f"{len(text):,} characters"
-            raise BadFile(f"description: {size}, and at most {MOST_CHARACTERS:,} are kept: shorten it")
+            raise BadFile(f"description: {size}, and it may have {_DESCRIPTION}")
         self.description = self.description or text
 
 
