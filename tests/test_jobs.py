@@ -243,8 +243,8 @@ def test_whatever_is_handed_in_is_noted(tmp_path: Path) -> None:
         assert queue.ledger.wait_idle(LONG_S)
         queue.ledger.close()
     assert noted == [
-        (1, JudgedTarget(1, "failed", "bad_case", "too late")),
-        (1, JudgedTarget(2, "scored")),
+        (1, JudgedTarget(1, "failed", "bad_case", "too late", has_ended=True)),
+        (1, JudgedTarget(2, "scored", has_ended=True)),
         (1, JudgedTarget(3, "failed", "unavailable", "down")),
     ]
 
