@@ -17,7 +17,7 @@ ENDS: Final[Mapping[str, str]] = {
     "deleted": "its rule, or its monitor, was deleted",
     "resolved": "it was resolved by hand",
 }
-"""How alerts end, in words."""
+"""Endings of alerts, in words."""
 
 
 def alert_line(alert: Alert) -> str:

@@ -12,7 +12,7 @@ AlertEvent: TypeAlias = Literal[
     "alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION"
 ]
 EVENTS: Final[tuple[AlertEvent, ...]] = get_args(AlertEvent)
-"""What a webhook may choose from."""
+"""Events that a webhook may subscribe to."""
 
 MOST_DIGEST_MINUTES: Final = 10_080
 """A week: whoever is told more rarely need not be told."""

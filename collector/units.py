@@ -67,12 +67,12 @@ def cost_text(amount: str, usd: float, unpriced_calls: int) -> str:
 
 def estimate_text(evaluations: int, averaged: int, tokens: float | None, usd: float | None) -> str:
     """Write an estimate of evaluations that a judge is to make, by what the latest ones took."""
-    told = f"at most {count_text(evaluations, 'evaluation')} by a judge"
+    amount = f"at most {count_text(evaluations, 'evaluation')} by a judge"
     if tokens is None and usd is None:
-        return f"{told}, whose cost is unknown"
+        return f"{amount}, whose cost is unknown"
     cost = "cost unknown" if usd is None else f"some {usd_text(usd)}"
     counted = "" if tokens is None else f"some {tokens:,.0f} tokens, "
-    return f"{told}: {counted}{cost}, as the latest {averaged:,} took"
+    return f"{amount}: {counted}{cost}, as the latest {averaged:,} took"
 
 
 def _three_digits(value: float) -> str:

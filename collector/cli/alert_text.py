@@ -31,7 +31,7 @@ class SideView(RateView):
 
 
 class RecoveryView(AnswerView):
-    """What ended an alert."""
+    """End of an alert."""
 
     how: str = ""
     release: str | None = None

@@ -96,25 +96,25 @@ def unscored_of(given: Sequence[str]) -> dict[str, Any]:
     return {kind: policy for kind, _, policy in pairs}
 
 
-def server_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the gate of a server is told by these options.
+def server_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of the server's gate for these options.
 
     Raises:
         click.UsageError: one is no NAME=NUMBER.
     """
     return {
-        "alpha": given["alpha"],
-        "margin": given["margin"],
-        "severityMargin": given["severity_margin"],
-        "floor": given["floor"],
-        "costMargin": given["cost_margin"],
-        "latencyMargin": given["latency_margin"],
-        "slices": list(given["slices"]),
-        "evaluators": list(given["evaluators"]) or None,
-        "thresholds": thresholds_of(given["thresholds"]),
-        "unscored": unscored_of(given["unscored"]),
-        "failOnInconclusive": given["fail_on_inconclusive"],
-        "allowRemovedEvaluators": given["allow_removed_evaluators"],
+        "alpha": options["alpha"],
+        "margin": options["margin"],
+        "severityMargin": options["severity_margin"],
+        "floor": options["floor"],
+        "costMargin": options["cost_margin"],
+        "latencyMargin": options["latency_margin"],
+        "slices": list(options["slices"]),
+        "evaluators": list(options["evaluators"]) or None,
+        "thresholds": thresholds_of(options["thresholds"]),
+        "unscored": unscored_of(options["unscored"]),
+        "failOnInconclusive": options["fail_on_inconclusive"],
+        "allowRemovedEvaluators": options["allow_removed_evaluators"],
     }
 
 

@@ -116,7 +116,7 @@ class _Choice:
 
     @property
     def remedy(self) -> str:
-        """How a run that was cut off goes on."""
+        """Say how to continue an interrupted run."""
         return f"--run-key {self.run_key} goes on" if self.is_kept else "nothing is kept of it"
 
 

@@ -9,7 +9,7 @@ from collector.conventions.messages import answer_text, tool_request
 from collector.conventions.tree import Tree
 
 ANSWERING: Final = (("llm",), ("agent", "chain"), ("other",))
-"""Which spans may tell the last words of a trace, those that are asked first before others."""
+"""Kinds of spans that may hold the answer of a trace, by precedence."""
 
 ANSWERERS: Final = ("llm", "agent")
 """The steps that have an answer, so that one is missing if they told none."""
@@ -66,7 +66,7 @@ def output_beside(tree: Tree, root: TraceMember | None, lack: Unanswered) -> str
 
 
 def _bad_ends(tree: Tree, last: TraceMember) -> Iterator[int]:
-    """When the steps after a request failed or told nothing, and when the run around it failed."""
+    """Yield the start of each later step that failed or has no output, and the end of each failed run around."""
     if _has_failed(last):
         yield _end_ns(last)
     own = _tools_above(tree, last)

@@ -51,7 +51,7 @@ class FromFile(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a receiver is to be. `url` None: as it is. `secret` None: none, unless `keeps_secret`.
+    """Requested settings of a receiver. `url` None: as it is. `secret` None: none, unless `keeps_secret`.
 
     `events` None: all of them, but of a receiver that chooses among alerts, or has a person called, those of alerts.
     """

@@ -222,11 +222,11 @@ async def judged_evaluators(default: Mapping[str, Any] | None) -> AsyncIterator[
     async with Judges(environment_variable) as judges:
 
         def make(name: str, configuration: Mapping[str, Any]) -> Evaluator:
-            told = {key: value for key, value in configuration.items() if key != JUDGE_KEY}
+            own = {key: value for key, value in configuration.items() if key != JUDGE_KEY}
             document = configuration.get(JUDGE_KEY, default)
             if isinstance(document, list):
-                asked = [judges.judge(each) for each in document]
-                return _Jury([(each.model, build(name, told, each)) for each in asked])
-            return build(name, told, None if document is None else judges.judge(document))
+                members = [judges.judge(each) for each in document]
+                return _Jury([(each.model, build(name, own, each)) for each in members])
+            return build(name, own, None if document is None else judges.judge(document))
 
         yield make

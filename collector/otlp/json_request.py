@@ -127,7 +127,7 @@ def _written(document: object, kind: type[Message]) -> bytes:
 
 
 class _Sieve:
-    """How many elements of the innermost lists of a request cannot be read, and why the first of them."""
+    """Filter of the innermost lists of a request that counts elements it cannot read, with the reason for the first."""
 
     def __init__(self, signal: Signal) -> None:
         self._signal = signal
@@ -161,7 +161,7 @@ class _Sieve:
         return True
 
     def sifted(self, body: bytes) -> Sifted:
-        """What is left, with one fault for all that are not, so that a reply stays short."""
+        """Return the readable elements, and one fault for all others, so that a response stays short."""
         noun = self._signal.noun
         faults = [Fault(reason=why, noun=noun, count=self._refused, first=at) for at, why in self._first.items()]
         return Sifted(body=body, rejected=self._refused, faults=tuple(faults), kept=self._kept)

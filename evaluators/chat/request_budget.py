@@ -28,7 +28,7 @@ class RequestUsage:
 
     @property
     def is_sent(self) -> bool:
-        """Whether the request was tried, even if there was no connection to send it over."""
+        """Return whether the request was tried, even if no connection could be made."""
         return self.outcome != UNSENT.outcome
 
 

@@ -76,10 +76,10 @@ class BackfillTable:
         """The backfills of a rule's revisions, newest first."""
         return self._found(sql.query("backfills_of_rule"), rule_id=rule_id)
 
-    def targets_of_baseline(self, wanted: BaselineRequest) -> BaselineTargets | None:
+    def targets_of_baseline(self, request: BaselineRequest) -> BaselineTargets | None:
         """Return what a revision has to judge, or has judged, so that monitors can compare; None if nothing is left."""
         with self._database.cursor() as cursor:
-            return targets_of_baseline(cursor, wanted)
+            return targets_of_baseline(cursor, request)
 
     def _found(self, select: str, **parameters: str) -> list[Backfill]:
         with self._database.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""What monitors compare with after another evaluator has come: results of it, whatever had them judged."""
+"""Results of a new evaluator that monitors compare with, whether live, a backfill or a baseline produced them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,9 +63,9 @@ class BaselineTargets:
     count: int  # of the traces, sessions or spans that are judged, some of which may have been already
 
 
-def targets_of_baseline(cursor: duckdb.DuckDBPyConnection, wanted: BaselineRequest) -> BaselineTargets | None:
+def targets_of_baseline(cursor: duckdb.DuckDBPyConnection, request: BaselineRequest) -> BaselineTargets | None:
     """Return the targets of which a revision has too few results; None if nothing that is stored is left."""
-    numbered = list(enumerate(wanted.streams))
+    numbered = list(enumerate(request.streams))
     releases = [
         {
             "stream": number,
@@ -83,11 +83,11 @@ def targets_of_baseline(cursor: duckdb.DuckDBPyConnection, wanted: BaselineReque
     cursor.register("compared_releases", pa.Table.from_pylist(releases, schema=_RELEASES))
     cursor.register("present_evaluators", pa.Table.from_pylist(present, schema=_EVALUATORS))
     params = {
-        "rule_id": wanted.rule_id,
-        "revision": wanted.revision,
-        "of_side": wanted.of_side,
+        "rule_id": request.rule_id,
+        "revision": request.revision,
+        "of_side": request.of_side,
         "targets": _MOST_TARGETS,
-        "rows": min(_LOOKED_AT * wanted.of_side, _MOST_ROWS),
+        "rows": min(_LOOKED_AT * request.of_side, _MOST_ROWS),
     }
     rows = cursor.execute(sql.query("targets_of_baseline"), params).fetchall()
     if not rows:

@@ -62,7 +62,7 @@ class DecidedBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnscoredBy:
-    """How many matched targets have no score for one reason."""
+    """Number of matched targets without a score, by reason."""
 
     outcome: str  # skipped or failed
     kind: str | None  # None of what was skipped since there was nothing to judge, as content that was not captured

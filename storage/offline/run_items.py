@@ -126,7 +126,7 @@ class RunColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndecidedLike:
-    """Which items about which nobody has decided are wanted; None is any. `tenant`: of it and of none."""
+    """Filters of undecided items; None matches all. `tenant`: its items and shared ones."""
 
     tenant: str | None
     project: str | None

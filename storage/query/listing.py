@@ -175,7 +175,7 @@ class Listing:
         return {key: Brief(results=results[key], **told.get(key, {})) for key in keys}
 
     def reading(self, trace: TraceSummary) -> Brief:
-        """What a trace means, with its texts, without what came of its evaluations."""
+        """Return the stored reading of a trace with its texts, without results of evaluations."""
         of = {"tenant": trace.tenant, "trace_id": trace.trace_id, "start_ns": trace.start_ns}
         with self._database.snapshot() as cursor:
             return Brief(**next(iter(_rows(cursor, sql.query("reading_of_trace"), of)), {}))

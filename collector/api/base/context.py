@@ -187,7 +187,7 @@ Here = Annotated[Context, Depends(_context)]
 
 
 async def check_caller(request: Request) -> Caller:  # or FastAPI has a thread do it
-    """Who asks. That he may is checked once more, for the route that was chosen, should the gate have taken another."""
+    """Return the caller, after checking permissions again for the matched route: the gate may have matched another."""
     caller = cast("Caller", request.state.caller)
     check(caller, need_of(request.scope.get("endpoint"), request.method))
     return caller

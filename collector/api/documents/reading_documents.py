@@ -49,7 +49,7 @@ def span_reading_document(reading: SpanReading) -> Document:
 def trace_reading_document(reading: TraceReading) -> Document:
     """What a trace means, without its spans."""
     return {
-        **_told(reading),
+        **_texts_and_sums(reading),
         "sessionId": reading.session_id,
         "userId": reading.user_id,
         "toolCalls": list(map(call_document, reading.tool_calls)),
@@ -60,10 +60,10 @@ def trace_reading_document(reading: TraceReading) -> Document:
 
 def sums_document(sums: Brief) -> Document:
     """Describe what is stored of a trace together, and of how many spans."""
-    return {**_told(sums), "summedSpanCount": sums.summed_span_count}
+    return {**_texts_and_sums(sums), "summedSpanCount": sums.summed_span_count}
 
 
-def _told(trace: TraceReading | Brief) -> Document:
+def _texts_and_sums(trace: TraceReading | Brief) -> Document:
     return {
         "input": trace.input,
         "output": trace.output,

@@ -303,7 +303,7 @@ def start_baseline(here: Context, active: ActiveRule) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineEstimate:
-    """What a baseline would have judged at most, and its cost if that is like the latest evaluations."""
+    """Evaluations that a baseline would start at most, and their cost if they are like the latest ones."""
 
     evaluations: int
     asks_judge: bool

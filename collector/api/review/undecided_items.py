@@ -19,7 +19,7 @@ _Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class UndecidedFilters(BaseModel):
-    """Which items are listed."""
+    """Filters of the list of undecided items."""
 
     projectName: _Name | None = None
     experimentId: _Name | None = None
@@ -32,19 +32,19 @@ class UndecidedFilters(BaseModel):
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
 @answers(UndecidedItemPage)
-def list_undecided(here: Here, who: Who, wanted: Annotated[UndecidedFilters, Query()]) -> dict[str, object]:
+def list_undecided(here: Here, who: Who, filters: Annotated[UndecidedFilters, Query()]) -> dict[str, object]:
     """Items of the latest 100 runs that did not pass, and on which nobody has voted, or only people who are unsure.
 
     The latest run comes first. `outcome` lists those that came to something else.
     """
     like = UndecidedLike(
         tenant=who.visible_tenant,
-        project=wanted.projectName,
-        experiment_id=wanted.experimentId,
-        run_id=wanted.runId,
-        outcome=wanted.outcome,
+        project=filters.projectName,
+        experiment_id=filters.experimentId,
+        run_id=filters.runId,
+        outcome=filters.outcome,
     )
-    found = here.run_items.undecided(like, skip=wanted.page * wanted.size, most=wanted.size + 1)
+    page = here.run_items.undecided(like, skip=filters.page * filters.size, most=filters.size + 1)
     items = [
         run_item_document(item)
         | {
@@ -53,6 +53,6 @@ def list_undecided(here: Here, who: Who, wanted: Annotated[UndecidedFilters, Que
             "experimentId": item["experiment_id"],
             "experimentName": item["experiment"],
         }
-        for item in found
+        for item in page
     ]
-    return page_document(items, wanted.page, wanted.size)
+    return page_document(items, filters.page, filters.size)

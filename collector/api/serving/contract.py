@@ -68,7 +68,7 @@ def docs(request: Request) -> HTMLResponse:
 @router.get("/llms.txt", include_in_schema=False)
 @needs(Permission.OPEN)
 def llms() -> PlainTextResponse:
-    """What there is for models, by its places on this server."""
+    """Return an index for language models: the documents and interfaces of this server, with their paths."""
     return PlainTextResponse(_FOR_MODELS)
 
 

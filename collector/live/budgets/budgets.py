@@ -36,7 +36,7 @@ from storage.judging.spending import NANO, JudgeCallStore, SpentRow
 from storage.timing import SLOW_S, Stopwatch, Times
 
 CallOutcome: TypeAlias = Literal["answered", "charged", "failed"]
-"""What became of a request: a usable answer; none, but it counts as a call; none, and it cost nothing."""
+"""Outcome of a request: a usable answer; no usable answer, and it counts as a call; no answer, and no cost."""
 
 _NS: Final = 10**9
 _LEASE_S: Final = 600.0

@@ -39,7 +39,7 @@ class JudgeSubject(NamedTuple):
 
 
 class JudgedTarget(NamedTuple):
-    """What came of an evaluation, as far as it tells whether a judge works."""
+    """Outcome of an evaluation, as far as it shows whether a judge works."""
 
     target: Hashable
     outcome: OutcomeName

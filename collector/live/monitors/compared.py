@@ -1,4 +1,4 @@
-"""What the monitors of a rule compare with since its evaluator is another one, and what they lack."""
+"""Results that the monitors of a rule need for comparison after its evaluator was changed, and how many are missing."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence

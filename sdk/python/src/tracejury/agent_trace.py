@@ -32,7 +32,7 @@ class ToolDefinition:
     input_schema: Mapping[str, Any] | None = None
 
     def document(self) -> dict[str, Any]:
-        """It, as evaluators read it."""
+        """Return the definition in the form that evaluators read."""
         fields = {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
         return {name: plain(value) for name, value in fields.items() if value is not None}
 
@@ -53,7 +53,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True)
 class AgentTrace:
-    """What an agent did on the way to its answer. A task may return it."""
+    """Steps of an agent and its answer. A task may return it."""
 
     tool_calls: tuple[ToolCall, ...] = ()
     final_response: str | None = None
@@ -132,7 +132,7 @@ class _Reasoning:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a tool answered to a call."""
+    """Result of a tool call."""
 
     id: str | None
     name: str | None
@@ -292,7 +292,7 @@ def _call(name: Any, arguments: Any, call_id: Any) -> ToolCall:
 
 
 def _said(content: Any) -> Iterator[_Step]:
-    """What an agent said, if anything."""
+    """Yield the text of an assistant message, if it has any."""
     texts = [content] if isinstance(content, str) else [_text(each) for each in _blocks(content)]
     if text := "".join(filter(None, texts)):
         yield _Text(text)

@@ -76,7 +76,7 @@ class Client:
 
     @property
     def is_away(self) -> bool:
-        """Whether the server did not answer the last request."""
+        """Return whether the last request got no response."""
         return self._away_since_s is not None
 
     def stop_waiting(self) -> None:

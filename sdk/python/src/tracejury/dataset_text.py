@@ -30,7 +30,7 @@ Parse = Callable[[bytes, str], Any]
 """Reads JSON that stands at a place; raises BadFile."""
 
 Documents = Iterator[tuple[str, object]]
-"""What a file holds, each with the line or row where it stands."""
+"""Values in a file, each with its line or row."""
 
 
 class BadFile(ValueError):
@@ -39,7 +39,7 @@ class BadFile(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemText:
-    """What an item says. `item_id` is None where it was given none."""
+    """Fields of an item. `item_id` is None if the file has none."""
 
     item_id: str | None
     inputs: Mapping[str, Any]

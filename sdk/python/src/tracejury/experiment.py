@@ -257,7 +257,7 @@ class _RunningItem:
             return failed
 
     async def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function or a coroutine function returns, in time.
+        """Return the result of a function or coroutine function, within the timeout.
 
         It runs in a task of its own: only a cancellation of this one comes from outside.
         """

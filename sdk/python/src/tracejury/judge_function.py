@@ -47,7 +47,7 @@ class _Endpoints:
             threading.Thread(target=run, name=name, daemon=True).start()
 
     def settings(self, function: JudgeFunction) -> dict[str, Any]:
-        """What the program needs to ask a function. Scores are compared by the model: its name and version."""
+        """Return the judge settings for a function. Its name and version are the model, which fingerprints include."""
         if function not in self.functions:
             self.functions.append(function)
         of = named(function)
@@ -60,7 +60,7 @@ class _Endpoints:
         }
 
     def reply(self, path: str, prompt: str) -> str:
-        """What the function of a path replies.
+        """Return the reply of the function at a path.
 
         Raises:
             TypeError: it is no text.

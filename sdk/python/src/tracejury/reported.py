@@ -70,7 +70,7 @@ class ServerRun:
 
     @property
     def run_id(self) -> str | None:
-        """Its id; None before it begins."""
+        """Return the id of the run; None before it begins."""
         return None if self.start is None else self.start.run_id
 
     def report(self, item: ItemResult, dataset: Dataset) -> None:

@@ -52,7 +52,7 @@ class Start:
 
     @property
     def name(self) -> str:
-        """Its id, else its key."""
+        """Return the id of the run, or its key before it has one."""
         return self.run_id or str(self.body["runKey"])
 
 
