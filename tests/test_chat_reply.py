@@ -555,12 +555,12 @@ def test_time_is_linear(unit: str) -> None:
 
     def seconds(repeats: int) -> float:
         text = "score reason " + unit * repeats  # without the names nothing is read
-        start = time.process_time()
+        start = time.thread_time()  # not of the process: threads of other tests may still end in it
         read(text, SCORE, text)
-        return time.process_time() - start
+        return time.thread_time() - start
 
     small = min(seconds(2_000) for _ in range(3))
-    large = seconds(20_000)
+    large = min(seconds(20_000) for _ in range(2))
     assert large < 40 * small + 0.05
 
 
