@@ -120,6 +120,13 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("form[data-instant] select")) event.target.form.requestSubmit();
 });
 
+// Fields whose values are in the address say what the page shows. A page that a browser kept in its memory has them as
+// they were left; where it was drawn anew, autocomplete="off" does the same. Rows that were ticked stay ticked.
+addEventListener("pageshow", (event) => {
+  if (!event.persisted) return;
+  for (const form of document.querySelectorAll("form[method=get]:not([data-selection])")) form.reset();
+});
+
 // Live: an element with data-live asks for that address every so many seconds, and shows what came in its place.
 async function refresh(place) {
   if (document.hidden || !place.isConnected) return;

@@ -491,6 +491,7 @@ function equip() {
     const address = new URL(location.href);
     if (search.value) address.searchParams.set("find", search.value);
     else address.searchParams.delete("find");
+    search.defaultValue = search.value; // the page shows this now: a form that is reset keeps it
     history.replaceState(null, "", address);
   };
   search.addEventListener("input", find);
