@@ -216,7 +216,7 @@ def test_pages_list_sessions_and_show_one(api: Offline) -> None:
     """The list has filters and leads to the conversation, which leads to its traces; what is not there is told."""
     with a_client() as client:
         page = client.get(f"{api.url}/sessions", params={"text": "parcel"}).text
-        assert 'href="/sessions/chat/1"' in page
+        assert 'href="/sessions/chat%2F1"' in page
         assert "s 2" not in page
         shown = client.get(f"{api.url}/sessions/chat/1").text
         assert shown.count("Where is my parcel?") == 1

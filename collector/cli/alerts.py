@@ -2,7 +2,6 @@
 
 import datetime as dt
 from pathlib import Path
-from urllib.parse import quote
 
 import click
 
@@ -11,6 +10,7 @@ from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
 from collector.cli.times import COMING
+from collector.path_names import path_segment
 
 _STATES = ("open", "acknowledged", "recovered")
 
@@ -50,7 +50,7 @@ def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path |
 
     one_source(server, data)
     with open_server(server, data) as asking:
-        found = asking.get(f"/api/v1/alerts/{quote(alert_id, safe='')}")
+        found = asking.get(f"/api/v1/alerts/{path_segment(alert_id)}")
     if as_json:
         print_json(found)
     else:
@@ -65,7 +65,7 @@ def resolve(*, alert_id: str, by: str | None, server: str | None, data: Path | N
     """Resolve an alert; receivers are notified, and hear no more of this episode."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        _note(asking, f"/api/v1/alerts/{quote(alert_id, safe='')}/resolve", by)
+        _note(asking, f"/api/v1/alerts/{path_segment(alert_id)}/resolve", by)
 
 
 @alerts.command("mute")
@@ -100,7 +100,7 @@ def unmute(*, mute_id: str, server: str | None, data: Path | None) -> None:
     """Notify receivers again; what they missed meanwhile is not sent."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        asking.delete(f"/api/v1/alert-mutes/{quote(mute_id, safe='')}")
+        asking.delete(f"/api/v1/alert-mutes/{path_segment(mute_id)}")
     click.echo("unmuted")
 
 
@@ -112,7 +112,7 @@ def acknowledge(*, alert_id: str, by: str | None, server: str | None, data: Path
     """Acknowledge an alert: somebody looks after it; receivers are notified."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        _note(asking, f"/api/v1/alerts/{quote(alert_id, safe='')}/acknowledge", by)
+        _note(asking, f"/api/v1/alerts/{path_segment(alert_id)}/acknowledge", by)
 
 
 def _note(asking: ServerClient, place: str, by: str | None) -> None:

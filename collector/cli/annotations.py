@@ -1,7 +1,7 @@
 """`tracejury annotations`: what people, applications and their users said of what was recorded."""
 
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import click
 
@@ -9,6 +9,7 @@ from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
+from collector.path_names import path_segment
 
 _VERDICTS = ("CORRECT", "INCORRECT", "UNSURE")
 
@@ -75,7 +76,7 @@ def add_annotation(
     one_source(server, data)
     said["overriddenExpectedOutput"] = said.pop("expected")
     body: dict[str, object] = {name: value for name, value in said.items() if value is not None}
-    path = f"/api/v1/traces/{quote(trace_id, safe='')}/annotation"
+    path = f"/api/v1/traces/{path_segment(trace_id)}/annotation"
     with open_server(server, data) as asking:
         asking.put(f"{path}?{urlencode({'spanId': span})}" if span else path, body | {"verdict": verdict.upper()})
     click.echo(f"{verdict.upper()}, of {'the span ' + span if span else 'the trace ' + trace_id}")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import click
 import yaml
@@ -13,6 +13,7 @@ from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
 from collector.cli.views import RulesView
+from collector.path_names import path_segment
 from collector.visible import one_line
 
 
@@ -168,7 +169,7 @@ def _place(asking: ServerClient, name: str, project: str | None) -> str:
         told = "no rule is" if not fitting else f"{len(fitting)} rules are"
         raise click.ClickException(f"{told} called {one_line(name)}; `tracejury rules list` shows them")
     (found,) = fitting
-    return f"/api/v1/projects/{quote(found.project or '*', safe='*')}/trace-eval-rules/{found.id}"
+    return f"/api/v1/projects/{path_segment(found.project or '*')}/trace-eval-rules/{found.id}"
 
 
 def _print(judge: _Judge) -> None:

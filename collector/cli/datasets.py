@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
-from urllib.parse import quote
 
 import click
 import httpx
@@ -16,6 +15,7 @@ from collector.cli.connecting import NoAnswer, connect, download, error_of, json
 from collector.cli.options import server_option
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
+from collector.path_names import path_segment
 from collector.visible import one_line, some_lines
 
 _ROOT: Final = "/api/v1/datasets"
@@ -220,13 +220,13 @@ def delete(*, name: str, server: str) -> None:
 
 
 def _path(name: str) -> str:
-    return f"{_ROOT}/{quote(name, safe='')}"
+    return f"{_ROOT}/{path_segment(name)}"
 
 
 def _parts(version: str) -> tuple[str, str]:
     """The name and the number in NAME@N; the latest version where there is no number."""
     name, _, number = version.partition("@")
-    return name, quote(number, safe="") or "latest"
+    return name, path_segment(number) or "latest"
 
 
 def _format_of(file: Path) -> str:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import click
 from pydantic import ConfigDict
 
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient
+from collector.path_names import path_segment
 
 if TYPE_CHECKING:
     from rules.statistics.runs.options import Options
@@ -134,8 +134,8 @@ class ServerVerdict(AnswerView):
 
 def decide_on_server(asking: ServerClient, candidate: str, body: Mapping[str, Any]) -> ServerVerdict:
     """Whether a run is worse than another one of its experiment, as the server says."""
-    found = read_view(_Candidate, asking.get(f"/api/v1/runs/{quote(candidate, safe='')}", size=1))
-    place = f"/api/v1/experiments/{quote(found.experiment_id, safe='')}/gate"
+    found = read_view(_Candidate, asking.get(f"/api/v1/runs/{path_segment(candidate)}", size=1))
+    place = f"/api/v1/experiments/{path_segment(found.experiment_id)}/gate"
     return read_view(ServerVerdict, asking.post(place, {**body, "candidateRunId": found.id}))
 
 

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import click
 
@@ -20,6 +19,7 @@ from collector.cli.options import judge_options, server_option, take_judge
 from collector.cli.render import counting, print_json
 from collector.cli.run_files import form_of, server_of_command, write_run
 from collector.cli.run_text import RunRate, print_run
+from collector.path_names import path_segment
 from collector.units import count_text
 from collector.visible import one_line
 from storage.rates import pass_rate
@@ -345,9 +345,9 @@ def _cases(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> _C
     name, _, number = plan.dataset.removeprefix(_URI).partition("@")
     if not name or not number:
         raise BadPlan(f"dataset: {plan.dataset} says no version; {_URI}NAME@N and {_URI}NAME@latest do")
-    place = f"/api/v1/datasets/{quote(name, safe='')}/versions"
+    place = f"/api/v1/datasets/{path_segment(name)}/versions"
     with open_server(choice.server, None) as asking:
-        found = read_view(_RunOnVersion, asking.get(f"{place}/{quote(number, safe='')}"))
+        found = read_view(_RunOnVersion, asking.get(f"{place}/{path_segment(number)}"))
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "items.jsonl"
         fetch(choice.server, f"{place}/{found.version}/export", {"format": "jsonl"}, kept)
@@ -370,7 +370,7 @@ def _begin(choice: _Choice, plan: "Plan", cases: _Cases) -> tuple[str, set[tuple
         "triggeredBy": "tracejury experiments run",
     }
     with open_server(choice.server, None) as asking:
-        begun = read_view(_Begun, asking.post(f"/api/v1/projects/{quote(plan.project, safe='')}/runs", body))
+        begun = read_view(_Begun, asking.post(f"/api/v1/projects/{path_segment(plan.project)}/runs", body))
         if begun.status not in _GOING_ON:
             raise ExperimentNotRun(
                 f"the run of the key {choice.run_key} is {begun.status}; another --run-key begins another"

@@ -3,7 +3,6 @@
 import time
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 import click
 
@@ -22,6 +21,7 @@ from collector.cli.render import print_json
 from collector.cli.run_files import FORMS, form_of, server_of_command, write_run
 from collector.cli.run_text import RATE_HEADS, RunRate, print_rows, print_run, rate_cells, status_cell
 from collector.cli.verdict_text import print_verdict
+from collector.path_names import path_segment
 from collector.result_words import NO_VERDICT, SKIPPED
 from collector.units import usd_text
 from collector.visible import one_line
@@ -137,7 +137,7 @@ def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: st
 def show(*, run: str, limit: int, outcome: str | None, as_json: bool, server: str) -> None:
     """One run: what its items sum up to, what each evaluator said, and the items."""
     with open_server(server, None) as asking:
-        document = asking.get(f"/api/v1/runs/{quote(run, safe='')}", size=limit, outcome=outcome)
+        document = asking.get(f"/api/v1/runs/{path_segment(run)}", size=limit, outcome=outcome)
     if as_json:
         print_json(document)
         return
@@ -163,7 +163,7 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
         raise click.UsageError(f"--config is not JSON: {error}") from None
     body = {"config": config, "connectionId": options["connection"], "jury": [*options["jury"]] or None}
     body |= {name: options[name] for name in ("evaluator", "name")}
-    place = f"/api/v1/runs/{quote(run, safe='')}/evaluations"
+    place = f"/api/v1/runs/{path_segment(run)}/evaluations"
     with open_server(server, None) as asking:
         made = read_view(_Evaluation, asking.post(place, body))
         while wait and made.status in _OPEN:
@@ -248,4 +248,4 @@ def report(*, results: Path, file: Path, form: str | None) -> None:
 
 
 def _experiments(asking: ServerClient, project: str) -> list[object]:
-    return asking.whole(f"/api/v1/projects/{quote(project, safe='')}/experiments")
+    return asking.whole(f"/api/v1/projects/{path_segment(project)}/experiments")

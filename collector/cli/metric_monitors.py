@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import quote
 
 import click
 import yaml
@@ -12,6 +11,7 @@ from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
+from collector.path_names import path_segment
 from collector.units import metric_text
 from collector.visible import one_line
 
@@ -72,7 +72,7 @@ def apply(*, file: IO[str], server: str | None, data: Path | None) -> None:
             if known is None:
                 asking.post(_PATH, each)
             elif any(known.get(key) != value for key, value in each.items()) or _says_more(known, each):
-                asking.put(f"{_PATH}/{quote(known['id'], safe='')}", each)
+                asking.put(f"{_PATH}/{path_segment(known['id'])}", each)
     click.echo(f"{len(wanted)} watched")
 
 
@@ -87,7 +87,7 @@ def delete(*, name: str, server: str | None, data: Path | None) -> None:
         known = [each.id for each in views if name in {each.name, each.id}]
         if not known:
             raise click.ClickException(f"no metric monitor {one_line(name)} here")
-        asking.delete(f"{_PATH}/{quote(known[0], safe='')}")
+        asking.delete(f"{_PATH}/{path_segment(known[0])}")
     click.echo("deleted")
 
 

@@ -8,11 +8,11 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 import click
 
 from collector.cli.connecting import download
+from collector.path_names import path_segment
 from collector.visible import one_line
 
 FORMS: Final[Mapping[str, Sequence[str]]] = {
@@ -44,7 +44,7 @@ def write_run(server: str, run_id: str, file: Path, form: str | None = None) -> 
     Raises:
         ClickException: the server refuses or cannot be reached, or the file cannot be written.
     """
-    download(server, f"/api/v1/runs/{quote(run_id, safe='')}/export", {"format": form_of(file, form)}, file)
+    download(server, f"/api/v1/runs/{path_segment(run_id)}/export", {"format": form_of(file, form)}, file)
 
 
 @contextmanager

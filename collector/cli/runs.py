@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import click
 
@@ -21,6 +20,7 @@ from collector.cli.gate import BadGateInput
 from collector.cli.options import server_option
 from collector.cli.render import print_json
 from collector.cli.verdict_text import print_verdict
+from collector.path_names import path_segment
 from collector.visible import one_line
 
 
@@ -67,7 +67,7 @@ def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json
 def pin(*, run: str, server: str) -> None:
     """Keep RUN beyond its expiry."""
     with open_server(server, None) as asking:
-        asking.post(f"/api/v1/runs/{quote(run, safe='')}/pin", {})
+        asking.post(f"/api/v1/runs/{path_segment(run)}/pin", {})
     click.echo(f"the run {one_line(run)} is kept until it is unpinned")
 
 
@@ -77,7 +77,7 @@ def pin(*, run: str, server: str) -> None:
 def unpin(*, run: str, server: str) -> None:
     """Keep RUN no longer than others."""
     with open_server(server, None) as asking:
-        asking.delete(f"/api/v1/runs/{quote(run, safe='')}/pin")
+        asking.delete(f"/api/v1/runs/{path_segment(run)}/pin")
     click.echo(f"the run {one_line(run)} leaves when it expires")
 
 

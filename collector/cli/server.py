@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import httpx
 
@@ -22,6 +21,7 @@ from collector.cli.connecting import (
     json_of,
     unreachable,
 )
+from collector.path_names import path_segment
 from storage.records import ANY_JUDGING, Judging
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ class Server(ServerRequests):
 
     def trace(self, trace_id: str) -> Document | None:
         """One trace with its spans."""
-        return self._find(f"/api/v1/traces/{quote(trace_id, safe='')}")
+        return self._find(f"/api/v1/traces/{path_segment(trace_id)}")
 
     def otlp(self, trace_id: str) -> Document | None:
         """One trace as an OTLP/JSON export request."""
-        return self._find(f"/api/v1/traces/{quote(trace_id, safe='')}/otlp")
+        return self._find(f"/api/v1/traces/{path_segment(trace_id)}/otlp")
 
     def rules(self) -> Document:
         """All rules, what each did of late, and what is wrong with files."""
@@ -65,7 +65,7 @@ class Server(ServerRequests):
 
     def backfill_of(self, project: str, rule_id: str, backfill_id: str) -> Document:
         """How far a run of a rule is."""
-        return self._ask("GET", f"{_backfills(project, rule_id)}/{quote(backfill_id, safe='')}")
+        return self._ask("GET", f"{_backfills(project, rule_id)}/{path_segment(backfill_id)}")
 
     def baseline(self, project: str, rule_id: str) -> Document:
         """Judge again what monitors of a rule lack to compare with; the backfill that does."""
@@ -124,7 +124,7 @@ class Server(ServerRequests):
 
     def try_connection(self, connection_id: str) -> Document:
         """Whether a connection works."""
-        return self._ask("POST", f"{_CONNECTIONS}/{quote(connection_id, safe='')}/test")
+        return self._ask("POST", f"{_CONNECTIONS}/{path_segment(connection_id)}/test")
 
     def deletions(self, *, limit: int) -> list[Document]:
         """The latest deletions."""
@@ -270,8 +270,8 @@ def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _baseline(project: str, rule_id: str) -> str:
-    return f"/api/v1/projects/{quote(project, safe='')}/trace-eval-rules/{quote(rule_id, safe='')}/baseline"
+    return f"/api/v1/projects/{path_segment(project)}/trace-eval-rules/{path_segment(rule_id)}/baseline"
 
 
 def _backfills(project: str, rule_id: str) -> str:
-    return f"/api/v1/projects/{quote(project, safe='')}/trace-eval-rules/{quote(rule_id, safe='')}/backfills"
+    return f"/api/v1/projects/{path_segment(project)}/trace-eval-rules/{path_segment(rule_id)}/backfills"

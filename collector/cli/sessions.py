@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 import click
 from rich.table import Table
@@ -15,6 +14,7 @@ from collector.cli.conversation_text import call_text, message_text, message_wid
 from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
 from collector.cli.views import EvaluationView, InstantNs, MessageView, ToolCallView
+from collector.path_names import path_segment
 from collector.units import count_text, duration_text, instant_text, usd_text
 from collector.visible import one_line
 
@@ -103,7 +103,7 @@ def show_session(
     """One session: what was said, which tools were called, what the rules made of it."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        found = asking.get(f"{_PATH}/{quote(session_id, safe='')}", size=turns, before=before)
+        found = asking.get(f"{_PATH}/{path_segment(session_id)}", size=turns, before=before)
     if as_json:
         print_json(found)
         return

@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from urllib.parse import quote
 
 import click
 from rich.text import Text
@@ -12,6 +11,7 @@ from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.text import crop
+from collector.path_names import path_segment
 from collector.visible import one_line
 
 _LOOK_AGAIN_S = 0.2
@@ -55,7 +55,7 @@ def webhooks() -> None:
 def list_webhooks(*, project: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
     """The receivers of alerts."""
     one_source(server, data)
-    path = f"/api/v1/projects/{quote(project, safe='')}/alert-webhooks" if project else "/api/v1/alert-webhooks"
+    path = f"/api/v1/projects/{path_segment(project)}/alert-webhooks" if project else "/api/v1/alert-webhooks"
     with open_server(server, data) as asking:
         found = asking.whole(path)
     if as_json:
@@ -77,7 +77,7 @@ def test(*, webhook_id: str, wait: float, server: str | None, data: Path | None)
         deadline = time.monotonic() + wait
         while delivery.state == "pending" and not delivery.attempts and time.monotonic() < deadline:
             time.sleep(_LOOK_AGAIN_S)
-            delivery = read_view(DeliveryView, asking.get(f"{place}/deliveries/{quote(delivery.id, safe='')}"))
+            delivery = read_view(DeliveryView, asking.get(f"{place}/deliveries/{path_segment(delivery.id)}"))
     if delivery.state != "delivered":
         why = delivery.last_error or f"nothing came of it within {wait:g} s"
         raise click.ClickException(f"the test was not delivered: {one_line(why)}")
@@ -103,7 +103,7 @@ def replay(
             found = asking.listed(f"{place}/deliveries", _MOST_REPLAYED, state="failed")
             wanted = [read_view(DeliveryView, each).id for each in found]
         for each in wanted:
-            asking.post(f"{place}/deliveries/{quote(each, safe='')}/replay")
+            asking.post(f"{place}/deliveries/{path_segment(each)}/replay")
     click.echo(f"{len(wanted)} queued")
 
 
@@ -116,7 +116,7 @@ def _place(asking: ServerClient, webhook_id: str) -> str:
     for each in asking.whole("/api/v1/alert-webhooks"):
         webhook = read_view(WebhookView, each)
         if webhook.id == webhook_id:
-            return f"/api/v1/projects/{quote(webhook.project_name, safe='')}/alert-webhooks/{webhook.id}"
+            return f"/api/v1/projects/{path_segment(webhook.project_name)}/alert-webhooks/{webhook.id}"
     raise click.ClickException(f"no webhook {one_line(webhook_id)} here; `tracejury webhooks list` shows them")
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
 
 import httpx
 
@@ -11,6 +10,7 @@ from collector.access.permission import Permission
 from collector.mcp.application import Application
 from collector.mcp.errors import NoServer, ToolRefused
 from collector.mcp.local_files import LocalFiles
+from collector.path_names import path_segment
 from collector.unanswered import no_answer_text
 
 Value = str | int | float | bool | None
@@ -114,7 +114,7 @@ class Api:
 
 def part(text: str) -> str:
     """One part of a path, whatever is in it."""
-    return quote(text, safe="")
+    return path_segment(text)
 
 
 def _text(value: Value) -> str:

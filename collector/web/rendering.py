@@ -16,6 +16,7 @@ from markupsafe import Markup
 from collector.access.caller import READER, Caller
 from collector.alert_lines import alert_line, alert_subject
 from collector.api.base.context import Context
+from collector.path_names import path_segment
 from collector.result_words import job_word, result_word
 from collector.units import metric_text
 from collector.visible import one_line
@@ -118,6 +119,7 @@ def _environment() -> Environment:
         percent=words.percent,
         result_word=result_word,
         job_word=job_word,
+        segment=path_segment,
         line=text.one_line,
         code=text.code_line,
         block=text.block,

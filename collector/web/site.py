@@ -42,7 +42,7 @@ from collector.web.traces import (
     trace_preview,
     traces,
 )
-from collector.web.visitor import cookie_of
+from collector.web.visitor import cookie_of, path_of
 
 MENU: Final = (
     MenuEntry(label="Home", path="/", icon="house", endpoint=home.show_home),
@@ -162,7 +162,7 @@ def problem_page(request: Request, status: int, message: str, headers: Mapping[s
     """What a person reads when something was not done; who has to sign in first is sent there."""
     asks_for_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     if status == HTTPStatus.UNAUTHORIZED and asks_for_page and "authorization" not in request.headers:
-        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        wanted = path_of(request) + (f"?{request.url.query}" if request.url.query else "")
         return see_other(f"/sign-in?{urlencode({'next': wanted})}")
     title = _WORDS.get(status, HTTPStatus(status).phrase)
     answer = page(request, "problem.html", status=status, title=title, message=message, number=status)

@@ -167,6 +167,11 @@ Sent = Annotated[Form, Depends(_form)]
 """The form that was sent."""
 
 
+def path_of(request: Request) -> str:
+    """The path of this page as it was sent: decoded, it would be another address if a name is in it."""
+    return cast("bytes", request.scope["raw_path"]).decode("latin-1")
+
+
 def with_parameters(request: Request, **changed: object) -> str:
     """The address of this page with other parameters; None takes one out, a list gives several."""
     pairs = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
@@ -176,7 +181,7 @@ def with_parameters(request: Request, **changed: object) -> str:
         elif value is not None and value != "":
             pairs.append((name, str(value)))
     query = str(QueryParams(pairs))
-    return f"{request.url.path}?{query}" if query else request.url.path
+    return f"{path_of(request)}?{query}" if query else path_of(request)
 
 
 def with_query(path: str, **parameters: str | None) -> str:

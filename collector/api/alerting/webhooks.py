@@ -18,13 +18,14 @@ from collector.api.base.problems import problem
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.delivery.alert_document import instant_text
 from collector.delivery.receivers import EVERY_PROJECT, BadWebhook, FromFile, Wish
+from collector.path_names import path_segment
 from collector.setting_groups import EVENTS, MOST_DIGEST_MINUTES, AlertEvent
 from storage.alerting.outbox import Delivery, DeliveryState, Severity
 from storage.alerting.webhooks import Template, Webhook
 
 router = api_router(prefix="/api/v1")
 
-_ROOT = "/projects/{project}/alert-webhooks"
+_ROOT = "/projects/{project:name}/alert-webhooks"
 _ONE = _ROOT + "/{webhook_id}"
 _LONGEST_TEXT = 4096
 
@@ -102,7 +103,7 @@ def create(project: str, body: WebhookBody, here: Here, who: Who) -> JSONRespons
         )
     except BadWebhook as error:
         return _error(HTTPStatus.BAD_REQUEST, error)
-    place = f"/api/v1/projects/{project}/alert-webhooks/{webhook.webhook_id}"
+    place = f"/api/v1/projects/{path_segment(project)}/alert-webhooks/{webhook.webhook_id}"
     return created(webhook_document(webhook), webhook.version, at=place)
 
 

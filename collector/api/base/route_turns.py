@@ -21,6 +21,7 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, changes, need_of
 from collector.api.base.json_bodies import SMALL_BYTES, BodyParser, read_large
 from collector.api.base.turns import Turns
+from collector.path_names import name_in, route_path
 
 _READS_AT_ONCE: Final = 16
 _READS_OF_ONE: Final = max(2, os.cpu_count() or 1)
@@ -59,7 +60,13 @@ class TurnRoute(APIRoute):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Look at addresses that begin as this one does only: two hundred routes are asked twice for each request."""
-        return super().matches(scope) if scope["path"].startswith(self._beginning) else (Match.NONE, {})
+        path = route_path(scope)
+        if not path.startswith(self._beginning):
+            return Match.NONE, {}
+        match, child = super().matches({**scope, "path": path})
+        if parameters := child.get("path_params"):
+            child["path_params"] = {key: name_in(value) for key, value in parameters.items()}
+        return match, child
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:  # noqa: D102 - overrides
         handle = super().get_route_handler()

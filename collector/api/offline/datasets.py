@@ -2,7 +2,6 @@
 
 from http import HTTPStatus
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from fastapi import Depends, Path, Query, Response
 from fastapi.responses import JSONResponse
@@ -20,6 +19,7 @@ from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, cr
 from collector.api.documents.dataset_documents import change_document, dataset_document, item_document, version_document
 from collector.datasets.item import BadItem, ItemMaker, read_item
 from collector.datasets.schema import AgainstSchema, schema_text, schemas_of
+from collector.path_names import path_segment
 from evaluators.tool_schema import BadSchema
 from storage.errors import BadQuery, Conflict, Missing
 from storage.offline.datasets import Dataset, DatasetText, Mode, Version
@@ -151,7 +151,7 @@ def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 def create(body: Created, here: Here, who: Who) -> JSONResponse:
     """Make a dataset, which has no version yet."""
     made = here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
-    return created(dataset_document(made), made.version, at=f"/api/v1/datasets/{quote(made.name)}")
+    return created(dataset_document(made), made.version, at=f"/api/v1/datasets/{path_segment(made.name)}")
 
 
 @router.get(_ONE, responses=TAGGED)
@@ -258,5 +258,5 @@ def version_answer(dataset: Dataset, made: tuple[Version, bool]) -> JSONResponse
     return JSONResponse(
         version_document(dataset, version),
         status_code=HTTPStatus.CREATED if is_new else HTTPStatus.OK,
-        headers={"location": f"/api/v1/datasets/{quote(dataset.name)}/versions/{version.version}"},
+        headers={"location": f"/api/v1/datasets/{path_segment(dataset.name)}/versions/{version.version}"},
     )

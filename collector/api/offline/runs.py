@@ -119,7 +119,7 @@ Begun = Annotated[RunBody, Depends(exactly(RunBody))]
 Items = Annotated[ReportedItems, Depends(exactly(ReportedItems))]
 
 
-@router.get("/projects/{project}/experiments", responses=PARTED)
+@router.get("/projects/{project:name}/experiments", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(list[ExperimentDocument])
 def list_experiments(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
@@ -133,7 +133,7 @@ def list_experiments(project: str, here: Here, who: Who, part: Part) -> list[dic
 
 
 @router.post(
-    "/projects/{project}/runs",
+    "/projects/{project:name}/runs",
     status_code=HTTPStatus.CREATED,
     openapi_extra=body_of(RunBody),
     responses={404: {"description": "The dataset, or its version, is not here."}},

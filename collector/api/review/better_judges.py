@@ -29,7 +29,7 @@ from storage.records import JsonValue
 from storage.review.annotations import AnnotationTarget
 from storage.review.labels import JudgedByRule, LabelledResult
 
-router = api_router(prefix="/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}")
+router = api_router(prefix="/api/v1/projects/{project:name}/trace-eval-rules/{rule_id}")
 
 _AT_ONCE: Final = 10
 """Examples that are asked about together; a connection's own limits hold as well. A guess."""

@@ -35,7 +35,7 @@ class CalibrationQuery(BaseModel):
     tenant: str | None = Field(default=None, pattern=TENANT_PATTERN, description="Whose results, for who sees all.")
 
 
-@router.get("/projects/{project:path}/trace-eval-rules/{rule_id}/calibration")
+@router.get("/projects/{project:name}/trace-eval-rules/{rule_id}/calibration")
 @needs(Permission.READ, by_tenant=True)
 @answers(CalibrationDocument)
 def show_calibration(

@@ -2,7 +2,6 @@
 
 from http import HTTPStatus
 from typing import Annotated, Final
-from urllib.parse import quote
 
 from fastapi import Response
 from fastapi.responses import JSONResponse
@@ -20,6 +19,7 @@ from collector.api.base.times import moment_ns
 from collector.api.documents.rule_documents import backfill_document, baseline_estimate
 from collector.api.documents.rule_documents import start_baseline as start_baseline_of
 from collector.api.rules.rules import RULES, find_own
+from collector.path_names import path_segment
 from storage.errors import Conflict, Missing
 from storage.judging.backfills import Backfill
 
@@ -59,7 +59,7 @@ def start(project: str, rule_id: str, bounds: Bounds, here: Here, who: Who) -> J
 
 
 def _started(here: Here, project: str, rule_id: str, backfill_id: str) -> JSONResponse:
-    place = f"/api/v1/projects/{quote(project, safe='*')}/trace-eval-rules/{rule_id}/backfills/{backfill_id}"
+    place = f"/api/v1/projects/{path_segment(project)}/trace-eval-rules/{rule_id}/backfills/{backfill_id}"
     return JSONResponse(
         backfill_document(_find(here, rule_id, backfill_id)),
         status_code=HTTPStatus.CREATED,

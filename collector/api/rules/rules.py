@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 from fastapi import Depends, Query, Response
 from fastapi.responses import JSONResponse
@@ -30,12 +29,13 @@ from collector.api.rules.body import BODY, RuleBody, rule_body
 from collector.evaluation.rule_check import check_evaluator
 from collector.evaluation.rule_trial import Parameters, explain_trace, try_rule
 from collector.live.rules.rules_in_force import KeptRule
+from collector.path_names import path_segment
 from storage.errors import Missing
 from storage.query.query_options import QueryOptions
 
 router = api_router(prefix="/api/v1")
 
-RULES: Final = "/projects/{project:path}/trace-eval-rules"
+RULES: Final = "/projects/{project:name}/trace-eval-rules"
 """The rules of a project, by its name, which may have a slash in it, or by its id; or by `*` those about all."""
 
 ALL: Final = "*"
@@ -100,7 +100,7 @@ def list_rules(project: str, here: Here, who: Who, part: Part) -> list[dict[str,
 def create(project: str, body: Body, here: Here, who: Who) -> JSONResponse:
     """Put a rule in force, and make the project if this is its first."""
     kept = here.rules.create(about_of(here, who, project, make=True), body.parsed, body.text, tenant=who.tenant)
-    place = f"/api/v1/projects/{quote(project, safe='*')}/trace-eval-rules/{kept.stored.rule_id}"
+    place = f"/api/v1/projects/{path_segment(project)}/trace-eval-rules/{kept.stored.rule_id}"
     return created(_document(here, who, kept), kept.stored.version, at=place)
 
 

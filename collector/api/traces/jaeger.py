@@ -35,7 +35,7 @@ def services(here: Here, who: Who) -> Response:
     return answer(here.search.services(tenant=who.visible_tenant))
 
 
-@router.get("/services/{service:path}/operations")
+@router.get("/services/{service:name}/operations")
 @needs(Permission.READ, by_tenant=True)
 def operations_of(service: str, here: Here, who: Who) -> Response:
     """List the names of a service's spans."""

@@ -52,7 +52,7 @@ def list_sessions(
     }
 
 
-@router.get("/{session_id:path}")
+@router.get("/{session_id:name}")
 @needs(Permission.READ, by_tenant=True)
 @answers(SessionDocument)
 def show_session(

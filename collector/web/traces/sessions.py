@@ -88,7 +88,7 @@ def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> R
     )
 
 
-@router.get("/sessions/{session_id:path}")
+@router.get("/sessions/{session_id:name}")
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
 def show_session(

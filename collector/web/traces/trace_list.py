@@ -11,7 +11,7 @@ from fastapi import Request
 from collector.api.base.times import time_text
 from collector.api.traces.saved_views import PARAMETERS, list_query
 from collector.api.traces.trace_filters import Filters, like_of
-from collector.web.visitor import with_parameters
+from collector.web.visitor import path_of, with_parameters
 from storage.errors import BadQuery
 from storage.query.listing import Brief, Listed, Listing, SpansNamed
 from storage.query.traces_like import Ranking, TracesLike
@@ -213,12 +213,12 @@ def listed_query(request: Request) -> str:
 
 def at_list(request: Request, **changed: object) -> str:
     """The list as the address of a page beside it asks for it, with other parameters."""
-    return "/traces" + with_parameters(request, **changed).removeprefix(request.url.path)
+    return "/traces" + with_parameters(request, **changed).removeprefix(path_of(request))
 
 
 def overview_of(request: Request) -> str:
     """Where volume, latency and values of the listed traces are told."""
-    query = with_parameters(request, before=None, live=None).removeprefix(request.url.path)
+    query = with_parameters(request, before=None, live=None).removeprefix(path_of(request))
     return f"/traces/overview{query}"
 
 

@@ -1,0 +1,59 @@
+"""Names from outside as one segment of a URL's path: those of projects, sessions and services, whatever they contain.
+
+Servers hand on a path decoded, in which the slash of a name and that between two segments are the same. So routes match
+a path in which the slashes of names stay apart.
+"""
+
+import re
+from collections.abc import MutableMapping
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from starlette.convertors import Convertor, register_url_convertor
+
+_DOTS: Final = re.compile(r"~*\.{1,2}")
+"""Browsers, proxies and libraries resolve a segment `..`, encoded or not, before they send it; so it gets a `~`."""
+
+_KEPT: Final = "tracejury.route_path"
+
+
+def path_segment(name: str) -> str:
+    """Return a name as the one segment of a path that `route_path` reads as this name."""
+    return quote(f"~{name}" if _DOTS.fullmatch(name) else name, safe="*")  # `*` stands for all projects
+
+
+def route_path(scope: MutableMapping[str, Any]) -> str:
+    """Return the path of a request as routes match it: decoded, but for `/` and `%` inside of a segment."""
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%" not in raw and b"~" not in raw:
+        return str(scope["path"])
+    kept: tuple[bytes, str] = scope.get(_KEPT, (b"", ""))
+    if kept[0] != raw:  # every route asks
+        kept = scope[_KEPT] = raw, "/".join(map(_segment, raw.decode("latin-1").split("/")))
+    return kept[1]
+
+
+def name_in(segment: str) -> str:
+    """Return what a parameter of a matched path is."""
+    return segment.replace("%2F", "/").replace("%25", "%")
+
+
+def _segment(raw: str) -> str:
+    decoded = unquote(raw)
+    name = decoded[1:] if decoded.startswith("~") and _DOTS.fullmatch(decoded) else decoded
+    return name.replace("%", "%25").replace("/", "%2F")
+
+
+class _Name(Convertor[str]):
+    """A parameter that is a name. One with slashes may come as it is too, if nothing else of the path is ambiguous."""
+
+    regex = r"(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return path_segment(value)
+
+
+register_url_convertor("name", _Name())
