@@ -28,6 +28,7 @@ WRITING = {
     "promote_to_dataset",
     "annotate",
     "run_evaluation",
+    "cancel_run",
     "evaluate_run",
 }
 

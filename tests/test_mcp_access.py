@@ -22,6 +22,7 @@ WHO: dict[str, set[str]] = {
     "get_failing_queries": READING,
     "list_run_evaluations": READING,
     "run_evaluation": WRITING,
+    "cancel_run": WRITING,
     "evaluate_run": WRITING,
     "find_traces": READING,
     "get_trace": READING,
@@ -46,7 +47,8 @@ WHO: dict[str, set[str]] = {
 }
 """The tools, and the keys that may use each. Whoever adds one says here for whom it is."""
 
-SHARED = {"acknowledge_alert", "evaluate_run", "annotate"}  # a key with a tenant may not change what is everybody's
+# A key with a tenant may not change what is everybody's.
+SHARED = {"acknowledge_alert", "cancel_run", "evaluate_run", "annotate"}
 RIGHTS = ("role", "may not", "needs a key", "belongs to no tenant", "not for keys with a tenant", "that is yours")
 
 
@@ -67,6 +69,9 @@ def arguments_of(server: Asked, tool: str, key: str) -> dict[str, Any]:
     """What each tool is asked for, of what there is."""
     before, after = server.runs
     trace = {"trace_id": TRACE.format(1)}
+    if tool == "cancel_run":
+        shown, where = server.closed.keys["editor"], "/api/v1/projects/shop/runs"
+        return {"run_id": server.closed.ask("POST", where, key=shown, json={"experimentName": "qa"}).json()["runId"]}
     known: dict[str, dict[str, Any]] = {
         "compare_runs": {"run_id_a": before, "run_id_b": after},
         "get_failing_queries": {"run_id": after, "limit": 2},

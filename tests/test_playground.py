@@ -12,7 +12,7 @@ from collector.live.judges import playground
 from tests.access import OPERATOR_KEY, Closed, a_closed_server, request
 from tests.connecting import ENCRYPTION_KEY, a_connection
 from tests.live import until
-from tests.model_server import MODEL_RETURNED, Hangs, Says, Sends, Status, a_model
+from tests.model_server import MODEL_RETURNED, Hangs, Says, Sends, Status, Step, a_model
 from tests.playing import CALL, MESSAGES, PRICE, SPAN, TOOLS, TRACE, Played, a_played_server
 from tests.serving import a_server
 
@@ -178,6 +178,22 @@ def test_what_fails_is_told_and_stored(played: Played) -> None:
     assert (failed["failure"]["kind"], given["failure"], len(played.models[0].asked)) == ("unavailable", None, 1)
     select = f"SELECT status_code, error_type FROM spans WHERE trace_id = '{failed['traceId']}' AND dialect IS NOT NULL"
     assert until(lambda: played.sql(select), bool) == [("ERROR", "unavailable")]
+
+
+def test_failed_requests_are_made_again_if_wanted(played: Played) -> None:
+    """As often as the connection allows, which the price that is told beforehand counts."""
+    played.connect(limits={"attempts": 3})
+    once = played.play("one", priceOnly=True).json()["atMost"]
+    thrice = played.play("one", priceOnly=True, retries=True).json()["atMost"]
+    assert (once["calls"], thrice["calls"]) == (1, 3)
+    assert thrice["costUsd"] == pytest.approx(3 * once["costUsd"])
+    steps: Iterator[Step] = iter([Status(503), Status(429, headers={"retry-after": "0"}), Says("Yes.")])
+    played.models[0].script = lambda _: next(steps)
+    try:
+        (given,) = played.answers("one", retries=True)
+    finally:
+        played.models[0].script = lambda _: Says("Bitterly.")
+    assert (given["failure"], len(played.models[0].asked)) == (None, 3)
 
 
 def test_nobody_waits_for_ever(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:

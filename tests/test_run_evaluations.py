@@ -147,6 +147,21 @@ def test_an_evaluation_is_cancelled(api: Offline) -> None:
     assert evaluated(api, run)["unjudgedItems"] == 2
 
 
+def test_evaluations_of_a_cancelled_run_are_cancelled(tmp_path: Path) -> None:
+    """The run stays cancelled, and the judge is not asked about the items that it had."""
+    with (
+        a_model(Says({"score": 0.9, "reason": "it is right"})) as model,
+        with_models(tmp_path, local=model.base_url) as api,
+    ):
+        run = api.begin()
+        ask(api, run, criteria="Is it right?")
+        api.report(run, *answers())
+        api.ask("PATCH", f"runs/{run}", json={"status": "CANCELLED"})
+        assert api.ask("GET", f"runs/{run}")["status"] == "CANCELLED"
+        until(lambda: api.ask("GET", f"runs/{run}/evaluations")[0]["status"], lambda status: status == "CANCELLED")
+        assert (api.ask("GET", f"runs/{run}")["unjudgedItems"], model.asked) == (2, [])
+
+
 def with_models(tmp_path: Path, **urls: str) -> Any:
     """A server with connections of these names."""
     connections = {

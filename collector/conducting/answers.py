@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from collector.datasets.item import BadItem, json_text
 from collector.plan_file import ProgramPlan
+from evaluators.model import text_of
 from evaluators.wire import parse_json
 from tracejury.dataset_text import ItemText
 
@@ -53,7 +54,7 @@ def filled(template: Any, told: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSO
     whole = _PLACE.fullmatch(template.strip())
     if whole is not None:
         return _value(whole[1], told)
-    return _PLACE.sub(lambda place: str(_value(place[1], told)), template)
+    return _PLACE.sub(lambda place: text_of(_value(place[1], told)), template)
 
 
 def _value(path: str, told: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON

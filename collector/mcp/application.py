@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from collector.mcp.errors import ToolRefused
@@ -23,6 +23,9 @@ class Produced:
 
     outputs: Mapping[str, Any]
     error: str | None = None
+    error_kind: str | None = None
+    trace_id: str | None = None
+    measured: Mapping[str, float] = field(default_factory=dict)  # as an item of a run has it
 
 
 class Application:

@@ -1,5 +1,6 @@
 """What tools ask of the server: its HTTP API, with the key of whoever asks, so that his rights are those of the key."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,7 +9,8 @@ import httpx
 
 from collector.access.permission import Permission
 from collector.mcp.application import Application
-from collector.mcp.errors import NoServer, ToolRefused
+from collector.mcp.background import Background
+from collector.mcp.errors import NoServer, ServerBusy, ToolRefused
 from collector.mcp.local_files import LocalFiles
 from collector.path_names import path_segment
 from collector.unanswered import no_answer_text
@@ -16,6 +18,7 @@ from collector.unanswered import no_answer_text
 Value = str | int | float | bool | None
 
 _MOST_PAGES: Final = 50
+_BUSY: Final = frozenset({429, 503})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +33,15 @@ class Api:
     """The HTTP API of a server, for one caller."""
 
     def __init__(
-        self, client: httpx.AsyncClient, application: Application | None = None, files: LocalFiles | None = None
+        self,
+        client: httpx.AsyncClient,
+        background: Background,
+        application: Application | None = None,
+        files: LocalFiles | None = None,
     ) -> None:
         """`application` may be run and `files` be read on the caller's machine, which is this one."""
         self._client = client
+        self.background = background
         self.application = application
         self.files = files
 
@@ -54,14 +62,17 @@ class Api:
         """
         return await self._ask("GET", path, params={name: _text(v) for name, v in parameters.items() if v is not None})
 
-    async def post(self, path: str, body: Mapping[str, Any], **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """What came of it, as JSON.
+    async def post(
+        self, path: str, body: Mapping[str, Any], *, patience_s: float | None = None, **parameters: Value
+    ) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
+        """What came of it, as JSON; `patience_s` is what the answer may take, if that is longer than others.
 
         Raises:
             ToolRefused: it may not be asked, or nobody answers.
         """
         params = {name: _text(value) for name, value in parameters.items() if value is not None}
-        return await self._ask("POST", path, json=dict(body), params=params)
+        patience = {} if patience_s is None else {"timeout": patience_s}
+        return await self._ask("POST", path, json=dict(body), params=params, **patience)
 
     async def put(self, path: str, body: Mapping[str, Any], **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
         """What it is from now on, as JSON.
@@ -102,19 +113,29 @@ class Api:
             raise ToolRefused(f"the arguments make no address, pass shorter ones: {error}") from error
         except httpx.TransportError as error:
             raise NoServer(no_answer_text(str(self._client.base_url).rstrip("/"), error)) from error
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # which the API beside us answers with 503, as when it stops
+            raise asyncio.CancelledError
         try:
             document = answer.json()
         except ValueError as error:
             raise ToolRefused(f"what answers at {self._client.base_url} is not a Tracejury server") from error
         if not answer.is_success:
             told = document.get("error") if isinstance(document, dict) else None
-            raise ToolRefused(str(told or f"the server answers {answer.status_code}"))
+            message = str(told or f"the server answers {answer.status_code}")
+            if answer.status_code in _BUSY:
+                raise ServerBusy(message, _seconds(answer.headers.get("retry-after", "")))
+            raise ToolRefused(message)
         return document
 
 
 def part(text: str) -> str:
     """One part of a path, whatever is in it."""
     return path_segment(text)
+
+
+def _seconds(retry_after: str) -> float:
+    return float(retry_after) if retry_after.isdecimal() else 1.0
 
 
 def _text(value: Value) -> str:

@@ -16,3 +16,11 @@ class ToolRefused(Exception):
 
 class NoServer(ToolRefused):
     """Nobody answers."""
+
+
+class ServerBusy(ToolRefused):
+    """The server takes the same request later."""
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import json
+from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any, Final
@@ -23,6 +24,7 @@ from collector.doors.otlp_http import address_of
 from collector.ingest import ByteBudget
 from collector.json_values import has_more_values
 from collector.mcp.asking import Api
+from collector.mcp.background import Background
 from collector.mcp.request_ids import INVALID_REQUEST, WRONG_ID, envelope_of
 from storage.errors import Overloaded
 from storage.limit import Limit
@@ -70,11 +72,13 @@ class McpDoor:
         self._answers = answers
         self._is_stopping = is_stopping
         self._turns = Turns(at_once=_AT_ONCE, of_one=_OF_ONE, wait_s=_WAIT_S)
+        self._background = Background()
         self._speaking: asyncio.Task[None] | None = None
         self._spoken: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
 
     async def close(self) -> None:
         """End what is under way."""
+        await self._background.close()
         if self._speaking is not None:
             self._speaking.cancel()
             await asyncio.wait([self._speaking])
@@ -109,7 +113,7 @@ class McpDoor:
                 return
             async with self._turns.turn(asker=client):
                 answer = await self._protocol_for(scope, message)
-                await self._unless_stopping(answer(scope, request, held.send))
+                await self._unless_stopping(answer(scope, request, held.send), request)
         except Overloaded as error:
             await _error_response(503, str(error), {"retry-after": str(error.retry_after_s)})(scope, receive, send)
         except Refused:
@@ -118,22 +122,26 @@ class McpDoor:
             held.let_go()
             body.let_go()
 
-    async def _unless_stopping(self, answering: Awaitable[None]) -> None:
-        """Wait for an answer, but not for the judge that a tool waits for once the server is being stopped.
+    async def _unless_stopping(self, answering: Awaitable[None], request: "_Replay") -> None:
+        """Wait for an answer, but not once the client has left, nor for models once the server is being stopped.
 
         Raises:
             Overloaded: it was cut off.
         """
-        task = asyncio.ensure_future(answering)
+        task, leaving = asyncio.ensure_future(answering), asyncio.ensure_future(request.left())
         try:
-            while not (await asyncio.wait({task}, timeout=_LOOK_S))[0]:
+            while not (await asyncio.wait({task, leaving}, timeout=_LOOK_S, return_when=FIRST_COMPLETED))[0]:
                 if self._is_stopping():
                     await asyncio.wait({task}, timeout=_GRACE_S)
                     break
         finally:
+            has_left = leaving.done()
+            leaving.cancel()
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task})
+        if task.cancelled() and has_left:
+            return
         if task.cancelled():
             raise Overloaded("the server is being stopped; what was begun may go on after its start", retry_after_s=5)
         task.result()
@@ -195,7 +203,7 @@ class McpDoor:
         return _error_response(answer.status_code, str(answer.json().get("error")), told)
 
     def _api_of_request(self, request: Any) -> Api:  # noqa: ANN401 - its type is of what is loaded late
-        return Api(self._client(request.request.scope))
+        return Api(self._client(request.request.scope), self._background)
 
     def _client(self, scope: Scope) -> httpx.AsyncClient:
         """A client of the API beside us, as the one who asks, so that rights, limits and audit are those of the API."""
@@ -213,6 +221,7 @@ class _Replay:
     def __init__(self, receive: Receive, body: HeldBody) -> None:
         self._receive = receive
         self._body = body
+        self._is_whole = False
         self._messages: list[Message] = []
 
     async def peek(self) -> bytes | None:
@@ -230,8 +239,16 @@ class _Replay:
             size += len(message.get("body", b""))
             self._body.hold(len(message.get("body", b"")))
             more = message.get("more_body", False)
+        self._is_whole = not more
         self._messages.reverse()
         return b"".join(message.get("body", b"") for message in reversed(self._messages))
+
+    async def left(self) -> None:
+        """Wait until the client has left, which is how a call over HTTP is cancelled."""
+        if not self._is_whole:  # what follows is the rest of the body
+            await asyncio.Event().wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
     async def __call__(self) -> Message:
         return self._messages.pop() if self._messages else await self._receive()

@@ -27,17 +27,19 @@ def is_limited(budget: object) -> bool:
     return isinstance(budget, Mapping) and any(budget.get(limit) is not None for limit in _LIMITS)
 
 
-async def limited_connection(api: Api, name: str | None) -> str:
-    """The connection of that name, or the only one, whose budget sets a limit.
+async def limited_connection(api: Api, name: str | None, argument: str = "connection", model: str | None = None) -> str:
+    """The connection of that name, or the only one, or the only one of a model, whose budget sets a limit.
 
     Raises:
-        ToolRefused: there is none; the message says what to do.
+        ToolRefused: there is none; the message says what to do, and which argument names one.
     """
     found = {each["name"]: each for each in await api.listed("/api/v1/llm-connections", _MOST_CONNECTIONS)}
-    chosen = name or (next(iter(found)) if len(found) == 1 else None)
+    fitting = [each for each in found if found[each]["model"] == model] or list(found)
+    chosen = name or (fitting[0] if len(fitting) == 1 else None)
     if chosen not in found:
+        whose = "a judge" if argument == "connection" else "a model that answers"
         raise ToolRefused(
-            f"a judge needs the name of its `connection`; there are: {', '.join(sorted(found)) or 'none'}"
+            f"{whose} needs the name of its `{argument}`; there are: {', '.join(sorted(found)) or 'none'}"
         )
     if not is_limited(found[chosen].get("budget")):
         raise ToolRefused(

@@ -14,6 +14,7 @@ from mcp.shared.message import SessionMessage
 
 from collector.mcp.application import Application
 from collector.mcp.asking import Api
+from collector.mcp.background import Background
 from collector.mcp.local_files import LocalFiles
 from collector.mcp.request_ids import INVALID_REQUEST, WRONG_ID, envelope_of
 from collector.mcp.server import make_server
@@ -21,13 +22,17 @@ from collector.mcp.server import make_server
 
 async def serve_stdio(client: httpx.AsyncClient, application: Application | None = None) -> None:
     """Answer until the input ends. The application may be run over items of datasets and of files here."""
-    api = Api(client, application, LocalFiles(Path.cwd()))
+    background = Background()
+    api = Api(client, background, application, LocalFiles(Path.cwd()))
     server = make_server(lambda _: api)
     requests = _Requests()
     async with client, stdio_server(stdin=requests.lines) as (incoming, outgoing):
         requests.refuse = outgoing.send
-        with suppress(BrokenPipeError):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+        try:
+            with suppress(BrokenPipeError):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+        finally:
+            await background.close()
 
 
 class _Requests:

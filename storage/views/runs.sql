@@ -9,7 +9,7 @@ SELECT
     r.name,
     r.description,
     CASE
-        WHEN r.state != 'RUNNING' AND e.open > 0 THEN 'EVALUATING'
+        WHEN r.state NOT IN ('RUNNING', 'CANCELLED') AND e.open > 0 THEN 'EVALUATING'
         ELSE r.state
     END AS status,
     r.state_reason AS status_reason,

@@ -36,7 +36,7 @@ def _most(wanted: list[PricedAnswer]) -> dict[str, Any]:
     terms = [each.terms for each in wanted if each.terms is not None]
     usd = [each.usd for each in terms]
     return {
-        "calls": len(terms),
+        "calls": sum(each.asked.attempts for each in terms),
         "inputTokens": sum(each.most.input_tokens for each in terms),
         "outputTokens": sum(each.most.output_tokens for each in terms),
         "costUsd": None if None in usd else sum(amount for amount in usd if amount is not None),

@@ -82,6 +82,9 @@ class PlaygroundBody(BaseModel):
     top_p: Annotated[float | None, Field(gt=0, le=1)] = None
     max_output_tokens: Annotated[int | None, Field(ge=1, le=_MOST_OUTPUT)] = None
     reasoning_effort: Annotated[str | None, Field(pattern=r"^[a-z]{1,20}$")] = None
+    retries: Annotated[
+        bool, Field(description="Make failed requests again, `limits.attempts` of the connection in all; else once.")
+    ] = False
     project: Annotated[str | None, Field(min_length=1, max_length=_NAME, description="Whose budget counts too.")] = None
     origin: Annotated[OriginBody | None, Field(description="Of which span it was the conversation.")] = None
     price_only: Annotated[bool, Field(description="Tell what it costs at most, and ask nobody.")] = False
@@ -122,6 +125,7 @@ def question_of(who: Caller, body: PlaygroundBody) -> PlaygroundQuestion:
         max_output_tokens=body.max_output_tokens,
         temperature=body.temperature,
         reasoning_effort=body.reasoning_effort,
+        retries=body.retries,
     )
 
 

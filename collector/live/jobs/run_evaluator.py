@@ -212,7 +212,9 @@ class RunEvaluator:
             self._progress.pop(evaluation_id).cancel()
             self._judges.health.forget(JudgeSubject("evaluation", evaluation_id))
         for evaluation in is_open.values():
-            if evaluation.evaluation_id not in self._progress:
+            if evaluation.run_state == "CANCELLED":  # its items are not all there, and nothing is paid for them
+                self._cancel(evaluation)
+            elif evaluation.evaluation_id not in self._progress:
                 self._take_up(evaluation)
         due = [each for each in self._progress.values() if not each.items and each.resumes_s <= self._clock()]
         for progress in sorted(due, key=lambda each: each.turn):
@@ -376,6 +378,13 @@ class RunEvaluator:
         self._judges.health.forget(JudgeSubject("evaluation", evaluation.evaluation_id))
         self._set(evaluation, "done" if error is None else "failed", error)
         self._progress.pop(evaluation.evaluation_id, None)
+
+    def _cancel(self, evaluation: Evaluation) -> None:
+        """End an evaluation as cancelled."""
+        self._set(evaluation, "cancelled")
+        progress = self._progress.pop(evaluation.evaluation_id, None)
+        if progress is not None:
+            progress.cancel()
 
     def _checked(self, evaluation: Evaluation, active: ActiveRule, items: Sequence[Unscored]) -> list[NewScore]:
         """What a check says; where the process dies of one of several items, of each by itself."""

@@ -55,6 +55,7 @@ class PlaygroundQuestion:
     max_output_tokens: int | None  # None: as the connection says
     temperature: float | None
     reasoning_effort: str | None
+    retries: bool = False  # failed requests are made again, as often as for a judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,10 @@ class Playground:
         asked = self._connection_for(question, wish, found, own)
         account = self._judges.account_of_playground(found, asked, tenant=question.tenant, project=question.project)
         request = with_parameters(dialogue_request(asked.protocol, asked.model, question.dialogue), asked)
-        most = most_of_body(body_of(request), asked, question.dialogue.pictures)
+        once = most_of_body(body_of(request), asked, question.dialogue.pictures)
+        most = replace(
+            once, input_tokens=once.input_tokens * asked.attempts, output_tokens=once.output_tokens * asked.attempts
+        )
         return AnswerTerms(found=found, own=own, asked=asked, account=account, most=most)
 
     def ask(self, question: PlaygroundQuestion, wanted: Sequence[AnswerTerms]) -> list[GivenAnswer]:
@@ -153,7 +157,7 @@ class Playground:
             raise BadQuery(f"maxOutputTokens: the connection {found.row.name!r} allows answers of {allowed} tokens")
         asked = replace(
             own,
-            attempts=1,
+            attempts=own.attempts if question.retries else 1,
             max_output_tokens=most or allowed or ASSUMED_OUTPUT_TOKENS,
             temperature=own.temperature if question.temperature is None else question.temperature,
             reasoning_effort=question.reasoning_effort or own.reasoning_effort,

@@ -1,6 +1,8 @@
-"""Evaluators over the items of runs: over what an application made of a dataset, and over a run that is stored."""
+"""Evaluators over items of runs: of what an application or a model made of a dataset, and of a run that is stored."""
 
 import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import BaseModel, Field
@@ -10,6 +12,7 @@ from collector.mcp.application import Produced, outputs_of
 from collector.mcp.asking import Api, part
 from collector.mcp.errors import ToolRefused
 from collector.mcp.local_files import is_file_name
+from collector.mcp.model_answers import AnsweringModel
 from collector.mcp.spending import asks_a_model, limited_connection
 from collector.mcp.tool import Answer, Arguments, Tool
 from collector.mcp.tools.datasets import version_of
@@ -23,6 +26,8 @@ _LONGEST_S: Final = 45.0
 """How long an answer waits for an evaluation. A guess: clients give up after a minute."""
 
 _OPEN: Final = frozenset({"WAITING", "RUNNING"})
+_REASON: Final = 2_000  # characters
+_NOTED: Final = {"model", "temperature", "model_connection", "system_prompt", "prompt", "max_output_tokens"}
 
 
 class JudgedBy(Arguments):
@@ -61,14 +66,33 @@ class RunEvaluation(JudgedBy):
     outputs: list[ItemOutput] | None = Field(
         default=None,
         max_length=_MOST_ITEMS,
-        description="What your application made of the items of get_dataset. Without them it is run, "
-        "if `tracejury mcp` was started with --app.",
+        description="What your application made of the items of get_dataset. Without them a model answers, if `model` "
+        "or one of its parameters is given, or the application is run, if `tracejury mcp` was started with --app.",
     )
-    model: str | None = Field(default=None, description="Noted with the run: what the application asks.")
-    temperature: float | None = Field(default=None, description="Noted with the run.")
+    model: str | None = Field(
+        default=None,
+        description="Without outputs: the model that answers; without it that of `model_connection`. With outputs "
+        "or an application: noted with the run.",
+    )
+    model_connection: str | None = Field(
+        default=None, description="The connection over which a model answers; it must have a budget."
+    )
+    system_prompt: str | None = Field(default=None, description="For the model, with places as in `prompt`.")
+    prompt: str | None = Field(
+        default=None,
+        description="What the model is asked, with {{input}}, {{inputs.NAME}}, {{metadata.NAME}} of the item in it. "
+        "Without it: its input.",
+    )
+    temperature: float | None = Field(default=None, ge=0, le=2, description="Of the model; else noted with the run.")
+    max_output_tokens: int | None = Field(default=None, ge=1, description="Of the model, for each answer.")
     experiment_name: str = "mcp-evaluation"
     project: str = "default"
     limit: int = Field(default=50, ge=1, le=200, description="Without outputs: over so many items, from the first on.")
+
+    def asks_model(self, *, has_application: bool) -> bool:
+        """Tell whether a model answers, and not the application."""
+        is_described = any(each is not None for each in (self.model_connection, self.system_prompt, self.prompt))
+        return is_described or (self.outputs is None and self.model is not None and not has_application)
 
 
 class EvaluateRun(JudgedBy):
@@ -83,12 +107,15 @@ class RunResult(Answer):
     run_id: str
     dataset: str | None
     model: str | None
-    status: str = Field(description="EVALUATING: not done yet; list_run_evaluations tells how far it is.")
+    status: str = Field(
+        description="RUNNING: the model is still asked; list_experiments tells of its end, and cancel_run stops it. "
+        "EVALUATING: not done yet; list_run_evaluations tells how far it is."
+    )
     total_examples: int
     pass_rate: float | None = Field(description="Of pass_count + fail_count; null: nothing has a verdict.")
     pass_count: int
     fail_count: int
-    error_count: int = Field(description="Items that the application failed on.")
+    error_count: int = Field(description="Items to which application or model gave no answer.")
     not_evaluated_count: int = Field(description="Items that the evaluator could not judge.")
     unjudged_count: int
     average_scores: dict[str, float | None]
@@ -97,20 +124,25 @@ class RunResult(Answer):
 
 
 async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
-    """Begin a run, report what the application made, and have it evaluated.
+    """Begin a run, store what application or model made of the items, and have it evaluated.
+
+    A model is asked in the background, since clients do not wait for long; it is asked no more once the client cancels.
 
     Raises:
-        ToolRefused: there are neither outputs nor an application, an item is not in the dataset, or no budget is left.
+        ToolRefused: nothing is there to answer, an item is not in the dataset, or no budget is left.
     """
-    if asked.outputs is None and api.application is None:
+    until_s = asyncio.get_running_loop().time() + _LONGEST_S
+    model = await _model(api, asked)
+    if model is None and asked.outputs is None and api.application is None:
         raise ToolRefused(
-            "give `outputs`: run your application over the items of get_dataset, and say what it made of each; or have "
-            "`tracejury mcp` started with --app and --app-runs, which let it be run from here"
+            "give `outputs`: run your application over the items of get_dataset, and say what it made of each; or name "
+            "a `model` that answers, or its `model_connection`; or have `tracejury mcp` started with --app and "
+            "--app-runs, which let it be run from here"
         )
     body = await _checked(api, asked)
     items, told = await (_of_file(api, asked) if is_file_name(asked.dataset_path) else _of_server(api, asked))
-    chosen, made = await _made(api, asked, items)
-    noted = asked.model_dump(include={"model", "temperature"}, exclude_none=True)
+    chosen, made = (items, ()) if model is not None else await _made(api, asked, items)
+    noted = asked.model_dump(include=_NOTED, exclude_none=True)
     begun = await api.post(
         f"/api/v1/projects/{part(asked.project)}/runs",
         {"experimentName": asked.experiment_name, **told, "metadata": noted | told.get("metadata", {})},
@@ -118,19 +150,98 @@ async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
     run = f"/api/v1/runs/{part(begun['runId'])}"
     try:
         evaluation = await api.post(f"{run}/evaluations", body)
-        await api.post(f"{run}/items", {"items": [_reported(*each) for each in zip(chosen, made, strict=True)]})
     except ToolRefused as error:
-        await api.patch(run, {"status": "CANCELLED", "reason": str(error)[:2_000]})
+        await _cancelled(api, run, str(error))
         raise
-    await api.patch(run, {"status": "SUCCESS"})
-    return await _result(api, run, evaluation["id"])
+    await _in_background(api, _filled(api, run, chosen, model or made), until_s)
+    return await _result(api, run, evaluation["id"], until_s)
+
+
+async def _model(api: Api, asked: RunEvaluation) -> AnsweringModel | None:
+    """The model that answers, which could be asked; None if outputs are given or an application is run."""
+    if not asked.asks_model(has_application=api.application is not None):
+        return None
+    if asked.outputs is not None:
+        raise ToolRefused("give `outputs`, or `model_connection`, `system_prompt` and `prompt`, and not both")
+    model = AnsweringModel(
+        connection=await limited_connection(api, asked.model_connection, "model_connection", asked.model),
+        model=asked.model,
+        system=asked.system_prompt,
+        prompt=asked.prompt,
+        temperature=asked.temperature,
+        max_output_tokens=asked.max_output_tokens,
+        project=asked.project,
+    )
+    await model.check(api)
+    return model
+
+
+async def _in_background(api: Api, work: Coroutine[Any, Any, None], until_s: float) -> None:
+    """Wait until the work is done or has taken long, in which case it goes on; it ends if the client cancels."""
+    task = api.background.start(work)
+    try:
+        await asyncio.wait({task}, timeout=until_s - asyncio.get_running_loop().time())
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if task.done():
+        task.result()
+
+
+async def _filled(
+    api: Api, run: str, items: list[dict[str, Any]], answers: AnsweringModel | Sequence[Produced]
+) -> None:
+    """Store what was made of the items of a run, or have a model answer them, and let the run have ended."""
+
+    async def store(item: dict[str, Any], made: Produced) -> None:
+        await api.post(f"{run}/items", {"items": [_reported(item, made)]})
+
+    try:
+        if isinstance(answers, AnsweringModel):
+            await answers.over(api, items, store)
+        else:
+            told = [_reported(*each) for each in zip(items, answers, strict=True)]
+            await api.post(f"{run}/items", {"items": told})
+        await api.patch(run, {"status": "SUCCESS"})
+    except asyncio.CancelledError:
+        api.background.start(_cancelled(api, run, "the client cancelled it, or the program ended"))
+        raise
+    except ToolRefused as refused:
+        await _cancelled(api, run, str(refused))
+        raise
+
+
+async def _cancelled(api: Api, run: str, reason: str) -> None:
+    with suppress(ToolRefused):  # it has ended, or the server has
+        await api.patch(run, {"status": "CANCELLED", "reason": reason[:_REASON]})
+
+
+class CancelRun(Arguments):
+    """Which run."""
+
+    run_id: str
+
+
+class CancelledRun(Answer):
+    """The run as it is now."""
+
+    run_id: str
+    status: str
+
+
+async def cancel_run(api: Api, asked: CancelRun) -> CancelledRun:
+    """End a run before its end; what it has stays."""
+    reason = {"status": "CANCELLED", "reason": "cancelled over MCP"}
+    told = await api.patch(f"/api/v1/runs/{part(asked.run_id)}", reason)
+    return CancelledRun(run_id=asked.run_id, status=told["runStatus"])
 
 
 async def evaluate_run(api: Api, asked: EvaluateRun) -> RunResult:
     """Have its items scored; scores of that name which it has count no more."""
+    until_s = asyncio.get_running_loop().time() + _LONGEST_S
     run = f"/api/v1/runs/{part(asked.run_id)}"
     evaluation = await api.post(f"{run}/evaluations", await _checked(api, asked))
-    return await _result(api, run, evaluation["id"])
+    return await _result(api, run, evaluation["id"], until_s)
 
 
 class ListRunEvaluations(Arguments):
@@ -186,7 +297,11 @@ async def _of_server(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any
     most = asked.limit if asked.outputs is None else 10_000
     items = await api.listed(f"{where}/versions/{version}/items", most)
     told = {"datasetName": name, "datasetVersion": version}
-    return [{"id": each["id"], "inputs": each["inputs"], "told": {"datasetItemId": each["id"]}} for each in items], told
+    found = [
+        {name: each[name] for name in ("id", "inputs", "metadata")} | {"told": {"datasetItemId": each["id"]}}
+        for each in items
+    ]
+    return found, told
 
 
 async def _of_file(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -199,7 +314,8 @@ async def _of_file(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any]]
         )
     items = await asyncio.to_thread(api.files.items, asked.dataset_path)
     found = [
-        {"id": each["id"], "inputs": each["inputs"], "told": {"itemKey": each["id"], **each, "id": None}}
+        {name: each[name] for name in ("id", "inputs", "metadata")}
+        | {"told": {"itemKey": each["id"], **each, "id": None}}
         for each in (items if asked.outputs is not None else items[: asked.limit])
     ]
     return found, {"metadata": {"datasetFile": asked.dataset_path}}
@@ -219,19 +335,21 @@ async def _made(
         raise ToolRefused(
             f"outputs: {asked.dataset_path} has no items {', '.join(unknown[:20])}; it begins with", there
         )
-    made = [Produced(outputs=outputs_of(each.output), error=each.error) for each in asked.outputs]
-    return [known[each.item_id] | {"trace_id": each.trace_id} for each in asked.outputs], made
+    made = [
+        Produced(outputs=outputs_of(each.output), error=each.error, trace_id=each.trace_id) for each in asked.outputs
+    ]
+    return [known[each.item_id] for each in asked.outputs], made
 
 
 def _reported(item: dict[str, Any], made: Produced) -> dict[str, Any]:
-    told = item["told"] | {"actualOutputs": made.outputs, "error": made.error, "traceId": item.get("trace_id")}
+    told = {"actualOutputs": made.outputs, "error": made.error, "errorKind": made.error_kind, "traceId": made.trace_id}
+    told = item["told"] | told | made.measured
     return {name: value for name, value in told.items() if value is not None}
 
 
-async def _result(api: Api, run: str, evaluation_id: str) -> RunResult:
+async def _result(api: Api, run: str, evaluation_id: str, until_s: float) -> RunResult:
     """What the run sums up to, once the evaluation is done or has taken long."""
     loop = asyncio.get_running_loop()
-    until_s = loop.time() + _LONGEST_S
     while True:
         found = await api.listed(f"{run}/evaluations", _MOST_EVALUATIONS)
         (evaluation,) = (each for each in found if each["id"] == evaluation_id)
@@ -264,7 +382,11 @@ async def _problem_of(api: Api, run: str, told: dict[str, Any]) -> str | None:
     problems = []
     if failed:
         (item,) = (await api.get(run, size=1, outcome="error"))["items"]["content"]
-        problems.append(f"the application failed on {failed} of {total} items; the first: {item['error']}")
+        if item["errorKind"] is None:
+            problems.append(f"the application failed on {failed} of {total} items; the first: {item['error']}")
+        else:
+            why = f"{item['errorKind']}: {item['error']}"
+            problems.append(f"{failed} of {total} items have no answer; the first: {why}")
     if unknown:
         (item,) = (await api.get(run, size=1, outcome="not_evaluated"))["items"]["content"]
         first = next(each for each in item["evalResults"] if each["outcome"] == "failed")
@@ -277,13 +399,23 @@ TOOLS = (
     Tool(
         name="run_evaluation",
         title="Evaluate an application on a dataset",
-        description="Keeps what your application made of the items of a dataset as a run, and has an evaluator score "
-        "it. A judge is asked over a connection with a budget. Next: get_failing_queries, compare_runs.",
+        description="Keeps what your application made of the items of a dataset as a run, or has a model answer them, "
+        "and has an evaluator score it. Models are asked over connections with a budget. Next: get_failing_queries, "
+        "compare_runs.",
         arguments=RunEvaluation,
         answer=RunResult,
         run=run_evaluation,
         permission=Permission.WRITE,
         idempotent=False,
+    ),
+    Tool(
+        name="cancel_run",
+        title="Cancel a run",
+        description="Ends a run that is under way: no model is asked about it any more. What it has stays.",
+        arguments=CancelRun,
+        answer=CancelledRun,
+        run=cancel_run,
+        permission=Permission.WRITE,
     ),
     Tool(
         name="evaluate_run",

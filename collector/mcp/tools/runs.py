@@ -197,6 +197,7 @@ class FailingQuery(BaseModel):
     success: bool
     outcome: str
     error: str | None
+    error_kind: str | None
     evaluations: list[dict[str, Any]]
 
 
@@ -245,6 +246,7 @@ def _failing(item: dict[str, Any]) -> FailingQuery:
         success=item["success"],
         outcome=item["outcome"],
         error=item["error"],
+        error_kind=item["errorKind"],
         evaluations=item["evalResults"],
     )
 

@@ -3,7 +3,7 @@
 SELECT
     r.* EXCLUDE (looked_at, started_at, reported_at, completed_at, pinned_at, "state"),
     CASE
-        WHEN r.state != 'RUNNING' AND e.open > 0 THEN 'EVALUATING'
+        WHEN r.state NOT IN ('RUNNING', 'CANCELLED') AND e.open > 0 THEN 'EVALUATING'
         ELSE r.state
     END AS status,
     coalesce(e.failed, []) AS failed_evaluations,

@@ -1,0 +1,139 @@
+"""Answers of the model of a connection to items, asked in the playground of the server, which pays from its budgets."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from collector.conducting.answers import NoTaskAnswer, filled
+from collector.mcp.application import Produced
+from collector.mcp.asking import Api
+from collector.mcp.errors import ServerBusy, ToolRefused
+from evaluators.model import text_of
+
+_AT_ONCE: Final = 3
+"""Of the four places in the playground, so that a person has one."""
+
+_PATIENCE_S: Final = 180.0  # the server itself gives up after 120
+_BUSY_TRIES: Final = 60
+_LONGEST_PAUSE_S: Final = 10.0
+"""Guesses."""
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweringModel:
+    """A model over a connection, and how each item is put to it."""
+
+    connection: str
+    model: str | None  # None: that of the connection
+    system: str | None
+    prompt: str | None  # None: the input of the item, or all its inputs as JSON
+    temperature: float | None
+    max_output_tokens: int | None
+    project: str
+
+    async def check(self, api: Api) -> None:
+        """Have the server look whether it could be asked; nothing is spent.
+
+        Raises:
+            ToolRefused: it could not; the message says what to do.
+        """
+        told = await api.post("/api/v1/playground", self._body([_message("user", "?")]) | {"priceOnly": True})
+        failure = told["answers"][0]["failure"]
+        if failure is not None:
+            raise ToolRefused(f"the model cannot be asked: {failure['message']}")
+
+    async def over(
+        self, api: Api, items: Sequence[Document], store: Callable[[Document, Produced], Awaitable[None]]
+    ) -> None:
+        """Ask about each item, some at a time, and store each answer as it comes.
+
+        Raises:
+            ToolRefused: the server does not store it; nothing more is asked.
+        """
+        left = iter(items)
+
+        async def work() -> None:
+            for item in left:
+                await store(item, await self._answer(api, item))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(_AT_ONCE):
+                    group.create_task(work())
+        except* ToolRefused as refused:
+            raise _first(refused) from refused
+
+    async def _answer(self, api: Api, item: Document) -> Produced:
+        try:
+            messages = self._messages(item)
+        except NoTaskAnswer as error:
+            return Produced(outputs={}, error=f"prompt: {error}", error_kind=error.kind)
+        try:
+            (answer,) = (await _asked(api, self._body(messages)))["answers"]
+        except ToolRefused as refused:  # of this item; what concerns the run, storing it meets too
+            return Produced(outputs={}, error=str(refused), error_kind="refused")
+        usage, failure = answer["usage"] or {}, answer["failure"]
+        measured = {
+            "tokensIn": usage.get("inputTokens"),
+            "tokensOut": usage.get("outputTokens"),
+            "costUsd": usage.get("costUsd"),
+            "latencyMs": usage.get("latencyMs"),
+        }
+        text = _text_of(answer["message"])
+        if failure is None and answer["isCutOff"]:
+            failure = {"kind": "truncated", "message": "the answer ran out of tokens: allow for more output"}
+        elif failure is None and text is None:
+            failure = {"kind": "bad_output", "message": "the answer has no text"}
+        return Produced(
+            outputs={} if text is None else {"output": text},
+            error=None if failure is None else failure["message"],
+            error_kind=None if failure is None else failure["kind"],
+            trace_id=answer["traceId"],
+            measured={name: value for name, value in measured.items() if value is not None},
+        )
+
+    def _messages(self, item: Document) -> list[Document]:
+        inputs = item["inputs"]
+        told = {"id": item["id"], "inputs": inputs, "metadata": item["metadata"]}
+        asked = inputs.get("input", inputs) if self.prompt is None else filled(self.prompt, told)
+        system = [] if self.system is None else [_message("system", text_of(filled(self.system, told)))]
+        return [*system, _message("user", text_of(asked))]
+
+    def _body(self, messages: Sequence[Document]) -> Document:
+        wish = {"connectionId": self.connection, "model": self.model}
+        body = {
+            "messages": messages,
+            "answers": [{name: value for name, value in wish.items() if value is not None}],
+            "temperature": self.temperature,
+            "maxOutputTokens": self.max_output_tokens,
+            "project": self.project,
+            "retries": True,
+        }
+        return {name: value for name, value in body.items() if value is not None}
+
+
+async def _asked(api: Api, body: Document) -> Any:  # noqa: ANN401 - JSON
+    """Ask once there is a place in the playground."""
+    for _ in range(_BUSY_TRIES):
+        try:
+            return await api.post("/api/v1/playground", body, patience_s=_PATIENCE_S)
+        except ServerBusy as busy:
+            await asyncio.sleep(min(busy.retry_after_s, _LONGEST_PAUSE_S))
+    return await api.post("/api/v1/playground", body, patience_s=_PATIENCE_S)
+
+
+def _message(role: str, text: str) -> Document:
+    return {"role": role, "content": text}
+
+
+def _text_of(message: Document | None) -> str | None:
+    parts = [] if message is None else message["parts"]
+    return "\n\n".join(part["content"] for part in parts if part.get("type") == "text") or None
+
+
+def _first(refused: BaseExceptionGroup[ToolRefused]) -> ToolRefused:
+    first = refused.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
