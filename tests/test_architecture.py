@@ -24,6 +24,8 @@ PARAMETERS = 6
 # function can only shrink, and leaves the table once it is within the budget.
 OVER_BUDGET: dict[str, int] = {}
 
+# What is not the ending of a file of users.
+NO_ENDINGS = ["(name).suffix", "_TYPES", "form.suffix", "chosen.suffix", '".localhost"', '".py"', 'key.endswith(".*")']
 SQL_FOLDERS = {"queries", "schema", "views"}
 SETTINGS = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 COMMANDS = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
@@ -85,6 +87,19 @@ def test_the_environment_is_read_in_one_place() -> None:
     readers = [file.path for file in files() for _ in file.environment_reads()]
     assert set(readers) == {"collector/settings_loading.py", "storage/starting.py"}
     assert readers.count("storage/starting.py") == 1
+
+
+def test_endings_of_file_names_are_read_in_one_place() -> None:
+    """Whoever names a file in capitals gets what the name says, since only one function looks at endings."""
+    reading = re.compile(r"""\.suffix\b(?! *=)|glob\(f?"\*\.\w|endswith\(\(?["']\.""")
+    places = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for package in ("collector", "evaluators", "rules", "sdk/python/src")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if reading.search(line) and not any(each in line for each in NO_ENDINGS)
+    ]
+    assert places == []
 
 
 def test_every_sql_file_is_used_and_every_use_has_its_file() -> None:

@@ -25,6 +25,7 @@ from storage.offline.datasets import Dataset, Item, NewItem
 from tests.live import until
 from tests.offline import Offline, an_offline_server, lines
 from tests.serving import an_export, post, run
+from tracejury.dataset import read_file
 from tracejury.dataset_text import BadFile, _records
 
 PARIS = {"id": "paris", "inputs": {"input": "capital of France?"}, "expectedOutputs": {"output": "Paris"}}
@@ -192,12 +193,18 @@ def test_any_item_survives_every_format(maps: list[tuple[Any, Any, Any]], form: 
         ("csv", "input,expectedOutput\na,b\n\nc,d,e\n", "line 4: 3 cells, and the header has 2"),
         ("csv", 'input\n"a\nb"\nc"d\n', "line 4: a quote is not closed"),
         ("csv", 'input,x\nc"d"e,1\n', "line 2: a quote stands inside of a cell"),
-        ("csv", "question\na\n", "line 1: there is no column `input`"),
-        ("csv", "input,INPUT\na,b\n", "line 1: two columns have one name"),
+        ("csv", "question;answer\na;b\n", "line 1: there is no column `input`; the columns are 'question', 'answer'"),
+        ("csv", "input,INPUT\na,b\n", "line 1: two columns have the name 'input'"),
+        ("csv", "input,\na,b\n", "line 2: 2 cells, and the header has 2; 'b' is below no name"),
+        ("csv", "input,x\n,\n,,\n", "there is no item in it, and 2 rows without a value"),
+        ("csv", b"input,x\na,b\nc,\xfc\n", "line 3: the byte 0xfc is not UTF-8: save the file as UTF-8"),
+        ("csv", b"\xff\xfei\0", "line 1: the byte 0xff is not UTF-8"),
         ("parquet", "PAR1", "it is not Parquet that can be read"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told_with_its_place(api: Offline, form: str, content: str, told: str) -> None:
+def test_what_is_wrong_in_a_file_is_told_with_its_place(
+    api: Offline, form: str, content: str | bytes, told: str
+) -> None:
     """The answer names the line or the example, and nothing of the file becomes a version."""
     assert told in api.imported(content, form, status=400)["error"]
     assert api.ask("GET", "datasets/qa")["versions"] == []
@@ -238,6 +245,35 @@ def test_csv_is_read_as_rfc_4180_has_it(api: Offline) -> None:
     )
     assert first["metadata"] == {"level": "007"}
     assert (second["inputs"], second["expectedOutputs"], second["metadata"]) == ({"input": "d"}, {}, {})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'input,expectedOutput,\nq,"a;\nb",\n,,\n\n"","",""\nr,\n',  # as Excel writes a table that was longer
+        '\ufeffinput;expectedOutput\r\nq;"a;\nb"\r\n;\r\n\r\n;\r\nr;\r\n',  # as Excel writes it in Germany
+        'sep=;\ninput;expectedOutput\nq;"a;\nb"\n;\n;\nr;\n',
+        'input\texpectedOutput\rq\t"a;\nb"\r\t\r\t\rr\t\r',  # as it is copied out of a table, on old systems
+    ],
+)
+def test_csv_is_read_as_programs_for_tables_write_it(api: Offline, content: str, tmp_path: Path) -> None:
+    """Semicolons and tabs separate cells too, and rows of empty cells are left out and counted, here and in the SDK."""
+    imported = api.imported(content.encode(), "csv")
+    assert (imported["itemCount"], imported["leftOut"]) == (2, 2)
+    assert [each.startswith("line ") for each in imported["leftOutPlaces"]] == [True, True]
+    first, second = api.items()
+    assert (first["inputs"], first["expectedOutputs"]) == ({"input": "q"}, {"output": "a;\nb"})
+    assert (first["metadata"], second["inputs"]) == ({}, {"input": "r"})
+    (file := tmp_path / "CASES.CSV").write_bytes(content.encode())
+    assert [each.inputs for each in read_file(file)] == [each["inputs"] for each in (first, second)]
+
+
+def test_rows_of_nulls_in_parquet_are_left_out(api: Offline) -> None:
+    """A table that was longer once has such rows, however it is written."""
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"input": ["q", None], "output": pa.array([None, None], pa.string())}), sink)
+    imported = api.imported(sink.getvalue(), "parquet")
+    assert (imported["itemCount"], imported["leftOutPlaces"]) == (1, ["row 2"])
 
 
 def test_plain_columns_of_parquet_keep_their_types(api: Offline) -> None:
@@ -551,6 +587,9 @@ def test_the_command_line_does_all_of_it(api: Offline, tmp_path: Path) -> None:
     assert run("datasets", "import", "qa", out, *where).exit_code == 0
     assert api.items() == api.items("new", 1)
     file.write_text('{"input": 1}\n[]\n', encoding="utf-8")
+    (table := tmp_path / "CASES.CSV").write_text("input;expectedOutput\n;\nq;a\n", encoding="utf-8")
+    left = run("datasets", "import", "qa", table, *where)
+    assert (left.exit_code, "left out: 1 rows without a value: line 2" in left.output) == (0, True), left.output
     wrong = run("datasets", "import", "new", file, *where)
     assert (wrong.exit_code, "line 2: an item is a JSON object" in wrong.output) == (1, True)
     assert "new" in run("datasets", "list", *where).output

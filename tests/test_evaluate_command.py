@@ -346,6 +346,8 @@ def test_eval_set_runs_as_it_is(weather: Weather, tmp_path: Path) -> None:
     }
     failed = next(case for case in suite if len(case))
     assert (failed.get("classname"), failed.get("name")) == ("ToolCallArgsEvaluator", "Paris")
+    for file in [*weather.traces.iterdir(), *weather.evaluators.iterdir()]:
+        file.rename(file.with_name(file.stem + file.suffix.upper()))
     table = weather.judge().stdout
     assert "tokyo  1.00" in table
     assert (

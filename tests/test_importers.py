@@ -1,7 +1,11 @@
 """Files of other tools become items: in the shapes that these tools write, with the place where one is wrong."""
 
+import csv
+import io
 import json
-from collections.abc import Iterator
+import re
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,17 +135,20 @@ OPENAI_OUTPUT = {
         }
     ],
 }
+OPENAI_LOG = '{"spec": {"run_id": "1", "eval_name": "x"}}\n{"run_id": "1", "event_id": 0, "type": "match", "data": {}}'
 QUESTION = {"question": "Where is my parcel?"}
 
 
-def items_of(folder: Path, tool: str, name: str, content: object) -> list[dict[str, Any]]:
+def items_of(
+    folder: Path, tool: str, name: str, content: object, left_out: Callable[[str], None] = lambda _: None
+) -> list[dict[str, Any]]:
     """The items in a file of a tool."""
     file = folder / name
     text = content if isinstance(content, str) else json.dumps(content)
-    if name.endswith(".jsonl") and isinstance(content, list):
+    if name.lower().endswith(".jsonl") and isinstance(content, list):
         text = "".join(f"{json.dumps(each)}\n" for each in content)
     file.write_text(text, encoding="utf-8")
-    return [json.loads(line) for line in lines_of(file, tool)]
+    return [json.loads(line) for line in lines_of(file, tool, left_out)]
 
 
 @pytest.mark.parametrize("name, content", [("d.json", LANGFUSE_PAGE), ("d.csv", LANGFUSE_CSV)])
@@ -240,15 +247,30 @@ def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "tool, name, content, told",
     [
-        ("langfuse", "d.json", {"data": [{"input": 1}, {"id": "x"}]}, "item 2: it has no input"),
+        ("langfuse", "d.json", {"data": [{"id": "x"}]}, "there is no item in it: item 1 has no input"),
+        ("langfuse", "d.json", {"data": [{"input": 1, "output": 2}]}, "item 1: it has an output and no expectedOutput"),
+        ("langfuse", "d.csv", "id,question\n1,2\n", "line 1: there is no column `input`; the columns are 'id', 'quest"),
+        ("langfuse", "d.csv", "input,id\n1,2,3\n", "line 2: 3 cells, and the header has 2; '3' is below no name"),
+        ("langfuse", "d.csv", 'input,id\n1,2\n"3,4\n', "line 3: unexpected end of data: put a cell that holds quotes"),
+        ("langfuse", "missing/d.csv", None, "there is no such file"),
         ("langfuse", "d.jsonl", '{"input": 1}\n{"input"', "line 2: it is not JSON"),
-        ("phoenix", "d.json", {"examples": [{"output": {}}]}, "example 1: it has no input"),
-        ("phoenix", "d.csv", "example_id,output_a\n1,2\n", "line 2: no column"),
-        ("promptfoo", "d.yaml", "tests: [{description: x}]", "test 1: it has no variables"),
+        ("phoenix", "d.json", {"examples": [{"output": {}}]}, "there is no item in it: example 1 has no input"),
+        ("phoenix", "d.csv", "example_id,output_a\n1,2\n", "line 1: no column"),
+        ("promptfoo", "d.yaml", "tests: [{description: x}]", "there is no item in it: test 1 has no input"),
+        ("promptfoo", "d.yaml", "tests: [{vars: file://away.yaml}]", "file://away.yaml: no file is called so in"),
+        (
+            "promptfoo",
+            "d.yaml",
+            "tests: [{vars: {a: file://*/x}}]",
+            "test 1: file://*/x: no file is called so in",
+        ),
+        ("promptfoo", "d.yaml", "tests: file://d.yaml", "files in it name each other"),
+        ("promptfoo", "d.json", {"results": {"version": 1, "table": {}}}, "these are results without their tests"),
         ("promptfoo", "d.yaml", "tests: file://gen.py:make", "only promptfoo can read"),
         ("promptfoo", "d.yaml", "a: [", "it is not YAML"),
-        ("deepeval", "d.json", [{"expected_output": "x"}], "golden 1: a golden has an input"),
-        ("openai-evals", "d.jsonl", '{"ideal": "4"}', "line 1: it has no input"),
+        ("deepeval", "d.json", [{"expected_output": "x"}], "there is no item in it: golden 1 has no input"),
+        ("openai-evals", "d.jsonl", '{"ideal": "4"}', "there is no item in it: line 1 has no input"),
+        ("openai-evals", "d.jsonl", OPENAI_LOG, "line 1: it is the log of a run; import the samples"),
         ("openai-evals", "d.json", {"id": "eval_1"}, "it holds no rows"),
         ("langfuse", "d.json", {"data": []}, "there is no item in it"),
         ("deepeval", "d.json", [{"input": "x", "additional_metadata": "y" * 10}, {"input": 1e400}], "not JSON"),
@@ -256,9 +278,92 @@ def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, tool: str, name: str, content: object, told: str) -> None:
     """A file that is something else, or has one bad row, is refused as a whole."""
+    if content is None:
+        with pytest.raises(BadExport, match=told):
+            list(lines_of(tmp_path / name, tool))
+        return
     text = content if isinstance(content, str) else json.dumps(content)
-    with pytest.raises(BadExport, match=told.replace("(", r"\(")):
+    with pytest.raises(BadExport, match=re.escape(told)):
         items_of(tmp_path, tool, name, text)
+
+
+EMPTY = {
+    ("langfuse", "d.json"): {"data": [{"input": "q"}, {"id": "x", "input": None}, {"input": {}}]},
+    ("langfuse", "D.CSV"): "\ufeffid;input\n1;q\n2;\n;\n",
+    ("phoenix", "d.json"): {"examples": [{"input": {"q": 1}}, {"input": {}}, {"output": {"a": 1}}]},
+    ("phoenix", "d.csv"): "example_id,input.q,output.a\n1,q,a\n2,,a\n,,\n",
+    ("promptfoo", "d.YAML"): "tests: [{vars: {q: 1}}, {assert: [{type: is-json}]}, {vars: {}}]",
+    ("promptfoo", "d.csv"): "q\t__expected\nq\ta\n\ta\n\t\n",
+    ("deepeval", "d.json"): [{"input": "q"}, {"input": ""}, {"expected_output": "x"}],
+    ("deepeval", "d.csv"): "input,expected_output\nq,a\n,a\n,,\n",
+    ("openai-evals", "d.JSONL"): [{"input": "q"}, {"ideal": "4"}, {"item": {}}],
+}
+
+
+@pytest.mark.parametrize("tool, name", EMPTY)
+def test_what_has_no_input_is_left_out_with_its_place(tmp_path: Path, tool: str, name: str) -> None:
+    """The items that have one are imported, and each that has none is counted."""
+    left: list[str] = []
+    content = EMPTY[tool, name]
+    assert len(items_of(tmp_path, tool, name, content, left.append)) == 1
+    assert [re.sub("[0-9]+", "N", place) for place in left] == [re.sub("[0-9]+", "N", left[0])] * 2
+    numbers = [int(re.sub("[^0-9]", "", place)) for place in left]
+    assert numbers == ([2, 3] if "line" not in left[0] or name.lower().endswith("jsonl") else [3, 4])
+
+
+def test_results_of_experiments_are_the_cases_that_they_ran(tmp_path: Path) -> None:
+    """What is expected of a case is what was right, and never what the application answered."""
+    results = [
+        {
+            "example_id": "e1",
+            "repetition_number": each,
+            "input": QUESTION,
+            "reference_output": {"answer": "On its way."},
+        }
+        | {"output": "Lost.", "error": None}
+        for each in (1, 2)
+    ]
+    cells = [
+        {name: json.dumps(value) if name != "example_id" else value for name, value in row.items()} for row in results
+    ]
+    sink = io.StringIO()
+    (writer := csv.DictWriter(sink, list(cells[0]))).writeheader()
+    writer.writerows(cells)
+    for name, content in (("d.json", results), ("d.csv", sink.getvalue())):
+        assert items_of(tmp_path, "phoenix", name, content) == [
+            {"id": "e1", "inputs": QUESTION, "expectedOutputs": {"answer": "On its way."}}
+        ]
+    run = {"testFile": "x.py", "testCases": [{"name": "t", "input": "q", "actualOutput": "b", "expectedOutput": "a"}]}
+    (case,) = items_of(tmp_path, "deepeval", "latest_test_run.json", run)
+    assert (case["expectedOutputs"], case["metadata"]["actual_output"]) == ({"output": "a"}, "b")
+
+
+def test_results_of_promptfoo_are_its_tests(tmp_path: Path) -> None:
+    """The results that it wrote are the cases of their configuration, once each, and CSV of them is refused."""
+    configured = {json.dumps(each, sort_keys=True) for each in written("promptfoo", "named/promptfooconfig.yaml")}
+    results = written("promptfoo", "named/results.jsonl")
+    assert len(results) == len(configured) == 5
+    assert {json.dumps(each, sort_keys=True) for each in results} == configured
+    shutil.copytree(WRITTEN / "promptfoo" / "named" / "parts", tmp_path / "parts")
+    lines = (WRITTEN / "promptfoo" / "named" / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    document = {"evalId": "eval-1", "results": {"version": 3, "results": [json.loads(line) for line in lines]}}
+    assert items_of(tmp_path, "promptfoo", "out.json", document) == results
+    assert items_of(tmp_path, "promptfoo", "out.yaml", document) == results
+    with pytest.raises(BadExport, match="results without their assertions; import the configuration"):
+        written("promptfoo", "named/results.csv")
+
+
+def test_variables_in_files_are_what_promptfoo_made_of_them(tmp_path: Path) -> None:
+    """Texts, YAML, patterns and whole files of variables; a list that is no list of texts is one value."""
+    text, bob, eve, whole, numbers = written("promptfoo", "named/promptfooconfig.yaml")
+    assert text["inputs"] == {"name": "Ann", "question": 'what "now", then?'}
+    assert text["expectedOutputs"] == {"output": 'what "now", then?, Ann'}
+    assert [each["inputs"]["name"] for each in (bob, eve)] == ['{"question":"who","name":"Bob"}', '{"name":"Eve"}']
+    assert (whole["inputs"], numbers["inputs"]["numbers"]) == ({"name": "Bob", "question": "who"}, [1, 2])
+    (tmp_path / "rows.csv").write_text("q;r\na;b\n;\nc;d\n", encoding="utf-8")
+    (tmp_path / "more.JSON").write_text('{"s": 1}', encoding="utf-8")
+    rows = items_of(tmp_path, "promptfoo", "d.yml", "tests: [{vars: [file://rows.csv, more.*]}]")
+    assert [each["inputs"] for each in rows] == [{"q": "a", "r": "b", "s": 1}, {"q": "c", "r": "d", "s": 1}]
 
 
 def written(tool: str, name: str) -> list[dict[str, Any]]:
@@ -366,6 +471,9 @@ def test_the_command_imports_what_a_tool_wrote(api: Offline, tmp_path: Path) -> 
     assert "moved@1: 1 items: 1 added" in first.output
     assert "the same as before" in again.output
     assert api.items("moved")[0]["source"]["kind"] == "langfuse"
+    file.write_text(json.dumps([*LANGFUSE_PAGE["data"], {"id": "x", "input": None}]), encoding="utf-8")
+    left = CliRunner().invoke(main, command)
+    assert (left.exit_code, "left out: 1 without an input: item 3" in left.output) == (0, True), left.output
     file.write_text("[1]", encoding="utf-8")
     wrong = CliRunner().invoke(main, command)
     assert (wrong.exit_code, "item 1: an item is an object" in wrong.output) == (1, True)

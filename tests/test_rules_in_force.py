@@ -317,6 +317,17 @@ def test_a_server_starts_with_the_rules_that_are_right(store: Store, folder: Pat
         assert {problem.file[0] for problem in rules.problems} == set("bcdefghi")
 
 
+def test_files_of_rules_may_end_in_capitals(store: Store, folder: Path) -> None:
+    """A system that does not tell cases apart may write any of them, for the rule and for the template of its judge."""
+    for name, ending in (("a", "yaml"), ("b", "YAML"), ("c", "Yml")):
+        (folder / f"{name}.{ending}").write_text(a_text(name), encoding="utf-8")
+    (folder / "judge.TXT").write_text("version: 1\n[system]\nIs it right?\n", encoding="utf-8")
+    config = {"templateFile": "judge.TXT"}
+    (folder / "d.YML").write_text(a_text("d", evaluator="llm_judge", config=config), encoding="utf-8")
+    with in_force(store, folder) as rules:
+        assert (told(rules), names(rules)) == ([], ["a", "b", "c", "d"])
+
+
 def test_two_files_with_one_name_are_told_and_the_first_stays(store: Store, folder: Path) -> None:
     """The file whose rule is in force keeps it, whatever the other is called; another project is no conflict."""
     write(folder, m=REFUNDS)

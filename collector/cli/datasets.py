@@ -8,6 +8,7 @@ from typing import IO, Any, Final
 
 import click
 import httpx
+from pydantic import Field
 
 from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
@@ -17,6 +18,8 @@ from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
 from collector.path_names import path_segment
 from collector.visible import one_line, some_lines
+from tracejury.dataset_text import places_text
+from tracejury.file_ending import ending_of
 
 _ROOT: Final = "/api/v1/datasets"
 _FORMATS: Final = ("json", "jsonl", "csv", "parquet")
@@ -48,6 +51,11 @@ class _DatasetVersion(AnswerView):
     description: str = ""
     created_by: str | None = None
     created_at: str = ""
+
+
+class _Imported(_DatasetVersion):
+    left_out: int = 0
+    left_out_places: list[str] = Field(default=[])
 
 
 class _DatasetDetail(_DatasetView):
@@ -139,7 +147,8 @@ def import_file(*, as_json: bool, server: str, **options: Any) -> None:
         "description": options["description"],
     }
     with ExitStack() as stack:
-        content = stack.enter_context(_converted(file, tool) if tool else file.open("rb"))
+        left_out: list[str] = []
+        content = stack.enter_context(_converted(file, tool, left_out) if tool else file.open("rb"))
         client = stack.enter_context(connect(server))
         if options["create"]:
             _create(client, name)
@@ -147,7 +156,11 @@ def import_file(*, as_json: bool, server: str, **options: Any) -> None:
             response = client.post(
                 f"{_path(name)}/import", params=parameters, content=_chunks(content), timeout=_FILE_TIMEOUT_S
             )
-    _echo_version(_document(response), as_json=as_json, is_new=response.status_code == httpx.codes.CREATED)
+    document = _document(response)
+    _echo_version(document, as_json=as_json, is_new=response.status_code == httpx.codes.CREATED)
+    imported = read_view(_Imported, document)
+    _echo_left_out(imported.left_out, imported.left_out_places, "rows without a value")
+    _echo_left_out(len(left_out), left_out, "without an input")
 
 
 @datasets.command()
@@ -230,20 +243,20 @@ def _parts(version: str) -> tuple[str, str]:
 
 
 def _format_of(file: Path) -> str:
-    form = file.suffix.lower().removeprefix(".")
+    form = ending_of(file)
     if form not in _FORMATS:
         raise click.UsageError(f"--format is needed: {one_line(file.name)} ends in none of {', '.join(_FORMATS)}")
     return form
 
 
-def _converted(file: Path, tool: str) -> IO[bytes]:
+def _converted(file: Path, tool: str, left_out: list[str]) -> IO[bytes]:
     """A file of another tool as JSONL; nothing is sent of one that is wrong somewhere."""
     from collector.datasets.importers.reading import BadExport
     from collector.datasets.importers.tools import lines_of
 
     made = tempfile.TemporaryFile()  # noqa: SIM115 - closed by whoever opened it
     try:
-        made.writelines(lines_of(file, tool))
+        made.writelines(lines_of(file, tool, left_out.append))
     except BadExport as error:
         made.close()
         raise click.ClickException(one_line(str(error))) from None
@@ -285,6 +298,11 @@ def _echo_version(document: object, *, as_json: bool, is_new: bool | None) -> No
     same = "" if is_new is not False else " (the same as before)"
     counts = f"{made.item_count:,} items: {made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"
     click.echo(f"dataset://{one_line(made.dataset_name)}@{made.version}{same}: {counts}")
+
+
+def _echo_left_out(count: int, places: Sequence[str], of: str) -> None:
+    if count:
+        click.echo(f"left out: {one_line(places_text(places, of, count))}", err=True)
 
 
 def _print(names: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:

@@ -11,6 +11,7 @@ import click
 from collector.cli.deciding import allow_removed_option, engine_options, with_deciding_options
 from collector.cli.verdict_text import print_verdict
 from collector.visible import one_line
+from tracejury.file_ending import files_ending
 
 BAD_INPUT: Final = 2
 UPDATE_VARIABLE: Final = "TRACEJURY_UPDATE_BASELINE"
@@ -140,7 +141,7 @@ def _verdicts(directory: Path) -> list[dict[str, Any]]:
     from evaluators.wire import parse_json
 
     found = []
-    for path in sorted(directory.glob("*.json"))[:MAX_VERDICTS]:
+    for path in files_ending(directory, "json")[:MAX_VERDICTS]:
         try:
             document = parse_json(path.read_text(encoding="utf-8"))
             found.append({key: document[key] for key in document})

@@ -14,6 +14,7 @@ import click
 from collector.cli.connecting import download
 from collector.path_names import path_segment
 from collector.visible import one_line
+from tracejury.file_ending import ending_of
 
 FORMS: Final[Mapping[str, Sequence[str]]] = {
     "json": ("json",),
@@ -31,7 +32,7 @@ def form_of(file: Path, given: str | None = None) -> str:
     Raises:
         UsageError: the name says none.
     """
-    ending = file.suffix.lower().removeprefix(".")
+    ending = ending_of(file)
     form = given or next((name for name, endings in FORMS.items() if ending in endings), None)
     if form is None:
         raise click.UsageError(f"--format is needed: {one_line(file.name)} ends in nothing that says which")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,18 +10,19 @@ from typing import Any, BinaryIO
 
 from collector.conducting.answers import ApplicationAnswer, NoTaskAnswer
 from collector.conducting.tasks import ConversationPlace, Task
-from collector.datasets.files import Format, read_items
+from collector.datasets.files import FORMS, Format, read_items
 from collector.datasets.item import BadItem, ItemMaker
 from collector.datasets.schema import ItemSchemas
 from collector.plan_file import BadPlan
 from tracejury import results
 from tracejury.dataset import Example
-from tracejury.dataset_text import BadFile, ItemText
+from tracejury.dataset_text import BadFile, ItemText, places_text
 from tracejury.experiment import current_item
+from tracejury.file_ending import ending_of
 from tracejury.scenario import keyed
 from tracejury.simulation import Simulation, simulated_task
 
-_FORMS: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+_log = logging.getLogger(__name__)
 
 
 def read_cases(file: BinaryIO, form: Format) -> Sequence[ItemText]:
@@ -29,15 +31,17 @@ def read_cases(file: BinaryIO, form: Format) -> Sequence[ItemText]:
     Raises:
         BadPlan: something in it is wrong; the message says in which line or row.
     """
-    maker, found = ItemMaker(schemas=ItemSchemas()), []
+    maker, found, left_out = ItemMaker(schemas=ItemSchemas()), list[ItemText](), list[str]()
     try:
-        for place, item in read_items(file, form):
+        for place, item in read_items(file, form, left_out=left_out.append):
             try:
                 found.append(replace(item, item_id=maker.make(item).item_id))
             except BadItem as error:
                 raise BadPlan(f"{place}: {error}") from None
     except BadFile as error:
         raise BadPlan(str(error)) from None
+    if left_out:
+        _log.warning("left out: %s", places_text(left_out, "rows without a value"))
     return found
 
 
@@ -47,9 +51,9 @@ def form_of(path: Path) -> Format:
     Raises:
         BadPlan: the name says none.
     """
-    form = _FORMS.get(path.suffix.lower())
+    form = next((each for each in FORMS if each == ending_of(path)), None)
     if form is None:
-        raise BadPlan(f"dataset: {path.name} ends in none of {', '.join(_FORMS)}")
+        raise BadPlan(f"dataset: {path.name} ends in none of {', '.join(f'.{each}' for each in FORMS)}")
     return form
 
 

@@ -14,6 +14,7 @@ from collector.json_values import MOST_VALUES, has_more_values
 from storage.limit import Limit
 from storage.offline.datasets import MOST_ITEMS, VERSION
 from tracejury.dataset_text import (
+    LEFT_OUT,
     MAX_COLUMNS,
     MAX_ITEM_BYTES,
     BadFile,
@@ -52,19 +53,27 @@ _ROWS_AT_ONCE, _BYTES_AT_ONCE, _BUFFER_BYTES = 256, 16 << 20, 1 << 20
 
 
 def read_items(
-    file: BinaryIO, form: Format, described: Callable[[str], None] = lambda _: None
+    file: BinaryIO,
+    form: Format,
+    described: Callable[[str], None] = lambda _: None,
+    left_out: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[str, ItemText]]:
     """The items of a file in their order, each with the line or row where it stands.
 
-    `described` is called with the description that a JSON document has beside its items, before the first of them.
+    `described` is called with the description that a JSON document has beside its items, before the first of them;
+    `left_out` with the place of each row of a table that holds nothing.
 
     Raises:
         BadFile: something in it is wrong; the items before it were handed out.
     """
-    none = True
+    none, empty = True, 0
     for place, document in _documents(file, form):
         if place == _DESCRIPTION:
             described(str(document))
+            continue
+        if place == LEFT_OUT:
+            left_out(str(document))
+            empty += 1
             continue
         try:
             item = read_item(document)
@@ -73,7 +82,7 @@ def read_items(
         none = False
         yield place, item
     if none:
-        raise BadFile("there is no item in it")
+        raise BadFile(f"there is no item in it{f', and {empty:,} rows without a value' if empty else ''}")
 
 
 def in_this_process(file: BinaryIO, form: Format) -> Iterator[tuple[str, object]]:
@@ -148,7 +157,10 @@ def _parquet(file: BinaryIO) -> Iterator[tuple[str, object]]:
                 if long is not None:
                     size = f"{len(row[long]):,} characters"
                     raise BadFile(f"row {number}: column {long!r}: {size}, and an item has at most {ITEM}")
-                yield f"row {number}", _of_row(row, f"row {number}: ")
+                if all(value is None for value in row.values()):
+                    yield LEFT_OUT, f"row {number}"
+                else:
+                    yield f"row {number}", _of_row(row, f"row {number}: ")
     except pa.ArrowMemoryError:
         raise MemoryError from None
     except (pa.ArrowException, OSError) as error:

@@ -19,6 +19,7 @@ from evaluators.evaluator import Evaluator, run
 from evaluators.model import NonBlank, Values, text_of
 from evaluators.outcome import Failure, Outcome
 from evaluators.wire import WireModel, explain, parse_json, unknown
+from tracejury.file_ending import files_ending
 
 Shape = TypeVar("Shape", bound="_File")
 
@@ -31,7 +32,6 @@ _CRITERIA: Final[Mapping[str, tuple[str, str]]] = {
 """What the criteria of an evaluator may hold, in both spellings."""
 
 _VERSION: Final = "1.0"
-_SUFFIXES: Final = (".json", ".jsonl")
 
 
 class BadEvalSet(Exception):
@@ -137,7 +137,7 @@ def load_eval_set(file: Path, directory: Path, make: Make) -> EvalSet:
         BadEvalSet: a file cannot be read, or the set names an evaluator that is not there.
     """
     found = _load(file, EvalSetFile)
-    files = {one.id.lower(): one for one in map(_load_evaluator, sorted(directory.glob("*.json")))}
+    files = {one.id.lower(): one for one in map(_load_evaluator, files_ending(directory, "json"))}
     references = found.evaluator_configs or tuple(Reference(ref=ref) for ref in found.evaluator_refs)
     if not references:
         references = tuple(Reference(ref=one.id) for one in files.values())
@@ -233,7 +233,7 @@ def _failure(member: EvalSetMember, kind: str, message: str) -> Failure:
 def _trace_files(places: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for place in places:
-        files += sorted(one for one in place.iterdir() if one.suffix in _SUFFIXES) if place.is_dir() else [place]
+        files += files_ending(place, "json", "jsonl") if place.is_dir() else [place]
     return files
 
 

@@ -82,8 +82,8 @@ def read_rule(read: Callable[[], RuleText], folder: Path | None = None) -> tuple
 
 _BESIDE: Final = {"config": {"config", "evaluator", "criteria", "evaluatorName"}}
 KEY: Final = "templateFile"
-SUFFIX: Final = ".txt"
-_NAME: Final = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,195}\.txt")
+ENDING: Final = "txt"
+_NAME: Final = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,195}\.(?i:txt)")
 _FILE: Final = Limit(
     value=4 * MAX_TEMPLATE,  # UTF-8 has up to four for each character
     unit="bytes",
@@ -115,7 +115,7 @@ def _read(configuration: Mapping[str, object], folder: Path) -> str:
     if "template" in configuration:
         raise ValueError("says the same as config.template; keep one of them")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"must be the name of a file NAME{SUFFIX} in the folder of the rule")
+        raise ValueError(f"must be the name of a file NAME.{ENDING} in the folder of the rule")
     path = folder / name
     if not path.is_file():
         raise ValueError(f"there is no file {name} in the folder of the rule")

@@ -11,8 +11,9 @@ from collector.datasets.item import ItemMaker
 from collector.datasets.schema import ItemSchemas
 from collector.mcp.errors import ToolRefused
 from storage.limit import Limit
+from tracejury.file_ending import ending_of
 
-_FORMS: Final[Mapping[str, Format]] = {".json": "json", ".jsonl": "jsonl", ".csv": "csv"}
+_FORMS: Final[Mapping[str, Format]] = {"json": "json", "jsonl": "jsonl", "csv": "csv"}
 _FILE: Final = Limit(value=4 << 20, unit="bytes", remedy="import it instead")  # half of what a request may hold
 _ITEMS: Final = Limit(value=1_000, unit="items", remedy="import it instead")
 _VERSIONED: Final = re.compile(r"@[0-9]+$")
@@ -35,7 +36,7 @@ class LocalFiles:
         found: list[dict[str, Any]] = []
         try:
             with path.open("rb") as file:
-                for place, text in read_items(file, _FORMS[path.suffix.lower()]):
+                for place, text in read_items(file, _FORMS[ending_of(path)]):
                     if len(found) == _ITEMS.value:
                         raise ToolRefused(f"dataset_path: {name} has more than {_ITEMS}")
                     try:
@@ -61,7 +62,7 @@ class LocalFiles:
             raise ToolRefused(
                 f"dataset_path: {name} is not below {self._folder}, where the program was started, or hidden"
             )
-        if not is_file or path.suffix.lower() not in _FORMS:
+        if not is_file or ending_of(path) not in _FORMS:
             raise ToolRefused(f"dataset_path: there is no file {name} of items (.json, .jsonl, .csv) in {self._folder}")
         if nbytes > _FILE.value:
             raise ToolRefused(f"dataset_path: {name} is larger than {_FILE}")
@@ -70,4 +71,4 @@ class LocalFiles:
 
 def is_file_name(text: str) -> bool:
     """Whether a dataset is named as a file is; a dataset of the server by such a name is named with its version."""
-    return _VERSIONED.search(text) is None and ("/" in text or Path(text).suffix.lower() in _FORMS)
+    return _VERSIONED.search(text) is None and ("/" in text or ending_of(text) in _FORMS)

@@ -40,6 +40,16 @@ class VersionDocument(ApiAnswer):
     created_by: str | None
 
 
+class ImportedVersion(VersionDocument):
+    """A version made of the items in a file."""
+
+    left_out: int
+    """Rows of the file in which no cell holds a value."""
+
+    left_out_places: list[str]
+    """The first 100 of them."""
+
+
 class DatasetDetail(DatasetDocument):
     """A dataset with its versions, newest first."""
 

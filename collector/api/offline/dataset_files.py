@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
-from collector.api.answers.offline import VersionDocument
+from collector.api.answers.offline import ImportedVersion
 from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.streamed import streamed
 from collector.api.offline.datasets import MOST_CHARACTERS, Number, Own, Seen, maker_of, version_answer, version_seen
@@ -34,6 +34,8 @@ router = api_router(prefix="/api/v1/datasets/{dataset_id}")
 _DESCRIPTION: Final = Limit(value=MOST_CHARACTERS, unit="characters", remedy="shorten it")
 _imports = Places(4, "imports", retry_after_s=5)
 """Of a client two at most. A guess: an import takes one processor once its file is here, which may come slowly."""
+
+_MOST_PLACES: Final = 100  # of rows that were left out, in an answer; a guess
 
 _LOOK_S: Final = 0.5  # between two looks whether the client has left; a guess
 
@@ -58,6 +60,7 @@ class _Import:
         ] = "",
     ) -> None:
         self.form, self.mode, self.description = form, mode, description
+        self.left_out: list[str] = []
 
     def described(self, text: str) -> None:
         """Take the description of the file, unless the request has one."""
@@ -69,7 +72,7 @@ class _Import:
 
 @router.post("/import", status_code=HTTPStatus.CREATED, openapi_extra=_FILE)
 @needs(Permission.WRITE, by_tenant=True, takes_files=True)
-@answers(VersionDocument, 200)
+@answers(ImportedVersion, 200)
 async def import_file(
     dataset: Own, request: Request, here: Here, who: Who, wanted: Annotated[_Import, Depends()]
 ) -> JSONResponse:
@@ -87,7 +90,8 @@ async def import_file(
         file.seek(0)
         is_over = threading.Event()
         watching = asyncio.create_task(_set_once_left(request, is_over))
-        items = _items(read_items(file, form, wanted.described), maker_of(here, dataset), is_over)
+        texts = read_items(file, form, wanted.described, wanted.left_out.append)
+        items = _items(texts, maker_of(here, dataset), is_over)
         try:
             return await run_in_threadpool(_imported, here, who.key_name, dataset, items, wanted)
         finally:  # also if the server stops
@@ -112,7 +116,8 @@ def _imported(
     made = here.datasets.add_version(
         dataset, items, mode=options.mode, description=options.description, created_by=by, now_us=now_us
     )
-    return version_answer(dataset, made)
+    places = options.left_out
+    return version_answer(dataset, made, leftOut=len(places), leftOutPlaces=places[:_MOST_PLACES])
 
 
 def _items(texts: Iterator[tuple[str, ItemText]], maker: ItemMaker, is_over: threading.Event) -> Iterator[NewItem]:

@@ -252,11 +252,11 @@ def maker_of(here: Context, dataset: Dataset) -> ItemMaker:
     return ItemMaker(schemas=schemas_of(dataset.input_schema, dataset.expected_schema), redact=here.redact)
 
 
-def version_answer(dataset: Dataset, made: tuple[Version, bool]) -> JSONResponse:
+def version_answer(dataset: Dataset, made: tuple[Version, bool], **more: object) -> JSONResponse:
     """A version, and by the status whether it is new."""
     version, is_new = made
     return JSONResponse(
-        version_document(dataset, version),
+        version_document(dataset, version) | more,
         status_code=HTTPStatus.CREATED if is_new else HTTPStatus.OK,
         headers={"location": f"/api/v1/datasets/{path_segment(dataset.name)}/versions/{version.version}"},
     )

@@ -1,13 +1,16 @@
 """Goldens and test cases of DeepEval: what `EvaluationDataset.save_as` writes as JSON, JSONL or CSV."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from collector.datasets.importers.reading import (
+    NO_INPUT,
     BadExport,
     Place,
     as_map,
+    is_nothing,
     parsed,
     read_json,
     read_lines,
@@ -15,6 +18,7 @@ from collector.datasets.importers.reading import (
     read_text,
     without_nothing,
 )
+from tracejury.file_ending import ending_of
 
 _KEPT: Final = (
     "actual_output",
@@ -27,11 +31,16 @@ _KEPT: Final = (
 )
 _LISTS: Final = ("context", "retrieval_context")  # which CSV and JSONL hold as one text
 _CONVERSATION: Final = ("scenario", "user_description", "persona", "turns", "context")
+_DOCUMENTS: Final = {  # of datasets, and of files of results, whose cases are read
+    "goldens": "golden",
+    "testCases": "test case",
+    "conversationalTestCases": "conversational test case",
+}
 _SAVED: Final = "custom_column_key_values"  # a column of what DeepEval writes, and not of what people do
 
 
 def read_deepeval(path: Path) -> Iterator[Place]:
-    """Goldens of one turn and of conversations.
+    """Goldens of one turn and of conversations, and test cases of results.
 
     Raises:
         BadExport: it is none of these.
@@ -39,30 +48,32 @@ def read_deepeval(path: Path) -> Iterator[Place]:
     for place, told in _documents(path):
         if not isinstance(told, Mapping):
             raise BadExport(f"{place}: a golden is an object")
-        golden = {name: _listed(value, told) if name in _LISTS else value for name, value in told.items()}
+        golden = {_snake(name): value for name, value in told.items()}
+        golden |= {name: _listed(golden[name], golden) for name in _LISTS if name in golden}
         if golden.get("scenario"):
             yield place, _conversation(golden)
-        elif golden.get("input"):
-            yield place, _golden(golden)
         else:
-            raise BadExport(f"{place}: a golden has an input, or a scenario")
+            yield place, NO_INPUT if is_nothing(golden.get("input")) else _golden(golden)
 
 
 def _documents(path: Path) -> Iterator[Place]:
-    suffix = path.suffix.lower()
-    if suffix == ".csv":
+    ending = ending_of(path)
+    if ending == "csv":
         saved = {_SAVED: None} if _SAVED in read_text(path).partition("\n")[0] else {}
-        for place, row in read_rows(path):
+        for place, row in read_rows(path, ("scenario", "input")):
             yield place, saved | {name: parsed(cell) for name, cell in row.items()}
-    elif suffix == ".jsonl":
+    elif ending == "jsonl":
         yield from read_lines(path)
     else:
         document = read_json(path)
-        goldens = document.get("goldens") if isinstance(document, Mapping) else document
-        if not isinstance(goldens, list):
-            raise BadExport("it is no list of goldens")
-        for number, golden in enumerate(goldens, start=1):
-            yield f"golden {number}", golden
+        if not isinstance(document, Mapping):
+            document = {"goldens": document}
+        lists = {name: document[name] for name in _DOCUMENTS if isinstance(document.get(name), list)}
+        if not lists:
+            raise BadExport(f"it is no list of goldens, and has none as {', '.join(_DOCUMENTS)}")
+        for name, goldens in lists.items():
+            for number, golden in enumerate(goldens, start=1):
+                yield f"{_DOCUMENTS[name]} {number}", golden
 
 
 def _listed(value: object, golden: Mapping[str, Any]) -> object:
@@ -70,6 +81,11 @@ def _listed(value: object, golden: Mapping[str, Any]) -> object:
     if not isinstance(value, str) or not value:
         return value
     return value.split("|" if "|" in value or _SAVED in golden else ";")
+
+
+def _snake(name: str) -> str:
+    """The name of a field of a golden, as test cases of results spell it in camel case."""
+    return re.sub(r"(?<=[a-z])([A-Z])", lambda found: f"_{found[1].lower()}", name)
 
 
 def _golden(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,7 +99,7 @@ def _golden(told: Mapping[str, Any]) -> dict[str, Any]:
         {
             "inputs": {"input": told["input"]},
             "expectedOutputs": without_nothing(expected),
-            "metadata": metadata | as_map(told.get("additional_metadata"), "additional_metadata"),
+            "metadata": metadata | as_map(told.get("additional_metadata", told.get("metadata")), "additional_metadata"),
         }
     )
 

@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from collector.datasets.importers.reading import (
+    NO_INPUT,
     BadExport,
     Place,
     as_map,
+    is_nothing,
     parsed,
     read_json,
     read_lines,
     read_rows,
     without_nothing,
 )
+from tracejury.file_ending import ending_of
 
 
 def read_langfuse(path: Path) -> Iterator[Place]:
@@ -28,16 +31,18 @@ def read_langfuse(path: Path) -> Iterator[Place]:
             raise BadExport(f"{place}: an item is an object")
         item = {_camel(str(name)): value for name, value in told.items()}
         if str(item.get("status") or "ACTIVE").upper() != "ARCHIVED":
-            if item.get("input") is None:
-                raise BadExport(f"{place}: it has no input")
-            yield place, _item(item)
+            if "output" in item and "expectedOutput" not in item:
+                raise BadExport(
+                    f"{place}: it has an output and no expectedOutput, as traces have; if it is right, name it so"
+                )
+            yield place, NO_INPUT if is_nothing(item.get("input")) else _item(item)
 
 
 def _documents(path: Path) -> Iterator[Place]:
-    if path.suffix.lower() == ".csv":
-        for place, row in read_rows(path):
+    if ending_of(path) == "csv":
+        for place, row in read_rows(path, ("input",)):
             yield place, {name: parsed(cell) for name, cell in row.items()}
-    elif path.suffix.lower() == ".jsonl":
+    elif ending_of(path) == "jsonl":
         yield from read_lines(path)
     else:
         document = read_json(path)

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from collector.datasets.importers.reading import BadExport, Place, read_json, read_lines, without_nothing
+from collector.datasets.importers.reading import NO_INPUT, BadExport, Place, read_json, read_lines, without_nothing
+from tracejury.file_ending import ending_of
 
 _REFERENCE: Final = re.compile(r"\{\{\s*item\.([A-Za-z0-9_]+)\s*\}\}")
 _EXPECTED: Final = (
@@ -29,7 +30,7 @@ def read_openai_evals(path: Path) -> Iterator[Place]:
     Raises:
         BadExport: it is none of these.
     """
-    if path.suffix.lower() == ".jsonl":
+    if ending_of(path) == "jsonl":
         for place, told in read_lines(path):
             yield place, _item(place, told, ())
         return
@@ -59,11 +60,13 @@ def _references(graders: object) -> tuple[str, ...]:
     return tuple(name for text in told for name in _REFERENCE.findall(text))
 
 
-def _item(place: str, told: object, references: Sequence[str]) -> dict[str, Any]:
+def _item(place: str, told: object, references: Sequence[str]) -> dict[str, Any] | None:
     if not isinstance(told, Mapping):
         raise BadExport(f"{place}: a row is an object")
+    if told.keys() == {"spec"} or told.keys() >= {"run_id", "event_id"}:
+        raise BadExport(f"{place}: it is the log of a run; import the samples that the eval names (samples_jsonl)")
     row = told.get("item", told.get("datasource_item", told))
-    if not isinstance(row, Mapping) or not row:
+    if not isinstance(row, Mapping):
         raise BadExport(f"{place}: its item is no object")
     name = next((each for each in (*references, *_EXPECTED) if row.get(each) is not None), None)
     inputs = {key: value for key, value in row.items() if key not in {name, "id", "metadata"} and value is not None}
@@ -71,7 +74,7 @@ def _item(place: str, told: object, references: Sequence[str]) -> dict[str, Any]
     if isinstance(messages, list):
         inputs = {**inputs, "input": _last_user_content(messages), "messages": messages}
     if not without_nothing(inputs):
-        raise BadExport(f"{place}: it has no input")
+        return NO_INPUT
     metadata = row.get("metadata")
     return without_nothing(
         {

@@ -6,33 +6,47 @@ from pathlib import Path
 from typing import Any, Final
 
 from collector.datasets.importers.reading import (
+    NO_INPUT,
     BadExport,
     Place,
     as_map,
+    is_nothing,
     parsed,
+    read_header,
     read_json,
     read_lines,
     read_rows,
     without_nothing,
 )
+from tracejury.file_ending import ending_of
 
-_PARTS: Final = {"input": "inputs", "output": "expectedOutputs", "metadata": "metadata"}
 _COLUMN: Final = re.compile(r"(input|output|metadata)[._](.+)", re.DOTALL)
 """Version 20 writes a point; an underscore is what descriptions of earlier versions have."""
 
 
 def read_phoenix(path: Path) -> Iterator[Place]:
-    """The examples of a version.
+    """The examples of a version, or those of the results of an experiment.
 
     Raises:
         BadExport: it is none of these.
     """
-    suffix = path.suffix.lower()
-    if suffix == ".csv":
-        yield from _rows(path)
-    elif suffix == ".jsonl":
-        for place, told in read_lines(path):
+    results = set[str]()
+    for place, told in _documents(path):
+        if isinstance(told, Mapping) and "reference_output" in told:  # a result: one of each example, however often run
+            name = str(told.get("example_id"))
+            if name not in results:
+                yield place, _example(place, {"id": name, "input": told["input"], "output": told["reference_output"]})
+            results.add(name)
+        else:
             yield place, _example(place, told)
+
+
+def _documents(path: Path) -> Iterator[Place]:
+    ending = ending_of(path)
+    if ending == "csv":
+        yield from _rows(path)
+    elif ending == "jsonl":
+        yield from read_lines(path)
     else:
         document = read_json(path)
         data = document.get("data", document) if isinstance(document, Mapping) else document
@@ -40,29 +54,35 @@ def read_phoenix(path: Path) -> Iterator[Place]:
         if not isinstance(examples, list):
             raise BadExport('it is no list of examples: {"data": {"examples": […]}} or a list is')
         for number, told in enumerate(examples, start=1):
-            yield f"example {number}", _example(f"example {number}", told)
+            yield f"example {number}", told
 
 
 def _rows(path: Path) -> Iterator[Place]:
     """Of CSV, a column belongs to what its name begins with."""
+    header = read_header(path)
+    is_results = "reference_output" in header
+    if not is_results and not any(name.startswith(("input.", "input_")) for name in header):
+        raise BadExport("line 1: no column begins with input. or input_: export the dataset, or the results of a run")
     for place, row in read_rows(path):
-        item: dict[str, Any] = {"id": row.get("id", row.get("example_id"))}
-        for name, cell in row.items():
+        cells = {name: parsed(cell) for name, cell in row.items()}
+        if is_results:
+            yield place, {"input": None, "reference_output": None} | cells
+            continue
+        example: dict[str, Any] = {"id": row.get("id", row.get("example_id"))}
+        for name, cell in cells.items():
             column = _COLUMN.fullmatch(name)
             if column is not None:
-                item.setdefault(_PARTS[column[1]], {})[column[2]] = parsed(cell)
-        if "inputs" not in item:
-            raise BadExport(f"{place}: no column that begins with input. or input_ says something")
-        yield place, without_nothing(item)
+                example.setdefault(column[1], {})[column[2]] = cell
+        yield place, example
 
 
-def _example(place: str, told: object) -> dict[str, Any]:
+def _example(place: str, told: object) -> dict[str, Any] | None:
     if not isinstance(told, Mapping):
         raise BadExport(f"{place}: an example is an object")
     if "messages" in told:
         return _of_messages(place, told)
-    if not told.get("input"):
-        raise BadExport(f"{place}: it has no input")
+    if is_nothing(told.get("input")):
+        return NO_INPUT
     return without_nothing(
         {
             "id": told.get("id"),

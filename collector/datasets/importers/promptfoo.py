@@ -1,25 +1,36 @@
-"""Tests of promptfoo: a configuration (YAML or JSON) with the files that it names, or a file of tests by itself."""
+"""Tests of promptfoo: a configuration (YAML or JSON) with the files that it names, a file of tests, or results."""
 
 import itertools
+import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
+from collector.datasets.importers.promptfoo_files import (
+    FILE,
+    files_named,
+    named_variables,
+    read_document,
+    text_of_file,
+    value_of_file,
+    with_named_variables,
+)
 from collector.datasets.importers.reading import (
+    NO_INPUT,
     BadExport,
     Place,
-    read_json,
+    read_header,
     read_lines,
     read_rows,
-    read_text,
     without_nothing,
 )
+from tracejury.dataset_text import shown
+from tracejury.file_ending import ending_of
 
 _MOST_TESTS: Final = 100_000  # of one whose variables are lists
-_FILE: Final = "file://"
+_INTERNAL: Final = "_promptfooFileMetadata"  # of promptfoo itself, in results
 _EXPECTED: Final = re.compile(r"__expected\d*$")
 _ASSERTION: Final = re.compile(r"(not-)?([a-z][a-z-]*)(?:\((\d+(?:\.\d+)?)\))?(?::\s*(.*))?$", re.DOTALL)
 _ASSERTIONS: Final = """
@@ -33,32 +44,75 @@ webhook word-count
 """
 _TYPES: Final = frozenset(_ASSERTIONS.split())
 _OTHERS: Final = {"fn": "javascript", "eval": "javascript", "grade": "llm-rubric"}
-_NO_FILES: Final = (".py", ".js", ".ts", ".mjs", ".cjs", ".xlsx", ".xls")
+_PROGRAMS: Final = frozenset({"py", "js", "ts", "mjs", "cjs", "xlsx", "xls"})
+_OUTPUT: Final = re.compile(r"\[.+\] .*", re.DOTALL)  # the column of a prompt in results: "[provider] prompt"
 
 
 def read_promptfoo(path: Path) -> Iterator[Place]:
-    """A case for each test, and for each combination of its variables that are lists.
+    """A case for each test, and for each combination of its variables that are lists; of results, once each.
 
     Raises:
         BadExport: it is none of these, or names what only promptfoo can run.
     """
-    document: Any = path.name if path.suffix.lower() in {".csv", ".jsonl"} else _document(path)
-    if not isinstance(document, Mapping):
-        document = {"tests": document}
-    if document.get("tests") is None:
+    results = _results(path)
+    if results is not None:
+        yield from _of_results(results, path.parent)
+        return
+    tests: object = path.name
+    default: object = {}
+    if ending_of(path) not in {"csv", "jsonl"}:
+        document = read_document(path)
+        tests = document.get("tests") if isinstance(document, Mapping) else document
+        default = document.get("defaultTest") if isinstance(document, Mapping) else {}
+    if tests is None:
         raise BadExport(f"{path.name}: it has no tests")
-    default = document.get("defaultTest")
-    for place, test in _tests(document["tests"], path.parent):
-        yield from _cases(place, test, default if isinstance(default, Mapping) else {})
+    if isinstance(default, str):
+        default = read_document(path.parent / default.removeprefix(FILE))
+    for place, test in _tests(tests, path.parent):
+        yield from _cases(place, test, default if isinstance(default, Mapping) else {}, path.parent)
 
 
-def _document(path: Path) -> Any:  # noqa: ANN401 - YAML
-    if path.suffix.lower() == ".json":
-        return read_json(path)
-    try:
-        return yaml.safe_load(read_text(path))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadExport(f"{path.name}: it is not YAML: {error}") from None
+def _results(path: Path) -> Iterable[Any] | None:
+    """The results in a file that `promptfoo eval --output` wrote; None if it is none.
+
+    Raises:
+        BadExport: it is one that does not hold what is right.
+    """
+    if ending_of(path) == "csv":
+        output = next((name for name in read_header(path) if _OUTPUT.fullmatch(name)), None)
+        if output is not None:
+            raise BadExport(
+                f"{path.name}: the column {shown(output)} holds outputs: these are results without their assertions; "
+                "import the configuration, or results as JSON, JSONL or YAML (promptfoo eval --output out.json)"
+            )
+        return None
+    if ending_of(path) == "jsonl":
+        lines = [line for _, line in read_lines(path)]
+        return lines if lines and all(isinstance(each, Mapping) and "testCase" in each for each in lines) else None
+    document = read_document(path)
+    results = document.get("results") if isinstance(document, Mapping) else None
+    if results is None:
+        return None
+    listed = results.get("results") if isinstance(results, Mapping) else results
+    if not isinstance(listed, list) or not all(isinstance(each, Mapping) and "testCase" in each for each in listed):
+        raise BadExport(f"{path.name}: these are results without their tests; import the configuration")
+    return listed
+
+
+def _of_results(results: Iterable[Mapping[str, Any]], folder: Path) -> Iterator[Place]:
+    """The cases of tests that ran, once each, however many prompts, models and repeats they ran with."""
+    known = set[str]()
+    for result in sorted(results, key=_number):
+        for place, case in _cases(f"test {_number(result) + 1}", result["testCase"], {}, folder):
+            text = json.dumps(case or place, sort_keys=True)
+            if text not in known:
+                yield place, case
+            known.add(text)
+
+
+def _number(result: Mapping[str, Any]) -> int:
+    number = result.get("testIdx")
+    return number if isinstance(number, int) else 0
 
 
 def _tests(wanted: object, folder: Path) -> Iterator[Place]:
@@ -72,26 +126,22 @@ def _tests(wanted: object, folder: Path) -> Iterator[Place]:
             if isinstance(each, str) or (isinstance(each, Mapping) and "path" in each):
                 yield from _tests(each, folder)
             else:
-                yield f"test {number}", each
+                yield f"test {number}", with_named_variables(each, folder)
     else:
         raise BadExport("tests is a list, or names a file")
 
 
 def _of_file(name: str, folder: Path) -> Iterator[Place]:
-    told = name.removeprefix(_FILE)
-    if "://" in told or told.partition(":")[0].endswith(_NO_FILES):
+    if "://" in name.removeprefix(FILE) or ending_of(name.removeprefix(FILE).partition(":")[0]) in _PROGRAMS:
         raise BadExport(f"{name}: only promptfoo can read that; have it write the tests as CSV, JSON or YAML")
-    found = sorted(folder.glob(told)) if "*" in told else [folder / told]
-    if not found:
-        raise BadExport(f"{name}: no file is called so")
-    for path in found:
-        suffix = path.suffix.lower()
-        if suffix == ".csv":
+    for path in files_named(name, folder):
+        if ending_of(path) == "csv":
             yield from ((f"{path.name}, {place}", _test_of_row(row)) for place, row in read_rows(path))
-        elif suffix == ".jsonl":
-            yield from ((f"{path.name}, {place}", test) for place, test in read_lines(path))
+        elif ending_of(path) == "jsonl":
+            lines = ((place, with_named_variables(test, path.parent)) for place, test in read_lines(path))
+            yield from ((f"{path.name}, {place}", test) for place, test in lines)
         else:
-            document = _document(path)
+            document = read_document(path)
             tests = document.get("tests", [document]) if isinstance(document, Mapping) else document
             yield from ((f"{path.name}, {place}", test) for place, test in _tests(tests, path.parent))
 
@@ -123,48 +173,54 @@ def _assertion(cell: str) -> dict[str, Any]:
     return without_nothing({"type": f"{found[1] or ''}{kind}", "value": found[4], "threshold": threshold})
 
 
-def _cases(place: str, test: object, default: Mapping[str, Any]) -> Iterator[Place]:
+def _cases(place: str, test: object, default: Mapping[str, Any], folder: Path) -> Iterator[Place]:
     if not isinstance(test, Mapping):
         raise BadExport(f"{place}: a test is an object")
-    said, own = default.get("vars") or {}, test.get("vars") or {}
-    if not isinstance(said, Mapping) or not isinstance(own, Mapping):
-        raise BadExport(f"{place}: vars are not written there; only promptfoo can read them")
-    variables = {**said, **own}
-    if not variables:
-        raise BadExport(f"{place}: it has no variables, which are what goes in")
     asserted = [*(default.get("assert") or []), *(test.get("assert") or [])]
     metadata = {**(default.get("metadata") or {}), **(test.get("metadata") or {})}
+    metadata.pop(_INTERNAL, None)
     metadata |= without_nothing({name: test.get(name) for name in ("description", "threshold", "metric")})
-    for inputs in _combined(place, variables):
-        yield (
-            place,
-            without_nothing(
-                {
-                    "inputs": inputs,
-                    "expectedOutputs": _expected(asserted, inputs),
-                    "metadata": metadata | ({"assert": asserted} if asserted else {}),
-                }
-            ),
-        )
+    metadata |= {"assert": asserted} if asserted else {}
+    try:
+        for variables in itertools.product(named_variables(default, folder), named_variables(test, folder)):
+            merged = {**variables[0], **variables[1]}
+            if not without_nothing(merged):
+                yield place, NO_INPUT
+                continue
+            for inputs in _combined(merged, folder):
+                expected = _expected(asserted, inputs, folder)
+                case = {"inputs": inputs, "expectedOutputs": expected, "metadata": metadata}
+                yield place, without_nothing(case)
+    except BadExport as error:
+        raise BadExport(f"{place}: {error}") from None
 
 
-def _combined(place: str, variables: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """One for each combination of variables that are lists, as promptfoo does it."""
-    lists = {name: value for name, value in variables.items() if isinstance(value, list) and value}
-    count = 1
-    for value in lists.values():
-        count *= len(value)
+def _combined(variables: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
+    """One for each combination of variables that are lists of texts or name several files, as promptfoo does it."""
+    choices = {name: _choices(value, folder) for name, value in variables.items()}
+    count = math.prod(map(len, choices.values()))
     if count > _MOST_TESTS:
-        raise BadExport(f"{place}: its variables make {count:,} combinations")
-    for chosen in itertools.product(*lists.values()):
-        yield {**variables, **dict(zip(lists, chosen, strict=True))}
+        raise BadExport(f"its variables make {count:,} combinations")
+    for chosen in itertools.product(*choices.values()):
+        yield dict(zip(choices, chosen, strict=True))
 
 
-def _expected(asserted: Sequence[Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _choices(value: object, folder: Path) -> list[Any]:
+    if isinstance(value, str) and value.startswith(FILE):
+        return [text_of_file(each) for each in files_named(value, folder)]
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        return [choice for each in value for choice in _choices(each, folder)]
+    return [value]
+
+
+def _expected(asserted: Sequence[Any], inputs: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """What the output has to equal, where a test says that; all else that it asserts stays in the metadata."""
     for each in asserted:
         if isinstance(each, Mapping) and each.get("type") == "equals" and each.get("value") is not None:
-            return {"output": _filled(each["value"], inputs)}
+            value = each["value"]
+            if isinstance(value, str) and value.startswith(FILE):
+                return {"output": value_of_file(value, folder)}
+            return {"output": _filled(value, inputs)}
     return {}
 
 

@@ -3,12 +3,13 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from evaluators.wire import parse_json
 from storage.limit import Limit
+from tracejury.dataset_text import QUOTES, BadFile, not_utf8, separator_of, table_rows
 
 MAX_FILE_BYTES: Final = 256 << 20
 """Of one file, which is read as a whole. A guess: 100,000 items of 2.5 kB."""
@@ -17,6 +18,9 @@ _FILE: Final = Limit(value=MAX_FILE_BYTES, unit="bytes", remedy="import it in pa
 
 Place = tuple[str, Any]
 """A document, and where it stands in its file."""
+
+NO_INPUT: Final = None
+"""In place of the item of a document that has no input; it is left out of the dataset, and counted."""
 
 
 class BadExport(ValueError):
@@ -30,11 +34,16 @@ def read_text(path: Path) -> str:
         BadExport: it is too large, no UTF-8, or not there.
     """
     try:
+        if not path.is_file():  # a device or a pipe would never end
+            raise BadExport(f"{path.name}: there is no such file")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise BadExport(f"{path.name}: larger than {_FILE}")
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadExport(f"{path.name}: {error}") from None
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise BadExport(f"{path.name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise BadExport(f"{path.name}: {not_utf8(line, error)}") from None
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
@@ -61,14 +70,41 @@ def read_lines(path: Path) -> Iterator[Place]:
                 raise BadExport(f"line {number}: it is not JSON: {error}") from None
 
 
-def read_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """The rows of a CSV file by their columns, each with the line where it ends; empty cells are left out."""
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), restkey="")
-    for row in reader:
-        place = f"line {reader.line_num}"
-        if "" in row:
-            raise BadExport(f"{place}: it has more cells than the header")
-        yield place, {name.strip(): cell for name, cell in row.items() if cell}
+def read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
+    """The rows of a CSV file by their columns, each with its line; empty cells are left out, and so are empty rows.
+
+    Raises:
+        BadExport: a line is wrong, or there is none of the columns that are needed.
+    """
+    try:
+        for place, row in table_rows(_records(read_text(path)), needed):
+            yield place, {name: cell for name, cell in row.items() if cell}
+    except BadFile as error:
+        raise BadExport(str(error)) from None
+
+
+def _records(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The records of a text, each with the line where it begins; unlike in files of ours, cells may hold quotes."""
+    csv.field_size_limit(MAX_FILE_BYTES)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(text.partition("\n")[0]), strict=True)
+    begins = 1
+    try:
+        for cells in reader:
+            if cells:
+                yield begins, cells
+            begins = reader.line_num + 1
+    except csv.Error as error:
+        raise BadExport(f"line {begins}: {error}: {QUOTES}") from None
+
+
+def read_header(path: Path) -> list[str]:
+    """The names of the columns of a CSV file, also of one that `read_rows` refuses."""
+    return next(_records(read_text(path)), (1, list[str]()))[1]
+
+
+def is_nothing(value: object) -> bool:
+    """Tell whether a value says nothing: null, or an empty text, list or object."""
+    return value is None or (isinstance(value, str | list | Mapping) and not value)
 
 
 def as_map(value: object, name: str) -> dict[str, Any]:
@@ -90,7 +126,7 @@ def parsed(cell: object) -> object:
 
 def without_nothing(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values that say something."""
-    return {name: value for name, value in values.items() if value not in (None, "", [], {})}
+    return {name: value for name, value in values.items() if not is_nothing(value)}
 
 
 def line_of(item: Mapping[str, Any]) -> str:

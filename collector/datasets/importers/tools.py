@@ -9,7 +9,7 @@ from collector.datasets.importers.langfuse import read_langfuse
 from collector.datasets.importers.openai_evals import read_openai_evals
 from collector.datasets.importers.phoenix import read_phoenix
 from collector.datasets.importers.promptfoo import read_promptfoo
-from collector.datasets.importers.reading import BadExport, Place, line_of
+from collector.datasets.importers.reading import NO_INPUT, BadExport, Place, line_of
 from collector.datasets.item import read_item
 
 TOOLS: Final[Mapping[str, Callable[[Path], Iterator[Place]]]] = {
@@ -21,14 +21,18 @@ TOOLS: Final[Mapping[str, Callable[[Path], Iterator[Place]]]] = {
 }
 
 
-def lines_of(path: Path, tool: str) -> Iterator[bytes]:
-    """A file of a tool as JSONL, which the server imports.
+def lines_of(path: Path, tool: str, left_out: Callable[[str], None] = lambda _: None) -> Iterator[bytes]:
+    """A file of a tool as JSONL, which the server imports; `left_out` is called with the place of what has no input.
 
     Raises:
         BadExport: it is not what the tool writes; the message says where.
     """
-    is_empty = True
-    for place, item in TOOLS[tool](path):
+    is_empty, first = True, ""
+    for place, item in _items(path, tool):
+        if item is NO_INPUT:
+            first = first or f": {place} has no input, and no other one has"
+            left_out(place)
+            continue
         try:
             read_item(item)
             line = f"{line_of(item)}\n".encode()
@@ -39,4 +43,11 @@ def lines_of(path: Path, tool: str) -> Iterator[bytes]:
         is_empty = False
         yield line
     if is_empty:
-        raise BadExport(f"{path.name}: there is no item in it")
+        raise BadExport(f"{path.name}: there is no item in it{first}")
+
+
+def _items(path: Path, tool: str) -> Iterator[Place]:
+    try:
+        yield from TOOLS[tool](path)
+    except RecursionError:
+        raise BadExport(f"{path.name}: files in it name each other, or it has a thousand levels") from None

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from collector.evaluation.rule_check import SUFFIX, read_rule
+from collector.evaluation.rule_check import ENDING, read_rule
 from rules.errors import BadRule, Problem
 from rules.rule import Rule
 from rules.rule_text import RuleText, parse_rule
 from rules.tree import MAX_CHARACTERS
 from storage.limit import Limit
+from tracejury.file_ending import ending_of
 
 MAX_FILES: Final = 1_000
 _FILES: Final = Limit(value=MAX_FILES, unit="files", remedy="remove files, or store rules over the API")
-_SUFFIXES: Final = (".yaml", ".yml")
+_ENDINGS: Final = ("yaml", "yml")
 _FILE_LIMIT: Final = Limit(
     value=4 * MAX_CHARACTERS,  # UTF-8 has up to four for each
     unit="bytes",
@@ -74,7 +75,7 @@ class Reading:
 
 
 class RuleFolder:
-    """Reads `*.yaml` and `*.yml` in one folder, but none whose name starts with a dot."""
+    """Reads `*.yaml` and `*.yml` in one folder, in any case, but none whose name starts with a dot."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -82,7 +83,7 @@ class RuleFolder:
     def stamp(self) -> Stamp:
         """How the files look; cheap enough to ask every second."""
         try:
-            return tuple(_stamp_of(self.path / name) for name in self._names(*_SUFFIXES, SUFFIX))
+            return tuple(_stamp_of(self.path / name) for name in self._names(*_ENDINGS, ENDING))
         except OSError as error:
             return error.strerror or type(error).__name__
 
@@ -94,7 +95,7 @@ class RuleFolder:
         """
         found: list[FileRule] = []
         problems: list[FileProblem] = []
-        names = self._names(*_SUFFIXES)
+        names = self._names(*_ENDINGS)
         for name in names[:MAX_FILES]:
             try:
                 found.append(_read(self.path / name))
@@ -116,9 +117,9 @@ class RuleFolder:
             unusable=frozenset(map(_shown, names)) - usable,
         )
 
-    def _names(self, *suffixes: str) -> list[str]:
+    def _names(self, *endings: str) -> list[str]:
         names = (path.name for path in self.path.iterdir())
-        return sorted(name for name in names if name.endswith(suffixes) and not name.startswith("."))
+        return sorted(name for name in names if ending_of(name) in endings and not name.startswith("."))
 
 
 def _stamp_of(path: Path) -> tuple[str, int, int, int]:

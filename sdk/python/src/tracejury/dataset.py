@@ -2,6 +2,7 @@
 
 import codecs
 import io
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +14,21 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field
 
 from tracejury.client import Client, Unreachable
-from tracejury.dataset_text import BadFile, csv_documents, json_documents, jsonl_documents, parsed, read_item
+from tracejury.dataset_text import (
+    LEFT_OUT,
+    BadFile,
+    csv_documents,
+    json_documents,
+    jsonl_documents,
+    parsed,
+    places_text,
+    read_item,
+)
+from tracejury.file_ending import ending_of
 
 _URI: Final = re.compile(r"dataset://([^@/]+)@(latest|[1-9][0-9]*)")
 _FORMS: Final = ("json", "jsonl", "csv")
+_log: Final = logging.getLogger(__name__)
 
 
 class DatasetNotFound(Exception):
@@ -136,7 +148,7 @@ def read_file(path: Path) -> Dataset:
     Raises:
         BadFile: it holds none; the message names file and line.
     """
-    form = path.suffix.lower().removeprefix(".")
+    form = ending_of(path)
     if form not in _FORMS:
         raise BadFile(f"{path}: the name ends in none of {', '.join(f'.{each}' for each in _FORMS)}")
     with path.open("rb") as file:
@@ -158,7 +170,11 @@ def _read(file: BinaryIO, form: str, name: str, where: str = "") -> Dataset:
 def _examples(file: BinaryIO, form: str, document: Any) -> Iterator[Example]:
     documents = {"json": lambda: json_documents(document), "jsonl": lambda: jsonl_documents(file)}
     ids: set[str | None] = {None}
+    left_out = []
     for place, each in documents.get(form, lambda: csv_documents(file))():
+        if place == LEFT_OUT:
+            left_out.append(str(each))
+            continue
         try:
             example = example_of(each)
         except ValueError as error:
@@ -167,6 +183,8 @@ def _examples(file: BinaryIO, form: str, document: Any) -> Iterator[Example]:
             raise BadFile(f"{place}: id: another item is called {example.id!r}")
         ids.add(example.id)
         yield example
+    if left_out:
+        _log.warning("left out: %s", places_text(left_out, "rows without a value"))
 
 
 def example_of(document: Any) -> Example:

@@ -1,8 +1,9 @@
 """Items of datasets in JSON, JSONL and CSV: the one reader of SDK, server and commands."""
 
+import codecs
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, TextIO
 
@@ -22,9 +23,21 @@ _KEYS: Final = frozenset({"id", *_INPUTS, *_EXPECTED, "metadata", "source"})
 _TOLD: Final = frozenset({"ordinal", "digest"})  # by answers of ours, and passed over
 _MAPS: Final = {"inputs": "inputs", "expectedoutputs": "expectedOutputs", "metadata": "metadata", "source": "source"}
 _EXPECTED_COLUMNS: Final = ("expectedoutput", "expected_output", "output")
+_SEPARATORS: Final = ",;\t"
 # Possessive quantifiers need Python 3.11; a character is never tried twice without them either.
-_CELL: Final = re.compile(r'[ \t]*"([^"]*(?:""[^"]*)*)"[ \t]*(?=,|\Z)|([^,"]*)(?=,|\Z)')
+_CELLS: Final = {
+    each: re.compile(rf'{blank}*"([^"]*(?:""[^"]*)*)"{blank}*(?={each}|\Z)|([^{each}"]*)(?={each}|\Z)')
+    for each, blank in zip(_SEPARATORS, (r"[ \t]", r"[ \t]", "[ ]"), strict=True)
+}
+_SEPARATOR_LINE: Final = re.compile(r"sep=([,;\t])")  # by which Excel is given a separator
 _BOM: Final = b"\xef\xbb\xbf"
+_MOST_PLACES: Final = 10
+_SHOWN: Final = 40  # characters of a value in an error
+
+QUOTES: Final = 'put a cell that holds quotes in quotes, and write each of its own twice ("")'
+
+LEFT_OUT: Final = "left out"
+"""In place of a line or row: the document is the place of a row in which no cell holds anything."""
 
 Parse = Callable[[bytes, str], Any]
 """Reads JSON that stands at a place; raises BadFile."""
@@ -133,32 +146,70 @@ def jsonl_documents(file: BinaryIO, parse: Parse = parsed) -> Documents:
 
 
 def csv_documents(file: BinaryIO, parse: Parse = parsed) -> Documents:
-    """The documents of a file of comma-separated values with a header.
+    """The documents of a file of separated values with a header, and LEFT_OUT for each row of empty cells.
 
     Raises:
         BadFile: a line is wrong.
     """
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     try:
-        records = _records(text)
-        _, header = next(records, (0, []))
-        names = [name.strip() for name in header]
-        lower = [name.lower() for name in names]
-        if len(names) > MAX_COLUMNS:
-            raise BadFile(f"line 1: {len(names):,} columns, which is more than {_COLUMNS}")
-        if len(set(lower)) < len(lower):
-            raise BadFile("line 1: two columns have one name")
-        if "input" not in lower and "inputs" not in lower:
-            raise BadFile("line 1: there is no column `input`")
-        for line, cells in records:
-            if len(cells) > len(names):
-                raise BadFile(f"line {line}: {len(cells)} cells, and the header has {len(names)}")
-            row = dict(zip(names, cells, strict=False))
-            yield f"line {line}", document_of_row(row, f"line {line}: ", parse)
-    except UnicodeDecodeError as error:
-        raise BadFile(f"it is not UTF-8: {error}") from None
+        for place, row in table_rows(_records(text)):
+            yield (place, document_of_row(row, f"{place}: ", parse)) if row else (LEFT_OUT, place)
+    except UnicodeDecodeError:
+        raise BadFile(_not_utf8(file)) from None
     finally:
         text.detach()  # the file is closed by whoever opened it
+
+
+def table_rows(
+    records: Iterator[tuple[int, list[str]]], needed: Sequence[str] = _INPUTS
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the rows below a header by the names of their columns, each with its line; {} if all cells are empty.
+
+    Raises:
+        BadFile: there is no column of the needed ones, a name occurs twice, or a cell has no name.
+    """
+    first, header = next(records, (1, []))
+    names = [name.strip() for name in header]
+    lower = [name.lower() for name in names if name]
+    if len(names) > MAX_COLUMNS:
+        raise BadFile(f"line {first}: {len(names):,} columns, which is more than {_COLUMNS}")
+    twice = next((name for name in names if name and lower.count(name.lower()) > 1), None)
+    if twice is not None:
+        raise BadFile(f"line {first}: two columns have the name {shown(twice)}: rename one of them")
+    if needed and not set(needed).intersection(lower):
+        there = ", ".join(shown(name) for name in names[:10] if name) or "none"
+        raise BadFile(
+            f"line {first}: there is no column `{needed[-1]}`; the columns are {there}: "
+            "name the one that goes in so; names are separated by commas, semicolons or tabs"
+        )
+    for line, cells in records:
+        unnamed = next((at for at, cell in enumerate(cells) if cell and (at >= len(names) or not names[at])), None)
+        if unnamed is not None:
+            raise BadFile(
+                f"line {line}: {len(cells)} cells, and the header has {len(names)}; {shown(cells[unnamed])} is below "
+                "no name: name its column, or put the cell that holds a separator in quotes"
+            )
+        row = {name: cell for name, cell in zip(names, cells, strict=False) if name}
+        yield f"line {line}", row if any(cells) else {}
+
+
+def places_text(places: Sequence[str], of: str, count: int | None = None) -> str:
+    """Say how many places there are, of what, and which the first ten are."""
+    count = len(places) if count is None else count
+    first = ", ".join(places[:_MOST_PLACES])
+    return f"{count:,} {of}: {first}{', …' if count > _MOST_PLACES else ''}"
+
+
+def shown(value: str) -> str:
+    """Return a value for an error: quoted, and shortened if it is long."""
+    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…")
+
+
+def separator_of(header: str) -> str:
+    """Return what separates the names of a header: a comma, unless it has none outside of quotes."""
+    bare = re.sub(r'"[^"]*"', "", header)
+    return next((each for each in _SEPARATORS if each in bare), ",")
 
 
 def document_of_row(row: Mapping[str, Any], place: str, parse: Parse = parsed) -> dict[str, Any]:
@@ -189,7 +240,7 @@ def document_of_row(row: Mapping[str, Any], place: str, parse: Parse = parsed) -
 
 def _records(file: TextIO) -> Iterator[tuple[int, list[str]]]:
     """The records of RFC 4180, each with the line where it begins: cells in quotes as they are, others trimmed."""
-    number = 0
+    number, separator = 0, ""
     while text := file.readline(MAX_ITEM_BYTES):
         number += 1
         begins, lines, size, is_open = number, [text], len(text), text.count('"') % 2
@@ -198,25 +249,49 @@ def _records(file: TextIO) -> Iterator[tuple[int, list[str]]]:
             number += 1
             size += len(more)
             if not more or size > MAX_ITEM_BYTES:
-                raise BadFile(f"line {begins}: a quote is not closed")
+                at = text.rindex('"')
+                raise BadFile(f"line {begins}: a quote is not closed: {shown(text[at:].rstrip())}; {QUOTES}")
             lines.append(more)
             is_open ^= more.count('"') % 2
         record = "".join(lines).rstrip("\r\n")
-        if record.strip():
-            yield begins, _cells(record, begins)
+        if not separator and (given := _SEPARATOR_LINE.fullmatch(record)):
+            separator = given[1]
+        elif record.strip(" " if separator == "\t" else None):
+            separator = separator or separator_of(record)
+            yield begins, _cells(record, begins, separator)
 
 
-def _cells(record: str, line: int) -> list[str]:
-    cells, at = [], 0
+def _cells(record: str, line: int, separator: str) -> list[str]:
+    cells, at, pattern = [], 0, _CELLS[separator]
     while True:
-        found = _CELL.match(record, at)
+        found = pattern.match(record, at)
         if found is None:
-            raise BadFile(f"line {line}: a quote stands inside of a cell; a cell with quotes is written in quotes")
+            cell = record[at:].partition(separator)[0]
+            raise BadFile(f"line {line}: a quote stands inside of a cell: {shown(cell)}; {QUOTES}")
         quoted, plain = found.groups()
         cells.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
         at = found.end() + 1
         if found.end() >= len(record):
             return cells
+
+
+def _not_utf8(file: BinaryIO) -> str:
+    """Describe the first byte of a file that is no UTF-8."""
+    file.seek(0)
+    decoder, number = codecs.getincrementaldecoder("utf-8")(), 0
+    while line := file.readline(MAX_ITEM_BYTES):
+        number += 1
+        try:
+            decoder.decode(line)
+        except UnicodeDecodeError as error:
+            return not_utf8(number, error)
+    return not_utf8(number, None)
+
+
+def not_utf8(line: int, error: UnicodeDecodeError | None) -> str:
+    """Say in which line a text is no UTF-8, at which byte, and how to save it."""
+    byte = "the end" if error is None else f"the byte 0x{error.object[error.start]:02x}"
+    return f"line {line}: {byte} is not UTF-8: save the file as UTF-8 (in Excel: CSV UTF-8)"
 
 
 def _values(document: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from tracejury import personas
 from tracejury.chat_model import UserTool
 from tracejury.dataset import Dataset, Example
+from tracejury.file_ending import ending_of
 from tracejury.plain import plain
 from tracejury.simulated_user import LLMSimulatedUser, ScriptedUser, SimulatedUser, UserModel
 
@@ -172,7 +173,7 @@ def read_scenarios(path: Path) -> list[Scenario]:
         ValueError: it holds none.
     """
     text = path.read_text(encoding="utf-8-sig")
-    if path.suffix.lower() == ".jsonl":
+    if ending_of(path) == "jsonl":
         documents: Any = [json.loads(line) for line in text.splitlines() if line.strip()]
     else:
         document = json.loads(text)

@@ -1,0 +1,13 @@
+"""The one reader of how the name of a file ends, so that `RULES.YAML` is what `rules.yaml` is."""
+
+from pathlib import Path, PurePath
+
+
+def ending_of(name: str | PurePath) -> str:
+    """Return how the name of a file ends: in lower case, and without the dot."""
+    return PurePath(name).suffix.lower().removeprefix(".")
+
+
+def files_ending(folder: Path, *endings: str) -> list[Path]:
+    """Return the files in a folder whose names end so, by name; none if there is no such folder."""
+    return sorted(each for each in folder.iterdir() if ending_of(each) in endings) if folder.is_dir() else []
