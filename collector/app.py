@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from socket import socket
 
+from starlette.types import ASGIApp
+
 from collector.access.authenticator import Authenticator
 from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
 from collector.api.base.turns import QueryTurns
@@ -31,7 +33,7 @@ from collector.live.judges.judging_hub import OwnDoor
 from collector.live.pipeline import Pipeline
 from collector.live.upkeep.eraser import Eraser
 from collector.live.upkeep.sweeper import Sweeper
-from collector.mcp.http_door import McpDoor, with_mcp
+from collector.mcp.http_door import with_mcp
 from collector.observing import Watch
 from collector.parts import (
     body_limits,
@@ -41,6 +43,7 @@ from collector.parts import (
     make_authenticator,
     store_options,
     with_cors,
+    with_otlp,
 )
 from collector.quack.serving import serving_quack
 from collector.reading.spans import ConventionsReader, ReadingCounts
@@ -90,8 +93,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         listener = listener_options(settings, tls)
         starting = StartingApplication(f"{'https' if tls else 'http'}://{address_of(http_socket)}")
         standing_in = await _standing_in(stack, starting, http_socket, listener)
-        own_traces = await tracing(stack, settings)
-        watch = None if own_traces is None else own_traces.watch
+        watch = own_traces.watch if (own_traces := await tracing(stack, settings)) else None
         store, counts = await _opened(stack, settings, watch, starting)
         authenticator = make_authenticator(settings, store, stack)
         traces = await _adding_up(stack, settings, store, counts)
@@ -116,8 +118,9 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             listener=listener,
         )
         context = _context(settings, parts, stack)
+        api = _api(stack, settings, parts, context)
         await standing_in.aclose()  # connections that come now wait in the queue of the socket
-        await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, listener.named("http")))
+        await stack.enter_async_context(serving(api, http_socket, listener.named("http")))
         await _serving_otlp(stack, settings, parts, otlp_socket, listener)
         grpc = await _serving_grpc(stack, settings, parts, listener)
         await _comparing(stack, store, context)
@@ -333,10 +336,20 @@ def _reviews(settings: Settings, store: Store) -> Reviews:
     )
 
 
-def _api(stack: AsyncExitStack, settings: Settings, context: Context) -> McpDoor:
-    """The API and the pages, and what models ask them with, until the stack is closed."""
+def _api(stack: AsyncExitStack, settings: Settings, parts: _Parts, context: Context) -> ASGIApp:
+    """The API and the pages, what models ask them with, and OTLP, until the stack is closed.
+
+    Raises:
+        BadSettings: the prefix begins as a path of the server does.
+    """
     names = host_names(settings, settings.http)
-    return with_mcp(stack, make_application(context, names, make_site()), names, context)
+    application = make_application(context, names, make_site())
+    own = {"v1", "mcp", *(getattr(route, "path", "").split("/")[1] for route in application.routes)}
+    if settings.path_prefix and (first := settings.path_prefix.split("/")[1]) in own:
+        # A request for it could be one for the server's own path, from a proxy that takes the prefix off.
+        raise BadSettings(f"path_prefix: /{first} is a path of the server itself; put another one before it")
+    otlp = OtlpHttp(parts.reader, parts.authenticator, names)
+    return with_otlp(with_mcp(stack, application, names, context), otlp, settings)
 
 
 def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -> MeasuredServer:

@@ -18,6 +18,7 @@ from collector.doors.forwarded import ForwardedClient
 from collector.doors.held_answer import AnswerRoom
 from collector.doors.http_protocol import HttpProtocol, Surroundings
 from collector.doors.otlp_grpc import OtlpGrpc
+from collector.doors.path_prefix import PathPrefix
 from collector.doors.request_starts import InTurns, RequestStarts
 from collector.doors.socket_guard import guarded
 
@@ -42,6 +43,7 @@ class ListenerOptions:
     counts: ClosedConnections = field(default_factory=ClosedConnections)
     starts: RequestStarts = field(default_factory=RequestStarts)
     answers: AnswerRoom = field(default_factory=AnswerRoom)
+    path_prefix: str = ""
 
     @property
     def report(self) -> ReportClosed:
@@ -110,6 +112,8 @@ async def serving(application: ASGIApp, bound: socket.socket, options: ListenerO
         bound.listen(_BACKLOG)
     except OSError as error:  # two may bind an address as long as neither listens
         raise _cannot_listen(address_of(bound), error) from error
+    if options.path_prefix:
+        application = PathPrefix(application, options.path_prefix)
     config = uvicorn.Config(
         ForwardedClient(InTurns(application, options.starts), options.proxies),
         http="httptools",

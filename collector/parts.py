@@ -5,7 +5,7 @@ import logging
 from contextlib import AsyncExitStack
 
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector.access.authenticator import Authenticator
 from collector.access.journal import AuditJournal
@@ -88,6 +88,7 @@ def listener_options(settings: Settings, tls: Certificate | None) -> ListenerOpt
         proxies=TrustedProxies(settings.trusted_proxies),
         limits=limits.within(open_files()),
         answers=AnswerRoom(settings.answer_bytes),
+        path_prefix=settings.path_prefix,
     )
 
 
@@ -129,6 +130,17 @@ def aging_options(settings: Settings) -> AgingOptions:
 def body_limits(settings: Settings) -> BodyLimits:
     """How large a request may be."""
     return BodyLimits(received=settings.max_body_bytes, decompressed=settings.max_decompressed_bytes)
+
+
+def with_otlp(application: ASGIApp, otlp: OtlpHttp, settings: Settings) -> ASGIApp:
+    """The application, with OTLP over HTTP beside it: exporters are often given the address of the pages."""
+    shared = with_cors(otlp, settings)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        is_otlp = scope["type"] == "http" and otlp.takes(scope["path"])
+        await (shared if is_otlp else application)(scope, receive, send)
+
+    return answer
 
 
 def with_cors(application: OtlpHttp, settings: Settings) -> ASGIApp:

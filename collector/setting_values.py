@@ -15,6 +15,7 @@ from collector.conventions.prices import price_table
 from collector.secrets import LEAST_CHARACTERS, as_key
 
 _LAST_PORT: Final = 65535
+_PATH_PREFIX: Final = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
 _API_KEY: Final = re.compile(r"[!-~]{16,200}")
 
 
@@ -32,6 +33,13 @@ def _network(text: str) -> str:
     except ValueError:
         msg = "must be an address or a network, as in 10.0.0.7 or 10.1.0.0/16"
         raise ValueError(msg) from None
+
+
+def _path_prefix(text: str) -> str:
+    if text and not _PATH_PREFIX.fullmatch(text):
+        msg = "must begin with / and not end with it, as in /tools/tracejury; letters, digits and -._ are allowed"
+        raise ValueError(msg)
+    return text
 
 
 def _read(text: str) -> None:
@@ -117,6 +125,7 @@ ApiKey = Annotated[SecretStr, AfterValidator(_api_key)]
 Bytes = Annotated[int, Field(ge=1024, le=1 << 40)]
 EncryptionKey = Annotated[SecretStr, AfterValidator(_encryption_key)]
 Network = Annotated[str, AfterValidator(_network)]
+PathPrefix = Annotated[str, AfterValidator(_path_prefix)]
 OtlpUrl = Annotated[str, AfterValidator(_endpoint)]
 ResultsUrl = Annotated[str, AfterValidator(_results_endpoint)]
 Headers = dict[

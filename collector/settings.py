@@ -24,6 +24,7 @@ from collector.setting_values import (
     ModelPrices,
     Network,
     OtlpUrl,
+    PathPrefix,
     ResultsUrl,
     Size,
 )
@@ -399,6 +400,13 @@ class Settings(BaseModel):
             examples=["[10.0.0.7, 10.1.0.0/16]"],
         ),
     ] = ()
+    path_prefix: Annotated[
+        PathPrefix,
+        Field(
+            description="the path under which [a proxy in front](access.md#under-a-path) offers the server; none: `/`",
+            examples=["/tools/tracejury"],
+        ),
+    ] = ""
     key_requests_per_second: Annotated[
         float | None,
         Field(ge=0.001, le=1e9, description="export requests that one key may send; more are told to wait"),

@@ -175,7 +175,7 @@ EXAMPLES: Mapping[str, Callable[[Shown], str]] = {
     "/rules/{rule_id}": lambda shown: f"/rules/{own_rule(shown)}",
     "/rules/{rule_id}/edit": lambda shown: f"/rules/{own_rule(shown)}/edit",
     "/traces/{trace_id}": lambda shown: f"/traces/{shown.trace_id}",
-    "/sessions/{session_id:path}": lambda _: "/sessions/conv-support-17",
+    "/sessions/{session_id:name}": lambda _: "/sessions/conv-support-17",
     "/alerts/{alert_id}": _alert,
     "/datasets/{dataset_id}": lambda shown: a_dataset(shown).partition("/versions")[0],
     "/datasets/{dataset_id}/delete": lambda shown: a_dataset(shown).partition("/versions")[0] + "/delete",

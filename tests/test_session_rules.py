@@ -74,7 +74,7 @@ def test_pages_show_what_was_judged_of_a_session(api: Offline) -> None:
         assert page.index("The session as a whole") < page.index("short answers") < page.index("turn-1")
         for path in (f"rules/{rule['id']}", "jobs?state="):
             text = client.get(f"{api.url}/{path}").text
-            assert 'href="/sessions/chat/1"' in text, path
+            assert 'href="/sessions/chat%2F1"' in text, path
             assert f"/traces/{3:032x}" not in text, path
         assert "once quiet for" in client.get(f"{api.url}/rules/{rule['id']}").text
 

@@ -223,4 +223,4 @@ def test_pages_list_sessions_and_show_one(api: Offline) -> None:
         assert f'href="/traces/{1:032x}"' in shown
         assert client.get(f"{api.url}/sessions/nowhere").status_code == 404
         assert client.get(f"{api.url}/sessions?before=x").status_code == 400
-        assert "/sessions/chat/1" in client.get(f"{api.url}/traces/{1:032x}").text
+        assert "/sessions/chat%2F1" in client.get(f"{api.url}/traces/{1:032x}").text

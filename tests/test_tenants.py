@@ -55,7 +55,7 @@ ELSEWHERE = {  # what only another run, or another span, has
     "/runs/{run_id}/diff": "/runs/{candidate_id}/diff",
     "/traces/{trace_id}/spans/{span_id}/media": "/traces/{trace_id}/spans/1111111111111111/media",
 }
-ANSWERED = {"/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/baseline": 409}  # nothing is left to judge
+ANSWERED = {"/api/v1/projects/{project:name}/trace-eval-rules/{rule_id}/baseline": 409}  # nothing is left to judge
 NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is the same for all
     "/api/v1/datasets/{dataset_id}/versions/{version}",
     "/api/v1/datasets/{dataset_id}/versions/{version}/diff",
@@ -63,12 +63,12 @@ NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is th
     "/api/v1/caller",
     "/api/v1/projects",
     "/jaeger/api/dependencies",
-    "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills",
-    "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/calibration",
-    "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/labelled-examples",
-    "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills/{backfill_id}",
-    "/api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries",
-    "/api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries/{delivery_id}",
+    "/api/v1/projects/{project:name}/trace-eval-rules/{rule_id}/backfills",
+    "/api/v1/projects/{project:name}/trace-eval-rules/{rule_id}/calibration",
+    "/api/v1/projects/{project:name}/trace-eval-rules/{rule_id}/labelled-examples",
+    "/api/v1/projects/{project:name}/trace-eval-rules/{rule_id}/backfills/{backfill_id}",
+    "/api/v1/projects/{project:name}/alert-webhooks/{webhook_id}/deliveries",
+    "/api/v1/projects/{project:name}/alert-webhooks/{webhook_id}/deliveries/{delivery_id}",
     "/api/v1/review-queues/{queue_id}/progress",
     "/api/v1/review-queues/{queue_id}/entries",
     "/api/v1/quality",
@@ -123,7 +123,7 @@ SENT: dict[str, dict[str, object]] = {  # bodies, by the end of the path
     "api/v1/datasets": {"name": "mine now"},
     "datasets/promote": {"datasetName": "qa", "items": [{"traceId": TRACE}]},
     "{experiment_id}/gate": {"candidateRunId": "mine"},
-    "{project}/runs": {"experimentName": "mine now"},
+    "{project:name}/runs": {"experimentName": "mine now"},
     "{run_id}/evaluations": {"evaluator": "exact_match"},
     "{run_id}/judge-jobs": {"evaluator": "exact_match"},
     "{run_id}/items": {"items": [{"itemKey": "mine now"}]},
@@ -199,7 +199,7 @@ def tenancy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
         yield made
 
 
-_NAMED = r"\{([a-z_]+)(?::path)?\}"
+_NAMED = r"\{([a-z_]+)(?::name)?\}"
 _ALIKE = {"trace_id", "span_id", "project", "service", "mark"}
 """What is called the same whosever it is, or is only a word to look for."""
 

@@ -238,6 +238,10 @@ class OtlpHttp:
             "/v1/logs": self._logs,
         }
 
+    def takes(self, path: str) -> bool:
+        """Return whether a path is one of OTLP's."""
+        return path.rstrip("/") in self._routes
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         if scope["type"] != "http":

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from collector.access.caller import READER, Caller
 from collector.alert_lines import alert_line, alert_subject
 from collector.api.base.context import Context
+from collector.doors.path_prefix import page_under
 from collector.path_names import path_segment
 from collector.result_words import job_word, result_word
 from collector.units import metric_text
@@ -55,6 +56,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     token = sessions_of(request).token(visitor.id)
     shared = {
         "request": request,
+        "root": (root := request.scope.get("root_path", "")),
         "who": caller,
         "is_open": authenticator.keyring.is_open,
         "menu": menu,
@@ -66,7 +68,8 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
         "may_use": may_use,
         "address": lambda **changed: with_parameters(request, **changed),
     }
-    answer = HTMLResponse(_ENVIRONMENT.get_template(template).render(shared | values), status, headers=_HEADERS)
+    content = page_under(root, _ENVIRONMENT.get_template(template).render(shared | values))
+    answer = HTMLResponse(content, status, headers=_HEADERS)
     if visitor.is_new:
         give_cookie(request, answer, visitor.id)
     return answer

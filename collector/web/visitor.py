@@ -25,7 +25,8 @@ _MAX_FIELDS: Final = 200
 _DECODED_AT_ONCE: Final = 64 << 10  # bytes of a field; a guess
 
 _COOKIE: Final = "tracejury"
-_SECURE_COOKIE: Final = "__Host-tracejury"  # browsers take a cookie of this name over TLS only
+_SECURE_COOKIE: Final = "__Host-tracejury"  # browsers take a cookie of this name over TLS only, for the path `/`
+_SECURE_COOKIE_UNDER_PREFIX: Final = "__Secure-tracejury"  # over TLS only, for any path
 _ID_CHARACTERS: Final = range(20, 100)
 
 
@@ -94,7 +95,7 @@ def give_cookie(request: Request, response: Response, visitor_id: str) -> None:
         _name(request.scope),
         visitor_id,
         max_age=LIFE_S,
-        path="/",
+        path=request.scope.get("root_path") or "/",
         secure=request.scope.get("scheme") == "https",
         httponly=True,
         samesite="lax",  # a link to a trace in a mail opens it; forms have their token
@@ -193,12 +194,14 @@ def with_query(path: str, **parameters: str | None) -> str:
 def came_from(request: Request, path: str) -> str:
     """The address of that page as it was when a link on it led here; else the page without any filter."""
     sent = urlsplit(request.headers.get("referer", ""))
-    is_it = sent.netloc == request.url.netloc and sent.path == path
+    is_it = sent.netloc == request.url.netloc and sent.path == request.scope.get("root_path", "") + path
     return f"{path}?{sent.query}" if is_it and sent.query else path
 
 
 def _name(scope: Scope) -> str:
-    return _SECURE_COOKIE if scope.get("scheme") == "https" else _COOKIE
+    if scope.get("scheme") != "https":
+        return _COOKIE
+    return _SECURE_COOKIE_UNDER_PREFIX if scope.get("root_path") else _SECURE_COOKIE
 
 
 def by_field(error: ValidationError) -> dict[str, str]:

@@ -54,7 +54,9 @@ _FOR_MODELS: Final = f"""# Tracejury
 @needs(Permission.OPEN)
 def openapi(request: Request) -> Response:
     """The document that tools read."""
-    return Response(_written_once(request.app, "openapi", json.dumps), media_type="application/json")
+    servers = {"servers": [{"url": root}]} if (root := request.scope.get("root_path")) else {}
+    written = _written_once(request.app, "openapi", lambda document: json.dumps(document | servers))
+    return Response(written, media_type="application/json")
 
 
 @router.get("/docs", include_in_schema=False)
@@ -67,9 +69,9 @@ def docs(request: Request) -> HTMLResponse:
 
 @router.get("/llms.txt", include_in_schema=False)
 @needs(Permission.OPEN)
-def llms() -> PlainTextResponse:
+def llms(request: Request) -> PlainTextResponse:
     """Return an index for language models: the documents and interfaces of this server, with their paths."""
-    return PlainTextResponse(_FOR_MODELS)
+    return PlainTextResponse(_FOR_MODELS.replace("](/", f"]({request.scope.get('root_path', '')}/"))
 
 
 def _written_once(application: FastAPI, name: str, write: Callable[[_Document], str]) -> bytes:

@@ -78,7 +78,7 @@ document.addEventListener("click", (event) => {
   const isDark = getComputedStyle(here).colorScheme === "dark"
     || (getComputedStyle(here).colorScheme !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
   here.dataset.theme = isDark ? "light" : "dark";
-  document.cookie = `theme=${here.dataset.theme}; path=/; max-age=31536000; samesite=lax`;
+  document.cookie = `theme=${here.dataset.theme}; path=${here.dataset.root ?? "/"}; max-age=31536000; samesite=lax`;
   document.dispatchEvent(new CustomEvent("themed"));
 });
 

@@ -78,7 +78,7 @@ def remember(request: Request, look: ListLook) -> Response:
             _COOKIES[what],
             value,
             max_age=_YEAR_S,
-            path="/traces",
+            path=request.scope.get("root_path", "") + "/traces",
             secure=request.url.scheme == "https",
             httponly=True,
             samesite="lax",
