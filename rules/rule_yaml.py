@@ -102,3 +102,13 @@ _Dumper.add_representer(str, _text)
 _Dumper.add_representer(float, _number)
 _Dumper.add_representer(list, _list)
 _Dumper.add_representer(dict, _mapping)
+
+
+def has_comments(text: str) -> bool:
+    """Return whether a line is a comment; in a block of text a line that begins alike is none."""
+    try:
+        scalars = [token for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken)]
+    except yaml.YAMLError:
+        return False
+    of_scalars = {line for each in scalars for line in range(each.start_mark.line, each.end_mark.line)}
+    return any(line.lstrip().startswith("#") for at, line in enumerate(text.splitlines()) if at not in of_scalars)

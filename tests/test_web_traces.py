@@ -226,7 +226,7 @@ def test_live_shows_what_comes(shown: Shown, browser: "Browser") -> None:
     name = f"live {random.randrange(1 << 30)}"
     with a_page(browser, shown.origin) as watch:
         watch.open("/traces?project=live")
-        watch.page.click("text=Live")
+        watch.page.get_by_role("switch", name="Live").click()
         watch.page.wait_for_url("**live=1*")
         export = an_export(f"{random.getrandbits(128):032x}", name, project="live", at_s=9)
         post(f"http://{shown.running.otlp_http}/v1/traces", export.SerializeToString())

@@ -300,6 +300,8 @@ def _wish(form: Form, *, is_kept: bool) -> Wish:
     template = form.text("template", "json")
     if template == "json" and not (form.text("secret") or (is_kept and not form.checked(_FORGET))):
         raise BadWebhook("is needed to sign: give one, or choose JSON that is not signed", field="secret")
+    if template == _UNSIGNED and form.text("secret"):
+        raise BadWebhook("signs nothing here: choose JSON that is signed, or leave it empty", field="secret")
     document: dict[str, object] = {
         "url": form.text("url").strip() or None,
         "enabled": form.checked("enabled"),

@@ -168,6 +168,10 @@ def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, 
         expectation=form.text("expectation", "none"),
         expected=form.text("expected"),
     )
+    typed = values.expected.strip()
+    if values.expectation != "other" and typed not in {"", _first(here, who, recorded).expected.strip()}:
+        problem = "You typed what is right, and something else is chosen: choose “This is right”, or empty its box."
+        return _refused(request, here, who, (recorded, values), {"": problem})
     said: dict[str, object] = {"useOutput": values.expectation == "output"}
     if values.expectation == "other":
         said["overriddenExpectedOutput"] = _typed(values.expected)

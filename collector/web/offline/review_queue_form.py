@@ -26,6 +26,7 @@ from storage.review.review_queues import NewEntry, ReviewQueue
 router = page_router()
 
 _ONE: Final = "/review/{queue_id}"
+_FIELDS: Final = ("name", "question", "instructions", "answer", "low", "high", "labels", "reviewers")
 _FEEDS: Final = 6
 """Rows of the form; the API takes more."""
 
@@ -60,6 +61,8 @@ def create_queue(request: Request, here: Here, who: Who, form: Sent) -> Response
     """Make it."""
     values = _values(form)
     queue_id = uuid.uuid4().hex
+    if unused := _unused(values, {}):
+        return _form(request, here, who, QueueFormShown(values=values, problems=unused), status=400)
     try:
         body = QueueBody.model_validate(_body(values))
         check_feeds(here, who.tenant, body)
@@ -84,6 +87,8 @@ def edit_queue(request: Request, queue: Own, here: Here, who: Who) -> Response:
 def change_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent) -> Response:
     """Let it ask something else, if nobody changed it meanwhile; what is in it stays."""
     values = _values(form)
+    if unused := _unused(values, _values_of(queue)):
+        return _form(request, here, who, QueueFormShown(values=values, problems=unused, queue=queue), status=400)
     try:
         body = QueueBody.model_validate(_body(values))
         check_feeds(here, queue.tenant, body)
@@ -161,6 +166,8 @@ def _added(here: Context, who: Caller, queue: ReviewQueue, values: Values) -> in
     Raises:
         ValueError: what was typed says nothing that could be added.
     """
+    if values["run"] and values["targets"]:
+        raise ValueError("give the run or what is to be judged, not both")
     if values["run"]:
         body = EntriesBody.model_validate({"runId": values["run"], "share": _share(values["share"])})
         entries = entries_of_run(here, queue, str(body.runId), body.share)
@@ -197,10 +204,21 @@ def _own(here: Context, who: Caller) -> list[ReviewQueue]:
 
 
 def _values(form: Form) -> dict[str, str]:
-    names = ["name", "question", "instructions", "answer", "low", "high", "labels", "reviewers"]
+    names = [*_FIELDS]
     names += [f"{name}-{row}" for row in range(_FEEDS) for name in ("rule", "policy", "share", "margin", "against")]
     found = {name: form.text(name).strip() for name in names}
     return found | ({"blind": "on"} if form.checked("blind") else {})
+
+
+def _unused(values: Values, stored: Values) -> dict[str, str]:
+    """Return what is wrong with fields that were filled in and that another one keeps from being stored."""
+    changed = {name for name, text in values.items() if text and text != stored.get(name)}
+    of_scores = set() if values["answer"] == "score" else {"low", "high"} & changed
+    problems = dict.fromkeys(of_scores, "is of scores: choose “a score”, or leave it empty")
+    for row in (row for row in range(_FEEDS) if not values[f"rule-{row}"]):
+        if {f"{name}-{row}" for name in ("share", "margin", "against")} & changed:
+            problems[f"row {row + 1} of the rules"] = "choose a rule, or leave the row empty"
+    return problems
 
 
 def _body(values: Values) -> dict[str, Any]:
@@ -224,8 +242,8 @@ def as_number(text: str) -> float | str | None:
 
 def _feed(values: Values, row: int) -> dict[str, Any]:
     feed: dict[str, Any] = {"ruleId": values[f"rule-{row}"], "policy": values[f"policy-{row}"]}
-    share = values[f"share-{row}"]
-    feed |= {"share": float(share) / _PERCENT} if share.replace(".", "", 1).isdecimal() else {}
+    share = as_number(values[f"share-{row}"])
+    feed |= {} if share is None else {"share": share / _PERCENT if isinstance(share, float) else share}
     feed |= {"margin": values[f"margin-{row}"]} if values[f"margin-{row}"] else {}
     return feed | ({"againstRuleId": values[f"against-{row}"]} if values[f"against-{row}"] else {})
 
@@ -257,8 +275,8 @@ def _form(request: Request, here: Context, who: Caller, shown: QueueFormShown, *
         status=status,
         queue=shown.queue,
         values=shown.values,
-        problems={name: text for name, text in shown.problems.items() if "." not in name},
-        others=[f"{name}: {text}" for name, text in shown.problems.items() if "." in name],
+        problems={name: text for name, text in shown.problems.items() if name in {*_FIELDS, ""}},
+        others=[f"{name}: {text}" for name, text in shown.problems.items() if name not in {*_FIELDS, ""}],
         rules=[("", "(none)"), *((each.rule_id, one_line(each.name)) for each in kept)],
         rows=range(_FEEDS),
     )

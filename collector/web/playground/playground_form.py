@@ -123,6 +123,9 @@ def body_of(form: PlaygroundForm, said: Sequence[Message]) -> tuple[PlaygroundBo
     document["answers"] = [
         {"connectionId": form.text(f"connection.{at}"), "model": form.text(f"model.{at}") or None} for at in chosen
     ]
+    for at in set(range(MOST_ANSWERS)) - set(chosen):
+        if form.text(f"model.{at}"):
+            problems[f"connection.{at}"] = "Choose the connection over which that model is asked."
     trace_id, _, span_id = form.origin.partition("/")
     if span_id:
         document["origin"] = {"traceId": trace_id, "spanId": span_id}

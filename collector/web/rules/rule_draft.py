@@ -15,7 +15,7 @@ from collector.live.judges.judges import JudgeTerms
 from collector.live.rules.executor_kinds import executor_kind_of
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.rules import rule_access
-from collector.web.rules.rule_form import RuleForm, places, sent_form
+from collector.web.rules.rule_form import RuleForm, places, sent_form, with_settings_of
 from collector.web.rules.rule_settings import literal_keys, settings_of
 from collector.web.visitor import Form
 from evaluators.chat.connection import Price
@@ -108,8 +108,7 @@ def written(here: Context, who: Caller, sent: Form, kept: KeptRule | None) -> Ru
         return draft_of_text(here, who, sent.text("text"), kept)
     form = sent_form(sent)
     if sent.text("shown") != form.evaluator:
-        known = {setting.key for setting in settings_of(form.evaluator, {})}
-        form = replace(form, settings={key: text for key, text in form.settings.items() if key in known})
+        form = with_settings_of(form, frozenset(setting.key for setting in settings_of(form.evaluator, {})))
     return draft_of_form(here, who, form, kept)
 
 

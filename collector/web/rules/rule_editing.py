@@ -36,6 +36,7 @@ from rules.errors import BadRule
 from rules.fields import FIELDS, MAPS, TOTALS
 from rules.operators import OPERATORS
 from rules.rule import Rule
+from rules.rule_yaml import has_comments
 from storage.errors import Conflict, Missing, Overloaded, Stale
 
 router = page_router()
@@ -134,6 +135,8 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
     if do == "as_form" and draft.form is None:
         if draft.rule is None:
             shown = replace(shown, message="What is wrong has to be put right before a form can show it.")
+        elif has_comments(draft.text) and (kept is None or draft.text != kept.stored.text):
+            shown = replace(shown, message="A form does not keep the comments: take them out, or go on as YAML.")
         elif len(draft.rule.conditions) > MAX_ROWS:
             shown = replace(
                 shown, message=f"It has more than {MAX_ROWS} conditions, which is more than the form shows."
@@ -223,7 +226,7 @@ def _page(request: Request, here: Context, who: Caller, draft: RuleFormDraft, sh
         window=shown.window,
         windows=WINDOWS,
         assumed_tokens=ASSUMED_OUTPUT_TOKENS,
-        loses_comments=shown.kept is not None and _has_comments(shown.kept.stored.text),
+        loses_comments=shown.kept is not None and has_comments(shown.kept.stored.text),
         preview=preview,
     )
 
@@ -250,10 +253,6 @@ def _connections(here: Context, who: Caller, draft: RuleFormDraft) -> list[str]:
     known = rule_access.connections(here, who)
     chosen = "" if draft.form is None else draft.form.texts["connection"]
     return [*known, *([chosen] if chosen and chosen not in known else [])]
-
-
-def _has_comments(text: str) -> bool:
-    return any(line.lstrip().startswith("#") for line in text.splitlines())
 
 
 def _form_like(here: Context, who: Caller, like: str) -> RuleForm:

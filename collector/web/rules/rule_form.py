@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from collector.web.visitor import Form
@@ -33,6 +33,7 @@ SAYS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
 _AFTER: Final = ("after_rule", "after_says")
 _WHOLE: Final = 2**53
 _SETTING: Final = "config."
+_LAID_ASIDE: Final = "aside."
 _TEXTS: Final[Mapping[str, str]] = {
     "name": "name",
     "project": "project",
@@ -72,6 +73,7 @@ class RuleForm:
     unpriced: bool = False
     rows: Sequence[ConditionRow] = ()
     settings: Mapping[str, str] = field(default_factory=dict)  # of the evaluator, by key
+    laid_aside: Mapping[str, str] = field(default_factory=dict)  # those that another evaluator had, should it come back
 
     @property
     def evaluator(self) -> str:
@@ -165,10 +167,23 @@ def sent_form(sent: Form) -> RuleForm:
         enabled=sent.checked("enabled"),
         unpriced=sent.checked("unpriced"),
         rows=[row for row in rows if not row.is_blank],
-        settings={
-            name.removeprefix(_SETTING): values[0] for name, values in sent.fields.items() if name.startswith(_SETTING)
-        },
+        settings=_under(_SETTING, sent),
+        laid_aside=_under(_LAID_ASIDE, sent),
     )
+
+
+def with_settings_of(form: RuleForm, known: frozenset[str]) -> RuleForm:
+    """Lay settings aside that another evaluator had, and take up those of before that this one knows."""
+    written = {**form.laid_aside, **{key: text for key, text in form.settings.items() if text.strip()}}
+    return replace(
+        form,
+        settings={key: text for key, text in written.items() if key in known},
+        laid_aside={key: text for key, text in written.items() if key not in known},
+    )
+
+
+def _under(prefix: str, sent: Form) -> dict[str, str]:
+    return {name.removeprefix(prefix): values[0] for name, values in sent.fields.items() if name.startswith(prefix)}
 
 
 def condition_row(name: str, value: str | float) -> ConditionRow:

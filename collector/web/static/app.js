@@ -48,11 +48,23 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-help]")) help.showModal();
   const button = event.target.closest("[data-copy]");
-  if (button) {
-    navigator.clipboard?.writeText(new URL(button.dataset.copy, location.href).href);
-    button.textContent = "Copied";
-  }
+  if (button) copy(button, new URL(button.dataset.copy, location.href).href); // "": what the page shows by now
 });
+
+// Copy a text, and say on the button whether that went well. Without TLS browsers have no clipboard but the old way.
+export async function copy(button, text) {
+  const before = button.textContent;
+  let isDone = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+  if (!isDone) {
+    const field = Object.assign(document.createElement("textarea"), { value: text, className: "sr" });
+    document.body.append(field);
+    field.select();
+    isDone = document.execCommand("copy");
+    field.remove();
+  }
+  button.textContent = isDone ? "Copied" : "Not copied";
+  setTimeout(() => (button.textContent = before), 1500);
+}
 
 // Times in the time of whoever reads, with UTC beside it.
 const isElsewhere = new Date().getTimezoneOffset() !== 0;
@@ -110,10 +122,49 @@ const up = document.querySelector("a[data-up]");
 const left = up && memory(`list ${up.pathname}`);
 if (left) up.href = left;
 
+// A button with data-confirm asks that first; one with data-drops asks if something is typed in those fields, which it
+// would not send.
 document.addEventListener("submit", (event) => {
-  const question = event.submitter?.dataset.confirm;
+  const { confirm: question, drops } = event.submitter?.dataset ?? {};
+  const isTyped = drops && [...document.querySelectorAll(drops)].some((field) => field.value !== field.defaultValue);
   if (question && !confirm(question)) event.preventDefault();
+  else if (isTyped && !confirm("What you typed is not stored by that. Go on?")) event.preventDefault();
+}, { capture: true });
+
+// Who types in a field with data-chooses has chosen the option that it belongs to.
+document.addEventListener("input", (event) => {
+  const option = document.getElementById(event.target.dataset.chooses ?? "");
+  if (option) option.checked = true;
 });
+
+// Parts that are exchanged: a form in which something is typed or chosen stays as it is, wherever its like comes again.
+function isChanged(field) {
+  if (!field.matches("select")) return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+  return field.selectedIndex !== Math.max([...field.options].findIndex((option) => option.defaultSelected), 0);
+}
+
+export const isTyped = (place) => [...place.querySelectorAll("form[method=post] :is(input, select, textarea)")].some(isChanged);
+
+const inPlaceOf = new WeakMap();
+document.addEventListener("reset", (event) => {
+  const fresh = inPlaceOf.get(event.target);
+  if (fresh) event.target.replaceWith(fresh);
+});
+
+export function exchange(place, nodes) {
+  const focused = place.contains(document.activeElement) ? document.activeElement : null;
+  const held = document.createDocumentFragment();
+  held.append(...nodes);
+  for (const form of place.querySelectorAll("form[method=post]")) {
+    if (!isTyped(form)) continue;
+    const fresh = [...held.querySelectorAll("form[method=post]")].find((each) => each.action === form.action);
+    if (!fresh) continue;
+    fresh.replaceWith(form);
+    inPlaceOf.set(form, fresh);
+  }
+  place.replaceChildren(held);
+  if (focused?.isConnected) focused.focus({ preventScroll: true });
+}
 
 // A form with data-instant is sent as soon as one of its selects changes.
 document.addEventListener("change", (event) => {
@@ -137,7 +188,7 @@ async function refresh(place) {
   if (!fresh) return;
   const chosen = place.querySelector(".chosen")?.id;
   const opened = [...place.querySelectorAll("details")].map((each) => each.open);
-  place.replaceChildren(...fresh.childNodes);
+  exchange(place, fresh.childNodes);
   place.querySelectorAll("details").forEach((each, at) => { each.open ||= opened[at] ?? false; });
   if (chosen) document.getElementById(chosen)?.classList.add("chosen");
   place.dispatchEvent(new CustomEvent("shown", { bubbles: true }));

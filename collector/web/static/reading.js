@@ -1,19 +1,14 @@
 // What makes long texts easier to read: a button that copies all of one, and JSON as a tree whose paths and values can be
 // copied. Without it, texts stand as they are.
 
+import { copy } from "./app.js";
+
 const CHILDREN_AT_ONCE = 200;
 
 async function whole(block) {
   const link = block.parentElement.querySelector(":scope > .cut a[href*='/text?']");
   const answer = link ? await fetch(link.href).catch(() => null) : null;
   return answer?.ok ? answer.text() : (block.dataset.source ?? block.textContent);
-}
-
-async function copy(button, text) {
-  await navigator.clipboard?.writeText(text);
-  const before = button.textContent;
-  button.textContent = "Copied";
-  setTimeout(() => (button.textContent = before), 1500);
 }
 
 function button(label, act) {

@@ -4,7 +4,7 @@
 let sent = false;
 document.addEventListener("submit", (event) => {
   if (sent) event.preventDefault();
-  sent = true;
+  else if (!event.defaultPrevented) sent = true;
 });
 addEventListener("pageshow", () => { sent = false; });
 

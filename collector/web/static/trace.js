@@ -1,6 +1,8 @@
 // The tree of a trace: only the rows that are seen are drawn, and choosing a span exchanges only what stands beside the
 // tree, so that its place, the focus and the filters stay. Without this, its rows are links, some hundred to a page.
 
+import { exchange, isTyped } from "./app.js";
+
 const [ID, DEPTH, IS_PARENT, NAME, TYPE, MODEL, TOKENS, COST, START, LENGTH, TOLD, ERROR, PASSED, FAILED, BROKEN, NOTE] =
   Array(16).keys();
 const MARGIN_ROWS = 12;
@@ -44,9 +46,12 @@ async function show(address, focusOn) {
     const answer = await fetch(part, { signal: asking.signal });
     if (!answer.ok || answer.redirected) throw new Error(answer.statusText);
     const held = new DOMParser().parseFromString(await answer.text(), "text/html");
-    pane.replaceChildren(...held.getElementById("part").childNodes);
+    exchange(pane, held.getElementById("part").childNodes);
   } catch (problem) {
-    if (problem.name !== "AbortError") location.assign(address);
+    if (problem.name === "AbortError") return;
+    const isAway = problem instanceof TypeError; // nothing answered; else the span is gone, or one has to sign in
+    if (isAway || isTyped(pane)) offerAgain(address, focusOn, isAway ? "The server does not answer." : "This span is not shown: sign in again in another window, if you have to.");
+    else location.assign(address);
     return;
   }
   pane.removeAttribute("aria-busy");
@@ -55,6 +60,18 @@ async function show(address, focusOn) {
   const isBelow = pane.getBoundingClientRect().top >= box.getBoundingClientRect().bottom;
   if (isBelow) pane.scrollIntoView({ block: "start" });
   else if (pane.getBoundingClientRect().top < 0) window.scrollTo({ top: pane.offsetTop - 12 });
+}
+
+// What is typed beside the tree outlasts a server that is away.
+function offerAgain(address, focusOn, message) {
+  const notice = Object.assign(document.createElement("div"), { className: "notice bad row", textContent: `${message} ` });
+  notice.setAttribute("role", "alert");
+  const again = Object.assign(document.createElement("button"), { type: "button", textContent: "Try again" });
+  again.addEventListener("click", () => show(address, focusOn));
+  notice.append(again);
+  pane.querySelector(":scope > [role=alert]")?.remove();
+  pane.prepend(notice);
+  pane.removeAttribute("aria-busy");
 }
 
 // ------------------------------------------------------------------ The rows.
