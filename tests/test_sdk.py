@@ -332,8 +332,8 @@ def test_what_is_no_json_is_reported_as_near_as_it_goes(server: Offline, client:
 def test_an_item_that_is_refused_costs_no_other(server: Offline, client: Client, dataset: Dataset) -> None:
     """Of a batch that the server refuses, only what is wrong is lost."""
 
-    def task(example: Example) -> Measured:
-        return Measured(example.input * 2, tokens_in=-1 if example.input == 4 else 1)
+    def task(example: Example) -> Any:
+        return "x" * (9 << 20) if example.input == 4 else example.input * 2  # a request holds 8 MiB
 
     experiment = Experiment("refused", dataset, task, [exact], project="shop", client=client)
     with pytest.raises(LostItems, match="1 items of the run") as lost:
@@ -344,7 +344,7 @@ def test_an_item_that_is_refused_costs_no_other(server: Offline, client: Client,
     assert (found["totalItems"], found["status"]) == (5, "SUCCESS")
     assert found["statusReason"] == "1 items could not be delivered"
     (refused,) = default_spool(client).glob("*.ndjson")
-    assert (refused.name, "tokensIn" in refused.read_text()) == ("refused-items.ndjson", True)
+    assert (refused.name, '"error": "413' in refused.read_text()) == ("refused-items.ndjson", True)
     experiment.fail_on_lost = False
     assert experiment.run().lost_items == 1
 

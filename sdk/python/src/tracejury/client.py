@@ -118,25 +118,26 @@ class Client:
         return self._answer("GET", path, patience_s=patience_s, params=parameters).text
 
     def _ask(self, method: str, path: str, **content: Any) -> Any:
-        response = self._answer(method, path, **content)
+        response = self._answer(method, path, is_json=True, **content)
         return response.json() if response.content else None
 
-    def _answer(self, method: str, path: str, *, patience_s: float | None = None, **content: Any) -> httpx.Response:
+    def _answer(
+        self, method: str, path: str, *, patience_s: float | None = None, is_json: bool = False, **content: Any
+    ) -> httpx.Response:
         patience_s = self.patience_s if patience_s is None else patience_s
         failures = 0
         while True:
             is_there, asked_s, waiting = False, None, self._waiting
             try:
                 response = self._client.request(method, path, **content)
-            except httpx.TransportError as error:
+            except (httpx.TransportError, httpx.DecodingError) as error:
                 why = str(error) or type(error).__name__
             else:
-                is_under_way = response.status_code == _CONFLICT and "retry-after" in response.headers
-                if response.status_code not in _AGAIN and not is_under_way:
+                unusable = _unusable(response, is_json=is_json)
+                if unusable is None:
                     self._away_since_s = None
                     return _checked(response)
-                is_there = response.status_code == _FAULT
-                why, asked_s = f"HTTP {response.status_code}: {_reason(response)}", _asked_s(response)
+                is_there, why, asked_s = response.status_code == _FAULT, unusable, _asked_s(response)
             failures += 1
             left_s = float(failures < _ATTEMPTS) if is_there else self._left_s(patience_s, why)
             if left_s <= 0:
@@ -152,6 +153,19 @@ class Client:
             if patience_s > 0:
                 _log.warning("%s does not answer, and is tried again for %g s: %s", self.url, patience_s, why)
         return self._away_since_s + patience_s - now_s
+
+
+def _unusable(response: httpx.Response, *, is_json: bool) -> str | None:
+    """Return why a response settles nothing, such as the page of a proxy; None if it counts."""
+    is_under_way = response.status_code == _CONFLICT and "retry-after" in response.headers
+    if response.status_code in _AGAIN or is_under_way:
+        return f"HTTP {response.status_code}: {_reason(response)}"
+    if is_json and response.is_success and response.content:
+        try:
+            response.json()
+        except (ValueError, RecursionError):
+            return "the response is not that of a Tracejury server: it is no JSON"
+    return None
 
 
 def _checked(response: httpx.Response) -> httpx.Response:

@@ -6,13 +6,15 @@ import hashlib
 import inspect
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final
 
 from tracejury.agent_trace import outputs_of
@@ -105,7 +107,13 @@ class Experiment:
             RunEnded: the run of this key has ended without all of its items.
             TimeoutError: the server's evaluators took too long.
         """
-        return asyncio.run(self.run_async())
+        results: list[Result] = []
+
+        async def run() -> None:  # returns nothing: asyncio.run takes the repr of what is returned, which may raise
+            results.append(await self.run_async())
+
+        asyncio.run(run())
+        return results[0]
 
     async def run_async(self) -> Result:
         """Run the experiment, for whoever has an event loop.
@@ -173,19 +181,21 @@ class Experiment:
 
     async def _items(self, run: ServerRun, keys: Mapping[str, Example], left: Sequence[Place]) -> Sequence[ItemResult]:
         turns, done = asyncio.Semaphore(self.parallelism), 0
-        with ThreadPoolExecutor(max_workers=self.parallelism, thread_name_prefix="tracejury-task") as pool:
-            running = _RunningItem(self, pool, run.run_id)
+        running = _RunningItem(self, _Threads(), run.run_id)
 
-            async def one(key: str, trial: int) -> ItemResult:
-                nonlocal done
-                async with turns:
-                    found = await running.item(keys[key], key, trial)
-                run.report(found, self.dataset)
-                done += 1
-                self.progress(done, len(left))
-                return found
+        async def one(key: str, trial: int) -> ItemResult:
+            nonlocal done
+            async with turns:
+                found = await running.item(keys[key], key, trial)
+            run.report(found, self.dataset)
+            done += 1
+            self.progress(done, len(left))
+            return found
 
+        try:
             return await asyncio.gather(*(one(key, trial) for key, trial in left))
+        finally:
+            running.threads.close()
 
 
 def keys_of(dataset: Dataset) -> dict[str, Example]:
@@ -202,12 +212,62 @@ def keys_of(dataset: Dataset) -> dict[str, Example]:
     return found
 
 
+_Call = tuple[Callable[[], Any], "Future[Any]"]
+
+
+class _Threads:
+    """Threads that call functions: as many as there are calls at a time, each used again.
+
+    Nothing waits for a call that is late, neither later calls nor the end of the process.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[SimpleQueue[_Call | None]] = []
+        self._is_closed = False
+
+    def call(self, function: Callable[[], Any]) -> "Future[Any]":
+        """Call a function in a thread."""
+        result: Future[Any] = Future()
+        if self._idle:
+            calls = self._idle.pop()
+        else:
+            calls = SimpleQueue()
+            threading.Thread(target=self._run, args=(calls,), name="tracejury-task", daemon=True).start()
+        calls.put((function, result))
+        return result
+
+    def close(self) -> None:
+        """End the threads, each once it is idle."""
+        self._is_closed = True
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().put(None)
+
+    def _run(self, calls: "SimpleQueue[_Call | None]") -> None:
+        while (call := calls.get()) is not None:
+            function, result = call
+            settle = _outcome(function, result) if result.set_running_or_notify_cancel() else None
+            self._idle.append(calls)  # before the result is there, so that the next call finds it idle
+            if settle is not None:
+                settle()
+            if self._is_closed:
+                self.close()
+
+
+def _outcome(function: Callable[[], Any], result: "Future[Any]") -> Callable[[], None]:
+    """Call a function, and return what tells its result."""
+    try:
+        return partial(result.set_result, function())
+    except BaseException as raised:  # noqa: BLE001 - raised again by whoever awaits the result
+        return partial(result.set_exception, raised)
+
+
 @dataclass
 class _RunningItem:
     """One item on its way through the task and the evaluators."""
 
     experiment: Experiment
-    pool: ThreadPoolExecutor
+    threads: _Threads
     run_id: str | None
 
     async def item(self, example: Example, key: str, trial: int) -> ItemResult:
@@ -220,7 +280,7 @@ class _RunningItem:
             except _Late as late:
                 error, kind = str(late), "timeout"
             except TaskFailed as failed:
-                error, kind, outputs = text(failed), failed.kind, failed.outputs
+                error, kind, outputs = text(failed), text(failed.kind), outputs_of(failed.outputs)
             except Exception as raised:  # noqa: BLE001 - a task that raises costs no other result
                 error, kind = _raised_text(raised), "task"
             else:
@@ -280,7 +340,7 @@ class _RunningItem:
                 return await function(*arguments)
             in_context = contextvars.copy_context().run  # where the span of the item is the current one
             called = partial(in_context, _call, function, *arguments)
-            found = await asyncio.get_running_loop().run_in_executor(self.pool, called)
+            found = await asyncio.wrap_future(self.threads.call(called))
             return await found if inspect.isawaitable(found) else found
 
 
@@ -314,4 +374,4 @@ def _measured(found: Any) -> Measured:
     told = found if isinstance(found, Measured) else Measured(found)
     if told.outputs is None:
         raise TypeError("the task returned None; return the outputs")
-    return replace(told, outputs=outputs_of(told.outputs))
+    return replace(told.checked(), outputs=outputs_of(told.outputs))

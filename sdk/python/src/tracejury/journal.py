@@ -80,14 +80,14 @@ class Journal:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold the lock in a file.
 
     Raises:
-        JournalInUse: another process has it.
+        JournalInUse: another process has it, and is not waited for.
     """
     with path.open("ab") as file:
-        _lock(file, path)
+        _lock(file, path, wait=wait)
         yield
 
 
@@ -95,11 +95,11 @@ def _line(document: Mapping[str, Any]) -> bytes:
     return json.dumps(plain(document), ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
-def _lock(file: IO[bytes], path: Path) -> None:
+def _lock(file: IO[bytes], path: Path, *, wait: bool = False) -> None:
     with suppress(ImportError):  # where there is none, nothing keeps two processes apart
         import fcntl
 
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise JournalInUse(f"{path} is in use by another process") from None

@@ -2,38 +2,64 @@
 
 import base64
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Generator, Mapping
+from itertools import islice
+from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
+_LEVELS: Final = 180  # a server takes 200; what is nested deeper mostly holds itself
+_GENERATED: Final = 10_000  # values of a generator, which may never end; a guess
+_INTEGER_BITS: Final = 14_000  # Python and the server read 4,300 digits
+_ERROR_CHARACTERS: Final = 10_000  # a guess; a server takes 100,000
 
-def plain(value: Any) -> Any:
-    """A value as JSON: models, dates and the like by their fields, what nothing knows as its text, NaN as the text."""
-    if value is None or isinstance(value, (bool, int)):
+
+def plain(value: Any, inside: frozenset[int] = frozenset()) -> Any:
+    """A value as JSON: models, dates and the like by their fields, what nothing knows as its text, NaN as the text.
+
+    It never raises: what raises when it is read, is too deep, or is `inside` of itself is its text.
+    """
+    if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+    if isinstance(value, int):
+        return value if value.bit_length() <= _INTEGER_BITS else hex(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return value
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return str.encode(value, "utf-8", "replace").decode()
+    try:
+        if len(inside) < _LEVELS and id(value) not in inside:
+            return _contents(value, inside | {id(value)})
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001, S110 - the value is of the application, and costs no result
+        pass
+    return plain(text(value))
+
+
+def _contents(value: Any, inside: frozenset[int]) -> Any:
     if isinstance(value, Mapping):
-        return {plain(text(name)): plain(each) for name, each in value.items()}
+        return {plain(text(name)): plain(each, inside) for name, each in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(each) for each in value]
+        return [plain(each, inside) for each in value]
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode()
+    if isinstance(value, Generator):
+        return plain([*islice(value, _GENERATED)], inside)
     found = to_jsonable_python(value, fallback=text)
-    return plain(found) if type(found) is not type(value) else text(value)
+    return plain(found, inside) if type(found) is not type(value) else plain(text(value))
 
 
 def text(value: object) -> str:
     """Return the text of any value, also of one whose `__str__` raises."""
     try:
         return str(value)
-    except Exception as error:  # noqa: BLE001 - the value is of the application, and costs no result
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the value is of the application, and costs no result
         return f"({type(value).__name__} without a text: {type(error).__name__})"
 
 
 def error_text(error: BaseException) -> str:
-    """Return type and message of an error."""
-    return f"{type(error).__name__}: {text(error)}"
+    """Return type and message of an error, the latter cut if it is very long."""
+    return f"{type(error).__name__}: {text(error)}"[:_ERROR_CHARACTERS]

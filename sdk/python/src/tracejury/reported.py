@@ -19,6 +19,13 @@ _PAGE: Final = 1_000
 _LOOK_S: Final = 0.2
 _LONGEST_LOOK_S: Final = 5.0
 _CONFLICT: Final = 409
+_CHARACTERS: Final = {
+    "error": 100_000,
+    "reason": 100_000,
+    "label": 1_000,
+    **dict.fromkeys(("name", "errorKind", "stopReason", "fingerprint", "version", "judgeModel"), 200),
+}
+"""What a server takes of texts."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -63,6 +70,9 @@ class ServerRun:
                 raise
             _log.warning("the run is not on the server yet, and its items are kept: %s", error)
             return cls(client, start, reporter, has_key=has_key)
+        except Refused:
+            reporter.close()
+            raise
         if begun["status"] not in {"RUNNING", "SUCCESS"}:
             reporter.close()
             raise RunEnded(f"the run {begun['runId']} of the key {fields['runKey']!r} is {begun['status']}")
@@ -238,8 +248,7 @@ def document_of(item: ItemResult, dataset: Dataset) -> dict[str, Any]:
         "spanId": item.span_id,
         "evalResults": [_score(score) for score in item.scores],
     }
-    told: dict[str, Any] = plain({name: value for name, value in document.items() if value is not None})
-    return told
+    return _within_limits(plain({name: value for name, value in document.items() if value is not None}))
 
 
 def _score(score: Score) -> dict[str, Any]:
@@ -259,4 +268,12 @@ def _score(score: Score) -> dict[str, Any]:
         "judgeModel": score.judge_model,
         "costUsd": score.cost_usd,
     }
-    return {name: value for name, value in document.items() if value is not None}
+    return _within_limits(plain({name: value for name, value in document.items() if value is not None}))
+
+
+def _within_limits(document: dict[str, Any]) -> dict[str, Any]:
+    """A document whose texts are texts, and cut, so that a long one costs no item."""
+    return {
+        name: value if (most := _CHARACTERS.get(name)) is None else str(value)[:most]
+        for name, value in document.items()
+    }

@@ -2,12 +2,14 @@
 
 import json
 import logging
+import os
 import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
@@ -20,7 +22,9 @@ _BATCH_BYTES: Final = 4 << 20  # half of what a request may hold
 _BATCH_S: Final = 0.5  # an item waits no longer for others
 _SPOOL: Final = "failed-items.ndjson"
 _TAKEN: Final = "failed-items.replaying"
+_LOCK: Final = "spool.lock"
 _REFUSED: Final = "refused-items.ndjson"
+_CREATED: Final = 201
 _OF_AN_ITEM: Final = frozenset({400, 413, 422})  # what is said of a batch because of some item of it
 _FOR_GOOD: Final = _OF_AN_ITEM | {409}  # the same request is refused later too: it is wrong, or the run has ended
 
@@ -46,8 +50,10 @@ class Start:
             Unreachable: the server does not answer.
             Refused: it answers with an error.
         """
-        begun: Mapping[str, Any] = client.send("POST", f"/projects/{quote(self.project, safe='')}/runs", self.body)
-        self.run_id = begun["runId"]
+        begun = client.send("POST", f"/projects/{quote(self.project, safe='')}/runs", self.body)
+        if not isinstance(begun, Mapping) or "runId" not in begun:
+            raise Unreachable(f"{client.url} does not answer as a Tracejury server")
+        self.run_id = str(begun["runId"])
         return begun
 
     @property
@@ -68,6 +74,7 @@ class _Batch:
     items: Sequence[Item]
     key: str
     error: str = ""
+    status: int | None = None  # of the response; None without one
 
 
 def default_spool(client: Client) -> Path:
@@ -93,9 +100,10 @@ class Reporter:
         self._client = client
         self._spool = spool_of(spool, client)
         self._on_lost = on_lost
-        self._items: queue.Queue[tuple[Run, Item] | None] = queue.Queue()
+        self._items: queue.Queue[tuple[Run, Item, int] | None] = queue.Queue()
         self._kept: list[_Batch] = []
         self._incomplete: set[str] = set()  # runs of which items are in the spool
+        self._is_closed = False
         self.lost_items = 0
         self.spooled_items = 0
         self._thread = threading.Thread(target=self._run, name="tracejury-reporter", daemon=True)
@@ -107,8 +115,15 @@ class Reporter:
         return self._spool
 
     def report(self, run: Run, item: Item) -> None:
-        """Send an item soon."""
-        self._items.put((run, item))
+        """Send an item soon.
+
+        Raises:
+            RuntimeError: the reporter is closed.
+            TypeError, ValueError: the item is no JSON.
+        """
+        if self._is_closed:
+            raise RuntimeError("the reporter is closed, and sends no more items")
+        self._items.put((run, item, len(json.dumps(item, allow_nan=False))))
 
     def flush(self) -> None:
         """Wait until all that was reported was sent, or found not to be deliverable for now."""
@@ -116,9 +131,10 @@ class Reporter:
 
     def close(self) -> None:
         """Send what there is, write what cannot be sent into the spool, and end."""
-        if self._thread.is_alive():
+        if not self._is_closed:
+            self._is_closed = True
             self._items.put(None)
-            self._thread.join()
+        self._thread.join()
 
     def end(self, run: Run, status: str, *, reason: str | None = None, is_whole: bool = True) -> None:
         """End a run, once the reporter is closed; if its items are in the spool, or the server is away, from there.
@@ -137,11 +153,14 @@ class Reporter:
             except Unreachable as error:
                 if self._spool is None:
                     raise
-                _log.warning("the end of the run %s is kept in %s: %s", name, self._spool, error)
+                _log.warning("the end of the run %s is to be kept in %s: %s", name, self._spool, error)
             else:
                 return
         if self._spool is not None:
-            _write(self._spool / _SPOOL, {**_document(run), "status": status})
+            try:
+                _write(self._spool / _SPOOL, {**_document(run), "status": status})
+            except OSError as error:
+                _log.warning("the end of the run %s cannot be kept: %s", name, error)
 
     def _run(self) -> None:
         if self._spool is not None:
@@ -151,8 +170,8 @@ class Reporter:
                 _log.exception("what is in %s could not be sent", self._spool)
         while (first := self._items.get()) is not None:
             batch, is_last = self._gathered(first)
-            for run in dict.fromkeys(run for run, _ in batch):
-                items = [item for of, item in batch if of == run]
+            for run in dict.fromkeys(run for run, *_ in batch):
+                items = [item for of, item, _ in batch if of == run]
                 if self._deliver(_Batch(run, items, uuid.uuid4().hex)):
                     self._deliver_kept()
             for _ in batch:
@@ -164,10 +183,9 @@ class Reporter:
             self._lose(each, _SPOOL)
         self._items.task_done()
 
-    def _gathered(self, first: tuple[Run, Item]) -> tuple[list[tuple[Run, Item]], bool]:
+    def _gathered(self, first: tuple[Run, Item, int]) -> tuple[list[tuple[Run, Item, int]], bool]:
         """What comes within a moment after an item, and whether nothing comes any more."""
-        batch, until_s = [first], time.monotonic() + _BATCH_S
-        size = _size(first[1])
+        batch, until_s, size = [first], time.monotonic() + _BATCH_S, first[2]
         while len(batch) < _BATCH_ITEMS and size < _BATCH_BYTES:
             try:
                 item = self._items.get(timeout=max(0.0, until_s - time.monotonic()))
@@ -176,7 +194,7 @@ class Reporter:
             if item is None:
                 return batch, True
             batch.append(item)
-            size += _size(item[1])
+            size += item[2]
         return batch, False
 
     def _deliver_kept(self) -> None:
@@ -188,26 +206,17 @@ class Reporter:
         self._kept += left
 
     def _deliver(self, batch: _Batch) -> bool:
-        """Send items, and return whether there was an answer; without one, keep them.
-
-        Where the server refuses some, each half by itself, so that one costs no other.
-        """
-        try:
-            self._client.send("POST", f"{_place(batch.run, self._client)}/items", _body(batch), key=batch.key)
-        except Refused as refused:
-            half = len(batch.items) // 2
-            if half and refused.status in _OF_AN_ITEM:
-                for part in (batch.items[:half], batch.items[half:]):
-                    self._deliver(_Batch(batch.run, part, uuid.uuid4().hex))
-            else:
-                refusal = _Batch(batch.run, batch.items, batch.key, str(refused))
-                self._lose(refusal, _REFUSED if refused.status in _FOR_GOOD else _SPOOL)
-        except Exception as error:  # noqa: BLE001 - the top of a thread: whatever it is, the items are kept
-            if not batch.error:
-                _log.warning("%d items of a run wait for the server: %s", len(batch.items), error)
-            self._kept.append(_Batch(batch.run, batch.items, batch.key, str(error) or type(error).__name__))
-            return False
-        return True
+        """Send items, and return whether there was an answer; without one, keep them."""
+        is_answered = True
+        for part in _sent(batch, self._client):
+            if part.status is None:
+                is_answered = False
+                if not batch.error:
+                    _log.warning("%d items of a run wait for the server: %s", len(part.items), part.error)
+                self._kept.append(part)
+            elif part.error:
+                self._lose(part, _REFUSED if part.status in _FOR_GOOD else _SPOOL)
+        return is_answered
 
     def _lose(self, batch: _Batch, file: str) -> None:
         name, count = batch.run.name if isinstance(batch.run, Start) else batch.run, len(batch.items)
@@ -224,7 +233,7 @@ class Reporter:
                     self.spooled_items += count
             if self._on_lost is not None:
                 self._on_lost(name, count, batch.items)
-        except Exception:  # noqa: BLE001 - a callback or a disk: the thread must go on, and the count tells
+        except BaseException:  # noqa: BLE001 - a callback or a disk: the thread must go on, and the count tells
             _log.exception("%d items of the run %s are lost, and could not be put on record", count, name)
         else:
             _log.warning(
@@ -232,8 +241,44 @@ class Reporter:
             )
 
 
-def _size(item: Item) -> int:
-    return len(json.dumps(item, default=str))
+def _sent(batch: _Batch, client: Client) -> Iterator[_Batch]:
+    """Send items, and yield them with what became of them. Once there is no response, the rest is not sent.
+
+    If some are refused, each half is sent by itself, so that one costs no other.
+    """
+    left = [batch]
+    while left:
+        part = left.pop()
+        try:
+            stored = client.send("POST", f"{_place(part.run, client)}/items", _body(part), key=part.key)
+            _check_stored(stored, part, client)
+        except Refused as refused:
+            half = len(part.items) // 2
+            if half and refused.status in _OF_AN_ITEM:
+                halves = (part.items[half:], part.items[:half])
+                left += [_Batch(part.run, each, uuid.uuid4().hex) for each in halves]
+            else:
+                yield replace(part, error=str(refused), status=refused.status)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the items are not delivered
+            for each in [part, *reversed(left)]:
+                yield replace(each, error=str(error) or type(error).__name__, status=None)
+            return
+        else:
+            yield replace(part, error="", status=_CREATED)
+
+
+def _check_stored(answer: Any, batch: _Batch, client: Client) -> None:
+    """Check that a response says of each item what became of it, and log which were known otherwise.
+
+    Raises:
+        Unreachable: it is not that of a server of ours.
+    """
+    numbers = answer if isinstance(answer, Mapping) else {}
+    conflicting = numbers.get("conflicting", ())
+    if numbers.get("stored", 0) + numbers.get("alreadyPresent", 0) + len(conflicting) != len(batch.items):
+        raise Unreachable(f"{client.url} does not answer as a Tracejury server")
+    if conflicting:
+        _log.warning("the run has other results of these items, which stay: %s", ", ".join(map(str, conflicting)))
 
 
 def _body(batch: _Batch) -> dict[str, Any]:
@@ -255,10 +300,23 @@ def _document(run: Run) -> dict[str, Any]:
 
 
 def _write(file: Path, line: Mapping[str, Any]) -> None:
-    """Add a line, at once: several processes may share a spool."""
+    """Add a line to a file of a spool, all of it or nothing; several processes may share the spool.
+
+    Raises:
+        OSError: it cannot be written, as on a full disk.
+    """
+    text = f"{json.dumps(line, default=str)}\n".encode()
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("ab", buffering=0) as written:
-        written.write(f"{json.dumps(line, default=str)}\n".encode())
+    with locked(file.parent / _LOCK, wait=True), file.open("a+b", buffering=0) as written:
+        end = written.seek(0, os.SEEK_END)
+        if end and os.pread(written.fileno(), 1, end - 1) != b"\n":  # whoever wrote it was killed
+            text = b"\n" + text
+        try:
+            while text:
+                text = text[written.write(text) :]
+        except OSError:
+            written.truncate(end)
+            raise
 
 
 def replay(spool: "Path | None" = None, client: Client | None = None) -> int:
@@ -276,73 +334,80 @@ def replay(spool: "Path | None" = None, client: Client | None = None) -> int:
     spool = spool or default_spool(client)
     if not any((spool / each).exists() for each in (_SPOOL, _TAKEN)):
         return 0
+    replay_ = _Replay(client, spool)
     try:
         with locked(spool / f"{_TAKEN}.lock"):
-            return _replay_locked(spool, client)
+            replay_.send_file()  # of a replay that was cut off
+            with locked(spool / _LOCK, wait=True), suppress(FileNotFoundError):
+                (spool / _SPOOL).rename(spool / _TAKEN)
+            replay_.send_file()
     except JournalInUse:  # another process sends the same
         return 0
-
-
-def _replay_locked(spool: Path, client: Client) -> int:
-    taken, delivered = spool / _TAKEN, 0
-    if not taken.exists():
-        try:
-            (spool / _SPOOL).rename(taken)
-        except FileNotFoundError:
-            return 0
-    runs = _Replay(client)
-    for text in taken.read_text(encoding="utf-8").splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:  # the disk was full, or the writer was killed
-            _log.warning("a line of %s is cut off, and left out", taken)
-            continue
-        try:
-            delivered += runs.send(line)
-        except Unreachable:
-            _write(spool / _SPOOL, line)
-        except Refused as refused:
-            _log.warning("the server refuses what is in %s: %s", spool, refused)
-            is_final = refused.status in _FOR_GOOD
-            _write(spool / (_REFUSED if is_final else _SPOOL), line | {"error": str(refused)})
-    taken.unlink()
-    return delivered
+    return replay_.delivered
 
 
 class _Replay:
     """The lines of a spool on their way to the server. Once it is away, the rest stays."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, spool: Path) -> None:
+        self.delivered = 0
         self._client = client
+        self._spool = spool
         self._is_away = False
         self._starts: dict[str, Start] = {}
         self._incomplete: set[str] = set()
 
-    def send(self, line: Mapping[str, Any]) -> int:
-        """Deliver a line: items, or how a run ended, if it has all of its items. How many items it held.
+    def send_file(self) -> None:
+        """Send the lines that are taken out of the spool; those that are not delivered go back, or to the refused."""
+        taken = self._spool / _TAKEN
+        if not taken.exists():
+            return
+        with taken.open("rb") as lines:
+            for text in lines:
+                self._send(text)
+        taken.unlink()
 
-        Raises:
-            Unreachable: the server does not answer, or the run lacks items.
-            Refused: it answers with an error.
-        """
-        run = self._of(line)
-        name = run.name if isinstance(run, Start) else run
-        if self._is_away or ("status" in line and name in self._incomplete):
-            raise Unreachable("the server is away, or the run has not all of its items")
+    def _send(self, text: bytes) -> None:
         try:
-            place = _place(run, self._client)
-            if "status" in line:
-                self._client.send("PATCH", place, {"status": line["status"]})
-                return 0
-            self._client.send("POST", f"{place}/items", {"items": line["items"]}, key=line["key"])
+            line = json.loads(text)
+            run = self._of(line)
+            name = run.name if isinstance(run, Start) else run
+            if self._is_away or ("status" in line and name in self._incomplete):
+                _write(self._spool / _SPOOL, line)
+            elif "status" in line:
+                self._end(run, line)
+            else:
+                self._deliver(run, line)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:  # not ours, or cut off
+            _log.warning("a line of %s cannot be read, and is kept in %s: %s", self._spool, _REFUSED, error)
+            _write(self._spool / _REFUSED, {"line": text.decode("utf-8", "replace"), "error": str(error)})
+
+    def _end(self, run: Run, line: Mapping[str, Any]) -> None:
+        try:
+            self._client.send("PATCH", _place(run, self._client), {"status": line["status"]})
         except Unreachable:
             self._is_away = True
-            raise
+            _write(self._spool / _SPOOL, line)
         except Refused as refused:
-            if refused.status not in _FOR_GOOD:
-                self._incomplete.add(run.name if isinstance(run, Start) else run)
-            raise
-        return len(line["items"])
+            self._keep(line, refused.status, str(refused))
+
+    def _deliver(self, run: Run, line: Mapping[str, Any]) -> None:
+        for part in _sent(_Batch(run, line["items"], line["key"]), self._client):
+            rest = {**line, **_document(run), **_body(part), "key": part.key}
+            if part.status is None:
+                self._is_away = True
+                _write(self._spool / _SPOOL, rest)
+            elif part.error:
+                if part.status not in _FOR_GOOD:
+                    self._incomplete.add(run.name if isinstance(run, Start) else run)
+                self._keep(rest, part.status, part.error)
+            else:
+                self.delivered += len(part.items)
+
+    def _keep(self, line: Mapping[str, Any], status: int, error: str) -> None:
+        """Keep a line that the server refuses: to be sent again, unless that cannot help."""
+        _log.warning("the server refuses what is in %s: %s", self._spool, error)
+        _write(self._spool / (_REFUSED if status in _FOR_GOOD else _SPOOL), {**line, "error": error})
 
     def _of(self, line: Mapping[str, Any]) -> Run:
         if "runId" in line:

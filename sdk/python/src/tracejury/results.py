@@ -3,7 +3,7 @@
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 from pathlib import Path
 from statistics import fmean, stdev
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from tracejury.dataset import Example
 from tracejury.exported import exported
-from tracejury.score import Score
+from tracejury.score import Score, amount
 
 Outcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
 
@@ -31,6 +31,30 @@ class Measured:
     cost_usd: float | None = None
     latency_ms: float | None = None
     stop_reason: str | None = None
+
+    def checked(self) -> "Measured":
+        """Return it with numbers of Python.
+
+        Raises:
+            TypeError: a number is none.
+            ValueError: a number is less than 0, NaN, or beyond what a server stores.
+        """
+        return replace(
+            self,
+            tokens_in=_count(self.tokens_in, "tokens_in"),
+            tokens_out=_count(self.tokens_out, "tokens_out"),
+            cost_usd=amount(self.cost_usd, "cost_usd"),
+            latency_ms=amount(self.latency_ms, "latency_ms"),
+        )
+
+
+def _count(value: Any, name: str) -> int | None:
+    number = amount(value, name)
+    if number is None:
+        return None
+    if isinstance(value, bool) or not number.is_integer():
+        raise TypeError(f"{name} is an integer, not {value}")
+    return int(number)
 
 
 class TaskFailed(Exception):

@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
+from tracejury.plain import text
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _MARK: Final = "__tracejury_evaluator__"
 DEFAULT_THRESHOLD: Final = 0.5
+MOST: Final = 2**53 - 1  # of a number that a server stores
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,16 @@ class Named:
 def evaluator(
     *, name: str | None = None, version: str | None = None, threshold: float | None = None
 ) -> Callable[[_Function], _Function]:
-    """Say more of a function that judges."""
+    """Say more of a function that judges.
+
+    Raises:
+        TypeError: the threshold is no number.
+        ValueError: it is NaN, or beyond what a server stores.
+    """
+    least = _number(threshold, "threshold")
 
     def declare(function: _Function) -> _Function:
-        setattr(function, _MARK, Named(name or _name(function), version, threshold))
+        setattr(function, _MARK, Named(name or _name(function), version, least))
         return function
 
     return declare
@@ -71,7 +80,7 @@ def scores_of(said: Any, of: Named) -> list[Score]:
 
     Raises:
         TypeError: it cannot be one.
-        ValueError: it is no number, such as NaN.
+        ValueError: a number of it is none, such as NaN, or beyond what a server stores.
     """
     if isinstance(said, list):
         return [score for each in said for score in scores_of(each, of)]
@@ -79,19 +88,51 @@ def scores_of(said: Any, of: Named) -> list[Score]:
         return [Score(name=of.name, threshold=of.threshold, version=of.version)]
     if isinstance(said, bool):
         return [Score(name=of.name, value=float(said), passed=said, version=of.version)]
-    if isinstance(said, (int, float)):
-        return [Score(name=of.name, value=_finite(said), threshold=of.threshold, version=of.version)]
+    if hasattr(said, "__float__"):  # a number of Python, of numpy, or a Decimal
+        return [Score(name=of.name, value=_number(said, "score"), threshold=of.threshold, version=of.version)]
     if isinstance(said, Score):
-        threshold = of.threshold if said.threshold is None else said.threshold
-        _finite(said.value)
-        return [replace(said, name=said.name or of.name, threshold=threshold, version=said.version or of.version)]
+        return [_checked(said, of)]
     raise TypeError(f"an evaluator returns a number, a bool, a Score or None, not {type(said).__name__}")
 
 
-def _finite(value: float | None) -> float | None:
-    if value is not None and not math.isfinite(value):
-        raise ValueError(f"the score is {value}")
-    return None if value is None else float(value)
+def _checked(said: Score, of: Named) -> Score:
+    if said.passed is not None and not isinstance(said.passed, bool):
+        raise TypeError(f"passed is True, False or None, not {text(said.passed)}")
+    if said.direction not in {"higher", "lower"}:
+        raise ValueError(f"direction is 'higher' or 'lower', not {text(said.direction)}")
+    if said.metadata is not None and not isinstance(said.metadata, Mapping):
+        raise TypeError(f"metadata is a mapping, not {type(said.metadata).__name__}")
+    return replace(
+        said,
+        name=text(said.name).strip() if said.name is not None and text(said.name).strip() else of.name,
+        value=_number(said.value, "score"),
+        threshold=_number(of.threshold if said.threshold is None else said.threshold, "threshold"),
+        cost_usd=amount(said.cost_usd, "cost_usd"),
+        version=said.version or of.version,
+    )
+
+
+def amount(value: Any, name: str) -> float | None:
+    """Return a number that is 0 or more; None for None.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is less, NaN, or beyond what a server stores.
+    """
+    number = _number(value, name)
+    if number is not None and number < 0:
+        raise ValueError(f"{name} is {number}, and has to be 0 or more")
+    return number
+
+
+def _number(value: Any, name: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} is a number, not {type(value).__name__}")
+    if not math.isfinite(number := float(value)) or abs(number) > MOST:
+        raise ValueError(f"the {name} is {number}; it has to be a number from -2^53 to 2^53")
+    return number
 
 
 def _name(function: Callable[..., Any]) -> str:
