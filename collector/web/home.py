@@ -116,7 +116,6 @@ def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery
         of_failure=lambda name: _traces_href(at, at.from_ns, at.until_ns, failing=name),
         is_empty=is_empty,
         runs=_latest_runs(here, who, project) if is_empty else [],
-        address_of_door=f"http://{request.url.hostname}:4318",
     )
 
 

@@ -66,6 +66,13 @@ export async function copy(button, text) {
   setTimeout(() => (button.textContent = before), 1500);
 }
 
+// The address of this server as the browser knows it: proxies that end TLS do not always tell the server.
+function tellOrigin() {
+  for (const place of document.querySelectorAll("[data-origin]")) place.textContent = location.origin;
+}
+tellOrigin();
+document.addEventListener("shown", tellOrigin);
+
 // Times in the time of whoever reads, with UTC beside it.
 const isElsewhere = new Date().getTimezoneOffset() !== 0;
 const local = (date) => new Date(date - date.getTimezoneOffset() * 60000).toISOString().slice(0, 19).replace("T", " ");
@@ -185,7 +192,8 @@ async function refresh(place) {
   if (!answer?.ok) return;
   const held = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = held.getElementById(place.id);
-  if (!fresh) return;
+  if ("untilGone" in place.dataset && !fresh) location.reload(); // the page shows something else by now
+  if ("untilGone" in place.dataset || !fresh) return;
   const chosen = place.querySelector(".chosen")?.id;
   const opened = [...place.querySelectorAll("details")].map((each) => each.open);
   exchange(place, fresh.childNodes);

@@ -63,7 +63,6 @@ def list_traces(request: Request, here: Here, who: Who, before: str = "", live: 
         searched_to_ns=listed.searched_to_ns,
         is_live=live == "1" and not before and asked.by is None,
         is_empty=not listed.traces and not asked.given and after is None and asked.by is None,
-        address_of_door=_door(request),
         actions=actions_for(who),
         **_choices(here, who, asked),
         **_beside(request, here, who, asked),
@@ -130,8 +129,3 @@ def _listed(here: Context, who: Caller, asked: TraceFilter, after: ListPosition 
 
 def _projects(here: Context, tenant: str) -> list[str]:
     return here.rulebook.project_names(tenant)
-
-
-def _door(request: Request) -> str:
-    """Where an application on the same machine sends, if nothing else is configured."""
-    return f"http://{request.url.hostname}:4318"
