@@ -1,5 +1,6 @@
 """`tracejury mcp`: the Model Context Protocol, for clients that start a program."""
 
+import itertools
 import json
 import shlex
 import sys
@@ -12,7 +13,8 @@ from click.core import ParameterSource
 
 from collector.cli.connecting import KEY_VARIABLE, connect_async
 from collector.cli.directory import read_settings
-from collector.cli.options import server_option
+from collector.cli.mcp_folder import connection_of, server_of_folder
+from collector.cli.options import judge_options, server_option, take_judge
 from collector.cli.whole_file import whole_file
 from collector.visible import one_line
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collector.mcp.application import Application
 
 _ALONE: Final = "--data looks at a directory, and goes with neither --server nor --app"
+_OWN: Final = "--folder has a server of its own, and goes with neither --server nor --data"
 _CLIENTS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex")
 
 
@@ -30,27 +33,57 @@ _CLIENTS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex")
     type=click.Path(path_type=Path, file_okay=False),
     help="Look at this data directory instead, which no server holds; nothing is changed.",
 )
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Without a server: the files of this folder are evaluated, and runs are kept in its .tracejury.",
+)
 @click.option("--app", metavar="COMMAND", help="Your application: run_evaluation may run it over items of a dataset.")
 @click.option("--app-runs", type=click.IntRange(1), metavar="N", help="How often in all; needed with --app.")
+@judge_options
+@click.option("--judge-calls", type=click.IntRange(1), metavar="N", help="How often a day; needed with --judge-model.")
 @click.pass_context
-def mcp(context: click.Context, *, server: str, data: Path | None, app: str | None, app_runs: int | None) -> None:
+def mcp(context: click.Context, /, *, server: str, **where: Any) -> None:
     """Answer a model's questions about traces and quality, over standard input and output.
 
     What may be asked and changed is what the key in TRACEJURY_API_KEY may do. With --app, a model may have your
     application run on this machine: without a shell, an item as JSON on its standard input, its answer on the output.
+    With --folder, the --judge options describe the model that judges, or answers, within so many calls a day.
     """
-    if context.invoked_subcommand is None:
-        import anyio
+    if context.invoked_subcommand is not None:
+        return
+    import anyio
 
-        from collector.mcp.stdio import serve_stdio
+    from collector.mcp.stdio import serve_stdio
 
-        application = _application(app, app_runs)
-        if data is None:
-            anyio.run(serve_stdio, connect_async(server), application)
-            return
-        if application is not None or context.get_parameter_source("server") is not ParameterSource.DEFAULT:
-            raise click.UsageError(_ALONE)
+    more, application = _checked(context, where), _application(where["app"], where["app_runs"])
+    folder, data = where["folder"], where["data"]
+    if folder is not None:
+        with server_of_folder(folder, more) as (url, key):
+            client = connect_async(url)
+            client.headers["authorization"] = f"Bearer {key}"
+            anyio.run(serve_stdio, client, application, folder)
+    elif data is not None:
         anyio.run(_serve_directory, data)
+    else:
+        anyio.run(serve_stdio, connect_async(server), application)
+
+
+def _checked(context: click.Context, where: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of the server of a folder, from options that fit each other.
+
+    Raises:
+        UsageError: they do not.
+    """
+    is_named = context.get_parameter_source("server") is not ParameterSource.DEFAULT
+    more = connection_of(take_judge(dict(where)), where["judge_calls"])
+    if where["folder"] is not None and (is_named or where["data"] is not None):
+        raise click.UsageError(_OWN)
+    if where["data"] is not None and (is_named or where["app"] is not None):
+        raise click.UsageError(_ALONE)
+    if more and where["folder"] is None:
+        raise click.UsageError("the --judge options are for --folder; a server has connections of its own")
+    return more
 
 
 async def _serve_directory(data: Path) -> None:
@@ -82,25 +115,29 @@ def _application(command: str | None, runs: int | None) -> "Application | None":
 @server_option
 @click.option("--over-http", is_flag=True, help="The client asks the server itself, at /mcp.")
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="As of `tracejury mcp`.")
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="As of `tracejury mcp`.")
 @click.option("--app", metavar="COMMAND", help="As of `tracejury mcp`.")
 @click.option("--app-runs", type=click.IntRange(1), metavar="N", help="As of `tracejury mcp`.")
+@judge_options
+@click.option("--judge-calls", type=click.IntRange(1), metavar="N", help="As of `tracejury mcp`.")
 @click.option("--write", type=click.Path(path_type=Path, dir_okay=False), help="Write it into this file of the client.")
 @click.pass_context
 def install(context: click.Context, /, *, client: str, over_http: bool, write: Path | None, **how: Any) -> None:
     """Print what a client's configuration needs; with --write, put it into that file, which keeps all else.
 
-    The key is not written: the client takes it from the environment variable TRACEJURY_API_KEY.
+    No key is written: the client takes it from the environment variable TRACEJURY_API_KEY, or that of --judge-key-env.
     """
-    if over_http and (how["data"] or how["app"] or how["app_runs"]):
-        raise click.UsageError("--data and --app are of the program that a client starts, and not of --over-http")
-    is_named = context.get_parameter_source("server") is not ParameterSource.DEFAULT
-    server, arguments = how["server"], None if over_http else _arguments(is_named=is_named, **how)
+    server = how.pop("server")
+    if over_http and any(each is not None for each in how.values()):
+        raise click.UsageError("--over-http goes with --server alone: all else is of the program that a client starts")
+    arguments = None if over_http else _arguments(context, server, how)
+    variable = KEY_VARIABLE if how["folder"] is None else how["judge_key_env"]
     if client == "codex":
         if write is not None:
             raise click.UsageError("codex is configured in TOML: put what is printed into ~/.codex/config.toml")
-        click.echo(_toml(server, arguments))
+        click.echo(_toml(server, arguments, variable))
         return
-    entry = _entry(client, server, arguments)
+    entry = _entry(client, server, arguments, variable)
     key = "servers" if client == "vscode" else "mcpServers"
     if write is None:
         click.echo(json.dumps({key: {"tracejury": entry}}, indent=2))
@@ -109,29 +146,31 @@ def install(context: click.Context, /, *, client: str, over_http: bool, write: P
     click.echo(f"{write} names tracejury; restart the client")
 
 
-def _arguments(*, is_named: bool, server: str, data: Path | None, app: str | None, app_runs: int | None) -> list[str]:
-    """What the client starts the program with, checked as the program checks it; a directory as an absolute path."""
-    application = _application(app, app_runs)
-    if data is not None and (application is not None or is_named):
-        raise click.UsageError(_ALONE)
-    where = ["--server", server] if data is None else ["--data", str(data.absolute())]
-    return ["mcp", *where, *(("--app", str(app), "--app-runs", str(app_runs)) if application else ())]
+def _arguments(context: click.Context, server: str, how: Mapping[str, Any]) -> list[str]:
+    """What the client starts the program with, checked as the program checks it; directories as absolute paths."""
+    _checked(context, how)
+    _application(how["app"], how["app_runs"])
+    given = {name: value.absolute() if isinstance(value, Path) else value for name, value in how.items()}
+    where = ["--server", server] if how["data"] is None and how["folder"] is None else []
+    flags = ((f"--{name.replace('_', '-')}", str(value)) for name, value in given.items() if value is not None)
+    return ["mcp", *where, *itertools.chain.from_iterable(flags)]
 
 
-def _entry(client: str, server: str, arguments: Sequence[str] | None) -> dict[str, Any]:
-    variable = f"${{env:{KEY_VARIABLE}}}" if client in {"cursor", "vscode"} else f"${{{KEY_VARIABLE}}}"
+def _entry(client: str, server: str, arguments: Sequence[str] | None, variable: str | None) -> dict[str, Any]:
+    value = f"${{env:{variable}}}" if client in {"cursor", "vscode"} else f"${{{variable}}}"
     if arguments is None:
-        headers = {"Authorization": f"Bearer {variable}"}
+        headers = {"Authorization": f"Bearer {value}"}
         return {"type": "http", "url": f"{server.rstrip('/')}/mcp", "headers": headers}
-    return {"command": _program(), "args": list(arguments), "env": {KEY_VARIABLE: variable}}
+    environment = {} if variable is None else {"env": {variable: value}}
+    return {"command": _program(), "args": list(arguments), **environment}
 
 
-def _toml(server: str, arguments: Sequence[str] | None) -> str:
+def _toml(server: str, arguments: Sequence[str] | None, variable: str | None) -> str:
     if arguments is None:
         lines = [f"url = {json.dumps(server.rstrip('/') + '/mcp')}", f'bearer_token_env_var = "{KEY_VARIABLE}"']
     else:
         lines = [f"command = {json.dumps(_program())}", f"args = {json.dumps(list(arguments))}"]
-        lines.append(f'env_vars = ["{KEY_VARIABLE}"]')
+        lines += [] if variable is None else [f"env_vars = {json.dumps([variable])}"]
     return "\n".join(["[mcp_servers.tracejury]", *lines])
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,6 +16,9 @@ from collector.cli.connecting import download
 from collector.path_names import path_segment
 from collector.visible import one_line
 from tracejury.file_ending import ending_of
+
+if TYPE_CHECKING:
+    from collector.settings import Settings
 
 FORMS: Final[Mapping[str, Sequence[str]]] = {
     "json": ("json",),
@@ -24,6 +28,9 @@ FORMS: Final[Mapping[str, Sequence[str]]] = {
     "junit": ("xml",),
 }
 """The forms of a run, and how the names of their files end."""
+
+ANY_PORTS: Final = MappingProxyType(dict.fromkeys(("grpc", "otlp_http", "http"), "127.0.0.1:0"))
+"""Settings of a server on this machine alone."""
 
 
 def form_of(file: Path, given: str | None = None) -> str:
@@ -51,29 +58,42 @@ def write_run(server: str, run_id: str, file: Path, form: str | None = None) -> 
 @contextmanager
 def server_of_command() -> Iterator[str]:
     """The URL of a server in this process, on any port of this machine, whose data is deleted at the end."""
-    from collector.app import running
     from collector.settings import Settings
+
+    with (
+        tempfile.TemporaryDirectory(prefix="tracejury-") as data,
+        server_here(Settings.model_validate({"data": data, **ANY_PORTS})) as url,
+    ):
+        yield url
+
+
+@contextmanager
+def server_here(settings: "Settings") -> Iterator[str]:
+    """The URL of a server in this process, in a thread of its own.
+
+    Raises:
+        Unusable: the data directory cannot be opened.
+    """
+    from collector.app import running
 
     started: Future[str] = Future()
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
 
-    async def serve(data: str) -> None:
-        addresses = dict.fromkeys(("grpc", "otlp_http", "http"), "127.0.0.1:0")
+    async def serve() -> None:
         try:
-            async with running(Settings.model_validate({"data": data, **addresses})) as server:
+            async with running(settings) as server:
                 started.set_result(f"http://{server.http}")
                 await stop.wait()
-        except BaseException as error:  # raised again: the command must not wait for what did not start
-            if not started.done():
-                started.set_exception(error)
-            raise
+        except BaseException as error:  # noqa: BLE001 - the command waits for the start, and raises it
+            if started.done():
+                raise
+            started.set_exception(error)
 
-    with tempfile.TemporaryDirectory(prefix="tracejury-") as data:
-        thread = threading.Thread(target=loop.run_until_complete, args=(serve(data),), name="server-of-command")
-        thread.start()
-        try:
-            yield started.result()
-        finally:
-            loop.call_soon_threadsafe(stop.set)
-            thread.join()
-            loop.close()
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), name="server-of-command")
+    thread.start()
+    try:
+        yield started.result()
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()

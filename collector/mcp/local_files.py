@@ -1,6 +1,8 @@
 """Files of items on the machine of whoever started the program: a model may name small ones in one folder."""
 
+import itertools
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +18,12 @@ from tracejury.file_ending import ending_of
 _FORMS: Final[Mapping[str, Format]] = {"json": "json", "jsonl": "jsonl", "csv": "csv"}
 _FILE: Final = Limit(value=4 << 20, unit="bytes", remedy="import it instead")  # half of what a request may hold
 _ITEMS: Final = Limit(value=1_000, unit="items", remedy="import it instead")
+_OF_OTHERS: Final = frozenset({"node_modules", "site-packages", "__pycache__", "venv", "build", "dist", "target"})
+_MOST_NAMES: Final = 100
+_MOST_LOOKED_AT: Final = 20_000
+_MOST_READ: Final = 200
+"""Guesses."""
+
 _VERSIONED: Final = re.compile(r"@[0-9]+$")
 
 
@@ -49,6 +57,31 @@ class LocalFiles:
             raise ToolRefused(f"dataset_path: {name}: {error}") from error
         return found
 
+    def names(self) -> list[str]:
+        """The first files of items, in the folder and those below it; hidden ones are left out."""
+        found: list[str] = []
+        looked_at, json_files = 0, itertools.count(1)
+
+        def has_items(name: str) -> bool:
+            kind = ending_of(Path(name))
+            if kind not in _FORMS:
+                return False
+            try:  # JSON is read, since most files of that kind are something else
+                if kind == "json":
+                    return next(json_files) <= _MOST_READ and bool(self.items(name))
+                return self._found(name).is_file()
+            except ToolRefused:
+                return False
+
+        for place, folders, files in os.walk(self._folder):
+            folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _OF_OTHERS)
+            looked_at += len(folders) + len(files)
+            names = (str((Path(place) / each).relative_to(self._folder)) for each in sorted(files))
+            found += itertools.islice(filter(has_items, names), _MOST_NAMES - len(found))
+            if len(found) == _MOST_NAMES or looked_at > _MOST_LOOKED_AT:
+                break
+        return found
+
     def _found(self, name: str) -> Path:
         try:
             path = (self._folder / name).resolve()
@@ -59,9 +92,7 @@ class LocalFiles:
         except (OSError, ValueError) as error:
             raise ToolRefused(f"dataset_path: {name} cannot be looked at") from error
         if not is_below or hidden:
-            raise ToolRefused(
-                f"dataset_path: {name} is not below {self._folder}, where the program was started, or hidden"
-            )
+            raise ToolRefused(f"dataset_path: {name} is not below {self._folder}, or hidden")
         if not is_file or ending_of(path) not in _FORMS:
             raise ToolRefused(f"dataset_path: there is no file {name} of items (.json, .jsonl, .csv) in {self._folder}")
         if nbytes > _FILE.value:

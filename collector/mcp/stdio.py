@@ -20,10 +20,15 @@ from collector.mcp.request_ids import INVALID_REQUEST, WRONG_ID, envelope_of
 from collector.mcp.server import make_server
 
 
-async def serve_stdio(client: httpx.AsyncClient, application: Application | None = None) -> None:
-    """Answer until the input ends. The application may be run over items of datasets and of files here."""
+async def serve_stdio(
+    client: httpx.AsyncClient, application: Application | None = None, folder: Path | None = None
+) -> None:
+    """Answer until the input ends. The application may be run over items of datasets, and of files below the folder.
+
+    Without a folder it is the one in which the program was started.
+    """
     background = Background()
-    api = Api(client, background, application, LocalFiles(Path.cwd()))
+    api = Api(client, background, application, LocalFiles(folder or Path.cwd()))
     server = make_server(lambda _: api)
     requests = _Requests()
     async with client, stdio_server(stdin=requests.lines) as (incoming, outgoing):

@@ -1,5 +1,6 @@
 """Datasets: what there is, and what is added from traces; and what somebody says of a trace."""
 
+import asyncio
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -7,6 +8,7 @@ from pydantic import BaseModel, Field
 from collector.access.permission import Permission
 from collector.mcp.asking import Api, part
 from collector.mcp.errors import ToolRefused
+from collector.mcp.local_files import is_file_name
 from collector.mcp.tool import Answer, Arguments, Tool
 
 _MOST_DATASETS = 200
@@ -30,20 +32,24 @@ class ListedDatasets(Answer):
     """Datasets, by name."""
 
     datasets: list[DatasetLine]
+    files: list[str] = Field(
+        description="Of `tracejury mcp`: files of its folder that may hold items, for get_dataset and run_evaluation."
+    )
 
 
 async def list_datasets(api: Api, asked: ListDatasets) -> ListedDatasets:  # noqa: ARG001 - a tool takes its arguments
     """List them."""
     found = await api.listed("/api/v1/datasets", _MOST_DATASETS)
     return ListedDatasets(
-        datasets=[DatasetLine(**{name: one[name] for name in DatasetLine.model_fields}) for one in found]
+        datasets=[DatasetLine(**{name: one[name] for name in DatasetLine.model_fields}) for one in found],
+        files=[] if api.files is None else await asyncio.to_thread(api.files.names),
     )
 
 
 class GetDataset(Arguments):
     """Which dataset."""
 
-    name: str
+    name: str = Field(description="Of `tracejury mcp` also that of a file of items.")
     version: int | None = Field(default=None, ge=1, description="Without it the latest.")
     page: int = Field(default=0, ge=0)
     limit: int = Field(default=20, ge=1, le=100)
@@ -53,7 +59,7 @@ class ShownDataset(Answer):
     """Items of a version of a dataset."""
 
     name: str
-    version: int
+    version: int | None = Field(description="null: it is a file.")
     total: int
     items: list[dict[str, Any]]
 
@@ -62,8 +68,12 @@ async def get_dataset(api: Api, asked: GetDataset) -> ShownDataset:
     """Show its items.
 
     Raises:
-        ToolRefused: there is no such dataset, or it has no version.
+        ToolRefused: there is no such dataset or file, or it has no version.
     """
+    if api.files is not None and asked.version is None and is_file_name(asked.name):
+        items = await asyncio.to_thread(api.files.items, asked.name)
+        first = asked.page * asked.limit
+        return ShownDataset(name=asked.name, version=None, total=len(items), items=items[first : first + asked.limit])
     dataset, version = await version_of(api, asked.name, asked.version)
     where = f"{dataset}/versions/{version}/items"
     page = await api.get(where, page=asked.page, size=asked.limit)
