@@ -145,7 +145,8 @@ def a_trace(number: int, release: str, *, fails: bool) -> ExportTraceServiceRequ
 
 
 def _run(closed: Closed, passes: int) -> str:
-    begun = _ask(closed, "POST", "projects/shop/runs", {"experimentName": "qa", "datasetName": None})
+    described = {"name": f"of {passes}", "description": "Forty sums"}
+    begun = _ask(closed, "POST", "projects/shop/runs", {"experimentName": "qa", "datasetName": None, **described})
     items = [
         {
             "itemKey": f"item {number}",

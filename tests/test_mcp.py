@@ -126,6 +126,7 @@ def test_runs_are_listed_compared_and_their_failures_shown(server: Asked) -> Non
     assert listed["count"] == 2
     assert [run["run_id"] for run in listed["runs"]] == [after, before]
     assert listed["runs"][0]["average_scores"] == {"exact": 0.5}
+    assert (listed["runs"][0]["name"], listed["runs"][0]["description"]) == ("of 20", "Forty sums")
     compared = server.found("compare_runs", run_id_a=before, run_id_b=after)["comparison"]
     assert compared["pass_rate"]["run_a"] == pytest.approx(0.95)
     assert compared["pass_rate"]["delta"] == pytest.approx(-0.45)

@@ -169,15 +169,18 @@ def test_trials_are_folded_and_none_is_lost(api: Offline) -> None:
     assert "2 of 3 trials passed" in (suite.findtext("testcase/failure") or "")
 
 
-def test_csv_has_the_columns_of_the_seeds(api: Offline, run: str) -> None:
-    """Columns follow from the evaluators; a cell that a spreadsheet would compute is a text there."""
+def test_csv_has_the_columns_of_the_seeds_and_the_reasons(api: Offline, run: str) -> None:
+    """Columns follow from the evaluators, errors and reasons last; what a spreadsheet would compute is a text there."""
     content = exported(api, run, "csv")
     assert content.splitlines()[0] == (
-        "input,expected_output,actual_output,success,answer_quality_score,answer_quality_pass,exact_score,exact_pass"
+        "input,expected_output,actual_output,success,answer_quality_score,answer_quality_pass,exact_score,exact_pass,"
+        "error,answer_quality_reason,exact_reason"
     )
     rows = list(csv.reader(io.StringIO(content)))
-    assert rows[1] == ["about refund?", "30 days", "60 days", "false", "0.45", "false", "", ""]
-    assert rows[2] == ["about price?", "30 days", "30 days", "true", "0.9", "true", "1", "true"]
+    assert rows[1][:8] == ["about refund?", "30 days", "60 days", "false", "0.45", "false", "", ""]
+    assert rows[1][8:] == ["", "Claim not supported", ""]
+    assert rows[2][:8] == ["about price?", "30 days", "30 days", "true", "0.9", "true", "1", "true"]
+    assert (rows[3][8], rows[4][9]) == ("boom", "the judge said nothing")
     assert [row[3] for row in rows[3:6]] == ["", "", ""]  # an error, a failed and a skipped evaluation
     assert rows[6][0].startswith("'=cmd|")
 

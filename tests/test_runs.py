@@ -9,6 +9,7 @@ import pytest
 from tests.access import a_closed_server
 from tests.live import a_client, a_live_server
 from tests.offline import Offline, an_offline_server
+from tests.serving import run
 
 SCORED = {"name": "exact", "score": 1.0, "threshold": 1.0, "success": True, "fingerprint": "f1"}
 WRONG = {"name": "exact", "score": 0.0, "threshold": 1.0, "reason": "4 is not 5", "fingerprint": "f1"}
@@ -35,6 +36,14 @@ def an_item(key: object, *scores: dict[str, Any], **more: Any) -> dict[str, Any]
         "actualOutputs": {"output": "4"},
         "evalResults": [*scores],
     } | more
+
+
+def test_a_run_is_shown_with_its_name_and_description(api: Offline) -> None:
+    """As text; what a terminal would obey in them is spelled out."""
+    run_id = api.begin(name="nightly", description="By memory\nand \x1b[31mred")
+    lines = run("experiments", "show", run_id, "--server", api.url).stdout.splitlines()
+    assert lines[0].endswith(f"run {run_id} (nightly): RUNNING")
+    assert lines[1:3] == ["By memory", r"and \x1b[31mred"]
 
 
 def test_a_run_is_begun_reported_and_ended(api: Offline) -> None:

@@ -10,7 +10,7 @@ from collector.cli.render import print_table
 from collector.cli.views import ColumnView, TableView
 from collector.result_words import GAVE_UP, NO_VERDICT, PASSED, SKIPPED, result_word
 from collector.units import usd_text
-from collector.visible import one_line
+from collector.visible import one_line, some_lines
 
 
 class _Evaluator(AnswerView):
@@ -77,6 +77,8 @@ def rate_cells(run: RunRate) -> tuple[object, ...]:
 class _Detail(RunRate):
     id: str
     experiment_name: str
+    name: str | None
+    description: str
     status_reason: str | None
     total_items: int
     passed_items: int
@@ -91,7 +93,10 @@ def print_run(document: object) -> None:
     """Print a run as `GET /runs/{id}` tells it."""
     found = read_view(_Detail, document)
     why = f" ({one_line(found.status_reason)})" if found.status_reason else ""
-    click.echo(f"{one_line(found.experiment_name)}, run {one_line(found.id)}: {found.status}{why}")
+    named = f" ({one_line(found.name)})" if found.name else ""
+    click.echo(f"{one_line(found.experiment_name)}, run {one_line(found.id)}{named}: {found.status}{why}")
+    if found.description:
+        click.echo(some_lines(found.description))
     click.echo(
         f"{found.passed_items} of {found.passed_items + found.not_passed_items} judged items passed "
         f"({share_text(found.pass_rate)}); of {found.total_items} items {found.error_items} have an error, "

@@ -14,14 +14,15 @@ _FLAGS: Final = {None: "", True: "true", False: "false"}
 
 
 def write_csv(report: RunReport) -> Iterator[bytes]:
-    """The columns of the evaluators stand behind the others, by name; with several trials, their numbers are last."""
+    """Write the cases, then scores by name of evaluator, errors and reasons, and the numbers of trials if several."""
     names = [each.name for each in report.evaluators]
     columns = _columns(names)
     has_trials = report.trial_count > 1
     file = io.StringIO(newline="")
     writer = csv.writer(file)
     head = [f"{name}_{what}" for name in columns for what in ("score", "pass")]
-    writer.writerow([*_HEAD, *head, *(["trial"] if has_trials else [])])
+    why = ["error", *(f"{name}_reason" for name in columns)]
+    writer.writerow([*_HEAD, *head, *why, *(["trial"] if has_trials else [])])
     for case in report.cases():
         for trial in case.trials:
             writer.writerow([*_row(trial, names), *([trial["trial"]] if has_trials else [])])
@@ -40,7 +41,9 @@ def _row(trial: Mapping[str, Any], names: list[str]) -> list[object]:
     for name in names:
         score = said.get(name)
         row += ["", ""] if score is None else [plain_number(score["score"]), _FLAGS[score["passed"]]]
-    return row
+    reasons = (said[name]["reason"] or said[name]["error_kind"] if name in said else None for name in names)
+    error = trial["error"] or trial["error_kind"]
+    return [*row, *(safe_cell(text or "") for text in (error, *reasons))]
 
 
 def _columns(names: list[str]) -> list[str]:

@@ -25,6 +25,8 @@ class RunLine(BaseModel):
     run_id: str
     timestamp: str
     experiment_name: str
+    name: str | None
+    description: str
     project: str
     dataset: str | None
     status: str
@@ -60,6 +62,8 @@ def _line(run: Mapping[str, Any], items: int) -> RunLine:
         run_id=run["id"],
         timestamp=run["startedAt"],
         experiment_name=run["experimentName"],
+        name=run["name"],
+        description=run["description"],
         project=run["projectName"],
         dataset=dataset_of(run),
         status=run["status"],
