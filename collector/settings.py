@@ -220,6 +220,16 @@ class Settings(BaseModel):
         float,
         Field(ge=0, le=86_400, description="a trace whose root is open has settled this long after its latest span"),
     ] = 180
+    settle_missing_seconds: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=86_400,
+            description="a trace that an [item of a run](experiments.md#evaluators-of-the-server) names, and of which"
+            " nothing has arrived, is waited for this long after the end of the run; longer if a collector in between"
+            " holds traces back, as to sample whole ones",
+        ),
+    ] = 30
     settle_longest_seconds: Annotated[
         float, Field(ge=0, le=604_800, description="a trace has settled this long after its first span, whatever comes")
     ] = 3600

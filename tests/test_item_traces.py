@@ -15,9 +15,10 @@ from tests.access import Closed, a_closed_server
 from tests.live import PATIENCE_S, until
 from tests.model_server import Says, a_model
 from tests.offline import Offline, an_offline_server
+from tests.serving import run as command
 
 TOOL_ERROR = {"evaluator": "tool_error"}
-QUICK: Mapping[str, Any] = {"settle_after_root_seconds": 0.3, "settle_quiet_seconds": 2.0}
+QUICK: Mapping[str, Any] = {"settle_after_root_seconds": 0.3, "settle_missing_seconds": 2.0}
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "lookup"}
 CAPTURED = TOOL | {"gen_ai.tool.call.arguments": '{"key": "a"}', "gen_ai.tool.call.result": "found"}
 AGENT = {"gen_ai.operation.name": "invoke_agent", "input.value": "What is a?", "output.value": "It is found."}
@@ -140,8 +141,19 @@ def test_a_trace_that_never_arrives_is_skipped_and_said(api: Offline) -> None:
     assert "is not stored" in missing["reason"]
 
 
+def test_who_waits_for_an_evaluation_is_told_what_it_waits_for(api: Offline) -> None:
+    """On standard error, and then that no item could be judged."""
+    trace, run = trace_id(), api.begin()
+    api.report(run, {"itemKey": "1", "inputs": {}, "traceId": trace})
+    api.end(run)
+    told = command("experiments", "evaluate", run, "--evaluator", "tool_error", "--wait", "--server", api.url)
+    assert told.exit_code == 1
+    assert f"trace {trace} has not arrived, and is waited for until 2 s after the end of the run" in told.stderr
+    assert "no_trace" in told.stderr
+
+
 def test_a_trace_that_arrives_after_the_run_has_ended_is_waited_for(tmp_path: Path) -> None:
-    """The evaluation says which trace it waits for, and judges by it once it has settled."""
+    """Evaluation and run say which trace is waited for, and it is judged by that once it has settled."""
     trace = trace_id()
     with an_offline_server(tmp_path / "data", settle_after_root_seconds=0.3) as api:
         run = api.begin()
@@ -152,8 +164,13 @@ def test_a_trace_that_arrives_after_the_run_has_ended_is_waited_for(tmp_path: Pa
             lambda: api.ask("GET", f"runs/{run}/evaluations")[0]["lastError"],
             lambda reason: bool(reason) and f"trace {trace} has not arrived" in reason,
         )
+        waiting = api.ask("GET", f"runs/{run}")
+        assert waiting["status"] == "EVALUATING"
+        assert f"trace {trace} has not arrived, and is waited for until 30 s after" in waiting["statusReason"]
+        assert f"trace {trace} has not arrived" in command("experiments", "show", run, "--server", api.url).stdout
         store(api, trace, AGENT, CAPTURED)
         (result,) = settled(api, run)
+        assert api.ask("GET", f"runs/{run}")["statusReason"] is None
         (evaluation,) = api.ask("GET", f"runs/{run}/evaluations")
         assert (result["score"], evaluation["status"], evaluation["lastError"]) == (1.0, "DONE", None)
 

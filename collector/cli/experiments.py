@@ -165,8 +165,11 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
     body |= {name: options[name] for name in ("evaluator", "name")}
     place = f"/api/v1/runs/{path_segment(run)}/evaluations"
     with open_server(server, None) as asking:
-        made = read_view(_Evaluation, asking.post(place, body))
+        made, waits = read_view(_Evaluation, asking.post(place, body)), None
         while wait and made.status in _OPEN:
+            if made.last_error is not None and made.last_error != waits:
+                waits = made.last_error
+                click.echo(f"{made.status}: {one_line(waits)}", err=True)
             time.sleep(_LOOK_S)
             listed = asking.get(place)
             found = [read_view(_Evaluation, each) for each in (listed if isinstance(listed, list) else [])]

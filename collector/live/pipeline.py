@@ -202,6 +202,7 @@ def _settling(settings: Settings) -> Settling:
     return Settling(
         after_root_s=settings.settle_after_root_seconds,
         quiet_s=settings.settle_quiet_seconds,
+        missing_s=settings.settle_missing_seconds,
         longest_s=settings.settle_longest_seconds,
         session_s=settings.session_idle_seconds,
     )

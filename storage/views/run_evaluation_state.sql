@@ -1,14 +1,17 @@
--- How the evaluations of runs stand: how many are open, and the names under which the latest that was not cancelled failed.
+-- How the evaluations of runs stand: how many are open, why one of these waits, and the names under which the latest that was
+-- not cancelled failed.
 CREATE OR REPLACE VIEW run_evaluation_state AS
 SELECT
     run_id,
     sum("open") AS "open",
+    min(waits) AS waits,
     coalesce(list("name" ORDER BY "name") FILTER (latest = 'failed'), []) AS failed
 FROM (
     SELECT
         run_id,
         "name",
         count(*) FILTER ("state" IN ('waiting', 'running')) AS "open",
+        min("name" || ': ' || error) FILTER ("state" IN ('waiting', 'running')) AS waits,
         arg_max("state", (created_at, evaluation_id)) FILTER ("state" != 'cancelled') AS latest
     FROM run_evaluation
     GROUP BY run_id, "name"

@@ -12,7 +12,7 @@ SELECT
         WHEN r.state NOT IN ('RUNNING', 'CANCELLED') AND e.open > 0 THEN 'EVALUATING'
         ELSE r.state
     END AS status,
-    r.state_reason AS status_reason,
+    coalesce(r.state_reason, e.waits) AS status_reason,
     r.verdict,
     r.dataset,
     r.dataset_version,

@@ -149,7 +149,7 @@ class _RunHead(_RunRate):
     description: str
     run_key: str | None
     status: str
-    status_reason: str | None
+    status_reason: str | None = Field(description="Why it ended so, or what an evaluation waits for.")
     verdict: str | None
     config: JsonObject
     git_sha: str | None

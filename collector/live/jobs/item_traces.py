@@ -58,8 +58,12 @@ class ItemTraces:
         target = next((each for each in targets if each is not None), None)
         if target is None:
             ended_ns = now_ns if run.completed_at_ns is None else run.completed_at_ns
-            if now_ns < ended_ns + round(self.settling.quiet_s * _NS):
-                return TraceAwaited(reason=f"trace {trace_id} has not arrived", wait_s=_LOOK_NS / _NS)
+            left_ns = ended_ns + round(self.settling.missing_s * _NS) - now_ns
+            if left_ns > 0:
+                until = f"and is waited for until {self.settling.missing_s:g} s after the end of the run"
+                return TraceAwaited(
+                    reason=f"trace {trace_id} has not arrived, {until}", wait_s=min(_LOOK_NS, left_ns) / _NS
+                )
             return _without(item)
         arrivals = Arrivals(root_ended=True, first_ns=target.first_arrival_ns, last_ns=target.last_arrival_ns)
         settles_ns = settles_at_ns(arrivals, self.settling)

@@ -30,6 +30,7 @@ class RunLine(BaseModel):
     project: str
     dataset: str | None
     status: str
+    status_reason: str | None = Field(description="Why it ended so, or what an evaluation waits for.")
     total_examples: int
     pass_rate: float | None = Field(description="The share of the examples with a verdict that passed.")
     error_count: int
@@ -67,6 +68,7 @@ def _line(run: Mapping[str, Any], items: int) -> RunLine:
         project=run["projectName"],
         dataset=dataset_of(run),
         status=run["status"],
+        status_reason=run["statusReason"],
         total_examples=items,
         pass_rate=run["passRate"],
         error_count=run["errorItems"],

@@ -1,11 +1,12 @@
 -- Runs, newest first: of tenants as in the list of datasets; one of them, those of an experiment, or those on a dataset, where
 -- that is given. A run on a file is found by the path of the file, by its name, and by its name without the ending.
 SELECT
-    r.* EXCLUDE (looked_at, started_at, reported_at, completed_at, pinned_at, "state"),
+    r.* EXCLUDE (looked_at, started_at, reported_at, completed_at, pinned_at, "state", state_reason),
     CASE
         WHEN r.state NOT IN ('RUNNING', 'CANCELLED') AND e.open > 0 THEN 'EVALUATING'
         ELSE r.state
     END AS status,
+    coalesce(r.state_reason, e.waits) AS state_reason,
     coalesce(e.failed, []) AS failed_evaluations,
     r.pinned_at IS NOT NULL AS is_pinned,
     epoch_us(r.started_at) * 1000 AS started_at_ns,
