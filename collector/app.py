@@ -101,7 +101,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         pipeline = await _judging(stack, settings, store, own_door, watch)
         exporter = await telling(stack, settings, store, _behind(settings, store))
         sweeper, eraser = await _sweeping(stack, settings, store)
-        receivers = await _delivering(stack, settings, store, watch)
+        receivers = await _delivering(stack, settings, store, pipeline.judging.secrets, watch)
         ingest = _ingesting(stack, settings, store, watch)
         parts = _Parts(
             store=store,
@@ -400,15 +400,16 @@ async def _comparing(stack: AsyncExitStack, store: Store, context: Context) -> N
     stack.push_async_callback(asyncio.to_thread, watcher.close)
 
 
-async def _delivering(stack: AsyncExitStack, settings: Settings, store: Store, watch: Watch | None) -> Receivers:
+async def _delivering(
+    stack: AsyncExitStack, settings: Settings, store: Store, secrets: Secrets, watch: Watch | None
+) -> Receivers:
     """The receivers of alerts, and the thread that tells them."""
     policy = address_policy(settings)
-    key = settings.encryption_key
     receivers = Receivers(
         store.webhooks,
         store.outbox,
         policy,
-        secrets=Secrets(key.get_secret_value() if key else None),
+        secrets=secrets,
         rotation_s=settings.webhook_rotation_hours * 3600,
     )
     try:

@@ -38,53 +38,95 @@ class CannotDecrypt(Exception):
 
 
 class Secrets:
-    """Encrypts and decrypts with one configured key, or says that there is none. Safe to use from several threads."""
+    """Encrypts and decrypts with one key, or says that there is none. Safe to use from several threads."""
 
-    def __init__(self, configured: str | None) -> None:
-        """`configured` is 32 bytes as hexadecimal digits or base64, else a passphrase."""
-        raw = None if configured is None else as_key(configured)
-        self._how = _FROM_KEY if raw is not None else _FROM_PASSPHRASE
-        self._source = raw if configured is None or raw is not None else configured.encode()
-        self._derived: OrderedDict[bytes, AESGCM] = OrderedDict()
-        self._lock = threading.Lock()
+    def __init__(
+        self,
+        key: str | None,
+        *,
+        older: str | None = None,
+        named: str = VARIABLE,
+        missing: str = f"secrets are kept encrypted, and {VARIABLE} is not set; set it for the server",
+    ) -> None:
+        """Take a key, of 32 bytes as hexadecimal digits or base64, else a passphrase.
+
+        `older` is one that decrypts too; `named` is where the key is from, and `missing` says what to do without one.
+        """
+        self._key = None if key is None else _Key(key)
+        self._older = None if older is None else _Key(older)
+        self.named = named
+        self.missing = missing
+
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key."""
+        return self._key is not None
 
     def encrypt(self, text: str, *, belongs_to: str) -> bytes:
         """The text, to be stored; `belongs_to` must be given again to decrypt it.
 
         Raises:
-            NoEncryptionKey: none is configured.
+            NoEncryptionKey: there is none.
         """
-        salt, nonce = os.urandom(_SALT_BYTES), os.urandom(_NONCE_BYTES)
-        sealed = self._cipher(self._how, salt).encrypt(nonce, text.encode(), self._how + belongs_to.encode())
-        return self._how + salt + nonce + sealed
+        return self._required().encrypt(text, belongs_to)
 
     def decrypt(self, stored: bytes, *, belongs_to: str) -> str:
         """The text again.
 
         Raises:
-            NoEncryptionKey: none is configured.
+            NoEncryptionKey: there is none.
             CannotDecrypt: this is not what was encrypted with this key for this place.
         """
+        text = self._required().decrypt(stored, belongs_to)
+        if text is None and self._older is not None:
+            text = self._older.decrypt(stored, belongs_to)
+        if text is None:
+            raise CannotDecrypt(
+                f"it cannot be decrypted: {self.named} is not the key that it was encrypted with, or it was changed; "
+                "set the old key again, or enter the secret anew"
+            )
+        return text
+
+    def is_current(self, stored: bytes, *, belongs_to: str) -> bool:
+        """Return whether the key opens it without the older one."""
+        return self._required().decrypt(stored, belongs_to) is not None
+
+    def _required(self) -> "_Key":
+        if self._key is None:
+            raise NoEncryptionKey(self.missing)
+        return self._key
+
+
+class _Key:
+    """A key, and the keys that were derived of it."""
+
+    def __init__(self, key: str) -> None:
+        raw = as_key(key)
+        self._how = _FROM_KEY if raw is not None else _FROM_PASSPHRASE
+        self._source = key.encode() if raw is None else raw
+        self._derived: OrderedDict[bytes, AESGCM] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def encrypt(self, text: str, belongs_to: str) -> bytes:
+        salt, nonce = os.urandom(_SALT_BYTES), os.urandom(_NONCE_BYTES)
+        sealed = self._cipher(salt).encrypt(nonce, text.encode(), self._how + belongs_to.encode())
+        return self._how + salt + nonce + sealed
+
+    def decrypt(self, stored: bytes, belongs_to: str) -> str | None:
+        """Return the text, or None if this is not what was encrypted with this key for this place."""
         how, rest = stored[:1], stored[1:]
         salt, nonce = rest[:_SALT_BYTES], rest[_SALT_BYTES : _SALT_BYTES + _NONCE_BYTES]
-        cipher = self._cipher(self._how, salt)
         try:
-            text = cipher.decrypt(nonce, rest[_SALT_BYTES + _NONCE_BYTES :], how + belongs_to.encode())
+            text = self._cipher(salt).decrypt(nonce, rest[_SALT_BYTES + _NONCE_BYTES :], how + belongs_to.encode())
         except (InvalidTag, ValueError):
-            raise CannotDecrypt(
-                f"it cannot be decrypted: {VARIABLE} is not the key that it was encrypted with, or it was changed; "
-                "set the old key again, or enter the secret anew"
-            ) from None
+            return None
         return text.decode()
 
-    def _cipher(self, how: bytes, salt: bytes) -> AESGCM:
-        if self._source is None:
-            raise NoEncryptionKey(f"secrets are kept encrypted, and {VARIABLE} is not set")
+    def _cipher(self, salt: bytes) -> AESGCM:
         with self._lock:
             cipher = self._derived.get(salt)
             if cipher is None:
-                derive = _DERIVE[how]
-                cipher = self._derived[salt] = AESGCM(derive(self._source, salt))
+                cipher = self._derived[salt] = AESGCM(_DERIVE[self._how](self._source, salt))
             self._derived.move_to_end(salt)
             if len(self._derived) > _KEYS_KEPT:
                 self._derived.popitem(last=False)

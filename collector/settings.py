@@ -272,7 +272,8 @@ class Settings(BaseModel):
         EncryptionKey | None,
         Field(
             description="what [keys of connections](connections.md#keys) are encrypted with: 32 bytes as hexadecimal"
-            " digits or base64, or a passphrase of at least 12 characters. Better kept out of the file, in the variable"
+            " digits or base64, or a passphrase of at least 12 characters. Better kept out of the file, in the"
+            " variable. None: `encryption.key` of the data directory, which the first start makes"
         ),
     ] = None
     llm_connections: Annotated[

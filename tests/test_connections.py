@@ -167,13 +167,18 @@ def test_names_are_unique_among_what_is_there(tmp_path: Path) -> None:
 
 
 def test_without_an_encryption_key_no_key_is_taken(tmp_path: Path) -> None:
-    """The refusal names the variable that has to be set, and nothing is stored."""
+    """If the made key is damaged, the refusal names the file and the variable, and nothing is stored."""
+    with an_api(tmp_path, encryption_key=None):
+        pass
+    (key_file,) = tmp_path.rglob("encryption.key")
+    key_file.write_text("damaged")
     with an_api(tmp_path, encryption_key=None) as (client, _):
         answer = client.post(PATH, json=a_connection(OFF, apiKey=KEY))
         assert answer.status_code == 400
         (problem,) = answer.json()["problems"]
         assert problem["key"] == "apiKey"
-        assert "TRACEJURY_ENCRYPTION_KEY is not set" in problem["message"]
+        assert f"{key_file} does not hold a key" in problem["message"]
+        assert "set TRACEJURY_ENCRYPTION_KEY" in problem["message"]
         assert client.get(PATH).json() == []
         created(client, credentialRef="JUDGE_KEY")
 

@@ -226,7 +226,10 @@ def test_secrets_stay_inside(tmp_path: Path, caplog: pytest.LogCaptureFixture, r
 
 
 def test_without_a_key_no_secret_is_taken(tmp_path: Path, receiver: tuple[str, Script]) -> None:
-    """A server that has no key refuses what it would have to keep in the clear, and takes what holds no secret."""
+    """A server whose key is damaged refuses what it would keep in the clear, and takes what holds no secret."""
+    with a_server(tmp_path / "data"):
+        pass
+    (tmp_path / "data" / "encryption.key").write_text("damaged")
     with a_server(tmp_path / "data", webhook_private_hosts=("127.0.0.1",)) as server, a_client() as client:
         api = Api(server, client)
         for body in ({"url": receiver[0], "secret": HUSH}, {"url": receiver[0], "template": "slack"}):

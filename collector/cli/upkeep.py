@@ -17,6 +17,7 @@ from collector.visible import file_problem, one_line
 
 if TYPE_CHECKING:
     from storage.ingest.spool import SpoolReport
+    from storage.store import Store
     from storage.upkeep.checking import DatabaseReport
 
 _MIB = 1 << 20
@@ -82,8 +83,11 @@ def reread(*, server: str | None, data: Path | None) -> None:
 @source_options
 def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
     """Copy the database into a new directory, while the server goes on, and read the copy back completely."""
+    from collector.encryption_key import KEY_FILE
+    from collector.secrets import VARIABLE
     from storage.engine.database import FILE_NAME
     from storage.engine.permissions import keep_new_files_private
+    from storage.upkeep.checking import count_secrets
 
     keep_new_files_private()
     one_source(server, data)
@@ -100,6 +104,11 @@ def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
     except OSError as error:
         raise click.ClickException(f"the backup cannot be written: {file_problem(error, directory)}") from error
     click.echo(f"{one_line(str(target))}: {target.stat().st_size / (1 << 20):,.1f} MiB")
+    if count := count_secrets(target):
+        click.echo(
+            f"{count_text(count, 'secret')} in it {'is' if count == 1 else 'are'} encrypted, and the key is not in it: "
+            f"keep {KEY_FILE} of the data directory, or {VARIABLE} if it is set, elsewhere"
+        )
 
 
 @click.command()
@@ -111,8 +120,19 @@ def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
     metavar="DIR",
     help="A new data directory.",
 )
-def restore(*, directory: Path, data: Path) -> None:
-    """Make a data directory of a backup, read all of it, and check that it opens."""
+@click.option(
+    "--encryption-key-file",
+    "key_file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="`encryption.key` of the data directory that the backup is of: no backup holds it.",
+)
+def restore(*, directory: Path, data: Path, key_file: Path | None) -> None:
+    """Make a data directory of a backup, read all of it, and check that it opens.
+
+    What is encrypted in it needs the key of the server: the file `encryption.key`, or TRACEJURY_ENCRYPTION_KEY.
+    """
+    from collector.encryption_key import BadKeyFile, take_key
     from storage.engine.database import FILE_NAME
     from storage.engine.permissions import keep_new_files_private
     from storage.errors import Unusable
@@ -127,16 +147,20 @@ def restore(*, directory: Path, data: Path) -> None:
     part = data / f"{FILE_NAME}.part"
     try:
         with _made(data, part):
+            if key_file is not None:
+                take_key(key_file, data)
             shutil.copyfile(source, part)
             _read_back(part, "the backup; take another one")
             part.rename(target)
         with Store.open(data) as store:
-            stored = store.totals.stored
+            stored, lost = store.totals.stored, _unreadable(store, data)
     except OSError as error:
         raise click.ClickException(f"the backup cannot be restored: {file_problem(error, data)}") from error
-    except Unusable as error:
+    except (Unusable, BadKeyFile) as error:
         raise click.ClickException(one_line(str(error))) from error
     click.echo(f"{one_line(str(data))}: a data directory into which {count_text(stored, 'span')} were ever stored")
+    if lost is not None:
+        click.echo(one_line(lost), err=True)
 
 
 @click.command()
@@ -223,6 +247,21 @@ def _print_database(report: "DatabaseReport") -> None:
     if report.unread:
         names = ", ".join(path.name for path in report.unread)
         click.echo(f"log: not read, because a kill left it within a checkpoint; the next start reads it: {names}")
+
+
+def _unreadable(store: "Store", data: Path) -> str | None:
+    """Say which secrets the key of a restored directory and the configured one do not open, and what to do."""
+    from collector.encryption_key import KEY_FILE, cannot_be_read, kept_secrets, secrets_for_looking, unreadable
+    from collector.secrets import VARIABLE
+    from collector.settings_loading import environment_variable
+
+    lost = unreadable(secrets_for_looking(data, environment_variable(VARIABLE) or None), kept_secrets(store))
+    if not lost:
+        return None
+    return (
+        f"{cannot_be_read(lost)}; no backup holds their key: copy {KEY_FILE} of the old data directory to "
+        f"{data / KEY_FILE}, or set {VARIABLE} for the server as it was; without it, enter them anew"
+    )
 
 
 def _read_back(copy: Path, advice: str) -> None:

@@ -13,6 +13,7 @@ import httpx
 
 from collector.addresses import AddressPolicy
 from collector.delivery.signing import BadSecret, check_secret
+from collector.encryption_key import owner_of_webhook
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
 from collector.setting_groups import EVENTS
 from evaluators.chat.urls import BadUrl
@@ -330,7 +331,7 @@ class Receivers:
         if not any(asdict(kept).values()):
             return None
         try:
-            return self._at_rest.encrypt(json.dumps(asdict(kept)), belongs_to=_owner(webhook_id))
+            return self._at_rest.encrypt(json.dumps(asdict(kept)), belongs_to=owner_of_webhook(webhook_id))
         except NoEncryptionKey as error:
             raise BadWebhook(str(error), field="url" if kept.url else "secret") from error
 
@@ -346,7 +347,8 @@ class Receivers:
         if webhook.sealed is None:
             return _Secrets(url=webhook.url)
         try:
-            kept = _Secrets(**json.loads(self._at_rest.decrypt(webhook.sealed, belongs_to=_owner(webhook.webhook_id))))
+            text = self._at_rest.decrypt(webhook.sealed, belongs_to=owner_of_webhook(webhook.webhook_id))
+            kept = _Secrets(**json.loads(text))
         except (NoEncryptionKey, CannotDecrypt) as error:
             raise BadWebhook(str(error), field="secret") from error
         return replace(kept, url=kept.url or webhook.url)
@@ -394,7 +396,3 @@ def _text(wish: Wish, secrets: _Secrets, *, sealed: bytes | None, previous_until
 
 def _secrets_of_file(file: FileWebhook) -> _Secrets:
     return _Secrets(url=file.wish.url, secret=file.wish.secret or None, previous=file.previous_secret or None)
-
-
-def _owner(webhook_id: str) -> str:
-    return f"alert webhook {webhook_id}"

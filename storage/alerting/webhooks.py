@@ -112,6 +112,19 @@ class Webhooks:
         error = None if text.enabled else "the receiver was switched off"
         return self._change(sql.query("update_alert_webhook"), values, error, tests=False)
 
+    def replace_secret(self, webhook_id: str, *, sealed: bytes, before: bytes) -> None:
+        """Store the same secret encrypted otherwise, which is no change of the receiver, if it is still this one.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        values = {"webhook_id": webhook_id, "sealed": sealed, "before": before}
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(sql.query("replace_webhook_secret"), values)
+
+        self._writer.store(write, 1)
+
     def delete(self, webhook_id: str, version: int, at_ns: int) -> bool:
         """Take it away, with what is secret of it, if it has this version; False where it has not, or is not there.
 

@@ -9,7 +9,12 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 _OTHERS: Final = 0o077
-_OURS: Final = ("*.duckdb", "*.duckdb.wal", "lock", "spool", "spool/*", "calls", "calls/*", "set-aside", "set-aside/*")
+_FOLDERS: Final = ("spool", "calls", "set-aside")
+_OURS: Final = (
+    *("*.duckdb", "*.duckdb.wal", "lock", "encryption.key"),
+    *_FOLDERS,
+    *(f"{folder}/*" for folder in _FOLDERS),
+)
 
 
 def keep_new_files_private() -> None:

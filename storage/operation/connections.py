@@ -52,6 +52,19 @@ class Connections:
         """
         self._writer.store(_storing(new, changed), len(new) + len(changed))
 
+    def replace_secret(self, connection_id: str, *, sealed: bytes, before: bytes) -> None:
+        """Store the same secret encrypted otherwise, which is no change of the connection, if it is still this one.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        values = {"connection_id": connection_id, "sealed": sealed, "before": before}
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(sql.query("replace_connection_secret"), values)
+
+        self._writer.store(write, 1)
+
     def named_by_rules(self, tenant: str) -> list[tuple[str, str]]:
         """Each enabled rule that names a connection, and how it names it."""
         with self._database.cursor() as cursor:

@@ -27,6 +27,11 @@ _COLUMNS: Final = """
     WHERE database_name = $catalog AND table_name = $name ORDER BY column_index
 """
 _POSITION: Final = "SELECT spool_sequence, spool_rows FROM checked.ingest_state"
+_SECRETS: Final = """
+    SELECT
+        (SELECT count(secret) FROM checked.llm_connection WHERE deleted_at IS NULL)
+        + (SELECT count(sealed) FROM checked.alert_webhook WHERE deleted_at IS NULL)
+"""
 _NAMED: Final = 3  # columns of one damaged place
 _MEMORY: Final = "256MB"
 """What reading may take, and then DuckDB's own limit: one vector of a column with values of megabytes needs more."""
@@ -79,6 +84,13 @@ def check_database(path: Path) -> DatabaseReport:
         return _check(path, {})
     except duckdb.OutOfMemoryException as error:
         raise Unusable(f"{path} cannot be checked, there is too little memory: {_first_line(error)}") from error
+
+
+def count_secrets(path: Path) -> int:
+    """Return how many secrets of a whole database are encrypted."""
+    with _attached(path, {}) as cursor:
+        ((count,),) = cursor.execute(_SECRETS).fetchall()
+    return int(count)
 
 
 def opening_problem(path: Path) -> str | None:

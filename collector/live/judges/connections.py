@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from collector.addresses import AddressPolicy
 from collector.connection_text import BadText, ConnectionProblem, ConnectionText, parse_connection
+from collector.encryption_key import owner_of_connection
 from collector.live.judges.egress import EgressResolver
 from collector.live.judges.llm_connection import LlmConnection, meant, read, readable
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
@@ -278,7 +279,7 @@ class LlmConnections:
         try:
             return self._secrets.encrypt(text.api_key.get_secret_value(), belongs_to=_place(row))
         except NoEncryptionKey as error:
-            told = f"{error}; set it for the server, or name a variable with the key in credentialRef"
+            told = f"{error}; or name a variable with the key in credentialRef"
             raise BadText([ConnectionProblem(key="apiKey", message=told)]) from None
 
     def _kept(self, before: LlmConnection, text: ConnectionText, row: ConnectionRow) -> bytes | None:
@@ -381,7 +382,7 @@ def _refuse_file(found: LlmConnection) -> None:
 
 def _place(row: ConnectionRow) -> str:
     """What a key is bound to, so that it opens in no other row."""
-    return f"llm_connection {row.tenant} {row.connection_id}"
+    return owner_of_connection(row.tenant, row.connection_id)
 
 
 def _host(url: str) -> tuple[str, str | None, int | None]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from collector.connection_text import parse_file_connections, parse_project_budgets
+from collector.encryption_key import secrets_for_looking, secrets_of_server
 from collector.live.budgets.budgets import Budgets
 from collector.live.judges.connections import LlmConnections
 from collector.live.judges.egress import EgressResolver, address_policy
@@ -37,11 +38,13 @@ class JudgeServices:
     budgets: Budgets
     judges: ConnectedJudges
     traces: "JudgeTraces | None"
+    secrets: Secrets
 
     @classmethod
     def look(cls, store: Store, settings: Settings) -> Self:
         """What is stored, for a command that looks at a data directory: the connections of files are as they were."""
-        return cls._over(store, settings, None)
+        secrets = secrets_for_looking(settings.data, _configured(settings))
+        return cls._over(store, settings, None, secrets)
 
     @classmethod
     def open(cls, store: Store, settings: Settings, own_door: OwnDoor) -> Self:
@@ -57,21 +60,20 @@ class JudgeServices:
             from collector.live.judges.judge_traces import JudgeTraces  # noqa: PLC0415 - see above
 
             traces = JudgeTraces(own_door.address, own_door.key)
-        hub = cls._over(store, settings, traces)
+        secrets = secrets_of_server(store, settings.data, _configured(settings))
+        hub = cls._over(store, settings, traces, secrets)
         hub.connections.adopt(parse_file_connections(settings.llm_connections))
         return hub
 
     @classmethod
-    def _over(cls, store: Store, settings: Settings, traces: "JudgeTraces | None") -> Self:
-        key = settings.encryption_key
-        secrets = Secrets(None if key is None else key.get_secret_value())
+    def _over(cls, store: Store, settings: Settings, traces: "JudgeTraces | None", secrets: Secrets) -> Self:
         connections = LlmConnections(
             store.connections, secrets, environment_variable, egress=EgressResolver(address_policy(settings))
         )
         budgets = Budgets(store.spending)
         made: Callable[[Call], None] | None = None if traces is None else traces.record
         judges = ConnectedJudges(connections, budgets, parse_project_budgets(settings.project_budgets), made)
-        return cls(connections=connections, budgets=budgets, judges=judges, traces=traces)
+        return cls(connections=connections, budgets=budgets, judges=judges, traces=traces, secrets=secrets)
 
     def flush(self) -> None:
         """Send what traces wait, while the door for them is open."""
@@ -82,3 +84,7 @@ class JudgeServices:
         """Let go of what it holds, but for the judges, which their event loop closes."""
         if self.traces is not None:
             self.traces.close()
+
+
+def _configured(settings: Settings) -> str | None:
+    return None if settings.encryption_key is None else settings.encryption_key.get_secret_value()

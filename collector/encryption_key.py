@@ -1,0 +1,202 @@
+"""The key with which a server encrypts secrets: the one that is configured, else one that it makes at its first start.
+
+The made one is a file of the data directory, which only its owner reads. It is made once, before there are secrets:
+with a new key beside them, secrets of another one would be lost without a word.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+from collector.secrets import VARIABLE, CannotDecrypt, Secrets
+from collector.units import count_text
+from storage.errors import Overloaded
+from storage.store import Store
+
+log = logging.getLogger(__name__)
+
+KEY_FILE: Final = "encryption.key"
+_MOST_BYTES: Final = 1024
+_NAMED: Final = 5
+_KEY: Final = re.compile(r"[0-9a-fA-F]{64}")
+_LOST: Final = f"put the file back, or set {VARIABLE} to the key that they were encrypted with"
+
+
+class _Replace(Protocol):
+    def __call__(self, *, sealed: bytes, before: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptSecret:
+    """A secret of the database."""
+
+    name: str  # for people
+    belongs_to: str
+    sealed: bytes
+    replace: _Replace
+
+
+def kept_secrets(store: Store) -> Sequence[KeptSecret]:
+    """Return all secrets of a store."""
+    connections = [
+        KeptSecret(
+            name=f"the key of the connection {row.name!r}",
+            belongs_to=owner_of_connection(row.tenant, row.connection_id),
+            sealed=row.secret,
+            replace=partial(store.connections.replace_secret, row.connection_id),
+        )
+        for row in store.connections.all()
+        if row.secret is not None and not row.is_deleted
+    ]
+    webhooks = [
+        KeptSecret(
+            name=f"what is secret of the webhook {webhook.url}",
+            belongs_to=owner_of_webhook(webhook.webhook_id),
+            sealed=webhook.sealed,
+            replace=partial(store.webhooks.replace_secret, webhook.webhook_id),
+        )
+        for webhook in store.webhooks.all()
+        if webhook.sealed is not None
+    ]
+    return [*connections, *webhooks]
+
+
+def owner_of_connection(tenant: str, connection_id: str) -> str:
+    """What the key of a connection is bound to, so that it opens in no other row."""
+    return f"llm_connection {tenant} {connection_id}"
+
+
+def owner_of_webhook(webhook_id: str) -> str:
+    """What the secrets of a receiver are bound to."""
+    return f"alert webhook {webhook_id}"
+
+
+def secrets_for_looking(directory: Path, configured: str | None) -> Secrets:
+    """Return the secrets of a data directory for a command: no key is made."""
+    file = directory / KEY_FILE
+    try:
+        made = _read(file)
+    except BadKeyFile as error:
+        made, why = None, f"{error}; {_LOST}"
+    else:
+        why = f"secrets are kept encrypted, {VARIABLE} is not set, and {file} is not there; {_LOST}"
+    if configured is not None:
+        return Secrets(configured, older=made)
+    return Secrets(made, named=str(file), missing=why)
+
+
+def secrets_of_server(store: Store, directory: Path, configured: str | None) -> Secrets:
+    """Return the secrets of a server: make a key if none was needed yet, and encrypt all with the configured one."""
+    file = directory / KEY_FILE
+    kept = kept_secrets(store)
+    if configured is None and not kept and not os.path.lexists(file):
+        try:
+            make_key(directory)
+        except OSError as error:
+            log.warning("no key for secrets can be made, %s cannot be written: %s", file, error.strerror)
+    secrets = secrets_for_looking(directory, configured)
+    if configured is not None:
+        _encrypt_again(secrets, kept, file)
+    if lost := unreadable(secrets, kept):
+        why = f"another key than {secrets.named} encrypted them" if secrets.has_key else secrets.missing
+        log.error("%s: %s", cannot_be_read(lost), why)
+    return secrets
+
+
+def unreadable(secrets: Secrets, kept: Sequence[KeptSecret]) -> Sequence[KeptSecret]:
+    """Return those secrets that the keys do not open."""
+    return [each for each in kept if not secrets.has_key or not _opens(secrets, each)]
+
+
+def cannot_be_read(lost: Sequence[KeptSecret]) -> str:
+    """Say of secrets that they cannot be read."""
+    names = [each.name for each in lost[:_NAMED]] + ([f"{len(lost) - _NAMED} more"] if len(lost) > _NAMED else [])
+    return f"{count_text(len(lost), 'secret')} cannot be read: {', '.join(names)}"
+
+
+def make_key(directory: Path, key: str | None = None) -> None:
+    """Make a key of 32 random bytes, unless there is one. It is there as a whole or not at all."""
+    file, part = directory / KEY_FILE, directory / f"{KEY_FILE}.{os.urandom(8).hex()}.part"
+    try:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as writing:
+            writing.write(f"{key or os.urandom(32).hex()}\n")
+            writing.flush()
+            os.fsync(writing.fileno())
+        with suppress(FileExistsError):
+            os.link(part, file)  # a rename would replace a key that another process has made meanwhile
+            log.info("made %s: secrets are encrypted with it, and no backup holds it, so keep a copy elsewhere", file)
+    finally:
+        part.unlink(missing_ok=True)
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def take_key(file: Path, directory: Path) -> None:
+    """Copy a made key from elsewhere into a data directory.
+
+    Raises:
+        BadKeyFile: it holds no key.
+        OSError: it cannot be written.
+    """
+    key = _read(file)
+    if key is None:
+        raise BadKeyFile(f"{file} is not there")
+    make_key(directory, key)
+
+
+class BadKeyFile(Exception):
+    """A file that should hold a key does not; the message says so."""
+
+
+def _read(file: Path) -> str | None:
+    """Read the made key; None if there is no file.
+
+    Raises:
+        BadKeyFile: it cannot be read, or holds something else.
+    """
+    try:
+        with file.open("rb") as reading:
+            text = reading.read(_MOST_BYTES).decode("ascii", "replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadKeyFile(f"{file} cannot be read: {error.strerror}") from error
+    if not _KEY.fullmatch(text.strip()):
+        raise BadKeyFile(f"{file} does not hold a key of 64 hexadecimal digits")
+    return text.strip()
+
+
+def _encrypt_again(secrets: Secrets, kept: Sequence[KeptSecret], file: Path) -> None:
+    """Encrypt with the configured key what only the made one opens, so that the made one is not needed any more."""
+    count = 0
+    for each in kept:
+        if secrets.is_current(each.sealed, belongs_to=each.belongs_to) or not _opens(secrets, each):
+            continue
+        text = secrets.decrypt(each.sealed, belongs_to=each.belongs_to)
+        try:
+            each.replace(sealed=secrets.encrypt(text, belongs_to=each.belongs_to), before=each.sealed)
+        except Overloaded as error:
+            log.warning("%s is still encrypted with %s: %s", each.name, file, error)
+        else:
+            count += 1
+    if count:
+        told = "encrypted %d secrets with %s, which %s opened until now; keep the file for the backups of before"
+        log.info(told, count, VARIABLE, file)
+
+
+def _opens(secrets: Secrets, kept: KeptSecret) -> bool:
+    try:
+        secrets.decrypt(kept.sealed, belongs_to=kept.belongs_to)
+    except CannotDecrypt:
+        return False
+    return True
