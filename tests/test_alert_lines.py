@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import time
 from html import unescape
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from collector.alert_lines import alert_line
 from collector.delivery.event_words import words_of_digest
+from collector.delivery.templates import Telling, render
 from collector.delivery.words import words_of
 from collector.live.monitors.streams import log_text
 from storage.alerting.alerts import Alert, ComparedSide
@@ -140,3 +142,25 @@ def words_of_digest_of(alert: Alert, event: str) -> str:
     """The line of a digest about one alert, which was queued as JSON."""
     kept = json.loads(json.dumps({"alert": dataclasses.asdict(alert), "events": [event]}))
     return words_of_digest({"alerts": [kept], "left_out": 0, "counts": {event: 1}}).examples[0]
+
+
+def test_no_two_of_many_services_look_alike(tmp_path: Path) -> None:
+    """Rows differ for 17 services of a project and for two tenants, and so do messages whose title is cut."""
+    services = [f"service-{number}" for number in range(17)]
+    findings = [a_finding(number, document={"service": service}) for number, service in enumerate(services)]
+    findings.append(a_finding(17, tenant="acme", document={"service": services[0]}))
+    with (
+        a_server(tmp_path / "data") as server,
+        httpx.Client(base_url=f"http://{server.http}", trust_env=False) as http,
+    ):
+        for finding in findings:
+            assert server.store.alerts.open(finding, time.time_ns())
+        rows = re.findall(r"<tr data-row.*?</a>(?: <small>tenant.*?</small>)?", http.get("/alerts").text, re.DOTALL)
+        assert len(rows) == 18
+        assert len({words(f"<main>{re.sub('(id|href)=.[^>]*', '', row)}") for row in rows}) == 18
+    for service in services[:2]:
+        finding = a_finding(1, rule=160 * "r", document={"service": service})
+        alert = Alert(finding=finding, state="open", opened_at_ns=0)
+        event = Telling(event_id="e", type="alert.opened", at_ns=0, alert=alert, project="shop", secret=None)
+        blocks = json.loads(render("slack", event))["blocks"]
+        assert f"service {service}, release 1.5.0" in json.dumps(blocks[:2])

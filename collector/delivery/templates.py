@@ -109,9 +109,10 @@ def _words(telling: Telling) -> Words:
 
 def _slack(telling: Telling) -> Document:
     words = _words(telling)
+    whole = f"{words.title}: {words.summary}"  # a header is cut, and its end names the service and the release
     blocks: list[JsonValue] = [
-        {"type": "header", "text": {"type": "plain_text", "text": _cut(words.title, 150), "emoji": False}},
-        {"type": "section", "text": _marked(words.summary)},
+        {"type": "header", "text": {"type": "plain_text", "text": _cut(words.title, _SLACK_HEADER), "emoji": False}},
+        {"type": "section", "text": _marked(words.summary if len(words.title) <= _SLACK_HEADER else whole)},
     ]
     if words.facts:
         fields: list[JsonValue] = [_marked(value, name) for name, value in words.facts[:10]]
@@ -121,7 +122,7 @@ def _slack(telling: Telling) -> Document:
         blocks.append({"type": "section", "text": _marked(lines)})
     closing: JsonValue = {"type": "plain_text", "text": _cut(words.closing, 2000), "emoji": False}
     blocks.append({"type": "context", "elements": [closing]})
-    return {"text": _slack_text(f"{words.title}: {words.summary}"), "blocks": blocks}
+    return {"text": _slack_text(whole), "blocks": blocks}
 
 
 def _teams(telling: Telling) -> Document:
@@ -194,6 +195,8 @@ def _pagerduty_run(telling: Telling, run: Document) -> Document:
         "payload": payload,
     }
 
+
+_SLACK_HEADER: Final = 150  # characters that Slack takes
 
 _ACTIONS: Final[Mapping[EventType, str]] = {
     "alert.opened": "trigger",

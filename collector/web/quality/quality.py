@@ -174,7 +174,9 @@ def _overview(request: Request, here: Context, who: Caller, asked: One) -> Respo
     from_us = numbers.begin_us(now_us, days, "day")
     steps = numbers.steps_between(from_us, now_us, "day")
     found = numbers.streams_of(here.quality.streams(from_us=from_us, tenant=tenant, judged=asked.basis.judged), steps)
-    alerts = {_stream_of(alert): alert for alert in _unsettled(here, tenant)}
+    alerts: dict[tuple[str | None, str | None, str | None], list[Alert]] = {}
+    for alert in _unsettled(here, tenant):
+        alerts.setdefault(_stream_of(alert), []).append(alert)
     shown = [each for each in found if project is None or each.project == project]
     return page(
         request,
