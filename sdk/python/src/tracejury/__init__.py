@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tracejury.goldens import write_goldens
     from tracejury.journal import JournalInUse
     from tracejury.marking import current_session
+    from tracejury.models import as_judge, rag_task, simple_task
     from tracejury.reported import RunEnded
     from tracejury.reporter import Reporter, replay
     from tracejury.results import ItemResult, Measured, Result, TaskFailed
@@ -73,6 +74,7 @@ __all__ = [
     "ToolDefinition",
     "Unreachable",
     "UserTool",
+    "as_judge",
     "assert_eval",
     "assert_no_regression",
     "current_session",
@@ -80,8 +82,10 @@ __all__ = [
     "evaluator",
     "init",
     "personas",
+    "rag_task",
     "read_scenarios",
     "replay",
+    "simple_task",
     "simulated_task",
     "write_goldens",
 ]
@@ -124,6 +128,11 @@ _HOMES: Final = {
     "goldens": ("write_goldens",),
     "journal": ("JournalInUse",),
     "marking": ("current_session",),
+    "models": (
+        "as_judge",
+        "rag_task",
+        "simple_task",
+    ),
     "reported": ("RunEnded",),
     "reporter": (
         "Reporter",

@@ -1,0 +1,190 @@
+"""Tasks and judges in one line, from a model: a function, or one of OpenAI, Anthropic, LangChain or pydantic-ai.
+
+None of these libraries is imported: their replies, and the same as JSON, are read by their documented field names.
+"""
+
+import asyncio
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from tracejury.agent_trace import AgentTrace
+from tracejury.chat_model import ChatCompletions, ChatQuestion, ChatReply
+from tracejury.dataset import Example
+from tracejury.plain import plain
+from tracejury.results import Measured
+from tracejury.score import evaluator, named
+
+_OF_LANGCHAIN: Final = frozenset({"messages", "intermediate_steps"})
+_TOKENS: Final = (
+    ("input_tokens", "prompt_tokens", "request_tokens"),
+    ("output_tokens", "completion_tokens", "response_tokens"),
+)
+
+ModelTask = Callable[[Example], Awaitable[Measured]]
+"""A task of an experiment."""
+
+
+def simple_task(
+    model: Any, output_key: str = "output", *, input_usd: float | None = None, output_usd: float | None = None
+) -> ModelTask:
+    """Return a task that puts the input of an example to a model.
+
+    Its outputs are the text of the reply, and the item has the tokens that the reply tells of; with prices in USD for a
+    million tokens, also the cost. A model is a function of the prompt (also a coroutine function) that returns a text
+    or a reply of one of the libraries, an object of LangChain with `ainvoke`, an agent of pydantic-ai, or
+    `ChatCompletions`.
+
+    Raises:
+        TypeError: it is no model.
+    """
+    ask = _asker(model)
+
+    async def task(example: Example) -> Measured:
+        reply = await ask(_prompt(example))
+        return _measured(reply, {output_key: text_of(reply)}, input_usd, output_usd)
+
+    return task
+
+
+def rag_task(
+    chain: Any,
+    output_key: str = "output",
+    context_key: str = "context",
+    *,
+    input_usd: float | None = None,
+    output_usd: float | None = None,
+) -> ModelTask:
+    """Return a task that puts the input of an example to a chain, and keeps what was retrieved for the answer.
+
+    A chain is what a model is, and returns a reply and its documents: as a pair, or as a mapping with `answer` (or
+    `result`) and `context` (or `source_documents`), as those of LangChain do.
+
+    Raises:
+        TypeError: it is none.
+    """
+    ask = _asker(chain)
+
+    async def task(example: Example) -> Measured:
+        reply, documents = _answered(await ask(_prompt(example)))
+        outputs = {output_key: text_of(reply), context_key: [_document(each) for each in documents]}
+        return _measured(reply, outputs, input_usd, output_usd)
+
+    return task
+
+
+def as_judge(model: Any) -> Callable[[str], Awaitable[str]]:
+    """Return a judge for the configuration of built-in evaluators, named as the model is.
+
+    Raises:
+        TypeError: it is no model.
+    """
+    ask = _asker(model)
+
+    async def judge(prompt: str) -> str:
+        return text_of(await ask(prompt))
+
+    of = named(model)
+    return evaluator(name=_name(model) or of.name, version=of.version)(judge)
+
+
+def text_of(reply: Any) -> str:
+    """Return the text of a reply.
+
+    Raises:
+        ValueError: it has none.
+    """
+    text = reply if isinstance(reply, str) else reply.text if isinstance(reply, ChatReply) else _read(reply)
+    if text is None:
+        raise ValueError(f"the reply has no text: {type(reply).__name__}")
+    return text
+
+
+def _prompt(example: Example) -> str:
+    return example.input if isinstance(example.input, str) else json.dumps(plain(example.input), ensure_ascii=False)
+
+
+def _read(reply: Any) -> str | None:
+    """The text of a reply, by the library that it has the form of."""
+    if callable(getattr(reply, "all_messages", None)):
+        trace = AgentTrace.from_pydantic_ai(reply)
+    elif _get(reply, "type") == "ai" or (isinstance(reply, Mapping) and reply.keys() & _OF_LANGCHAIN):
+        trace = AgentTrace.from_langchain(reply)
+    elif _get(reply, "type") == "message" and _get(reply, "stop_reason") is not None:
+        trace = AgentTrace.from_anthropic(reply)
+    else:
+        trace = AgentTrace.from_openai(reply)
+    return trace.final_response
+
+
+def _measured(reply: Any, outputs: dict[str, Any], input_usd: float | None, output_usd: float | None) -> Measured:
+    tokens_in, tokens_out = _tokens(reply)
+    cost = None
+    if None not in (tokens_in, tokens_out, input_usd, output_usd):
+        cost = (tokens_in * input_usd + tokens_out * output_usd) / 1e6  # type: ignore[operator] # none is None
+    return Measured(outputs, tokens_in, tokens_out, reply.cost_usd if isinstance(reply, ChatReply) else cost)
+
+
+def _tokens(reply: Any) -> tuple[int | None, int | None]:
+    """Tokens in and out; with Anthropic, those that came from or went to a cache stand beside the others."""
+    if isinstance(reply, ChatReply):
+        return reply.tokens_in, reply.tokens_out
+    usage = _get(reply, "usage_metadata") or _get(reply, "usage")
+    if callable(usage) and _first(usage, _TOKENS[0]) is None:  # of older versions of pydantic-ai
+        usage = usage()
+    counts = [_first(usage, names) for names in _TOKENS]
+    cached = [_get(usage, f"cache_{what}_input_tokens") or 0 for what in ("creation", "read")]
+    return (None if counts[0] is None else counts[0] + sum(cached)), counts[1]
+
+
+def _first(usage: Any, names: tuple[str, ...]) -> int | None:
+    return next((count for name in names if isinstance(count := _get(usage, name), int)), None)
+
+
+def _answered(said: Any) -> tuple[Any, Any]:
+    if isinstance(said, tuple):
+        reply, documents = said
+        return reply, documents
+    if isinstance(said, Mapping):
+        answers = [said[name] for name in ("answer", "result") if name in said]
+        found = [said[name] for name in ("context", "source_documents") if name in said]
+        if answers and found:
+            return answers[0], found[0]
+    raise ValueError("a chain returns (reply, documents), or a mapping with answer and context")
+
+
+def _document(document: Any) -> Any:
+    """The text of a document, or the document as it is."""
+    texts = (_get(document, name) for name in ("page_content", "text", "content"))
+    return next((each for each in texts if isinstance(each, str)), plain(document))
+
+
+def _asker(model: Any) -> Callable[[str], Awaitable[Any]]:
+    """How a model is asked; a function that is no coroutine function is called in a thread."""
+    if isinstance(model, ChatCompletions):
+        return lambda prompt: model.ask(ChatQuestion([{"role": "user", "content": prompt}]), lambda: None)
+    for name in ("ainvoke", "run"):
+        method: Any = getattr(model, name, None)
+        if inspect.iscoroutinefunction(method):
+            asked: Callable[[str], Awaitable[Any]] = method
+            return asked
+    if not callable(model):
+        raise TypeError(f"a model is a function of a prompt, or has ainvoke or run, and not {type(model).__name__}")
+
+    async def call(prompt: str) -> Any:
+        said = await asyncio.to_thread(model, prompt)
+        return await said if inspect.isawaitable(said) else said
+
+    return call
+
+
+def _name(model: Any) -> str | None:
+    """The name of the model behind an object of a library."""
+    inner = getattr(model, "model", None)
+    names = (getattr(model, "model_name", None), inner, getattr(inner, "model_name", None))
+    return next((each for each in names if isinstance(each, str) and each), None)
+
+
+def _get(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
