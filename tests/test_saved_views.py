@@ -7,9 +7,9 @@ from typing import get_args
 
 import pytest
 
+from collector.api.traces.list_filters import LABELS
 from collector.api.traces.saved_views import PARAMETERS, list_query
 from collector.web.traces.list_look import COLUMNS
-from collector.web.traces.trace_list import LABELS
 from storage.operation.saved_views import MOST_VIEWS
 from storage.query.traces_like import Ranking
 from tests.access import Closed, a_closed_server
@@ -145,6 +145,22 @@ def test_what_is_wrong_with_a_view_stands_beside_its_field(server: Closed) -> No
         server.ask("PUT", f"{ROOT}/{view['id']}", key=server.keys["editor"], json={"name": "changed"})
         stale = visit.send(place, place, name="mine again", query="", version="1")
         assert (stale.status_code, "was changed while you edited it" in stale.text) == (409, True)
+
+
+@pytest.mark.parametrize(
+    "query", ["since=1d", "status=bad", "verdict=no", "duration=long", "cost=-1", "from=yesterday", "attribute=plan"]
+)
+def test_a_view_that_the_page_would_not_show_is_refused(server: Closed, query: str) -> None:
+    """What the list says is wrong with a filter, API and form say of a view with it, and nothing is saved."""
+    name, fields = query.partition("=")[0], {"name": f"never {query}", "query": query}
+    sent = server.ask("POST", ROOT, key=server.keys["editor"], json=fields)
+    assert (sent.status_code, f"{name}: " in sent.text) == (400, True)
+    with signed_in(server, "editor") as visit:
+        page = visit.get(f"/traces?{query}")
+        assert (page.status_code, f"{name}: " in page.text) == (400, True)
+        form = visit.send("/traces/views/new", "/traces/views/new", **fields)
+        assert (form.status_code, f"{name}: " in form.text, f'value="{query}"' in form.text) == (400, True, True)
+    assert fields["name"] not in {each["name"] for each in server.ask("GET", ROOT, key=server.keys["editor"]).json()}
 
 
 def test_a_tenant_has_only_so_many_views(server: Closed) -> None:

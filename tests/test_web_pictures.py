@@ -124,6 +124,8 @@ def test_columns_draw_what_lies_within() -> None:
     assert heights == [heights[0], heights[0] / 2, heights[0] / 2, heights[0] / 4]
     assert table(picture) == [["10:00", "eight"], ["11:00", "four"]]
     assert 'viewBox="0 0 300 60"' in picture
+    texts = [each.text for each in drawn(picture).find(".//svg").iter("text")]  # type: ignore[union-attr] # the drawing has one
+    assert texts == ["highest: 8", "10:00 UTC", "12:00 UTC"]  # no sum of all, and no hour of another zone
 
 
 def test_a_sparkline_needs_a_number() -> None:

@@ -207,6 +207,23 @@ def test_a_part_that_renews_itself_keeps_what_is_typed(shown: Shown, browser: "B
         assert watch.page.locator("#status [name=s]").input_value() == "b"
 
 
+def test_the_link_that_is_copied_leads_to_the_chosen_span(shown: Shown, browser: "Browser") -> None:
+    """*Copy link* copies what the page shows by now, and says so only if the browser took it."""
+    with a_page(browser, shown.origin, permissions=["clipboard-read", "clipboard-write"]) as watch:
+        watch.open(f"/traces/{shown.trace_id}")
+        watch.page.wait_for_selector("#tree[data-drawn]")
+        choose(watch, 2)
+        watch.page.get_by_text("More", exact=True).click()
+        watch.page.get_by_role("button", name="Copy link").click()
+        watch.page.get_by_role("button", name="Copied").wait_for()
+        copied = watch.page.evaluate("navigator.clipboard.readText()")
+        assert (copied, "span=" in copied) == (watch.page.url, True)
+        watch.page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+        watch.page.evaluate("document.execCommand = () => false")
+        watch.page.get_by_role("button", name="Copy link").click()
+        watch.page.get_by_role("button", name="Not copied").wait_for()
+
+
 def test_buttons_that_do_not_send_what_is_typed_ask(shown: Shown, browser: "Browser") -> None:
     """Leaving an entry of a review out, or taking a vote back, drops a note only if one says so."""
     questions: list[str] = []

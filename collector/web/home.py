@@ -273,7 +273,7 @@ def _pictures(glance: Glance, at: GlanceAt, period: _Period) -> list[tuple[str, 
         data = [_column(number, sums, measured, at, period) for number, sums in steps]
         most = max((each.value or 0.0 for each in data), default=0.0)
         if most:
-            titles = ("From", measured.what)
+            titles = ("From (UTC)", measured.what)
             picture = columns(data, label=measured.what, most=measured.in_words(most), titles=titles)
             drawn.append((measured.what, picture))
     return drawn

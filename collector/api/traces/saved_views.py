@@ -1,5 +1,6 @@
 """Saved views over HTTP: lists of traces that somebody named, so that others open them."""
 
+import time
 import uuid
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -17,6 +18,7 @@ from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.times import time_text
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
+from collector.api.traces.list_filters import filter_of
 from storage.errors import Missing
 from storage.operation.saved_views import SavedView, SavedViewText
 
@@ -49,6 +51,19 @@ def list_query(text: str) -> str:
     return urlencode(sorted((pair for pair in pairs if pair[1]), key=lambda pair: PARAMETERS.index(pair[0])))
 
 
+def _shown_query(text: str) -> str:
+    """Return the query of a list that the page shows: with filters that hold what they cannot it shows none.
+
+    Raises:
+        ValueError: it is no query, or a filter cannot hold its value.
+    """
+    query = list_query(text)
+    problems = filter_of(dict(parse_qsl(query)), time.time_ns()).problems
+    if problems:
+        raise ValueError("; ".join(f"{name}: {message}" for name, message in problems.items()))
+    return query
+
+
 class SavedViewBody(BaseModel):
     """What a view is called, and what its list shows."""
 
@@ -57,7 +72,7 @@ class SavedViewBody(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S")]
     query: Annotated[
         str,
-        AfterValidator(list_query),
+        AfterValidator(_shown_query),
         Field(max_length=_MOST_CHARACTERS, description="Of the address of `/traces`: `project=shop&status=error`."),
     ] = ""
 

@@ -14,7 +14,7 @@ _BELOW, _ABOVE, _GAP = 20.0, 18.0, 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartColumn:
-    """One step: what it is called, its number, how much of that is bad, both in words, and what leads to it.
+    """One step: when it began in UTC, its number, how much of that is bad, both in words, and what leads to it.
 
     `within` is another number of the same kind, not higher, which is drawn within the column.
     """
@@ -43,19 +43,20 @@ def columns(
     drawn: list[Markup] = []
     for number, each in enumerate(data):
         x = number * wide
-        parts = [element("title", f"{each.label}: {each.told}")]
+        title = f"{each.label} UTC: {each.told}"
+        parts = [element("title", title)]
         parts += _column(each, x, wide, floor, top)
         parts.append(element("rect", x=x, y=_ABOVE, width=wide, height=floor - _ABOVE, class_="room"))
         drawn.append(
-            element("a", *parts, href=each.href, aria_label=f"{each.label}: {each.told}")
-            if each.href and each.value
-            else element("g", *parts)
+            element("a", *parts, href=each.href, aria_label=title) if each.href and each.value else element("g", *parts)
         )
     drawn.append(element("line", x1=0, y1=floor, x2=width, y2=floor, class_="axis"))
-    drawn.append(element("text", most, x=0, y=_ABOVE - 4))
+    # Without the word, the height of the highest column reads as the sum of all.
+    drawn.append(element("line", x1=0, y1=_ABOVE, x2=width, y2=_ABOVE, class_="axis top"))
+    drawn.append(element("text", f"highest: {most}", x=0, y=_ABOVE - 4))
     if data:
-        drawn.append(element("text", data[0].label, x=0, y=height - 3))
-        drawn.append(element("text", data[-1].label, x=width, y=height - 3, text_anchor="end"))
+        drawn.append(element("text", f"{data[0].label} UTC", x=0, y=height - 3))
+        drawn.append(element("text", f"{data[-1].label} UTC", x=width, y=height - 3, text_anchor="end"))
     role = "group" if any(each.href for each in data) else "img"
     rows = [(_link(each), each.told) for each in data if each.value]
     picture = frame(*drawn, width=width, height=height, label=label, role=role)

@@ -12,11 +12,12 @@ from markupsafe import Markup
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, Who
 from collector.api.base.times import time_text
+from collector.api.traces.list_filters import LABELS, NONE, TraceFilter, filter_of
 from collector.result_words import NO_VERDICT
 from collector.units import count_text, duration_text
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import page
-from collector.web.traces.trace_list import LABELS, NONE, TraceFilter, asked_of, at_list
+from collector.web.traces.trace_list import at_list
 from collector.web.visitor import page_router
 from storage.query.facets import Facet
 from storage.query.trace_shape import ShapeStep, TraceShape
@@ -64,7 +65,7 @@ def show_overview(request: Request, here: Here, who: Who, values: str = "") -> R
     Of their values some are counted, with `values=all` many, and with `values=none` none, for who does not see them.
     """
     now_ns = here.now_ns()
-    asked = asked_of(request, now_ns)
+    asked = filter_of(request.query_params, now_ns)
     is_whole = values == "all"
     shape = TraceShape()
     if not asked.problems:

@@ -8,6 +8,7 @@ from fastapi.responses import RedirectResponse, Response
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
+from collector.api.traces.list_filters import NONE, ORDERS, RANKED_SINCE, SINCE, TraceFilter, filter_of
 from collector.api.traces.saved_views import view_seen
 from collector.api.traces.trace_filters import place_of, place_text
 from collector.web.navigation import may_use
@@ -16,12 +17,6 @@ from collector.web.traces.chosen import actions_for
 from collector.web.traces.list_look import COLUMNS, DENSITIES, ListLook, look_of, remember
 from collector.web.traces.saved_views import create_view
 from collector.web.traces.trace_list import (
-    NONE,
-    ORDERS,
-    RANKED_SINCE,
-    SINCE,
-    TraceFilter,
-    asked_of,
     chips,
     listed_query,
     overview_of,
@@ -42,7 +37,7 @@ _LOOK: Final = frozenset({"columns", "density", "remember", "before", "live"})
 @at_one_moment
 def list_traces(request: Request, here: Here, who: Who, before: str = "", live: str = "") -> Response:
     """Traces of which all is true that the address asks for, the newest first, or the greatest by an amount."""
-    asked, look = asked_of(request, here.now_ns()), look_of(request)
+    asked, look = filter_of(request.query_params, here.now_ns()), look_of(request)
     elsewhere = _elsewhere(request, here, who, asked, look)
     if elsewhere is not None:
         return elsewhere

@@ -1,0 +1,155 @@
+"""Filters of a list of traces, as the parameters of its address have them: for the page, and for saved views of it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, get_args
+
+from collector.api.base.times import time_text
+from collector.api.traces.trace_filters import Filters, like_of
+from storage.errors import BadQuery
+from storage.query.traces_like import Ranking, TracesLike
+from storage.records import number_in
+
+LABELS: Final[Mapping[str, str]] = {
+    "text": "text",
+    "project": "project",
+    "status": "status",
+    "since": "started",
+    "service": "service",
+    "name": "name",
+    "failing": "failing span",
+    "rule": "rule",
+    "verdict": "verdict",
+    "user": "user",
+    "session": "session",
+    "model": "model",
+    "release": "release",
+    "attribute": "attribute",
+    "duration": "took at least, s",
+    "cost": "cost at least, USD",
+    "from": "from",
+    "to": "to",
+}
+"""The filters, by their names in the address, and what people read in their place."""
+
+SINCE: Final = {
+    "15m": ("15 minutes", 900),
+    "1h": ("hour", 3_600),
+    "24h": ("24 hours", 86_400),
+    "7d": ("7 days", 604_800),
+}
+VERDICTS: Final = {
+    "passed": ("scored", True),
+    "failed": ("scored", False),
+    "any": (None, None),
+    "broken": ("failed", None),
+    "skipped": ("skipped", None),
+}
+NONE: Final = "(none)"
+"""In place of the name of a project or a service that is empty."""
+
+ORDERS: Final[Mapping[str, str]] = {
+    "": "newest",
+    "duration": "longest",
+    "cost": "most expensive",
+    "tokens": "most tokens",
+    "score": "worst score",
+}
+RANKED_SINCE: Final = "7d"
+"""How far back is looked where traces are put in the order of an amount and no time is asked for."""
+
+_NS: Final = 1_000_000_000
+_USUAL: Final = frozenset({"text", "project", "status", "since"})
+_STATUSES: Final = ("ok", "error")
+_TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{32}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceFilter:
+    """The filters of an address: what was typed, and what that asks for; or what is wrong with one of them."""
+
+    values: Mapping[str, str]
+    like: TracesLike
+    by: Ranking | None = None
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def given(self) -> list[str]:
+        """The filters that are set."""
+        return [name for name in LABELS if self.values[name]]
+
+    @property
+    def is_detailed(self) -> bool:
+        """Whether any is set, or wrong, that is not always seen."""
+        return bool((set(self.given) | set(self.problems)) - _USUAL)
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace that is asked for by its id, where the text is one and nothing else is asked."""
+        text = self.values["text"]
+        return text.lower() if self.given == ["text"] and _TRACE_ID.fullmatch(text) else None
+
+
+def filter_of(params: Mapping[str, str], now_ns: int) -> TraceFilter:
+    """Read the parameters of a list: an empty one is no filter, and `problems` says which hold what they cannot."""
+    values = {name: params.get(name, "").strip() for name in LABELS}
+    sort = params.get("sort", "")
+    by = next((each for each in get_args(Ranking) if each == sort), None)
+    problems = _misspelled(values)
+    duration, cost = (_amount(name, values[name], problems) for name in ("duration", "cost"))
+    usable = {name: "" if name in problems else value for name, value in values.items()}
+    since = usable["since"] or (RANKED_SINCE if by and not usable["from"] else "")
+    outcome, passed = VERDICTS.get(usable["verdict"], (None, None))
+    filters = Filters(
+        project=_named(usable["project"]),
+        service=_named(usable["service"]),
+        name=usable["name"] or None,
+        status="error" if usable["status"] == "error" else "ok" if usable["status"] == "ok" else None,
+        from_=usable["from"] or (time_text(now_ns - SINCE[since][1] * _NS) if since else None),
+        to=usable["to"] or None,
+        session=usable["session"] or None,
+        user=usable["user"] or None,
+        failing=usable["failing"] or None,
+        text=usable["text"] or None,
+        model=usable["model"] or None,
+        release=usable["release"] or None,
+        attribute=[usable["attribute"]] if usable["attribute"] else None,
+        duration=duration,
+        cost=cost,
+    )
+    try:
+        like = like_of(filters, rule=usable["rule"] or None, outcome=outcome, passed=passed)
+    except BadQuery as error:
+        name, _, message = str(error).partition(": ")
+        return TraceFilter(values=values, like=TracesLike(), by=by, problems={**problems, name: message})
+    like = replace(like, has_result=usable["verdict"] == "any")
+    return TraceFilter(values=values, like=like, by=by, problems=problems)
+
+
+def _misspelled(values: Mapping[str, str]) -> dict[str, str]:
+    """What is wrong with fields that hold one of a few words."""
+    problems = {}
+    for name, known in (("since", SINCE), ("verdict", VERDICTS), ("status", _STATUSES)):
+        if values[name] and values[name] not in known:
+            problems[name] = f"{values[name][:50]!r} is none of {', '.join(known)}"
+    return problems
+
+
+def _amount(name: str, text: str, problems: dict[str, str]) -> float | None:
+    """The number that a field holds; what is wrong with it goes to the others."""
+    if not text:
+        return None
+    value = number_in(text)
+    if value is not None and 0 <= value <= _MOST_AMOUNT:
+        return value
+    problems[name] = f"{text[:50]!r} is no number of 0 or more"
+    return None
+
+
+_MOST_AMOUNT: Final = 1e9
+
+
+def _named(text: str) -> str | None:
+    """A name that is asked for: the empty one too."""
+    return "" if text == NONE else text or None
