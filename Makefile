@@ -6,7 +6,7 @@ PYTHON ?= python3
 ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
+PIP    := $(BIN)/python -u -m pip --disable-pip-version-check --no-input
 
 # The suite and a benchmark start this program hundreds of times: compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
@@ -101,17 +101,30 @@ $(VENV)/.made:
 		found=$$($(PYTHON) --version 2>&1) || found='not here'; \
 		echo "Tracejury needs Python 3.11 or newer, and $(PYTHON) is $$found. Name another one: make PYTHON=python3.12" >&2; \
 		exit 1; }
+	@echo 'Making an environment of Python in $(VENV).' >&2
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
+#
+# Of what pip says, packages are shown as it comes to them, and errors: minutes of silence look like a failure.
+define install
+	@echo 'Installing the packages of $(1) into $(VENV); this takes a minute or two, once.' >&2
+	@{ $(PIP) install --require-hashes --requirement $(1) 2>&1 && echo Done; } | { \
+		while IFS= read -r line; do case $$line in \
+			Collecting\ *) echo "  $${line%% (from *}";; \
+			Installing\ *) echo '  Unpacking them';; \
+			Done) exit 0;; \
+			*[Ee]rror* | *ERROR* | Traceback*) failed=1; echo "$$line";; \
+			*) [ -z "$$failed" ] || echo "$$line";; \
+		esac; done; exit 1; } >&2
+	@$(PIP) --quiet --quiet install --no-deps --no-build-isolation --editable .
+	@echo 'Installed.' >&2
+endef
+
 $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/.made
-	@echo 'Installing what requirements.lock names into $(VENV); this takes a minute, once.' >&2
-	@$(PIP) install --require-hashes --requirement requirements.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	$(call install,requirements.lock)
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/.made
-	@echo 'Installing what requirements-dev.lock names into $(VENV); this takes a minute, once.' >&2
-	@$(PIP) install --require-hashes --requirement requirements-dev.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	$(call install,requirements-dev.lock)
 	@touch $@ $(VENV)/.run

@@ -31,7 +31,7 @@ _MAX_A_DAY: Final = 10**12
 MOST_SETTLE_S: Final = 7 * 86_400  # a week
 
 _SCORABLE: Final = Condition(field="output", operator="regex", operand=r"\S")
-"""What the seeds ask of each span that a rule with `matchType` judges: an output that is not blank."""
+"""What Dokimos asks of each span that a rule with `matchType` judges: an output that is not blank."""
 
 _Value = TypeVar("_Value")
 
@@ -159,7 +159,7 @@ def _conditions(members: Members, target: Target) -> tuple[Clause, ...]:
 
 
 def _match(members: Members, target: Target) -> tuple[Clause, ...]:
-    """The seeds' way to say which spans: by their name, or by an attribute, which may be the resource's."""
+    """The way of Dokimos to say which spans: by their name, or by an attribute, which may be the resource's."""
     kind = members.choice("matchType", ("SPAN_NAME", "ATTRIBUTE"))
     key = members.text("matchKey", most=MAX_NAME)
     value = members.take("matchValue")

@@ -2,16 +2,19 @@
 
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from collector.app import Running
 from collector.sample import SampleReport, send_sample
 from storage.records import Trace
 from tests.access import request
+from tests.live import until
 from tests.serving import a_server, run
 from tests.source_tree import PACKAGES, ROOT
 
@@ -96,9 +99,25 @@ def test_what_examples_write_is_outside_of_the_program() -> None:
 
 
 def test_the_curl_example_is_answered_as_it_is_shown(server: Running) -> None:
-    """The body that is shown is taken, with the answer that is shown."""
-    (body,) = re.findall(r"-d '(\{\n.*?\n\})'\n```", README, re.DOTALL)
+    """The body that a shell makes of it is taken, with the answer that is shown, and is the newest trace."""
+    (example,) = re.findall(r"^(NOW=.*?-d '\{\n.*?\n\}')\n```", README, re.DOTALL | re.MULTILINE)
     (answer,) = re.findall(r"^\{\"acceptedSpans\".*\}$", README, re.MULTILINE)
+    last_argument = 'curl() { for each; do :; done; printf %s "$each"; }\n'
+    body = subprocess.run(["sh", "-c", last_argument + example], capture_output=True, check=True).stdout
     headers = {"content-type": "application/json"}
     found = request(f"http://{server.http}/api/v1/traces", "POST", content=body, headers=headers)
     assert (found.status_code, found.text) == (200, answer)
+    assert server.store.wait_committed(20)
+    until(
+        lambda: request(f"http://{server.http}/api/v1/traces?size=1").json()["content"],
+        lambda newest: [each["traceId"] for each in newest] == ["5b8efff798038103d269b633813fc60c"],
+    )
+
+
+def test_rules_of_the_documents_are_none_of_the_sample() -> None:
+    """A rule by the name of one of the sample would show each result of its walk twice."""
+    sample = {yaml.safe_load(file.read_text())["name"] for file in (ROOT / "collector" / "sample_rules").glob("*.yaml")}
+    pages = [README, *(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))]
+    named = {name.strip() for page in pages for name in re.findall(r"^name: ([^#{\n]+)", page, re.MULTILINE)}
+    assert len(named) > 5
+    assert named & sample == set()

@@ -87,7 +87,7 @@ _LONGEST_ERROR = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """How long an attempt may take, in seconds. Guesses; the seeds had 5 s for connecting, 10 s in all."""
+    """How long an attempt may take, in seconds. Guesses."""
 
     connect_s: float = 5
     total_s: float = 15

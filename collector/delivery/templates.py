@@ -18,7 +18,7 @@ from storage.alerting.webhooks import Template
 from storage.records import JsonValue
 
 _SLACK_CHARACTERS = 1900  # a field has 2,000
-_DECIMALS = 6  # of the difference, as the seeds round rates
+_DECIMALS = 6  # of the difference, as receivers of Dokimos expect it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def render(template: Template, telling: Telling) -> bytes:
 
 
 def _plain(telling: Telling) -> Document:
-    """The seeds' fields, with the rule as the experiment and releases as runs, and the alert under `data`."""
+    """The fields of Dokimos, with the rule as the experiment and releases as runs, and the alert under `data`."""
     if telling.run is not None:
         return _plain_run(telling, telling.run)
     finding = telling.alert.finding if telling.alert else None
@@ -86,14 +86,14 @@ def _plain(telling: Telling) -> Document:
 
 
 def _plain_run(telling: Telling, run: Document) -> Document:
-    """The seeds' fields of a run, and all that is known of it under `data`."""
-    seeds = ("experimentId", "experimentName", "runId", "baselineRunId")
+    """The fields of Dokimos of a run, and all that is known of it under `data`."""
+    names = ("experimentId", "experimentName", "runId", "baselineRunId")
     rates = ("baselinePassRate", "candidatePassRate", "passRateDelta")
     return {
         "type": telling.type,
         "timestamp": instant_text(telling.at_ns),
         "projectName": telling.project,
-        **{name: run[name] for name in (*seeds, *rates)},
+        **{name: run[name] for name in (*names, *rates)},
         "regressedCaseCount": run["regressedCount"],
         "data": run,
     }

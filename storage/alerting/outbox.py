@@ -32,7 +32,7 @@ DeliveryState: TypeAlias = Literal["gathered", "digested", "pending", "delivered
 
 TEST: EventType = "webhook.test"
 DIGEST: EventType = "alert.digest"
-RUN_REGRESSION: EventType = "RUN_REGRESSION"  # as the seeds call it
+RUN_REGRESSION: EventType = "RUN_REGRESSION"
 
 _MOST_GATHERED: Final = 5_000
 """Events that are looked at for digests at once; what is over it comes in another one. A guess."""

@@ -1,4 +1,4 @@
-"""Traces over HTTP: in by the seeds' path, out as documents."""
+"""Traces over HTTP: in by POST, out as documents."""
 
 import logging
 from dataclasses import dataclass
