@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -150,8 +151,156 @@ def test_messages_of_pydantic_ai() -> None:
     assert trace.tool_calls[1:] == (STOCK,)
     assert trace.tool_calls[0].metadata == {"isError": True, "error": "no such SKU"}
     assert json.loads(trace.final_response or "") == {"units": 13}
+    plain = AgentTrace.from_pydantic_ai(SimpleNamespace(output="13", all_messages=list))
+    assert plain == AgentTrace((), "13")
     text = [{"kind": "response", "parts": [{"part_kind": "text", "content": "There are 13."}]}]
     assert AgentTrace.from_pydantic_ai(text) == AgentTrace((), "There are 13.")
+
+
+HOSTED: list[dict[str, Any]] = [
+    {"type": "reasoning", "id": "rs", "summary": [], "content": [{"type": "reasoning_text", "text": "Look first."}]},
+    {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"type": "search", "query": "A-1"}},
+    {"type": "mcp_call", "id": "m1", "name": "lookup", "server_label": "s", "arguments": '{"k": 1}', "output": "13"},
+    {"type": "mcp_call", "id": "m2", "name": "lookup", "server_label": "s", "arguments": "{}", "error": "down"},
+    {"type": "file_search_call", "id": "fs", "status": "failed", "queries": ["A-1"]},
+    {"type": "local_shell_call", "id": "ls", "call_id": "c", "action": {"type": "exec", "command": ["ls"], "env": {}}},
+    {"type": "local_shell_call_output", "id": "c", "output": "files"},
+    {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "There are 13."}]},
+]
+DOWN: dict[str, Any] = {"isError": True, "error": "down"}
+
+
+def test_calls_that_openai_makes_itself() -> None:
+    """Calls of its own tools and of MCP servers are calls, with results and failures."""
+    assert AgentTrace.from_openai(HOSTED) == AgentTrace(
+        (
+            ToolCall("web_search", {"type": "search", "query": "A-1"}, None, "ws"),
+            ToolCall("lookup", {"k": 1}, "13", "m1"),
+            ToolCall("lookup", {}, "down", "m2", DOWN),
+            ToolCall("file_search", {"queries": ["A-1"]}, None, "fs", {"isError": True}),
+            ToolCall("local_shell", {"type": "exec", "command": ["ls"], "env": {}}, "files", "c"),
+        ),
+        "There are 13.",
+        ("Look first.",),
+    )
+    assert AgentTrace.from_openai([SimpleNamespace(raw_item=each) for each in ITEMS]) == AgentTrace.from_openai(ITEMS)
+
+
+def test_older_and_other_messages_of_chat_completions() -> None:
+    """A function call is a call; what was spoken is an answer; open models tell their reasoning."""
+    called = {"role": "assistant", "function_call": {"name": "lookup_stock", "arguments": '{"sku": "A-1"}'}}
+    answered = {"role": "function", "name": "lookup_stock", "content": "13 units"}
+    spoken = {"role": "assistant", "content": None, "reasoning_content": "Add.", "audio": {"transcript": "13."}}
+    wanted = AgentTrace((ToolCall("lookup_stock", {"sku": "A-1"}, "13 units"),), "13.", ("Add.",))
+    assert AgentTrace.from_openai([called, answered, spoken]) == wanted
+
+
+SERVER_TOOLS: list[dict[str, Any]] = [
+    {"type": "thinking", "thinking": "Look first.", "signature": "c2ln"},
+    {"type": "text", "text": "I search."},
+    {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "A-1"}},
+    {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"type": "web_search_result", "url": "u"}]},
+    {"type": "server_tool_use", "id": "s2", "name": "web_search", "input": {"query": "B-2"}},
+    {"type": "web_search_tool_result", "tool_use_id": "s2", "content": {"type": "web_search_tool_result_error"}},
+    {"type": "text", "text": "There are"},
+    {"type": "text", "text": " 13."},
+]
+
+
+@pytest.mark.parametrize("read", [AgentTrace.from_anthropic, AgentTrace.from_langchain])
+def test_calls_of_the_same_message_as_the_answer(read: Callable[[Any], AgentTrace]) -> None:
+    """Tools that Anthropic runs are called within a message: what is said behind them is the answer."""
+    trace = read({"role": "assistant", "type": "ai", "content": SERVER_TOOLS})
+    error = {"type": "web_search_tool_result_error"}
+    failed = {"isError": True, "error": json.dumps(error)}
+    assert trace.tool_calls == (
+        ToolCall("web_search", {"query": "A-1"}, [{"type": "web_search_result", "url": "u"}], "s1"),
+        ToolCall("web_search", {"query": "B-2"}, error, "s2", failed),
+    )
+    assert (trace.final_response, trace.reasoning_steps) == ("There are 13.", ("Look first.",))
+
+
+def test_sums_of_chunks_and_serialized_messages_of_langchain() -> None:
+    """What a stream adds up to, and messages as `messages_to_dict`, `dumpd` and a `GraphOutput` hold them."""
+    wanted = AgentTrace.from_langchain(LANGCHAIN)
+    names = {"ai": "AIMessageChunk", "human": "HumanMessageChunk", "tool": "ToolMessageChunk"}
+    chunks = [{**each, "type": names[each["type"]]} for each in LANGCHAIN]
+    assert AgentTrace.from_langchain(chunks) == wanted
+    assert AgentTrace.from_langchain([{"type": each["type"], "data": each} for each in LANGCHAIN]) == wanted
+    assert AgentTrace.from_langchain([{"type": "constructor", "kwargs": each} for each in LANGCHAIN]) == wanted
+    assert AgentTrace.from_langchain(SimpleNamespace(value={"messages": LANGCHAIN})) == wanted
+    refused = {"type": "ai", "content": "", "additional_kwargs": {"refusal": "No.", "reasoning_content": "Harm."}}
+    assert AgentTrace.from_langchain(refused) == AgentTrace((), "No.", ("Harm.",))
+
+
+def test_structured_output_of_langchain() -> None:
+    """It is the answer, and the calls by which a model gave it, also in vain, are none."""
+    messages = [*LANGCHAIN[:3]]
+    for number, said in enumerate(["Error: Failed to parse", "Returning structured response: units=13"]):
+        call = {"name": "Stock", "args": {"units": 13}, "id": f"o{number}"}
+        messages.append({"type": "ai", "content": "", "tool_calls": [call]})
+        messages.append({"type": "tool", "content": said, "name": "Stock", "tool_call_id": f"o{number}"})
+    trace = AgentTrace.from_langchain({"messages": messages, "structured_response": {"units": 13}})
+    assert ([call.name for call in trace.tool_calls], trace.final_response) == (
+        ["lookup_stock", "track_order"],
+        '{"units": 13}',
+    )
+    assert AgentTrace.from_langchain(messages) == trace
+
+
+@pytest.mark.parametrize("outcome", ["failed", "retried", "denied", "interrupted"])
+def test_outcomes_and_output_tools_of_pydantic_ai(outcome: str) -> None:
+    """A call that was not a success has failed; an output tool of any name is the answer, also of messages alone."""
+    parts: list[dict[str, Any]] = [
+        {"part_kind": "text", "content": "I search."},
+        {"part_kind": "builtin-tool-call", "tool_name": "web_search", "args": {"q": 1}, "tool_call_id": "n"},
+        {"part_kind": "builtin-tool-return", "tool_name": "web_search", "content": "13", "tool_call_id": "n"},
+        {"part_kind": "tool-call", "tool_name": "look", "args": "{}", "tool_call_id": "a"},
+        {"part_kind": "tool-return", "tool_name": "look", "content": "bad", "tool_call_id": "a", "outcome": outcome},
+    ]
+    calls = (ToolCall("web_search", {"q": 1}, "13", "n"), ToolCall("look", {}, "bad", "a", DOWN | {"error": "bad"}))
+    text = {"part_kind": "text", "content": "There are 13."}
+    assert AgentTrace.from_pydantic_ai([{"parts": [*parts, text]}]) == AgentTrace(calls, "There are 13.")
+    given = {"tool_name": "answer", "tool_call_id": "o"}
+    parts.append({"part_kind": "tool-call", "args": {"units": 13}, **given})
+    parts.append({"part_kind": "tool-return", "content": "Final result processed.", **given})
+    wanted = AgentTrace(calls, '{"units": 13}')
+    assert AgentTrace.from_pydantic_ai([{"parts": parts}]) == wanted
+    result = SimpleNamespace(output="13 units", _output_tool_name="answer", all_messages=lambda: [{"parts": parts}])
+    assert AgentTrace.from_pydantic_ai(result) == AgentTrace(calls, "13 units")
+
+
+@pytest.mark.parametrize(
+    "read, value",
+    [
+        (AgentTrace.from_openai, None),
+        (AgentTrace.from_openai, [{"choices": [{"index": 0, "delta": {"content": "x"}}]}]),
+        (AgentTrace.from_openai, {"type": "response.output_text.delta", "delta": "x"}),
+        (AgentTrace.from_anthropic, {"type": "message_start", "message": {}}),
+        (AgentTrace.from_langchain, [{"model": {"messages": LANGCHAIN}}]),
+        (AgentTrace.from_pydantic_ai, b"[]"),
+    ],
+)
+def test_what_is_no_result_is_an_error(read: Callable[[Any], AgentTrace], value: Any) -> None:
+    """Chunks and events of a stream, and what is of no library, are no traces without calls."""
+    with pytest.raises(ValueError, match="of a stream, give the result that it adds up to"):
+        read(value)
+
+
+def search(query: str) -> str:
+    """Find things."""
+    return query
+
+
+def test_tools_without_a_name_of_their_own() -> None:
+    """Functions, tools that OpenAI runs, and objects that hold a definition."""
+    of = ToolDefinition.of
+    assert of(search) == ToolDefinition("search", "Find things.")
+    assert of({"type": "web_search"}) == ToolDefinition("web_search")
+    tool = SimpleNamespace(name="x", tool_def=SimpleNamespace(name="x", description="d", parameters_json_schema=SCHEMA))
+    assert of(tool) == ToolDefinition("x", "d", SCHEMA)
+    both = SimpleNamespace(name="x", description="d", tool_call_schema=SCHEMA, args_schema={"of": "the program"})
+    assert of(both) == ToolDefinition("x", "d", SCHEMA)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 None of these libraries is imported: their objects, and the same as JSON, are read by their documented field names.
 """
 
+import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from tracejury.conversation import ConversationTrajectory, ToolCall
 from tracejury.plain import plain
 
 _SCHEMAS: Final = (
+    "tool_call_schema",  # of LangChain, without the arguments that it fills in itself
     "inputSchema",
     "input_schema",
     "parameters",
@@ -20,7 +22,11 @@ _SCHEMAS: Final = (
     "args_schema",
 )
 _TEXTS: Final = frozenset({"text", "output_text", "refusal"})
+_USES: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "server_tool_call"})
+_HOSTED_INPUTS: Final = ("arguments", "action", "actions", "operation", "queries", "code", "revised_prompt")
+_HOSTED_OUTPUTS: Final = ("output", "outputs", "results", "result")
 _OUTPUT_TOOL: Final = "final_result"  # by which pydantic-ai has a model give structured output
+_OUTPUT_TAKEN: Final = ("Returning structured response", "Final result processed")  # what models are told of it
 
 
 @dataclass(frozen=True)
@@ -43,12 +49,20 @@ class ToolDefinition:
         Raises:
             ValueError: it has no name.
         """
-        tool = _get(tool, "function") if isinstance(tool, Mapping) and "function" in tool else tool
-        name = _get(tool, "name")
+        if isinstance(tool, Mapping):  # as OpenAI has it, whose own tools are known by their type
+            tool = tool.get("function") or tool.get("custom") or tool
+            name = tool.get("name", tool.get("type"))
+        else:
+            tool = _get(tool, "tool_def") or tool
+            name = _get(tool, "name")
+        description = _get(tool, "description")
+        if inspect.isfunction(tool):
+            name, description = tool.__name__, inspect.getdoc(tool)
         if not isinstance(name, str) or not name.strip():
             raise ValueError("a tool has a name")
         schemas = (_schema(_get(tool, key)) for key in _SCHEMAS)
-        return cls(name, _get(tool, "description"), next((each for each in schemas if each is not None), None))
+        schema = next((each for each in schemas if each is not None), None)
+        return cls(name, description, schema)
 
 
 @dataclass(frozen=True)
@@ -88,29 +102,49 @@ class AgentTrace:
 
     @classmethod
     def from_openai(cls, result: Any) -> "AgentTrace":
-        """Read chat completions, responses, their messages and items in order, or a result of the Agents SDK."""
+        """Read chat completions, responses, their messages and items in order, or a result of the Agents SDK.
+
+        Raises:
+            ValueError: it is none of them, such as a chunk of a stream.
+        """
         return _traced(_openai(result))
 
     @classmethod
     def from_anthropic(cls, result: Any) -> "AgentTrace":
-        """Read a message, or the messages of a conversation in order, the answers of tools among them."""
+        """Read a message, or the messages of a conversation in order, the answers of tools among them.
+
+        Raises:
+            ValueError: it is no message, such as an event of a stream.
+        """
         return _traced(_anthropic(result))
 
     @classmethod
     def from_langchain(cls, result: Any) -> "AgentTrace":
-        """Read the result of an agent or graph (`{"messages": […]}`), its messages, or that of an `AgentExecutor`."""
-        return _traced(_langchain(result))
+        """Read the result of an agent or graph (`{"messages": […]}`), its messages, or that of an `AgentExecutor`.
+
+        Structured output is the JSON of it.
+
+        Raises:
+            ValueError: it is none of them.
+        """
+        value = result if isinstance(result, Mapping) else _get(result, "value") or result
+        return _with_output(_traced(_langchain(value)), _get(value, "structured_response"))
 
     @classmethod
     def from_pydantic_ai(cls, result: Any) -> "AgentTrace":
-        """Read the result of a run, or its messages. Structured output is the JSON of it."""
-        output = _get(result, "output")
-        is_structured = output is not None and not isinstance(output, str)
+        """Read the result of a run, or its messages. Structured output is the JSON of it.
+
+        Raises:
+            ValueError: it is none.
+        """
+        result = _get(result, "result") or result
+        output, output_tool = _get(result, "output"), _get(result, "_output_tool_name")
         messages = result.all_messages() if callable(getattr(result, "all_messages", None)) else result
         trace = _traced(_pydantic_ai(messages))
-        calls = tuple(call for call in trace.tool_calls if not call.name.startswith(_OUTPUT_TOOL))
-        answer = trace.final_response if output is None else _text_of(output)
-        return replace(trace, tool_calls=calls if is_structured else trace.tool_calls, final_response=answer)
+        is_plain = isinstance(output, str) and output_tool is None
+        if is_plain:
+            return replace(trace, final_response=output)
+        return _with_output(trace, output, output_tool or _OUTPUT_TOOL)
 
 
 def outputs_of(answer: Any) -> dict[str, Any]:
@@ -165,50 +199,71 @@ def _traced(steps: Iterable[_Step]) -> AgentTrace:
     return AgentTrace(tuple(calls), response, tuple(reasoning))
 
 
+def _with_output(trace: AgentTrace, output: Any, tool: str | None = None) -> AgentTrace:
+    """Take calls that are the structured output of an agent for its answer, and not for calls of tools."""
+    names = {call.name for call in trace.tool_calls if str(call.result).startswith(_OUTPUT_TAKEN)}
+    outputs = [
+        call for call in trace.tool_calls if call.name in names or (tool is not None and call.name.startswith(tool))
+    ]
+    is_last = output is None and trace.final_response is None and bool(outputs)
+    answer = outputs[-1].arguments if is_last else output
+    return replace(
+        trace,
+        tool_calls=tuple(call for call in trace.tool_calls if call not in outputs),
+        final_response=trace.final_response if answer is None else _text_of(answer),
+    )
+
+
 def _answers(answer: _Answer, call: ToolCall) -> bool:
     return answer.name == call.name if answer.id is None else answer.id == call.id
 
 
 def _with_result(call: ToolCall, answer: _Answer) -> ToolCall:
     result = plain(answer.content)
-    failed = {"isError": True, "error": _text_of(result)} if answer.is_error else {}
-    return replace(call, result=result, metadata={**call.metadata, **failed})
+    failed = {"isError": True} if answer.is_error else {}
+    error = {"error": _text_of(result)} if answer.is_error and result is not None else {}
+    return replace(call, result=result, metadata={**call.metadata, **failed, **error})
 
 
 def _openai(result: Any) -> Iterator[_Step]:
     """Steps of a message or item, or of what holds several."""
     if callable(getattr(result, "to_input_list", None)):
         yield from _openai(result.to_input_list())
+    elif (item := _get(result, "raw_item")) is not None:  # of the new items of the Agents SDK
+        yield from _openai(item)
     elif _is_list(result):
         for each in result:
             yield from _openai(each)
     elif (choices := _get(result, "choices")) is not None:
         yield from _openai(_get(choices[0], "message")) if choices else ()
-    elif _is_list(output := _get(result, "output")) and _get(result, "call_id") is None:
+    elif _is_list(output := _get(result, "output")) and not str(_get(result, "type")).endswith(("_call", "_output")):
         yield from _openai(output)
-    else:
+    elif (_get(result, "type") or _get(result, "role")) and not str(_get(result, "type")).startswith("response."):
         yield from _openai_item(result)
+    else:
+        raise _unknown(result, "completion, response, message or item of OpenAI")
 
 
 def _openai_item(item: Any) -> Iterator[_Step]:
-    kind, role = _get(item, "type"), _get(item, "role")
-    if kind in {"function_call", "custom_tool_call"}:
-        arguments = _get(item, "arguments") if kind == "function_call" else _get(item, "input")
-        yield _call(_get(item, "name"), arguments, _get(item, "call_id"))
-    elif kind in {"function_call_output", "custom_tool_call_output"}:
-        yield _Answer(_get(item, "call_id"), None, _content(_get(item, "output")))
-    elif kind == "reasoning":
-        yield from _reasoning(_get(item, "summary"))
-    elif role == "tool":
-        yield _Answer(_get(item, "tool_call_id"), None, _content(_get(item, "content")))
+    kind, role = str(_get(item, "type")), _get(item, "role")
+    if kind.endswith("_call") or kind == "reasoning":
+        yield from _said([item])
+    elif kind.endswith("_call_output"):
+        call_id = _get(item, "call_id") or _get(item, "id")
+        yield _Answer(call_id, None, _content(_get(item, "output")), _get(item, "status") == "failed")
+    elif role in {"tool", "function"}:
+        yield _Answer(_get(item, "tool_call_id"), _get(item, "name"), _content(_get(item, "content")))
     elif role == "assistant":
-        yield from _said(_get(item, "content") or _get(item, "refusal"))
-        for call in _get(item, "tool_calls") or ():
-            function = _get(call, "function") or _get(call, "custom")
+        for text in (_get(item, "reasoning_content"), _get(item, "reasoning")):  # of models that are open
+            if isinstance(text, str) and text:
+                yield _Reasoning(text)
+        audio = _get(_get(item, "audio"), "transcript")
+        yield from _said(_get(item, "content") or _get(item, "refusal") or audio)
+        for call in [*(_get(item, "tool_calls") or ()), *filter(None, [_get(item, "function_call")])]:
+            function = _get(call, "function") or _get(call, "custom") or call
             arguments = _get(function, "arguments")
-            yield _call(
-                _get(function, "name"), _get(function, "input") if arguments is None else arguments, _get(call, "id")
-            )
+            given = _get(function, "input") if arguments is None else arguments
+            yield _call(_get(function, "name"), given, _get(call, "id"))
     elif role == "user":
         yield _Text(None)
 
@@ -218,20 +273,16 @@ def _anthropic(result: Any) -> Iterator[_Step]:
         for each in result:
             yield from _anthropic(each)
         return
-    is_agent, content = _get(result, "role") == "assistant", _get(result, "content")
-    blocks = content if _is_list(content) else [{"type": "text", "text": content}]
-    answers = [each for each in blocks if str(_get(each, "type")).endswith("tool_result")]
-    if is_agent:
-        yield from _reasoning([each for each in blocks if _get(each, "type") == "thinking"])
-        yield from _said(blocks)
-    elif not answers:
+    role, content = _get(result, "role"), _get(result, "content")
+    if role is None:
+        raise _unknown(result, "message of Anthropic")
+    if role == "assistant":
+        yield from _said(content)
+        return
+    answers = [step for block in _blocks(content) for step in _block(block) if isinstance(step, _Answer)]
+    yield from answers
+    if not answers:
         yield _Text(None)
-    for block in blocks:
-        if _get(block, "type") in {"tool_use", "server_tool_use", "mcp_tool_use"}:
-            yield _call(_get(block, "name"), _get(block, "input"), _get(block, "id"))
-    for block in answers:
-        is_error = bool(_get(block, "is_error"))
-        yield _Answer(_get(block, "tool_use_id"), None, _content(_get(block, "content")), is_error)
 
 
 def _langchain(result: Any) -> Iterator[_Step]:
@@ -242,42 +293,64 @@ def _langchain(result: Any) -> Iterator[_Step]:
             yield _Answer(call_id, name, observation)
         yield from _said(result.get("output"))
         return
-    messages = result["messages"] if isinstance(result, Mapping) and "messages" in result else result
+    messages = _get(result, "messages")
+    messages = result if messages is None else messages
     for message in messages if _is_list(messages) else [messages]:
-        kind, content = _get(message, "type"), _get(message, "content")
-        if kind == "tool":
-            is_error = _get(message, "status") == "error"
-            yield _Answer(_get(message, "tool_call_id"), _get(message, "name"), _content(content), is_error)
-        elif kind == "ai":
-            yield from _reasoning(
-                [each for each in _blocks(content) if _get(each, "type") in {"thinking", "reasoning"}]
-            )
-            yield from _said(content)
-            for call in [*(_get(message, "tool_calls") or ()), *(_get(message, "invalid_tool_calls") or ())]:
-                yield _call(_get(call, "name"), _get(call, "args"), _get(call, "id"))
-        elif kind == "human":
-            yield _Text(None)
+        yield from _langchain_message(message)
+
+
+def _langchain_message(message: Any) -> Iterator[_Step]:
+    message = _get(message, "data") or _get(message, "kwargs") or message  # as `messages_to_dict` and `dumpd` have it
+    kind = str(_get(message, "type")).removesuffix("MessageChunk").lower()  # AIMessageChunk: the sum of a stream
+    content, more = _get(message, "content"), _get(message, "additional_kwargs")
+    if kind == "none":
+        raise _unknown(message, "result or message of LangChain")
+    if kind == "tool":
+        is_error = _get(message, "status") == "error"
+        yield _Answer(_get(message, "tool_call_id"), _get(message, "name"), _content(content), is_error)
+    elif kind == "ai":
+        if isinstance(thought := _get(more, "reasoning_content"), str) and thought:
+            yield _Reasoning(thought)
+        yield from _said([_get(more, "reasoning"), *(_get(more, "tool_outputs") or ())])
+        # Calls that are to be made are in `tool_calls`, whatever the provider has in the content.
+        yield from _said(
+            [each for each in _blocks(content) if _get(each, "type") not in {"tool_use", "tool_call", "function_call"}]
+            or content
+            or _get(more, "refusal")
+        )
+        for call in [*(_get(message, "tool_calls") or ()), *(_get(message, "invalid_tool_calls") or ())]:
+            yield _call(_get(call, "name"), _get(call, "args"), _get(call, "id"))
+    elif kind == "human":
+        yield _Text(None)
 
 
 def _pydantic_ai(messages: Any) -> Iterator[_Step]:
     for message in messages if _is_list(messages) else [messages]:
-        parts = _get(message, "parts") or ()
-        texts = [str(_get(part, "content")) for part in parts if _get(part, "part_kind") == "text"]
-        if texts:
-            yield _Text("".join(texts))
-        for part in parts:
-            kind, content, call_id = (_get(part, key) for key in ("part_kind", "content", "tool_call_id"))
-            name = _get(part, "tool_name")
-            if kind in {"tool-call", "builtin-tool-call"}:
-                yield _call(name, _get(part, "args"), call_id)
-            elif kind in {"tool-return", "builtin-tool-return"}:
-                yield _Answer(call_id, name, content, is_error=_get(part, "outcome") == "failed")
-            elif kind == "retry-prompt" and name is not None:
-                yield _Answer(call_id, name, content, is_error=True)
-            elif kind == "thinking" and content:
-                yield _Reasoning(content)
-            elif kind == "user-prompt":
-                yield _Text(None)
+        parts = _get(message, "parts")
+        if parts is None:
+            raise _unknown(message, "result or message of pydantic-ai")
+        yield from _joined(step for part in parts for step in _part(part))
+
+
+def _part(part: Any) -> Iterator[_Step | str]:
+    kind, content, call_id = (_get(part, key) for key in ("part_kind", "content", "tool_call_id"))
+    name = _get(part, "tool_name")
+    if kind in {"tool-call", "builtin-tool-call"}:
+        yield _call(name, _get(part, "args"), call_id)
+    elif kind in {"tool-return", "builtin-tool-return"}:
+        yield _Answer(call_id, name, content, is_error=_get(part, "outcome") not in {None, "success"})
+    elif kind == "retry-prompt" and name is not None:
+        yield _Answer(call_id, name, content, is_error=True)
+    elif kind == "text":
+        yield str(content)
+    elif kind == "thinking" and content:
+        yield _Reasoning(content)
+    elif kind == "user-prompt":
+        yield _Text(None)
+
+
+def _unknown(value: Any, wanted: str) -> ValueError:
+    return ValueError(f"{type(value).__name__} is no {wanted}; of a stream, give the result that it adds up to")
 
 
 def _call(name: Any, arguments: Any, call_id: Any) -> ToolCall:
@@ -292,10 +365,61 @@ def _call(name: Any, arguments: Any, call_id: Any) -> ToolCall:
 
 
 def _said(content: Any) -> Iterator[_Step]:
-    """Yield the text of an assistant message, if it has any."""
-    texts = [content] if isinstance(content, str) else [_text(each) for each in _blocks(content)]
-    if text := "".join(filter(None, texts)):
-        yield _Text(text)
+    """Yield the steps of what an assistant said, in their order."""
+    blocks = [content] if isinstance(content, str) else _blocks(content)
+    yield from _joined(step for each in blocks for step in _block(each))
+
+
+def _joined(steps: Iterable[_Step | str]) -> Iterator[_Step]:
+    """Yield steps with pieces of text as one, unless there is a call between them."""
+    said = ""
+    for step in steps:
+        if isinstance(step, str):
+            said += step
+            continue
+        if said and not isinstance(step, _Reasoning):
+            yield _Text(said)
+            said = ""
+        yield step
+    if said:
+        yield _Text(said)
+
+
+def _block(block: Any) -> Iterator[_Step | str]:
+    """Yield the steps of a block or item: text, reasoning, a call, or the result of one."""
+    kind = str(_get(block, "type"))
+    if text := _text(block):
+        yield text
+    elif kind in {"thinking", "reasoning"} or _get(block, "summary"):
+        yield from _reasoning([block])
+    elif kind in _USES:
+        given = _get(block, "input")
+        yield _call(_get(block, "name"), _get(block, "args") if given is None else given, _get(block, "id"))
+    elif kind.endswith("tool_result"):
+        content = _get(block, "output") if _get(block, "content") is None else _get(block, "content")
+        failed = _get(block, "is_error") or _get(block, "status") == "error"
+        is_error = bool(failed) or str(_get(content, "type")).endswith("_error")
+        yield _Answer(_get(block, "tool_use_id") or _get(block, "tool_call_id"), None, _content(content), is_error)
+    elif kind in {"function_call", "custom_tool_call"}:
+        given = _get(block, "arguments") if kind == "function_call" else _get(block, "input")
+        yield _call(_get(block, "name"), given, _get(block, "call_id"))
+    elif kind.endswith("_call"):
+        yield from _hosted(block, kind.removesuffix("_call"))
+
+
+def _hosted(item: Any, kind: str) -> Iterator[_Step]:
+    """Yield a call that OpenAI made, such as `web_search_call`, and its result if that is in the same item."""
+    inputs = {key: _get(item, key) for key in _HOSTED_INPUTS}
+    given = next((inputs[key] for key in ("arguments", "action", "operation") if inputs[key] is not None), inputs)
+    if not isinstance(given, str):
+        given = {key: value for key, value in plain(given).items() if value is not None}
+    call_id = _get(item, "call_id") or _get(item, "id")
+    yield _call(_get(item, "name") or kind, given, call_id)
+    output = next((each for key in _HOSTED_OUTPUTS if (each := _get(item, key)) is not None), None)
+    error, has_failed = _get(item, "error"), _get(item, "status") == "failed"
+    if output is not None or error is not None or has_failed:
+        is_error = error is not None or has_failed
+        yield _Answer(call_id, None, _content(output if error is None else error), is_error)
 
 
 def _text(block: Any) -> str | None:
@@ -309,6 +433,7 @@ def _reasoning(blocks: Any) -> Iterator[_Step]:
         if text := _get(block, "thinking") or _get(block, "reasoning") or _get(block, "text"):
             yield _Reasoning(str(text))
         yield from _reasoning(_get(block, "summary"))
+        yield from _reasoning(_get(block, "content"))
 
 
 def _content(content: Any) -> Any:

@@ -16,6 +16,7 @@ from tracejury.plain import plain
 from tracejury.results import Measured
 from tracejury.score import evaluator, named
 
+_AI: Final = frozenset({"ai", "AIMessageChunk"})
 _OF_LANGCHAIN: Final = frozenset({"messages", "intermediate_steps"})
 _TOKENS: Final = (
     ("input_tokens", "prompt_tokens", "request_tokens"),
@@ -109,7 +110,7 @@ def _read(reply: Any) -> str | None:
     """The text of a reply, by the library that it has the form of."""
     if callable(getattr(reply, "all_messages", None)):
         trace = AgentTrace.from_pydantic_ai(reply)
-    elif _get(reply, "type") == "ai" or (isinstance(reply, Mapping) and reply.keys() & _OF_LANGCHAIN):
+    elif _get(reply, "type") in _AI or (isinstance(reply, Mapping) and reply.keys() & _OF_LANGCHAIN):
         trace = AgentTrace.from_langchain(reply)
     elif _get(reply, "type") == "message" and _get(reply, "stop_reason") is not None:
         trace = AgentTrace.from_anthropic(reply)
