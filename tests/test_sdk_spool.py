@@ -38,7 +38,7 @@ def a_client_of_no_server(client_of: Callable[..., Client]) -> Client:
     return client_of(f"http://127.0.0.1:{unused_port()}")
 
 
-def run(client: Client, spool: Path | None, *, name: str = "spooled", bad: int | None = None) -> Result:
+def run(client: Client, spool: str | Path | None, *, name: str = "spooled", bad: int | None = None) -> Result:
     """Run an experiment, one item of which is more than a request may hold."""
 
     def task(example: Example) -> Any:
@@ -186,3 +186,14 @@ def test_what_is_told_of_lost_items_may_raise(away: Client, error: type[BaseExce
     with pytest.raises(LostItems) as lost:
         experiment.run()
     assert lost.value.result.lost_items == 2
+
+
+def test_a_spool_that_is_named_by_a_text_keeps_items(
+    tmp_path: Path, server: Offline, away: Client, client_of: Callable[..., Client]
+) -> None:
+    """As one that is named by a path: what an outage left there is sent later."""
+    folder = str(tmp_path / "spool")
+    kept = run(away, folder, name="by text")
+    assert (kept.lost_items, kept.spooled_items) == (ITEMS, ITEMS)
+    assert replay(folder, client_of(server.url)) == ITEMS
+    assert stored(server, "by text") == [("SUCCESS", ITEMS)]

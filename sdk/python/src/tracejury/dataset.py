@@ -107,7 +107,7 @@ class Dataset(Sequence[Example]):
         return _read(io.BytesIO(text.encode()), "csv", name)
 
     @classmethod
-    def load(cls, *places: "str | Path", client: Client | None = None, cache: Path | None = None) -> "Dataset":
+    def load(cls, *places: "str | Path", client: Client | None = None, cache: "str | Path | None" = None) -> "Dataset":
         """The dataset at the first of these places that has it.
 
         A place is `dataset://NAME@N`, a path, `file:PATH`, or `package:PACKAGE/PATH` for a file that an installed
@@ -124,7 +124,7 @@ class Dataset(Sequence[Example]):
         for place in places:
             text = str(place)
             if text.startswith("dataset://"):
-                found = _from_server(text, client, cache or _default_cache())
+                found = _from_server(text, client, Path(cache) if cache else _default_cache())
                 if found is not None:
                     return found
                 told.append(f"{text}: TRACEJURY_URL names no server")

@@ -84,7 +84,7 @@ class Experiment:
     git_sha: str | None = None
     git_branch: str | None = None
     client: Client | None = None
-    spool: Path | bool | None = True  # True: in the home directory
+    spool: str | Path | bool | None = True  # True: in the home directory
     on_lost: OnLost | None = None
     fail_on_lost: bool | None = None
     evaluation_s: float = 3_600.0  # for which the server's evaluators are waited for

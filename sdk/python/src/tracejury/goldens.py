@@ -36,7 +36,7 @@ def _golden(number: int, scenario: Scenario, trajectory: ConversationTrajectory)
     )
 
 
-def write_goldens(path: Path, goldens: Sequence[Example]) -> None:
+def write_goldens(path: str | Path, goldens: Sequence[Example]) -> None:
     """Write items into a file of JSONL, which `tracejury datasets import` and `Dataset.load` read.
 
     Neither time nor chance is in it: equal conversations give equal bytes.
@@ -50,6 +50,7 @@ def write_goldens(path: Path, goldens: Sequence[Example]) -> None:
             "metadata": each.metadata,
         }
         lines.append(json.dumps(plain(document), ensure_ascii=False, allow_nan=False, sort_keys=True))
-    part = path.with_name(f"{path.name}.part")
+    file = Path(path)
+    part = file.with_name(f"{file.name}.part")
     part.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    part.replace(path)
+    part.replace(file)

@@ -82,11 +82,11 @@ def default_spool(client: Client) -> Path:
     return Path.home() / ".tracejury" / "spool" / quote(client.url.partition("://")[2], safe="")
 
 
-def spool_of(spool: "Path | bool | None", client: Client) -> Path | None:
+def spool_of(spool: "str | Path | bool | None", client: Client) -> Path | None:
     """The folder that a spool is in: with True that of the server, with False none."""
     if isinstance(spool, bool):
         return default_spool(client) if spool else None
-    return spool
+    return None if spool is None else Path(spool)
 
 
 class Reporter:
@@ -96,7 +96,9 @@ class Reporter:
     the next that it takes; those that are left when it is closed are in `lost_items`, and in the spool.
     """
 
-    def __init__(self, client: Client, *, spool: "Path | bool | None" = True, on_lost: OnLost | None = None) -> None:
+    def __init__(
+        self, client: Client, *, spool: "str | Path | bool | None" = True, on_lost: OnLost | None = None
+    ) -> None:
         self._client = client
         self._spool = spool_of(spool, client)
         self._on_lost = on_lost
@@ -319,7 +321,7 @@ def _write(file: Path, line: Mapping[str, Any]) -> None:
             raise
 
 
-def replay(spool: "Path | None" = None, client: Client | None = None) -> int:
+def replay(spool: "str | Path | None" = None, client: Client | None = None) -> int:
     """Send the items of a spool once more; those that the server takes leave it. How many were delivered.
 
     Without arguments, it is the default spool of the server that the environment names. What the server has already it
@@ -331,7 +333,7 @@ def replay(spool: "Path | None" = None, client: Client | None = None) -> int:
     client = client or Client.from_environment()
     if client is None:
         raise Unreachable("TRACEJURY_URL names no server")
-    spool = spool or default_spool(client)
+    spool = default_spool(client) if spool is None else Path(spool)
     if not any((spool / each).exists() for each in (_SPOOL, _TAKEN)):
         return 0
     replay_ = _Replay(client, spool)

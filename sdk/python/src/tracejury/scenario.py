@@ -166,13 +166,13 @@ def keyed(scenarios: Sequence[Scenario]) -> list[Scenario]:
     return found
 
 
-def read_scenarios(path: Path) -> list[Scenario]:
+def read_scenarios(path: str | Path) -> list[Scenario]:
     """The scenarios in a file: JSON (a list, or `{"scenarios": [...]}`), or JSONL with one in each line.
 
     Raises:
         ValueError: it holds none.
     """
-    text = path.read_text(encoding="utf-8-sig")
+    text = Path(path).read_text(encoding="utf-8-sig")
     if ending_of(path) == "jsonl":
         documents: Any = [json.loads(line) for line in text.splitlines() if line.strip()]
     else:

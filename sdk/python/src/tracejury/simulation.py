@@ -79,7 +79,7 @@ class Simulation:
     max_turns: int = 10
     stopping_condition: StoppingCondition | None = None
     budget: SimulationBudget = field(default_factory=SimulationBudget)
-    journal: Path | None = None
+    journal: str | Path | None = None
     seed: int = 0
     reply_timeout_s: float | None = 120.0
     progress: Callable[[int, int], None] = progress_bar
@@ -112,7 +112,7 @@ class Simulation:
         scenarios = {each.key: each for each in keyed(self.scenarios)}
         wanted = [(key, trial) for key in scenarios for trial in range(1, self.trials + 1)]
         with ExitStack() as stack:
-            journal = None if self.journal is None else stack.enter_context(Journal(self.journal))
+            journal = None if self.journal is None else stack.enter_context(Journal(Path(self.journal)))
             kept = {} if journal is None else journal.kept
             found = {of: _had(kept[of], scenarios[of[0]]) for of in wanted if of in kept}
             account = BudgetAccount(self.budget)

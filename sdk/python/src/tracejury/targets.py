@@ -124,7 +124,7 @@ class CommandTarget:
 
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    folder: Path | None = None
+    folder: str | Path | None = None
     places: AnswerPlaces = field(default_factory=AnswerPlaces)
     timeout_s: float = 60.0
 
