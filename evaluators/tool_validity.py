@@ -8,7 +8,7 @@ from pydantic import Field
 from evaluators.captured import NAMES_ONLY, is_captured, is_whole
 from evaluators.case import actual_calls, find, offered_tools
 from evaluators.configuration import Flag, ReadsCalls, ReadsTools
-from evaluators.errors import BadCase, NotCaptured
+from evaluators.errors import BadCase, NotCaptured, NotRead
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, ToolCall, ToolDefinition
 from evaluators.tool_schema import BadSchema, compile_schema
@@ -37,8 +37,7 @@ def tool_call_validity(settings: ToolCallValidity) -> Check:
         if told is None and not calls:  # a chat without tools has no definitions of them
             return _nothing({"validationResults": []})
         if errors_of is None or told is not told_before:
-            tools = {tool.name: tool for tool in offered_tools(case, key=settings.tools_key)}
-            told_before, errors_of = told, _Checker(tools, strict=settings.strict_mode)
+            told_before, errors_of = told, _Checker(_tools_of(case, settings.tools_key), strict=settings.strict_mode)
         every, unknown = calls, [call for call in calls if not is_captured(call, "arguments") and errors_of.knows(call)]
         calls = tuple(call for call in calls if call not in unknown) if unknown else calls
         if every and not calls:
@@ -62,6 +61,17 @@ def tool_call_validity(settings: ToolCallValidity) -> Check:
         )
 
     return pure(check)
+
+
+def _tools_of(case: Case, key: str) -> Mapping[str, ToolDefinition]:
+    try:
+        return {tool.name: tool for tool in offered_tools(case, key=key)}
+    except NotRead:
+        raise
+    except NotCaptured:
+        raise NotCaptured(
+            "the definitions of the tools: add `tools` to the rule, each with name and inputSchema"
+        ) from None
 
 
 def _nothing(metadata: dict[str, Any]) -> Assessment:

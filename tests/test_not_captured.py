@@ -517,3 +517,12 @@ def test_what_was_not_captured_survives_a_document() -> None:
     """A case that is handed on as JSON still says what was not captured."""
     document = case_of({}).model_dump(mode="json", by_alias=True, exclude_none=True)
     assert isinstance(outcome_of("tool_error", parse_case(document)), Skipped)
+
+
+def test_definitions_that_no_span_told_are_asked_of_the_rule() -> None:
+    """A check of calls without the definitions of tools says which key of the rule gives them."""
+    calls = [{"name": "pay", "arguments": {"amount": 3}}]
+    case = Case.model_validate({"actualOutputs": {"toolCalls": calls}, "metadata": {"notCaptured": ["tools"]}})
+    outcome = outcome_of("tool_call_validity", case)
+    assert isinstance(outcome, Skipped), outcome
+    assert "add `tools` to the rule" in outcome.reason

@@ -303,8 +303,8 @@ def test_a_list_of_traces_is_a_plain_table_off_a_terminal(capsys: pytest.Capture
     assert header.split("  ")[0] == "TRACE"
     assert all(title in header for title in ("STARTED (UTC)", "NAME", "SERVICE", "PROJECT", "DURATION", "ERRORS"))
     assert first.startswith("4bf92f3577b34da6a3ce929d0e0e4736  2026-11-21 10:00:00  ")
+    assert names[0].strip() in first
     assert names[2] in third
-    assert max(map(cell_len, printed.splitlines())) <= render.PLAIN_WIDTH
 
 
 def test_no_list_cuts_a_column(capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,6 +107,19 @@ def test_a_rule_about_traces_counts_them_by_decision(server: Running, rule: Path
     assert {(example["name"], example["spanId"]) for example in document["examples"]} == {("agent", None)}
 
 
+def test_a_rule_with_an_unknown_connection_is_refused(server: Running, tmp_path: Path) -> None:
+    """A rule that names a connection that is not there is refused, with its key and the connections that there are."""
+    file = tmp_path / "judge.yaml"
+    file.write_text(
+        "name: j\ntarget: TRACE\nevaluator: llm_judge\ncriteria: good?\nconnectionId: gone\njury: [away, far]\n"
+    )
+    tried = run("rules", "test", file, "--server", server.http)
+    assert tried.exit_code == 1
+    assert f"{file}: connectionId: there is no connection 'gone'" in tried.output
+    assert f"{file}: jury: there is no connection 'away'" in tried.output
+    assert "`tracejury connections list` has: none" in tried.output
+
+
 def test_a_rule_about_spans_samples_by_trace_and_tells_the_cost(server: Running, tmp_path: Path) -> None:
     """Sampled out is told apart from filtered, and what the budget leaves out is told."""
     file = tmp_path / "chats.yaml"

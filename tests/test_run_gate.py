@@ -108,6 +108,18 @@ def test_the_command_says_it_and_exits_with_it(api: Offline) -> None:
     assert told.exit_code == 3, told.output
 
 
+def test_what_cannot_be_compared_is_no_regression(api: Offline) -> None:
+    """The command exits with 2 when the server refuses or is not there, and with 4 when a baseline is required."""
+    before = a_run(api, "codes", 40)
+    other = a_run(api, "codes", 40, fingerprint="f2")
+    required = ("--require-baseline",)
+    for run, options, code in ((other, (), 2), ("no-such-run", (), 2), (before, required, 4), (before, (), 0)):
+        told = CliRunner().invoke(main, ["experiments", "gate", run, *options, "--server", api.url])
+        assert told.exit_code == code, told.output
+    away = CliRunner().invoke(main, ["experiments", "gate", before, "--server", "http://127.0.0.1:9"])
+    assert away.exit_code == 2, away.output
+
+
 def judged(api: Offline, experiment: str, *evaluations: dict[str, Any], of: int = 40) -> str:
     """A run with the same evaluations of each item."""
     run = api.begin(experimentName=experiment)

@@ -1,13 +1,31 @@
 """`tracejury deletions`: what was asked to be deleted, and how far that is."""
 
 from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
 
 import click
 
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.options import one_source, source_options
+from collector.cli.asking import open_server
+from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.source import open_source
+from collector.cli.times import PAST
+from collector.cli.views import TableView
+from collector.path_names import path_segment
+from collector.units import count_text
+from collector.visible import one_line
+
+_COUNTED: Final = """
+    SELECT count(*) AS traces, sum(span_count) AS spans FROM traces
+    WHERE tenant = $tenant AND ($trace IS NULL OR trace_id = $trace) AND ($project IS NULL OR project = $project)
+        AND ($before IS NULL OR start_time < $before::TIMESTAMPTZ AT TIME ZONE 'UTC')
+"""
+
+
+class _Caller(AnswerView):
+    tenant: str
 
 
 class _Deletion(AnswerView):
@@ -38,10 +56,53 @@ def deletions(*, limit: int, as_json: bool, server: str | None, data: Path | Non
         _print([read_view(_Deletion, document) for document in documents])
 
 
+@click.command()
+@click.option("--trace", metavar="ID", help="This trace.")
+@click.option("--project", metavar="NAME", help="All traces of this project; its rules, webhooks and runs stay.")
+@click.option("--before", type=PAST, metavar="TIME", help="Of the project, only traces that began before.")
+@click.option("--tenant", metavar="ID", help="Those of this tenant, for a key of none.")
+@click.option("--dry-run", is_flag=True, help="Count what would go, and delete nothing.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask.")
+@server_option
+def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) -> None:
+    """Delete a trace, or the traces of a project, from every table and soon after from the disk, for good.
+
+    The key has to be an ADMIN's. `tracejury deletions` shows how far it is.
+    """
+    trace, project, before = (options[name] for name in ("trace", "project", "before"))
+    if (trace is None) == (project is None):
+        raise click.UsageError("name what is to go: --trace ID or --project NAME")
+    if trace is not None and before is not None:
+        raise click.UsageError("--before is about a project")
+    what = f"project {one_line(project)}" if trace is None else f"trace {one_line(trace)}"
+    values = {
+        "trace": None if trace is None else trace.strip().lower(),
+        "project": project,
+        "before": None if before is None else before.isoformat(),
+    }
+    with open_server(server, None) as asking:
+        tenant = options["tenant"] or read_view(_Caller, asking.get("/api/v1/caller")).tenant
+        statement = {"sql": _COUNTED, "parameters": values | {"tenant": tenant}}
+        traces, spans = (
+            int(str(value or 0)) for value in read_view(TableView, asking.post("/api/v1/sql", statement)).rows[0]
+        )
+        size = f"{count_text(traces, 'trace')} with {count_text(spans, 'span')}"
+        if not traces:
+            raise click.ClickException(f"nothing of {what} is here")
+        if dry_run:
+            click.echo(f"would delete {size} of {what}")
+            return
+        if not is_confirmed:
+            click.confirm(f"Delete {size} of {what} for good?", abort=True, err=True)
+        named = {**values, "tenant": options["tenant"], "trace": None}
+        query = urlencode({name: value for name, value in named.items() if value is not None})
+        path = "/api/v1/traces" if trace is None else f"/api/v1/traces/{path_segment(str(values['trace']))}"
+        asking.delete(f"{path}?{query}" if query else path)
+    click.echo(f"deleting {size} of {what}; `tracejury deletions` shows how far it is")
+
+
 def _print(found: list[_Deletion]) -> None:
     from rich.text import Text
-
-    from collector.visible import one_line
 
     console = output_console()
     if not found:

@@ -16,6 +16,7 @@ from collector.cli.deciding import (
     with_deciding_options,
 )
 from collector.cli.experiment_run import run_file
+from collector.cli.gate import NO_BASELINE, exiting_as_gate
 from collector.cli.options import server_option
 from collector.cli.render import print_json
 from collector.cli.run_files import FORMS, form_of, server_of_command, write_run
@@ -188,6 +189,7 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
 @click.option("--branch", metavar="NAME", help="The branch of that run; by default the branch of RUN.")
 @with_deciding_options
 @click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 where more items are needed to know.")
+@click.option("--require-baseline", is_flag=True, help="Exit with 4 if there is no run to compare with.")
 @allow_removed_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @server_option
@@ -195,10 +197,11 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
 def gate(context: click.Context, /, *, run: str, server: str, as_json: bool, **options: Any) -> None:
     """Compare a run with an earlier one of its experiment: whether it is worse.
 
-    Exits with 0 when it passes or there is nothing to compare with, 1 when it regressed, 3 when nothing was judged, or
-    when it is inconclusive and that was to fail.
+    Exits with 0 when it passes or there is nothing to compare with, 1 when it regressed, 2 when it cannot be compared,
+    3 when nothing was judged, or when it is inconclusive and that was to fail, 4 when there is nothing to compare with
+    and that was to fail.
     """
-    with open_server(server, None) as asking:
+    with exiting_as_gate(), open_server(server, None) as asking:
         body = {
             "baselineRunId": options["baseline"],
             "baselineBranch": options["branch"],
@@ -212,6 +215,8 @@ def gate(context: click.Context, /, *, run: str, server: str, as_json: bool, **o
         print_verdict(document)
     if not verdict.passed:
         context.exit(exit_code_of(verdict.verdict))
+    if document["status"] == "NO_BASELINE" and options["require_baseline"]:
+        context.exit(NO_BASELINE)
 
 
 @experiments.command()

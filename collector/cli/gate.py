@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from collector.visible import one_line
 from tracejury.file_ending import files_ending
 
 BAD_INPUT: Final = 2
+NO_BASELINE: Final = 4
 UPDATE_VARIABLE: Final = "TRACEJURY_UPDATE_BASELINE"
 MAX_VERDICTS: Final = 200
 MAX_SUMMARY_BYTES: Final = 1 << 20
@@ -48,6 +50,17 @@ class BadGateInput(click.ClickException):
     """The gate cannot compare what it was given."""
 
     exit_code = BAD_INPUT
+
+
+@contextmanager
+def exiting_as_gate() -> Iterator[None]:
+    """Turn what a server refuses, or that there is none, into the exit code of what cannot be compared: 1 is worse."""
+    try:
+        yield
+    except click.UsageError:
+        raise
+    except click.ClickException as error:
+        raise BadGateInput(error.message) from error
 
 
 @click.command()

@@ -6,7 +6,7 @@ from typing import Final
 from rich.text import Text
 
 from collector.cli.render import list_table, output_console, print_list
-from collector.cli.text import crop
+from collector.cli.text import cell
 from collector.cli.views import JobView
 from collector.result_words import job_word
 from collector.units import instant_text
@@ -34,12 +34,12 @@ def print_jobs(jobs: Sequence[JobView]) -> None:
         table.add_row(
             str(job.id),
             Text(one_line(job_word(job.state)), style=_STYLES.get(job.state, "")),
-            Text(crop(job.rule, _NAME_CELLS)),
+            Text(cell(job.rule, _NAME_CELLS)),
             Text(one_line(job.trace_id)),
             Text(_part(job)),
             instant_text(job.created_ns, short=False),
             str(job.attempts),
-            Text(one_line(_error(job)) if error_cells is None else crop(_error(job), error_cells)),
+            Text(cell(_error(job), _ERROR_CELLS)),
         )
     print_list(console, table)
 
@@ -47,7 +47,7 @@ def print_jobs(jobs: Sequence[JobView]) -> None:
 def _part(job: JobView) -> str:
     """The span of the trace, or of which session it is the latest."""
     if job.session_id is not None:
-        return f"session {crop(job.session_id, _NAME_CELLS)}"
+        return f"session {cell(job.session_id, _NAME_CELLS)}"
     return one_line(job.span_id or "-")
 
 

@@ -15,7 +15,7 @@ from collector.cli.annotations import annotations
 from collector.cli.calibration import calibration
 from collector.cli.connections import connections
 from collector.cli.datasets import datasets
-from collector.cli.deletions import deletions
+from collector.cli.deletions import delete, deletions
 from collector.cli.evaluate import evaluate
 from collector.cli.evaluators import evaluators
 from collector.cli.experiments import experiments
@@ -117,6 +117,7 @@ for command in (
     review,
     saved_views,
     sweep,
+    delete,
     deletions,
     reread,
     backup,

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from collector.cli.answer_view import AnswerView
 from collector.cli.render import output_console
-from collector.cli.text import crop
+from collector.cli.text import cell
 from collector.cli.views import InstantNs
 from collector.units import count_text, instant_text
 from collector.visible import one_line
@@ -66,10 +66,10 @@ def print_monitors(monitors: Sequence[MonitorView]) -> None:
     if not monitors:
         console.print("no results are watched here yet")
     for each in monitors:
-        project = crop(each.project_name or "-", _NAME_CELLS)
+        project = cell(each.project_name or "-", _NAME_CELLS)
         if each.service_name not in {None, each.project_name}:
-            project += f" ({crop(each.service_name or '', _NAME_CELLS)})"
-        title = f"{project}, {crop(each.rule_name, _NAME_CELLS)}, {_print(each.fingerprint)}"
+            project += f" ({cell(each.service_name or '', _NAME_CELLS)})"
+        title = f"{project}, {cell(each.rule_name, _NAME_CELLS)}, {_print(each.fingerprint)}"
         console.print(Text(title, style="bold").append(f": {_history(each)}", style="not bold"), soft_wrap=True)
         for line in _lines(each):
             console.print(Text(f"  {one_line(line)}"), soft_wrap=True)
@@ -101,12 +101,12 @@ def _lines(view: MonitorView) -> Iterator[str]:
 def _print(fingerprint: str) -> str:
     """The digits of an evaluator that tell it from others, or which scores by people and applications it has."""
     if fingerprint.startswith(_SCORES):
-        return crop(fingerprint, _NAME_CELLS)
+        return cell(fingerprint, _NAME_CELLS)
     return one_line(fingerprint[:_FINGERPRINT_DIGITS])
 
 
 def _side(view: MonitorView, rate: RateView | None, release: str | None) -> str:
-    named = f"{crop(release, _NAME_CELLS)}: " if release else ""
+    named = f"{cell(release, _NAME_CELLS)}: " if release else ""
     if rate is None:
         return f"{named}-"
     if view.measure == "passed":

@@ -31,6 +31,7 @@ _LEAST_COLUMN_CELLS = 12
 _LEAST_NAME_CELLS = 8
 _CELL_LINES = 6
 _CELL_CELLS = 60
+_LONG_CELLS = 400
 
 
 def prepare_output() -> None:
@@ -68,6 +69,15 @@ class _Terminal:
 class _HarmlessConsole(Console):
     """A console that writes control characters of its own styles, and none of a text."""
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; a table is as wide as its values for a program, which would take a value that is cut for the value."""
+        width = self.width
+        if not self.is_terminal and (tables := [each for each in objects if isinstance(each, Table)]):
+            wide = self.options.update(max_width=_WIDEST)
+            self.width = max(Measurement.get(self, wide, each).maximum for each in tables)
+        super().print(*objects, **options)
+        self.width = width
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(harmless(segment.text), segment.style)
@@ -83,7 +93,7 @@ def print_traces(traces: Sequence[SummaryView]) -> None:
     if not traces:
         console.print("no traces here")
         return
-    console.print(traces_table(traces, console.width), crop=False)
+    console.print(traces_table(traces, console.width if console.is_terminal else None), crop=False)
 
 
 def print_trace(trace: TraceView) -> None:
@@ -128,7 +138,8 @@ def counting(what: str) -> Iterator[Callable[[], None]]:
 def print_table(table: TableView) -> None:
     """The answer to a query as a table, or as records where it has too many columns for the width."""
     console = output_console()
-    if len(table.columns) * _LEAST_COLUMN_CELLS > console.width:
+    is_narrow = len(table.columns) * _LEAST_COLUMN_CELLS > console.width
+    if is_narrow or (not console.is_terminal and any(_is_long(value) for row in table.rows for value in row)):
         _print_records(table, console)
     else:
         console.print(_answer_table(table, console.width))
@@ -188,19 +199,21 @@ def print_list(console: Console, table: Table) -> None:
     console.print(table, crop=False)
 
 
-def traces_table(traces: Sequence[SummaryView], width: int) -> Table:
-    """The id is never cut; service and project are left out where there is little room."""
+def traces_table(traces: Sequence[SummaryView], width: int | None) -> Table:
+    """The id is never cut; service and project are left out where there is little room. None: nothing is cut."""
+    is_whole, width = width is None, PLAIN_WIDTH if width is None else width
     wide = width >= _ALL_COLUMNS_CELLS
     times = (("TRACE", 32), ("STARTED (UTC)", 19)) if wide else (("TRACE", 32), ("STARTED (UTC)", 14))
     numbers = (("DURATION", 11), ("SPANS", 6), ("ERRORS", 6)) if wide else (("DURATION", 11), ("SPANS", 5), ("ERR", 3))
     shares = (("NAME", 0.44), ("SERVICE", 0.28), ("PROJECT", 0.28)) if wide else (("NAME", 1.0),)
     gap = 2 if wide else 1
     room = width - sum(cells + gap for _, cells in (*times, *numbers)) - gap * len(shares)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, gap, 0, 0), width=_least(room, width))
+    least = None if is_whole else _least(room, width)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, gap, 0, 0), width=least)
     for title, cells in times:
         table.add_column(title, width=cells, no_wrap=True)
     for title, share in shares:
-        most = max(int(room * share), _LEAST_NAME_CELLS)
+        most = None if is_whole else max(int(room * share), _LEAST_NAME_CELLS)
         table.add_column(title, max_width=most, no_wrap=True, overflow="ellipsis")
     for title, cells in numbers:
         table.add_column(title, width=cells, justify="right", no_wrap=True)
@@ -246,6 +259,11 @@ def _print_records(table: TableView, console: Console) -> None:
             console.print(text, soft_wrap=True)
 
 
+def _is_long(value: object) -> bool:
+    """Return whether a value is none for a column, as texts of many lines are."""
+    return isinstance(value, str | list | dict) and (len(text := _value_text(value)) > _LONG_CELLS or "\n" in text)
+
+
 def _is_numeric(table: TableView, column: int) -> bool:
     return all(isinstance(row[column], int | float | None) for row in table.rows)
 
@@ -253,6 +271,8 @@ def _is_numeric(table: TableView, column: int) -> bool:
 def _cell(value: object, cells: int) -> Text:
     if value is None:
         return Text("NULL", style="dim")
+    if not sys.stdout.isatty():
+        return Text(harmless(_value_text(value)))
     folded = fold(_value_text(value), width=cells, lines=_CELL_LINES)
     text = Text("\n".join(folded.lines))
     if folded.omitted_chars:

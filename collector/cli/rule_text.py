@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from collector.cli.render import output_console
-from collector.cli.text import crop
+from collector.cli.text import cell
 from collector.cli.views import (
     BackfillView,
     BaselineEstimateView,
@@ -57,12 +57,12 @@ def _cells(rule: RuleView) -> list[Text | str]:
     looked_at = decisions.matched + decisions.filtered + decisions.sampled_out
     scored = evaluations.passed + evaluations.not_passed
     return [
-        Text(crop(rule.name, _NAME_CELLS), style="bold red" if rule.problem else "" if rule.enabled else "dim"),
-        Text(crop(rule.project or "all", _NAME_CELLS)),
+        Text(cell(rule.name, _NAME_CELLS), style="bold red" if rule.problem else "" if rule.enabled else "dim"),
+        Text(cell(rule.project or "all", _NAME_CELLS)),
         one_line(rule.target),
         Text(one_line(rule.evaluator)),
         one_line(rule.digest),
-        Text(crop(rule.file or "API", _NAME_CELLS) + ("" if rule.enabled else ", disabled")),
+        Text(cell(rule.file or "API", _NAME_CELLS) + ("" if rule.enabled else ", disabled")),
         f"{decisions.matched:,} of {looked_at:,}",
         f"{evaluations.passed:,} of {scored:,}",
         Text(f"{evaluations.failed:,}", style="bold red" if evaluations.failed else ""),
@@ -143,7 +143,7 @@ def _print_unable(rules: Sequence[tuple[str, str]]) -> None:
     console = output_console()
     names_by_problem: dict[str, list[str]] = {}
     for name, problem in rules:
-        names_by_problem.setdefault(problem, []).append(crop(name, _NAME_CELLS))
+        names_by_problem.setdefault(problem, []).append(cell(name, _NAME_CELLS))
     for problem, names in names_by_problem.items():
         more = f" and {count_text(len(names) - _MOST_NAMES, 'other')}" if len(names) > _MOST_NAMES else ""
         judge = "judges" if len(names) == 1 else "judge"
@@ -154,7 +154,7 @@ def _print_unable(rules: Sequence[tuple[str, str]]) -> None:
 def _print_comparisons(rules: Sequence[tuple[str, str]]) -> None:
     console = output_console()
     for name, message in rules:
-        console.print(Text(one_line(f"{crop(name, _NAME_CELLS)}: {message}"), style="yellow"), soft_wrap=True)
+        console.print(Text(one_line(f"{cell(name, _NAME_CELLS)}: {message}"), style="yellow"), soft_wrap=True)
 
 
 def _print_problems(problems: Sequence[FileProblemView]) -> None:

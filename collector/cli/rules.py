@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from collector.cli.answer_view import read_view
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.connecting import Parameters, connect
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json
@@ -51,6 +51,7 @@ def try_out(
         def ask(select: str, parameters: Parameters) -> Sequence[Sequence[object]]:
             return _rows(source, select, parameters)
 
+        _refuse_unknown_connections(file, rule, source)
         if trace is not None:
             explained = explain_trace(rule, trace.strip().lower(), ask)
             if explained is None:
@@ -160,6 +161,28 @@ def _rule_called(name: str, project: str | None, source: Source) -> RuleView:
         raise click.ClickException(f"there is no rule {one_line(name)} here; `tracejury rules list` shows them")
     told = ", ".join(f"{rule.id} ({one_line(rule.project or 'all projects')})" for rule in found)
     raise click.ClickException(f"{len(found)} rules are called {one_line(name)}; name one by its id: {told}")
+
+
+def _refuse_unknown_connections(file: Path, rule: "Rule", source: Source) -> None:
+    """Refuse a rule whose judge no connection reaches: it would match, and judge nothing.
+
+    Raises:
+        click.ClickException: it names connections that are not there.
+    """
+    named = [("connectionId", rule.connection), *(("jury", each) for each in rule.jury)]
+    wanted = [(key, name) for key, name in named if name is not None]
+    if not wanted:
+        return
+    known = [read_view(_ConnectionName, each) for each in source.connections()]
+    names = {text for each in known for text in (each.id, each.name)}
+    if unknown := [f"{file}: {key}: there is no connection {name!r}" for key, name in wanted if name not in names]:
+        there = ", ".join(sorted(each.name for each in known)) or "none"
+        raise click.ClickException(some_lines("\n".join(unknown) + f"\n`tracejury connections list` has: {there}"))
+
+
+class _ConnectionName(AnswerView):
+    id: str
+    name: str
 
 
 def _load(file: Path) -> "tuple[Rule, Need]":

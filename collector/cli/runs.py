@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from collector.cli.asking import open_server
-from collector.cli.connecting import NoAnswer
 from collector.cli.deciding import (
     allow_removed_option,
     decide_on_server,
@@ -16,7 +15,7 @@ from collector.cli.deciding import (
     server_options,
     with_deciding_options,
 )
-from collector.cli.gate import BadGateInput
+from collector.cli.gate import BadGateInput, exiting_as_gate
 from collector.cli.options import server_option
 from collector.cli.render import print_json
 from collector.cli.verdict_text import print_verdict
@@ -96,8 +95,5 @@ def _of_files(files: list[Path], given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _of_server(baseline: str, candidate: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
     body = {"baselineRunId": baseline, **server_options(given)}
-    with open_server(given["server"], None) as asking:
-        try:
-            return decide_on_server(asking, candidate, body).model_dump(by_alias=True)
-        except NoAnswer as error:
-            raise BadGateInput(error.message) from error
+    with exiting_as_gate(), open_server(given["server"], None) as asking:
+        return decide_on_server(asking, candidate, body).model_dump(by_alias=True)

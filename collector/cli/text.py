@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,11 @@ def crop(text: str, width: int, ellipsis: str = "…") -> str:
     """The text on one line, cut to `width` cells with a sign that it was cut."""
     line = one_line(text[: width * _LONGEST_CELL])
     return line if cell_len(line) <= width else set_cell_size(line, width - len(ellipsis)) + ellipsis
+
+
+def cell(text: str, width: int) -> str:
+    """Return a text of a list on one line: cut on a terminal, and whole for a program, which takes it as a value."""
+    return crop(text, width) if sys.stdout.isatty() else one_line(text)
 
 
 def json_text(document: object, *, indent: int | None = 2) -> str:

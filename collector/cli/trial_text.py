@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from collector.cli.render import output_console
-from collector.cli.text import crop, json_text
+from collector.cli.text import cell, json_text
 from collector.units import count_text, instant_text
 from collector.visible import one_line
 
@@ -49,7 +49,7 @@ def print_explained(document: Mapping[str, Any]) -> None:
         console.print(Text(f"trace {document['traceId']}: {_decided(document)}\n"), soft_wrap=True)
     table = _table("SPAN", "NAME", "DECISION")
     for span in document["spans"]:
-        table.add_row(Text(one_line(span["spanId"])), Text(crop(span["name"], _VALUE_CELLS)), Text(_decided(span)))
+        table.add_row(Text(one_line(span["spanId"])), Text(cell(span["name"], _VALUE_CELLS)), Text(_decided(span)))
     console.print(table)
 
 
@@ -65,7 +65,7 @@ def _decided(document: Mapping[str, Any]) -> str:
     if document["clause"] is None:
         return decision
     value = document.get("value")
-    there = "it is not there" if value is None else f"it is {crop(json_text(value, indent=None), _VALUE_CELLS)}"
+    there = "it is not there" if value is None else f"it is {cell(json_text(value, indent=None), _VALUE_CELLS)}"
     found = f"; {there}" if "value" in document else ""
     return f"{decision}: not {one_line(document['clause'])}{found}"
 
@@ -95,7 +95,7 @@ def _examples(trial: "RuleTrial") -> Table:
             Text(one_line(example.trace_id)),
             *(Text(one_line(each)) for each in (example.span_id, example.session_id) if each is not None),
             instant_text(example.start_ns),
-            *(Text(crop(name, _VALUE_CELLS)) for name in (example.name, example.service)),
+            *(Text(cell(name, _VALUE_CELLS)) for name in (example.name, example.service)),
             *((settled,) if target != "SPAN" else ()),
         )
     return table

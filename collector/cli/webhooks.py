@@ -10,7 +10,7 @@ from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
-from collector.cli.text import crop
+from collector.cli.text import cell
 from collector.path_names import path_segment
 from collector.visible import one_line
 
@@ -129,7 +129,7 @@ def _print(webhooks: list[WebhookView]) -> None:
     for title in ("WEBHOOK", "PROJECT", "URL", "TEMPLATE", "SIGNED", "STATE"):
         table.add_column(title, no_wrap=True)
     for each in webhooks:
-        texts = (each.id, each.project_name, crop(each.url, _URL_CELLS), each.template)
+        texts = (each.id, each.project_name, cell(each.url, _URL_CELLS), each.template)
         signed = "yes" if each.has_secret and each.template != "pagerduty" else "no"
         table.add_row(*(Text(one_line(text)) for text in texts), signed, Text(one_line(_state(each))))
     print_list(console, table)
