@@ -1,10 +1,17 @@
 """Home: whose results pass rates are, what they leave out, and what is shown to who sends no traces."""
 
+import re
+import time
 from pathlib import Path
 
 from collector.web.home import PERIODS, rule_lines
 from storage.query.overview import RuleSums
+from tests.access import request
+from tests.alerting import a_finding
 from tests.offline import an_offline_server
+from tests.paging import Visit
+from tests.serving import a_server, an_export, post
+from tests.test_daily_tasks import now
 
 
 def sums(fingerprint: str, *, passed: int = 0, not_passed: int = 0, last_us: int = 0) -> RuleSums:
@@ -35,3 +42,18 @@ def test_runs_are_shown_as_long_as_there_are_no_traces(tmp_path: Path) -> None:
             assert f'href="/runs/{run}"' in home
         assert home.count("100.0 %") == 2
         assert (runs["shop"] in farm, runs["farm"] in farm) == (False, True)
+
+
+def test_open_alerts_are_counted_as_their_list_has_them(tmp_path: Path) -> None:
+    """The number is that of open alerts, and says if there are more; acknowledged ones stand beside it."""
+    with a_server(tmp_path / "data") as server, Visit(f"http://{server.http}") as visit:
+        export = now(an_export("0c" * 16, "any"))
+        post(f"http://{server.otlp_http}/v1/traces", export.SerializeToString())
+        server.store.wait_committed(60)
+        findings = [a_finding(number) for number in range(23)]
+        for finding in findings:
+            server.store.alerts.open(finding, time.time_ns())
+        assert re.search(r'state=open">20\+</a></dd>', visit.get("/").text)
+        for finding in findings[:5]:
+            request(f"http://{server.http}/api/v1/alerts/{finding.alert_id}/acknowledge", "POST")
+        assert re.search(r'state=open">18</a><small>and 5 acknowledged</small>', visit.get("/").text)

@@ -224,6 +224,21 @@ def test_the_link_that_is_copied_leads_to_the_chosen_span(shown: Shown, browser:
         watch.page.get_by_role("button", name="Not copied").wait_for()
 
 
+def test_a_part_that_is_not_renewed_says_so(shown: Shown, browser: "Browser") -> None:
+    """While the server is away the page says since when what it shows is old, and no more once it is back."""
+    with a_page(browser, shown.origin) as watch:
+        watch.open("/traces?live=1")
+        watch.page.route("**/traces?live=1", lambda route: route.abort())
+        notice = watch.page.get_by_text("the server does not answer")
+        notice.wait_for()
+        with watch.page.expect_event("requestfailed"):
+            pass  # once more
+        assert notice.count() == 1
+        watch.page.unroute("**/traces?live=1")
+        notice.wait_for(state="detached")
+        watch.problems.clear()  # the browser tells of the requests that failed
+
+
 def test_buttons_that_do_not_send_what_is_typed_ask(shown: Shown, browser: "Browser") -> None:
     """Leaving an entry of a review out, or taking a vote back, drops a note only if one says so."""
     questions: list[str] = []

@@ -106,6 +106,7 @@ def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery
         pictures=_pictures(glance, at, period),
         rules=rule_lines(glance.rules, period),
         alerts=_alerts(here, who, project),
+        most_alerts=_MOST_ALERTS,
         silent_rules=_silent_rules(here, who),
         silent_connections=_silent_connections(here, who),
         traces=_traces_href(at, at.from_ns, at.until_ns),
@@ -142,12 +143,12 @@ def _projects(here: Context, who: Caller, chosen: str) -> list[str]:
 
 
 def _alerts(here: Context, who: Caller, project: str | None) -> Sequence[Alert]:
-    """Alerts that are not over, the newest first."""
+    """Return alerts that are not over, the newest of each state first; one more than are counted, if there are more."""
     return [
         alert
         for state in ("open", "acknowledged")
         for alert in here.alerts.newest(
-            AlertFilter(state=state, project=project), tenant=who.visible_tenant, offset=0, limit=_MOST_ALERTS
+            AlertFilter(state=state, project=project), tenant=who.visible_tenant, offset=0, limit=_MOST_ALERTS + 1
         )
     ]
 

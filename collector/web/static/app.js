@@ -185,10 +185,22 @@ addEventListener("pageshow", (event) => {
   for (const form of document.querySelectorAll("form[method=get]:not([data-selection])")) form.reset();
 });
 
+// What renews itself says so if it does not: what stands there was true at that time.
+function tellAway(place, isAway) {
+  const notice = place.previousElementSibling?.matches("[data-away]") ? place.previousElementSibling : null;
+  if (!isAway) notice?.remove();
+  if (!isAway || notice) return;
+  const made = Object.assign(document.createElement("p"), { className: "notice warn", textContent: `Not renewed since ${local(new Date()).slice(11)}: the server does not answer.` });
+  made.dataset.away = "";
+  made.setAttribute("role", "status");
+  place.before(made);
+}
+
 // Live: an element with data-live asks for that address every so many seconds, and shows what came in its place.
 async function refresh(place) {
   if (document.hidden || !place.isConnected) return;
   const answer = await fetch(place.dataset.live, { headers: { "x-requested-part": "1" } }).catch(() => null);
+  tellAway(place, !answer?.ok);
   if (!answer?.ok) return;
   const held = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = held.getElementById(place.id);
