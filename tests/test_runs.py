@@ -330,6 +330,28 @@ def test_what_is_wrong_with_an_item_is_told(api: Offline, item: dict[str, Any]) 
     assert api.ask("GET", f"runs/{run}")["totalItems"] == 0
 
 
+def test_an_item_is_no_deeper_than_it_can_be_shown(api: Offline) -> None:
+    """What is stored can be read again: deeper values are refused, and so is one in the metadata of a score."""
+    run, deepest, deeper = api.begin(), nested(199), nested(200)
+    api.report(run, {"itemKey": "a", "actualOutputs": {"output": deepest}})
+    assert api.ask("GET", f"runs/{run}")["items"]["content"][0]["actualOutput"] == {"output": deepest}
+    for item in (
+        {"inputs": {"input": deeper}},
+        {"evalResults": [{"name": "n", "score": 1, "metadata": {"a": deeper}}]},
+    ):
+        told = api.report(run, {"itemKey": "b", **item}, status=400)
+        assert told["error"] == "items[0]: nested in more than 200 levels (fixed): nest it less"
+    assert api.ask("GET", f"runs/{run}")["totalItems"] == 1
+
+
+def nested(levels: int) -> Any:
+    """Return lists in each other."""
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def test_items_are_redacted(tmp_path: Path) -> None:
     """Patterns and keys hold for all that a run tells, reasons and errors too."""
     with an_offline_server(tmp_path / "data", redaction={"presets": ["email"], "keys": ["secret"]}) as api:

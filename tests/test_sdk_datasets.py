@@ -52,6 +52,10 @@ def test_a_file_is_one_dataset_everywhere(server: Offline, tmp_path: Path, form:
         ("csv", 'input\na"b\n', "line 2: "),
         ("csv", "question\n1\n", "line 1: "),
         ("json", "[]", ""),
+        ("json", '[{"input": "\\ud800"}]', "example 1: "),
+        pytest.param("jsonl", '{"input": 1}\n{"input": ' + "[" * 250 + "]" * 250 + "}", "line 2: ", id="deep"),
+        pytest.param("csv", f"input,output\n{'x' * (3 << 20)},{'y' * (2 << 20)}\n", "line 2: ", id="large row"),
+        pytest.param("json", f'[{{"input": "{"x" * (4 << 20)}"}}]', "example 1: ", id="large example"),
     ],
 )
 def test_a_file_that_the_server_refuses_is_refused(server: Offline, form: str, text: str, place: str) -> None:

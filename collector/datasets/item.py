@@ -47,13 +47,9 @@ def json_text(value: object) -> str:
         BadItem: it cannot be written as UTF-8, or is too deep.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        text.encode()
-    except UnicodeEncodeError:
-        raise BadItem("half of a surrogate pair is no text") from None
-    except (ValueError, RecursionError) as error:
-        raise BadItem(str(error) or "nested too deeply to be written: nest it less") from None
-    return text
+        return dataset_text.json_text(value)
+    except ValueError as error:
+        raise BadItem(str(error)) from None
 
 
 @dataclass(slots=True, kw_only=True)

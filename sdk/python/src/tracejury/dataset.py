@@ -19,6 +19,7 @@ from tracejury.dataset_text import (
     BadFile,
     csv_documents,
     json_documents,
+    json_texts,
     jsonl_documents,
     parsed,
     places_text,
@@ -194,6 +195,7 @@ def example_of(document: Any) -> Example:
         ValueError: it is none.
     """
     item = read_item(document)
+    json_texts(item.inputs, item.expected_outputs, item.metadata)
     return Example(id=item.item_id, inputs=item.inputs, expected_outputs=item.expected_outputs, metadata=item.metadata)
 
 

@@ -2,6 +2,7 @@
 
 import codecs
 import io
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ MAX_ITEM_BYTES: Final = 4 << 20
 """Of one item as JSON. A guess: the longest conversation with its documents, and half of what a request may hold."""
 
 MAX_ID_CHARACTERS: Final = 200
+_MAX_LEVELS: Final = 200  # pydantic writes 255, those of the response around a value among them
+_LEVELS: Final = "200 levels (fixed): nest it less"
 MAX_COLUMNS: Final = 1_000  # a guess
 _ITEM: Final = "4 MiB (fixed): shorten its texts, or make several items of it"
 _COLUMNS: Final = "1,000 columns (fixed): join some of them"
@@ -59,6 +62,49 @@ class ItemText:
     expected_outputs: Mapping[str, Any]
     metadata: Mapping[str, Any]
     source: Mapping[str, Any] | None = None
+
+
+def json_texts(*values: object) -> list[str]:
+    """Values of an item as they are stored.
+
+    Raises:
+        ValueError: they are too large, too deep, or cannot be written as UTF-8.
+    """
+    texts = [json_text(each) for each in values]
+    if sum(map(len, texts)) > MAX_ITEM_BYTES:
+        raise ValueError(f"it is larger than {_ITEM}")
+    return texts
+
+
+def json_text(value: object) -> str:
+    """A JSON value as it is stored.
+
+    Raises:
+        ValueError: it cannot be written as UTF-8, or is too deep to be read again.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair is no text") from None
+    except RecursionError:
+        raise ValueError("nested too deeply to be written: nest it less") from None
+    if text.count("[") + text.count("{") > _MAX_LEVELS and _is_deep(value):
+        raise ValueError(f"nested in more than {_LEVELS}")
+    return text
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(_MAX_LEVELS):
+        level = [
+            each
+            for of in level
+            if isinstance(of, (dict, list))
+            for each in (of.values() if isinstance(of, dict) else of)
+            if isinstance(each, (dict, list))
+        ]
+    return bool(level)
 
 
 def read_item(document: object) -> ItemText:
@@ -158,7 +204,8 @@ def csv_documents(file: BinaryIO, parse: Parse = parsed) -> Documents:
     except UnicodeDecodeError:
         raise BadFile(_not_utf8(file)) from None
     finally:
-        text.detach()  # the file is closed by whoever opened it
+        if not file.closed:  # by whoever opened it, before this generator was dropped
+            text.detach()
 
 
 def table_rows(
