@@ -127,10 +127,11 @@ class Judgements:
             if own is None:
                 return Judged()
             found = _evaluations(cursor, key | own)
-            decisions = [StoredDecision(**row) for row in _rows(cursor, sql.query("decisions_of_trace"), key | own)]
-            about = {"tenant": tenant, "trace_id": trace_id, "rows": MAX_DECISIONS}
+            about: dict[str, object] = {"tenant": tenant, "trace_id": trace_id}
+            rows = _rows(cursor, sql.query("decisions_of_trace"), about | own)
+            decisions = [StoredDecision(**row) for row in rows]
             select = sql.query("external_scores_of_trace")
-            scores = [ExternalScore(**row) for row in _rows(cursor, select, about)]
+            scores = [ExternalScore(**row) for row in _rows(cursor, select, about | {"rows": MAX_DECISIONS})]
         evaluations = found.get(trace_id, [])
         whole = max(len(evaluations), len(decisions), len(scores)) < MAX_DECISIONS
         return Judged(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
@@ -144,7 +145,7 @@ class Judgements:
         with self._database.snapshot() as cursor:
             found = _evaluations(cursor, asked | {"trace_ids": [trace_id], "session_id": None})
             about = asked | {"trace_id": trace_id}
-            rows = _rows(cursor, sql.query("decisions_of_one_trace"), about) if decided else []
+            rows = _rows(cursor, sql.query("decisions_of_trace"), about) if decided else []
         evaluations = found.get(trace_id, [])
         whole = max(len(evaluations), len(rows)) < MAX_DECISIONS
         return Judged(evaluations=evaluations, decisions=[StoredDecision(**row) for row in rows], whole=whole)
@@ -193,7 +194,7 @@ class Judgements:
                 return Judged()
             key: dict[str, object] = {"tenant": tenant, "trace_ids": traces, "session_id": session_id}
             found = _evaluations(cursor, key | own)
-            decisions = [StoredDecision(**row) for row in _rows(cursor, sql.query("decisions_of_trace"), key | own)]
+            decisions = [StoredDecision(**row) for row in _rows(cursor, sql.query("decisions_of_session"), key | own)]
         evaluations = sorted((one for listed in found.values() for one in listed), key=lambda one: one.job_id)
         whole = max(len(evaluations), len(decisions)) < MAX_DECISIONS
         return Judged(evaluations=evaluations, decisions=decisions, whole=whole)

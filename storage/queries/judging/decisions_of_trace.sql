@@ -1,5 +1,24 @@
 -- What became of one trace and of its spans, whose numbers lie between two, by each revision of a rule: what was matched
--- before what was not, the trace before its spans. With a session id, of that session, whose traces these are.
+-- before what was not, the trace before its spans. To ask the view `decisions`, which knows of sessions too, took half as
+-- long again, nearly all of it for planning.
+WITH found AS (
+    SELECT d.rule, d.revision, d.span_id, d.decision, d.clause, d.decided_at, d.seq
+    FROM decided AS d
+    WHERE d.seq BETWEEN $first_seq AND $last_seq
+        AND d.tenant = $tenant
+        AND d.trace_id = $trace_id
+        AND (
+            d.target = 'SPAN'
+            OR (
+                d.target = 'TRACE'
+                AND d.revision NOT IN (SELECT revision FROM undecided WHERE tenant = $tenant AND trace_id = $trace_id)
+            )
+        )
+    UNION ALL BY NAME
+    SELECT "rule", revision, 'waiting' AS decision, seq
+    FROM undecided
+    WHERE tenant = $tenant AND trace_id = $trace_id AND seq BETWEEN $first_seq AND $last_seq
+)
 SELECT
     v.rule_id,
     d.rule,
@@ -9,9 +28,7 @@ SELECT
     d.decision,
     d.clause,
     epoch_ns(d.decided_at) AS decided_at_ns
-FROM decisions AS d
+FROM found AS d
 INNER JOIN rule_revision AS v ON v.revision = d.revision
-WHERE d.seq BETWEEN $first_seq AND $last_seq AND d.tenant = $tenant AND d.trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
-    AND d.session_id IS NOT DISTINCT FROM $session_id
 ORDER BY d.decision IN ('filtered', 'sampled_out', 'unflagged'), d.span_id IS NOT NULL, d.revision, d.seq
 LIMIT $rows;
