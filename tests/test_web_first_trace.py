@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.test_daily_tasks import now
 from tests.test_path_prefix import PREFIX, a_proxy
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
 
 KEY = "operator-key-of-this-test"
 
@@ -39,6 +39,22 @@ def serving(tmp_path: Path, way: str) -> Iterator[str]:
             yield stack.enter_context(a_proxy(server.http, strips=True)) + PREFIX
         else:
             yield f"{'https' if way == 'tls' else 'http'}://{server.http}"
+
+
+def as_if_elsewhere(route: "Route") -> None:
+    """Answer as a server does that takes itself to be somewhere else."""
+    answer = route.fetch()
+    host = urlsplit(route.request.url).netloc
+    route.fulfill(response=answer, body=answer.text().replace(f"http://{host}", "http://elsewhere.example"))
+
+
+def test_commands_name_the_address_that_the_browser_has(tmp_path: Path, browser: "Browser") -> None:
+    """Where a proxy does not tell the server how it was reached, pages give the address that reached them."""
+    with serving(tmp_path, "plain") as origin, a_page(browser, origin) as watch:
+        for path in ("/datasets", "/review", "/experiments"):
+            watch.page.route(f"**{path}", as_if_elsewhere)
+            watch.open(path)
+            assert origin in watch.page.locator("main pre").last.inner_text(), path
 
 
 @pytest.mark.parametrize("path", ["/", "/traces"])

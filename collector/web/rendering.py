@@ -66,6 +66,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
         "theme": chosen if (chosen := request.cookies.get("theme")) in _THEMES else "",
         "csrf": Markup('<input type="hidden" name="{}" value="{}">').format(TOKEN_FIELD, token),
         "may_use": may_use,
+        "server": Markup("<span data-origin>{}://{}</span>{}").format(request.url.scheme, request.url.netloc, root),
         "may_make_keys": any(entry.path == "/keys" for entry in menu),
         "address": lambda **changed: with_parameters(request, **changed),
     }

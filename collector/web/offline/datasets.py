@@ -41,7 +41,6 @@ def list_datasets(request: Request, here: Here, who: Who, number: Number = 0) ->
         number=number,
         is_last=len(found) <= begin + _PAGE_ROWS,
         may_edit=may_use(who, create_dataset, "POST"),
-        server=str(request.base_url).rstrip("/"),
     )
 
 
@@ -82,7 +81,6 @@ def show_dataset(request: Request, dataset: Seen, here: Here, who: Who, number: 
         is_last=len(versions) <= _PAGE_ROWS,
         runs=here.runs.on_dataset(who.visible_tenant, dataset.dataset_id, most=_MOST_RUNS),
         may_delete=who.owns(dataset.tenant) and may_use(who, delete_dataset, "POST"),
-        server=str(request.base_url).rstrip("/"),
     )
 
 

@@ -63,7 +63,6 @@ def list_experiments(
         project=project,
         number=number,
         is_last=len(wanted) <= begin + _PAGE_ROWS,
-        server=str(request.base_url).rstrip("/"),
     )
 
 

@@ -49,7 +49,6 @@ def list_queues(request: Request, here: Here, who: Who) -> Response:
         "review_queues.html",
         queues=queues,
         may_edit=who.may(Permission.WRITE),
-        server=str(request.base_url).rstrip("/"),
     )
 
 
