@@ -418,3 +418,53 @@ def test_a_refused_request_costs_little(server: Closed) -> None:
     with httpx.Client(trust_env=False, timeout=30) as client:
         answer = client.post(f"http://{server.running.otlp_http}/v1/traces", content=bytes(1 << 20), headers=PROTOBUF)
     assert answer.status_code == 401
+
+
+def test_the_first_key_names_whom_it_locks_out(open_server: Running) -> None:
+    """The command prints the addresses of exporters and of readers that came without a key, and of whom no more."""
+    body = an_export("a" * 32, "one").SerializeToString()
+    url = f"http://{open_server.otlp_http}/v1/traces"
+    assert request(url, "POST", content=body, headers=PROTOBUF).status_code == 200
+    made = run("keys", "create", "first", "--role", "admin", "--server", f"http://{open_server.http}")
+    assert made.exit_code == 0, made.output
+    assert "exporters are refused from now on: give each a key with the role INGEST" in made.stderr
+    assert made.stderr.count("In the last hour without a key: 127.0.0.1") == 2
+    assert request(url, "POST", content=body, headers=PROTOBUF).status_code == 401
+    key = made.stdout.strip()
+    second = run(
+        *("keys", "create", "second", "--role", "viewer", "--server", f"http://{open_server.http}"),
+        env={"TRACEJURY_API_KEY": key},
+    )
+    assert "note:" not in second.stderr
+
+
+def test_ingest_is_kept_open_until_a_time(open_server: Running) -> None:
+    """Exporters without a key are taken until then, pages are not, and the opening is a key that can be deleted."""
+    body = an_export("a" * 32, "one").SerializeToString()
+    url = f"http://{open_server.otlp_http}/v1/traces"
+    server = ("--server", f"http://{open_server.http}")
+    assert request(url, "POST", content=body, headers=PROTOBUF).status_code == 200
+    made = run("keys", "create", "first", "--role", "admin", "--keep-ingest-open", "1h", *server)
+    assert made.exit_code == 0, made.output
+    assert "exporters are taken without a key until" in made.stderr
+    key = made.stdout.strip()
+    for address in (url, f"http://{open_server.http}/v1/traces"):
+        assert request(address, "POST", content=body, headers=PROTOBUF).status_code == 200
+    elsewhere = PROTOBUF | {"origin": "https://elsewhere.example"}
+    assert request(url, "POST", content=body, headers=elsewhere).status_code == 403
+    assert request(url, "POST", content=body, headers=PROTOBUF | {"authorization": "Basic x"}).status_code == 401
+    assert call(open_server.grpc) is grpc.StatusCode.OK
+    assert request(f"http://{open_server.http}/api/v1/traces", "GET").status_code == 401
+    listed = json.loads(run("keys", "list", "--json", *server, env={"TRACEJURY_API_KEY": key}).output)
+    (opening,) = [each for each in listed if each["name"] == "export requests without a key"]
+    run("keys", "delete", opening["id"], *server, env={"TRACEJURY_API_KEY": key})
+    assert request(url, "POST", content=body, headers=PROTOBUF).status_code == 401
+
+
+def test_the_key_of_a_tenant_says_that_it_sees_shared_traces(server: Closed) -> None:
+    """A key that reads for a tenant names how many traces of no tenant it sees; one that only sends says nothing."""
+    for role, notes in (("VIEWER", 1), ("INGEST", 0)):
+        body = {"name": f"of a tenant {role}", "role": role, "tenantId": "new"}
+        made = server.ask("POST", "/api/v1/api-keys", key=server.keys["operator"], json=body).json()
+        assert len(made["warnings"]) == notes
+        assert notes == 0 or "this key sees the 2 traces of no tenant too" in made["warnings"][0]

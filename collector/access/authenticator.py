@@ -15,6 +15,8 @@ from collector.access.permission import Need, Permission
 from collector.access.secret import bearer, digest
 from collector.meters import Traffic
 
+_KEYLESS_S: Final = 3600.0
+_MOST_KEYLESS: Final = 200  # addresses that are remembered; a guess
 _NS: Final = 1_000_000_000
 _SENDING: Final = Need(permission=Permission.SEND, by_tenant=True)
 
@@ -33,6 +35,7 @@ class Authenticator:
         self.traffic = Traffic()
         self.reads_are_open = reads_are_open
         self._attempts = Attempts()
+        self._keyless: dict[tuple[bool, str], float] = {}  # whether it sends, and its address, by its last use
         self._pace = KeyRateLimits(rates or Rates())
 
     def enter(
@@ -54,7 +57,8 @@ class Authenticator:
         caller = self._signed_in(authorization, signed_in, need.permission)
         if caller is None:
             caller = self._caller(bearer(authorization), request_info, need.permission)
-        if caller.key_id is None and without_key is not None and need.permission is not Permission.OPEN:
+        shows_none = caller.key_id is None or (authorization is None and signed_in is None)
+        if shows_none and without_key is not None and need.permission is not Permission.OPEN:
             without_key()
         try:
             check(caller, need)
@@ -101,12 +105,29 @@ class Authenticator:
         if permission is Permission.OPEN:
             return READER
         if self.keyring.is_open:
+            self._note_keyless(request_info, permission)
             return ANYBODY
         if key is None:
+            sender = self.keyring.sender_without_key(time.time_ns() // 1000) if permission is Permission.SEND else None
+            if sender is not None:
+                return sender
             if self.reads_are_open and permission is Permission.READ:
                 return READER
             raise Unauthenticated
         return self._by_key(key, request_info)
+
+    def keyless_clients(self) -> dict[str, list[str]]:
+        """Return the addresses that used the server without a key in the last hour: those that sent, and all others."""
+        since_s = time.monotonic() - _KEYLESS_S
+        recent = sorted(each for each, at_s in list(self._keyless.items()) if at_s >= since_s)
+        return {"sent": [at for sends, at in recent if sends], "asked": [at for sends, at in recent if not sends]}
+
+    def _note_keyless(self, request_info: RequestInfo, permission: Permission) -> None:
+        client = (permission is Permission.SEND, request_info.address)
+        self._keyless.pop(client, None)
+        self._keyless[client] = time.monotonic()
+        if len(self._keyless) > _MOST_KEYLESS:
+            del self._keyless[next(iter(self._keyless))]
 
     def _signed_in(self, authorization: str | None, signed_in: bytes | None, permission: Permission) -> Caller | None:
         if authorization is not None or signed_in is None or permission is Permission.OPEN or self.keyring.is_open:

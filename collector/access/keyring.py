@@ -27,6 +27,9 @@ OPERATOR: Final = "operator"
 OWN: Final = "tracejury"
 """The id under which the server's own key appears in the audit."""
 
+_WITHOUT_KEY: Final = secret.digest("\0")  # of a text that no header can hold
+"""The digest of the key that stands for export requests without one, as long as they are let in."""
+
 _LASTING: Final = "there has to be an enabled ADMIN key of no tenant that does not expire, or TRACEJURY_API_KEY"
 _US: Final = 1_000_000
 _USE_IS_NOTED_AFTER_US: Final = 600 * _US
@@ -127,6 +130,38 @@ class Keyring:
             self._access.add_key(key)
             self._reload()
         return key, text
+
+    def keep_ingest_open(self, until_us: int, caller: Caller) -> None:
+        """Let export requests in without a key until then, as a key that is listed, and can be taken away like others.
+
+        Raises:
+            Forbidden: the caller has a tenant.
+            Overloaded: nothing can be written now.
+        """
+        if not caller.sees_all:
+            raise Forbidden("ingest is kept open by keys of no tenant only")
+        key = ApiKey(
+            key_id=f"key_{token_hex(8)}",
+            tenant="",
+            name="export requests without a key",
+            role=Role.INGEST.value,
+            digest=_WITHOUT_KEY,
+            hint="",
+            enabled=True,
+            expires_us=until_us,
+            last_used_us=None,
+            created_us=time.time_ns() // 1000,
+            created_by=caller.key_id,
+        )
+        with self._changing:
+            for before in [each for each in self._keys.values() if each.digest == _WITHOUT_KEY]:
+                self._access.delete_key(before.key_id)
+            self._access.add_key(key)
+            self._reload()
+
+    def sender_without_key(self, now_us: int) -> Caller | None:
+        """Return who sends spans without a key, while that is let in."""
+        return self.find(_WITHOUT_KEY, now_us)
 
     def disable(self, key_id: str, caller: Caller) -> ApiKey:
         """Let a key open nothing any longer.

@@ -39,15 +39,23 @@ def keys() -> None:
     metavar="TIME",
     help="The key opens nothing from then on, such as 2026-11-21, 2026-11-21T10:00:00Z or 90d from now.",
 )
+@click.option(
+    "--keep-ingest-open",
+    "open_until",
+    type=COMING,
+    metavar="TIME",
+    help="Take spans without a key until then, such as 2d from now, while exporters get theirs.",
+)
 @json_option
 @server_option
 def create(
-    *, name: str, role: str, tenant: str | None, expires: dt.datetime | None, as_json: bool, server: str
+    *, name: str, role: str, tenant: str | None, as_json: bool, server: str, **times: dt.datetime | None
 ) -> None:
     """Make a key. It is printed this once; the server keeps a digest of it only."""
     wanted: dict[str, object] = {"name": name, "role": role.upper(), "tenantId": tenant}
-    if expires is not None:
-        wanted["expiresAt"] = expires.isoformat()
+    for key, time in (("expiresAt", times["expires"]), ("ingestOpenUntil", times["open_until"])):
+        if time is not None:
+            wanted[key] = time.isoformat()
     with connect(server) as client:
         answer = Server(client).request("POST", _PATH, json=wanted)
     if as_json:
@@ -56,6 +64,8 @@ def create(
     made = _view(answer)
     click.echo(made.key)
     click.echo(f"key {made.id} ({one_line(made.name)}, {made.role}); this is the only time that it is shown", err=True)
+    for warning in made.warnings:
+        click.echo(f"note: {one_line(warning)}", err=True)
 
 
 @keys.command("list")

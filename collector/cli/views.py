@@ -407,6 +407,7 @@ class KeyView(AnswerView):
     expires_at: str | None
     last_used_at: str | None
     key: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def state(self) -> str:

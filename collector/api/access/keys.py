@@ -9,15 +9,19 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 
 from collector.access.keyring import KeyDraft
 from collector.access.permission import Permission, Role, needs
-from collector.api.base.context import Here, Who, api_router
+from collector.api.base.context import Context, Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.times import time_text
+from collector.units import count_text
 from storage.operation.access import ApiKey
 
 router = api_router(prefix="/api/v1/api-keys", tags=["keys"])
 
 TENANT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}")
+_NAMED = 10
+_SHARED = "SELECT count(*) FROM traces WHERE tenant = ''"
+_SHARED_S = 10
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _LAST_US = (dt.datetime(9999, 12, 31, tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
 
@@ -43,6 +47,10 @@ class NewKey(BaseModel):
         default=None, pattern=TENANT_PATTERN, description="None: of no tenant, or of that of the key that makes it."
     )
     expiresAt: Instant | None = None
+    ingestOpenUntil: Instant | None = Field(
+        default=None,
+        description="Until then, spans are taken without a key; the list has it as `export requests without a key`.",
+    )
 
 
 class KeyDocument(BaseModel):
@@ -64,6 +72,7 @@ class MadeKey(KeyDocument):
     """A key just made, with its text."""
 
     key: str = Field(description="The key itself. It is told this once, and stored nowhere.")
+    warnings: list[str] = Field(description="Clients that the first key locks out; shared rows that a tenant sees.")
 
 
 @router.get("", responses=PARTED)
@@ -78,8 +87,13 @@ def list_keys(here: Here, who: Who, part: Part) -> list[KeyDocument]:
 def create_key(new: NewKey, here: Here, who: Who) -> MadeKey:
     """Make a key. The first one closes the server to whoever shows none, and has to be an ADMIN key that lasts."""
     draft = KeyDraft(name=new.name, role=new.role, tenant=new.tenantId, expires_us=_microseconds(new.expiresAt))
-    key, text = here.authenticator.keyring.create(draft, who)
-    return MadeKey(key=text, **_document(key).model_dump())
+    keyring = here.authenticator.keyring
+    is_first, until_us = keyring.is_open, _microseconds(new.ingestOpenUntil)
+    key, text = keyring.create(draft, who)
+    if until_us is not None:
+        keyring.keep_ingest_open(until_us, who)
+    warnings = [*(_locked_out(here, new.ingestOpenUntil) if is_first else ()), *_shared_rows(here, key)]
+    return MadeKey(key=text, warnings=warnings, **_document(key).model_dump())
 
 
 @router.post("/{key_id}/disable")
@@ -95,6 +109,37 @@ def delete_key(key_id: str, here: Here, who: Who) -> Response:
     """Forget a key."""
     here.authenticator.keyring.delete(key_id, who)
     return Response(status_code=204)
+
+
+def _locked_out(here: Context, until: dt.datetime | None) -> list[str]:
+    """Say which clients came without a key until the first one was made."""
+    clients = here.authenticator.keyless_clients()
+    opened = "are refused from now on"
+    if until is not None:
+        opened = f"are taken without a key until {until.isoformat()}, then refused"
+    told = [
+        (clients["sent"], f"exporters {opened}: give each a key with the role INGEST"),
+        (clients["asked"], "pages, commands and clients of the API are refused from now on: sign in, or send the key"),
+    ]
+    return [f"{text}. In the last hour without a key: {_listed(addresses)}" for addresses, text in told if addresses]
+
+
+def _listed(addresses: list[str]) -> str:
+    more = len(addresses) - _NAMED
+    return ", ".join(addresses[:_NAMED]) + (f" and {more} more addresses" if more > 0 else "")
+
+
+def _shared_rows(here: Context, key: ApiKey) -> list[str]:
+    """Say that a key of a tenant reads what was stored without one, such as before there were tenants."""
+    if not key.tenant or key.role in {Role.INGEST, Role.REVIEWER}:
+        return []
+    rows = here.queries.sql(_SHARED, max_rows=1, timeout_s=_SHARED_S).rows
+    count = int(str(rows[0][0]))
+    if not count:
+        return []
+    traces = count_text(count, "trace")
+    told = f"this key sees the {traces} of no tenant too, as those stored before there were tenants: every tenant does"
+    return [f"{told}. `tracejury delete` deletes them"]
 
 
 def _document(key: ApiKey) -> KeyDocument:
