@@ -148,6 +148,7 @@ def test_who_waits_for_an_evaluation_is_told_what_it_waits_for(api: Offline) -> 
     api.end(run)
     told = command("experiments", "evaluate", run, "--evaluator", "tool_error", "--wait", "--server", api.url)
     assert told.exit_code == 1
+    assert "RUNNING: it needs the traces of 1 item, and looks again" in told.stderr
     assert f"trace {trace} has not arrived, and is waited for until 2 s after the end of the run" in told.stderr
     assert "no_trace" in told.stderr
 

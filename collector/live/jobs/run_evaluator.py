@@ -30,6 +30,7 @@ from collector.live.judges.failing_judges import WaitingOfRun
 from collector.live.judges.judge_health import JudgeSubject
 from collector.live.judges.judges import ConnectedJudges
 from collector.live.rules.executor_kinds import executor_kind_of
+from collector.units import count_text
 from evaluators.chat.pace import RETRYABLE
 from evaluators.errors import BadCase, BadConfiguration, InTrace
 from evaluators.outcome import Failure, Outcome
@@ -354,7 +355,8 @@ class RunEvaluator:
         failed = next((answer for answer in waiting.values() if not answer.awaits_trace), None)
         if failed is None:
             first = next(iter(waiting.values())).score.reason
-            reason = f"it needs the traces of {len(waiting)} items, and looks again in {pause_s:.0f} s: {first}"
+            of = count_text(len(waiting), "item")
+            reason = f"it needs the traces of {of}, and looks again in {pause_s:.0f} s: {first}"
         else:
             reason = f"its judge does not answer, and is asked again in {pause_s:.0f} s: {failed.score.reason}"
         self._store.evaluations.pause(
