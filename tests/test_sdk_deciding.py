@@ -1,5 +1,6 @@
 """Functions that detect errors and match arguments and items for the program's evaluators; and juries of functions."""
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -146,3 +147,22 @@ def test_functions_are_a_jury() -> None:
     assert "2 judges, which may be equally divided" in str(even.error)
     with pytest.raises(ValueError, match="judge: the server cannot call a function"):
         Builtin("llm_judge", config, on="server")
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError(), GeneratorExit(), ValueError("x")])
+@pytest.mark.parametrize(
+    "name, key", [("tool_error", "errorDetector"), ("tool_efficiency", "argumentMatcher"), ("llm_judge", "judge")]
+)
+def test_whatever_a_function_raises_fails_its_evaluation(name: str, key: str, error: BaseException) -> None:
+    """What would end the program ends no run: the evaluation has failed, and the error says what was raised."""
+
+    def raising(*_: Any) -> Any:
+        raise error
+
+    calls = [{"name": "f", "arguments": {}, "result": "r"}] * 2
+    config = {key: raising, **({"criteria": "Is it right?"} if key == "judge" else {})}
+    cases = Dataset("d", [Example(id="a", inputs={"input": "x"})])
+    built = Builtin(name, config, command=COMMAND)
+    (item,) = Experiment("e", cases, lambda _: {"output": "x", "toolCalls": calls}, [built]).run().items
+    assert item.outcome == "not_evaluated"
+    assert f"{type(error).__name__}:" in str(item.scores[0].error)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tracejury.plain import plain
+from tracejury.plain import contained, plain
 from tracejury.score import named
 
 Decide = Callable[..., bool]
@@ -198,7 +198,8 @@ def _calls(outputs: Any, key: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _decided(function: Decide, *values: Any) -> bool:
-    found = function(*values)
+    with contained():
+        found = function(*values)
     if not isinstance(found, bool):
         raise TypeError(f"{named(function).name} returns True or False, not {type(found).__name__}")
     return found

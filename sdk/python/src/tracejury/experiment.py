@@ -21,7 +21,7 @@ from tracejury.agent_trace import outputs_of
 from tracejury.builtin import Builtin, Document
 from tracejury.client import Client, project_of
 from tracejury.dataset import Dataset, Example
-from tracejury.plain import error_text, text
+from tracejury.plain import Left, error_text, text
 from tracejury.reported import Place, ServerRun, with_scores
 from tracejury.reporter import OnLost, Reporter
 from tracejury.results import ItemResult, Measured, Result, TaskFailed
@@ -47,10 +47,6 @@ class LostItems(Exception):
 
 class _Late(Exception):
     """A call is not finished in time."""
-
-
-class _Left(Exception):
-    """A call raised what would end a program, such as SystemExit."""
 
 
 def progress_bar(done: int, of: int) -> None:
@@ -282,7 +278,7 @@ class _RunningItem:
             except TaskFailed as failed:
                 error, kind, outputs = text(failed), text(failed.kind), outputs_of(failed.outputs)
             except Exception as raised:  # noqa: BLE001 - a task that raises costs no other result
-                error, kind = _raised_text(raised), "task"
+                error, kind = error_text(raised), "task"
             else:
                 latency_ms = (time.perf_counter() - began_s) * 1000
                 scores = await self._scores(example, measured.outputs)
@@ -302,9 +298,7 @@ class _RunningItem:
                 else:
                     scores += scores_of(await self._called(each, example, outputs), of)
             except Exception as raised:  # noqa: BLE001 - an evaluator that raises costs no other result
-                scores.append(
-                    Score(name=of.name, error=_raised_text(raised), error_kind="evaluator", version=of.version)
-                )
+                scores.append(Score(name=of.name, error=error_text(raised), error_kind="evaluator", version=of.version))
         return scores
 
     def _ask(self, builtin: Builtin, example: Example, outputs: Mapping[str, Any]) -> "asyncio.Future[Document]":
@@ -331,7 +325,7 @@ class _RunningItem:
             await asyncio.wait({called})
             raise _Late(f"not finished within {self.experiment.timeout_s:g} s")
         if called.cancelled():
-            raise _Left("CancelledError")
+            raise Left("CancelledError")
         return called.result()
 
     async def _returned(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -359,11 +353,7 @@ def _contained() -> Iterator[None]:
     except BaseException as raised:
         if isinstance(raised, Exception) and not isinstance(raised, StopIteration):
             raise
-        raise _Left(error_text(raised)) from raised
-
-
-def _raised_text(raised: Exception) -> str:
-    return text(raised) if isinstance(raised, _Left) else error_text(raised)
+        raise Left(error_text(raised)) from raised
 
 
 def _is_on_server(evaluator: "Evaluate | Builtin") -> bool:

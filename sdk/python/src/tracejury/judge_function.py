@@ -5,11 +5,12 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from tracejury.plain import error_text
+from tracejury.plain import contained, error_text
 from tracejury.score import named
 
 JudgeFunction = Callable[[str], Any]
@@ -65,7 +66,8 @@ class _Endpoints:
         Raises:
             TypeError: it is no text.
         """
-        found = self.functions[int(path.split("/")[1])](prompt)
+        with contained():
+            found = self.functions[int(path.split("/")[1])](prompt)
         if inspect.isawaitable(found):
             found = asyncio.run_coroutine_threadsafe(_awaited(found), self._loop).result(_LIMIT_S)
         if not isinstance(found, str):
@@ -74,7 +76,8 @@ class _Endpoints:
 
 
 async def _awaited(found: Any) -> Any:
-    return await found
+    with contained():
+        return await found
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -99,7 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(content)))
         self.end_headers()
-        self.wfile.write(content)
+        with suppress(ConnectionError):  # a reply that is too long is not read to its end
+            self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that the base class gave it
         """Say nothing."""

@@ -2,7 +2,8 @@
 
 import base64
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
@@ -62,4 +63,19 @@ def text(value: object) -> str:
 
 def error_text(error: BaseException) -> str:
     """Return type and message of an error, the latter cut if it is very long."""
-    return f"{type(error).__name__}: {text(error)}"[:_ERROR_CHARACTERS]
+    return (text(error) if isinstance(error, Left) else f"{type(error).__name__}: {text(error)}")[:_ERROR_CHARACTERS]
+
+
+class Left(Exception):
+    """A function of the application raised what would end a program, such as SystemExit."""
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Raise an ordinary error instead of one that would end the program or a task."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as raised:
+        raise Left(error_text(raised)) from raised

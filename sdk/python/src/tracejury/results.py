@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from tracejury.dataset import Example
 from tracejury.exported import exported
+from tracejury.plain import plain
 from tracejury.score import Score, amount
 
 Outcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
@@ -144,7 +145,7 @@ class Result:
 
     def write(self, path: str | Path) -> None:
         """Write the results as the JSON file that `tracejury gate` reads; items have their keys as ids."""
-        text = json.dumps(exported(self.name, self.items, self.description), indent=1, ensure_ascii=False)
+        text = json.dumps(plain(exported(self.name, self.items, self.description)), indent=1, ensure_ascii=False)
         Path(path).write_text(text + "\n", encoding="utf-8")
 
     def export(self, path: str | Path, *, command: Sequence[str] = _REPORT) -> None:
