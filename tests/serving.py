@@ -109,6 +109,10 @@ class Answers(BaseHTTPRequestHandler):
         """Answer as to GET."""
         self.do_GET()
 
+    def do_PATCH(self) -> None:
+        """Answer as to GET."""
+        self.do_GET()
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that the base class gave it
         """Say nothing."""
 

@@ -160,6 +160,20 @@ def test_an_answer_that_is_not_of_a_server_delivers_nothing(
         assert (result.run_id, result.lost_items, result.spooled_items) == ("019", ITEMS, ITEMS)
 
 
+@pytest.mark.parametrize("status", [401, 403, 404, 500, 503])
+def test_the_end_of_a_run_is_kept_if_it_may_be_taken_later(
+    tmp_path: Path, status: int, client_of: Callable[..., Client]
+) -> None:
+    """A key that was revoked, or a proxy, leaves no run open: the next replay ends it."""
+    with a_scripted_server() as url:
+        Answers.queue.append((status, {}, b"{}"))
+        reporter = Reporter(client_of(url), spool=tmp_path)
+        reporter.close()
+        reporter.end("019", "SUCCESS")
+    (kept,) = (tmp_path / "failed-items.ndjson").read_text().splitlines()
+    assert json.loads(kept) == {"runId": "019", "status": "SUCCESS"}
+
+
 def test_a_closed_reporter_takes_nothing(away: Client) -> None:
     """An item that would never be sent is an error of whoever reports it, and so is one that is no JSON."""
     reporter = Reporter(away, spool=None)

@@ -145,15 +145,16 @@ class Reporter:
 
         Raises:
             Unreachable: there is no spool, and the server does not answer.
-            Refused: the server answers with an error.
+            Refused: the server answers with an error, and there is no spool or the same is refused later too.
         """
         name = run.name if isinstance(run, Start) else run
         if is_whole and name not in self._incomplete:
             try:
                 ending = {"status": status} if reason is None else {"status": status, "reason": reason}
                 self._client.send("PATCH", _place(run, self._client), ending)
-            except Unreachable as error:
-                if self._spool is None:
+            except (Unreachable, Refused) as error:
+                is_final = isinstance(error, Refused) and error.status in _FOR_GOOD
+                if self._spool is None or is_final:
                     raise
                 _log.warning("the end of the run %s is to be kept in %s: %s", name, self._spool, error)
             else:
