@@ -1,4 +1,4 @@
-"""Home: whose results pass rates are, what they leave out, and what is shown to who sends no traces."""
+"""Home: whose results pass rates are, what they leave out, and what is shown without traces."""
 
 import re
 import time
@@ -29,8 +29,8 @@ def test_a_rate_is_that_of_the_latest_evaluator_with_scores_and_others_are_count
     assert (line.sums.fingerprint, line.other_results, line.other_failures) == ("new", 20, 20)
 
 
-def test_runs_are_shown_as_long_as_there_are_no_traces(tmp_path: Path) -> None:
-    """Who only runs experiments finds the latest of all projects or of one, with their pass rates."""
+def test_runs_are_shown_with_and_without_traces(tmp_path: Path) -> None:
+    """Home lists the latest runs of all projects or of one with their pass rates, with or without traces."""
     with an_offline_server(tmp_path / "data") as api:
         assert "Latest runs" not in api.answer("GET", "../../").text
         runs = {project: api.begin(project, experimentName=f"about {project}") for project in ("shop", "farm")}
@@ -42,6 +42,13 @@ def test_runs_are_shown_as_long_as_there_are_no_traces(tmp_path: Path) -> None:
             assert f'href="/runs/{run}"' in home
         assert home.count("100.0 %") == 2
         assert (runs["shop"] in farm, runs["farm"] in farm) == (False, True)
+        assert api.running is not None
+        export = now(an_export("0c" * 16, "any"))
+        post(f"http://{api.running.otlp_http}/v1/traces", export.SerializeToString())
+        api.running.store.wait_committed(60)
+        home = api.answer("GET", "../../").text
+        assert "Where it fails" in home
+        assert all(f'href="/runs/{run}"' in home for run in runs.values())
 
 
 def test_open_alerts_are_counted_as_their_list_has_them(tmp_path: Path) -> None:

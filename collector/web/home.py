@@ -92,7 +92,6 @@ def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery
     period, project = PERIODS[asked.period], asked.project or None
     at = _time_of(here.now_ns(), period, project, who)
     glance = here.overview.glance(at, step_ns=period.step_s * _NS)
-    is_empty = not glance.now.traces and not glance.before.traces
     return page(
         request,
         "home.html",
@@ -115,8 +114,8 @@ def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery
         slowest=_traces_href(at, at.from_ns, at.until_ns, sort="duration"),
         of_model=lambda model: _traces_href(at, at.from_ns, at.until_ns, model=model),
         of_failure=lambda name: _traces_href(at, at.from_ns, at.until_ns, failing=name),
-        is_empty=is_empty,
-        runs=_latest_runs(here, who, project) if is_empty else [],
+        is_empty=not glance.now.traces and not glance.before.traces,
+        runs=_latest_runs(here, who, project),
     )
 
 
@@ -130,7 +129,7 @@ def _time_of(now_ns: int, period: _Period, project: str | None, who: Caller) -> 
 
 
 def _latest_runs(here: Context, who: Caller, project: str | None) -> list[tuple[Run, RunSums]]:
-    """Runs of experiments, the latest first, for who sends no traces."""
+    """Return the latest runs of experiments, the newest first: some of those who look send no traces."""
     found = here.runs.latest(who.visible_tenant, most=_LATEST_RUNS)
     runs = [run for run in found if project in {None, run.project}][:_SHOWN_RUNS]
     sums = here.runs.sums([run.run_id for run in runs])
