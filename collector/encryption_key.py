@@ -68,12 +68,12 @@ def kept_secrets(store: Store) -> Sequence[KeptSecret]:
 
 
 def owner_of_connection(tenant: str, connection_id: str) -> str:
-    """What the key of a connection is bound to, so that it opens in no other row."""
+    """Return the text that binds the key of a connection to its row: in no other one does it open."""
     return f"llm_connection {tenant} {connection_id}"
 
 
 def owner_of_webhook(webhook_id: str) -> str:
-    """What the secrets of a receiver are bound to."""
+    """Return the text that binds the secrets of a receiver to it."""
     return f"alert webhook {webhook_id}"
 
 
@@ -190,8 +190,8 @@ def _encrypt_again(secrets: Secrets, kept: Sequence[KeptSecret], file: Path) -> 
         else:
             count += 1
     if count:
-        told = "encrypted %d secrets with %s, which %s opened until now; keep the file for the backups of before"
-        log.info(told, count, VARIABLE, file)
+        message = "encrypted %d secrets with %s, which %s opened until now; keep the file for the backups of before"
+        log.info(message, count, VARIABLE, file)
 
 
 def _opens(secrets: Secrets, kept: KeptSecret) -> bool:

@@ -59,7 +59,7 @@ class Secrets:
 
     @property
     def has_key(self) -> bool:
-        """Whether there is a key."""
+        """Return whether there is a key."""
         return self._key is not None
 
     def encrypt(self, text: str, *, belongs_to: str) -> bytes:

@@ -33,7 +33,7 @@ def paste(server: Any) -> None:
 
 
 def problem(server: Any) -> str | None:
-    """What the test of the connection says of its key; one that can be read fails later, since no endpoint is there."""
+    """Return the error of the connection test about its key; one with a readable key fails later, and otherwise."""
     (connection,) = ask(server, "GET", "llm-connections")
     told = ask(server, "POST", f"llm-connections/{connection['id']}/test", json={})
     message = str(told["failure"]["message"])
@@ -100,7 +100,7 @@ def test_a_file_that_holds_no_key_is_reported_and_kept(tmp_path: Path, content: 
 
 
 def test_a_configured_key_takes_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What the made key encrypted is encrypted with the configured one, which is then all that is needed."""
+    """Secrets of the generated key are encrypted again with the configured one, which alone is needed then."""
     file = tmp_path / "data" / KEY_FILE
     with a_server(tmp_path / "data") as server:
         paste(server)

@@ -312,7 +312,7 @@ def test_what_has_no_input_is_left_out_with_its_place(tmp_path: Path, tool: str,
 
 
 def test_results_of_experiments_are_the_cases_that_they_ran(tmp_path: Path) -> None:
-    """What is expected of a case is what was right, and never what the application answered."""
+    """The expected output of a case is the right one, and never that of the application."""
     results = [
         {
             "example_id": "e1",

@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def with_program(folder: Path, act: Callable[[Client], Awaitable[T]], *flags: str, **environ: str) -> T:
-    """What a client finds that starts the program for a folder."""
+    """The tools of the program that a client starts for a folder."""
 
     async def ask() -> T:
         arguments = ["mcp", "--folder", str(folder), *flags]
@@ -48,7 +48,7 @@ def with_program(folder: Path, act: Callable[[Client], Awaitable[T]], *flags: st
 
 
 async def found(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
-    """What a tool answers."""
+    """Return the answer of a tool."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, text_of(result)
     assert isinstance(result.structured_content, dict)

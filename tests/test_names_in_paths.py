@@ -52,7 +52,7 @@ def _scope(path: str, method: str) -> dict[str, object]:
 @example("~.")
 @example("%2F")
 def test_a_path_carries_any_name(name: str) -> None:
-    """What `path_segment` writes is one segment, which no client resolves, and which is read as the same name."""
+    """`path_segment` writes one segment, which no client resolves and which is read as the same name."""
     segment = path_segment(name)
     assert "/" not in segment
     assert unquote(segment) not in {".", ".."}

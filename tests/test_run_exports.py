@@ -169,7 +169,7 @@ def test_trials_are_folded_and_none_is_lost(api: Offline) -> None:
     assert "2 of 3 trials passed" in (suite.findtext("testcase/failure") or "")
 
 
-def test_csv_has_the_columns_of_the_seeds_and_the_reasons(api: Offline, run: str) -> None:
+def test_csv_has_the_columns_of_dokimos_and_the_reasons(api: Offline, run: str) -> None:
     """Columns follow from the evaluators, errors and reasons last; what a spreadsheet would compute is a text there."""
     content = exported(api, run, "csv")
     assert content.splitlines()[0] == (

@@ -331,7 +331,7 @@ def test_what_is_wrong_with_an_item_is_told(api: Offline, item: dict[str, Any]) 
 
 
 def test_an_item_is_no_deeper_than_it_can_be_shown(api: Offline) -> None:
-    """What is stored can be read again: deeper values are refused, and so is one in the metadata of a score."""
+    """Values that are stored can be read again: deeper ones are refused, also in the metadata of a score."""
     run, deepest, deeper = api.begin(), nested(199), nested(200)
     api.report(run, {"itemKey": "a", "actualOutputs": {"output": deepest}})
     assert api.ask("GET", f"runs/{run}")["items"]["content"][0]["actualOutput"] == {"output": deepest}

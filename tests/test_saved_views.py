@@ -151,7 +151,7 @@ def test_what_is_wrong_with_a_view_stands_beside_its_field(server: Closed) -> No
     "query", ["since=1d", "status=bad", "verdict=no", "duration=long", "cost=-1", "from=yesterday", "attribute=plan"]
 )
 def test_a_view_that_the_page_would_not_show_is_refused(server: Closed, query: str) -> None:
-    """What the list says is wrong with a filter, API and form say of a view with it, and nothing is saved."""
+    """API and form refuse a view with the words in which the list refuses its filter, and nothing is saved."""
     name, fields = query.partition("=")[0], {"name": f"never {query}", "query": query}
     sent = server.ask("POST", ROOT, key=server.keys["editor"], json=fields)
     assert (sent.status_code, f"{name}: " in sent.text) == (400, True)

@@ -221,7 +221,7 @@ def test_calls_of_the_same_message_as_the_answer(read: Callable[[Any], AgentTrac
 
 
 def test_sums_of_chunks_and_serialized_messages_of_langchain() -> None:
-    """What a stream adds up to, and messages as `messages_to_dict`, `dumpd` and a `GraphOutput` hold them."""
+    """Sums of streams are read, and messages in the forms of `messages_to_dict`, `dumpd` and `GraphOutput`."""
     wanted = AgentTrace.from_langchain(LANGCHAIN)
     names = {"ai": "AIMessageChunk", "human": "HumanMessageChunk", "tool": "ToolMessageChunk"}
     chunks = [{**each, "type": names[each["type"]]} for each in LANGCHAIN]
@@ -234,7 +234,7 @@ def test_sums_of_chunks_and_serialized_messages_of_langchain() -> None:
 
 
 def test_structured_output_of_langchain() -> None:
-    """It is the answer, and the calls by which a model gave it, also in vain, are none."""
+    """Structured output is the answer, and the calls by which a model gave it, also in vain, are none."""
     messages = [*LANGCHAIN[:3]]
     for number, said in enumerate(["Error: Failed to parse", "Returning structured response: units=13"]):
         call = {"name": "Stock", "args": {"units": 13}, "id": f"o{number}"}

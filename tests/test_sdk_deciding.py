@@ -154,7 +154,7 @@ def test_functions_are_a_jury() -> None:
     "name, key", [("tool_error", "errorDetector"), ("tool_efficiency", "argumentMatcher"), ("llm_judge", "judge")]
 )
 def test_whatever_a_function_raises_fails_its_evaluation(name: str, key: str, error: BaseException) -> None:
-    """What would end the program ends no run: the evaluation has failed, and the error says what was raised."""
+    """An exception that would end the program ends no run: the evaluation has failed, and its error names it."""
 
     def raising(*_: Any) -> Any:
         raise error

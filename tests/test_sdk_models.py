@@ -65,7 +65,7 @@ def result_of(task: Any) -> Result:
     ids=["openai", "anthropic", "chain", "agent"],
 )
 def test_a_model_is_a_task(model: Any) -> None:
-    """Its reply is the output, and the item has the tokens and the cost."""
+    """A reply is the output, and the item has the tokens and the cost."""
     (item,) = result_of(simple_task(model, input_usd=10, output_usd=100)).items
     assert (item.outputs, item.passed) == ({"output": "Lima"}, True)
     assert item.measured is not None
@@ -91,14 +91,14 @@ def test_an_endpoint_is_a_task() -> None:
     ],
 )
 def test_a_chain_is_a_task_with_context(said: Any) -> None:
-    """What was retrieved is the context that evaluators read."""
+    """Retrieved documents are the context that evaluators read."""
     (item,) = result_of(rag_task(lambda _: said)).items
     assert item.outputs == {"output": "Lima", "context": ["Peru: Lima"]}
 
 
 @pytest.mark.parametrize("said", ["Lima", None, {"answer": "Lima"}])
 def test_a_chain_without_documents_is_an_error_of_the_item(said: Any) -> None:
-    """Its context would look as if nothing had been retrieved."""
+    """The context of a text would look as if nothing had been retrieved."""
     (item,) = result_of(rag_task(lambda _: said)).items
     assert item.outcome == "error"
     assert "a chain returns (reply, documents)" in str(item.error)
@@ -111,7 +111,7 @@ def test_a_reply_without_a_text_is_an_error_of_the_item() -> None:
 
 
 def test_a_model_is_a_judge_of_its_own_name() -> None:
-    """Its verdicts have the name of the model in their fingerprint, and what it said as the reason."""
+    """Verdicts of a model have its name in their fingerprint, and its words as the reason."""
     with a_model(Says({"score": 1.0, "reason": "it is so"})) as model:
         judge = as_judge(ChatCompletions(model.base_url, "strict"))
         config = {"criteria": "Is it right?", "judge": judge}

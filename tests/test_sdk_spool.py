@@ -72,7 +72,7 @@ def test_an_item_of_the_spool_that_is_refused_costs_no_other(
 def test_a_line_that_cannot_be_read_stops_no_other(
     tmp_path: Path, server: Offline, away: Client, client_of: Callable[..., Client], line: str
 ) -> None:
-    """What is before and behind it is sent, and it is kept apart."""
+    """Lines before and behind an unreadable one are sent, and it is kept apart."""
     name = f"line {line}"
     run(away, tmp_path, name=name)
     file = tmp_path / "failed-items.ndjson"
@@ -87,7 +87,7 @@ def test_a_line_that_cannot_be_read_stops_no_other(
 def test_a_line_that_is_cut_off_takes_no_other_with_it(
     tmp_path: Path, server: Offline, away: Client, client_of: Callable[..., Client]
 ) -> None:
-    """What is written behind the rest of a killed writer is a line of its own."""
+    """A line behind the rest of a killed writer is one of its own."""
     (tmp_path / "failed-items.ndjson").write_text('{"runId": "0')
     run(away, tmp_path, name="cut")
     assert replay(tmp_path, client_of(server.url)) == ITEMS
@@ -150,7 +150,7 @@ def test_replays_beside_writers_lose_nothing(
 def test_an_answer_that_is_not_of_a_server_delivers_nothing(
     tmp_path: Path, body: bytes, client_of: Callable[..., Client]
 ) -> None:
-    """What a proxy answers with status 200 does not count: items are kept, at the start of a run and later."""
+    """A response of a proxy with status 200 does not count: items are kept, at the start of a run and later."""
     with a_scripted_server() as url:
         Answers.queue.append((200, {}, body))
         result = run(client_of(url), tmp_path / "start")

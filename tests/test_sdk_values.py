@@ -1,4 +1,4 @@
-"""What tasks and evaluators may return and raise: whatever it is, it costs no item, and never the run."""
+"""Values that tasks and evaluators return and raise: none costs an item or the run."""
 
 import asyncio
 import threading

@@ -92,7 +92,7 @@ def test_no_form_of_a_filter_is_filled_in_by_browsers() -> None:
 
 
 def test_the_heading_names_the_project(shown: Shown, filtered: list[str]) -> None:
-    """Where a page can be narrowed down to a project, its heading and its title name the project."""
+    """Heading and title of a page that can be narrowed down to a project name the project."""
     with Visit(shown.origin) as visit:
         offering = [path for path in filtered if re.search('<select[^>]*name="project"', visit.get(path).text)]
         assert len(offering) >= 5
@@ -103,7 +103,7 @@ def test_the_heading_names_the_project(shown: Shown, filtered: list[str]) -> Non
 
 
 def test_a_found_span_stays_found_out_of_memory(shown: Shown, browser: "Browser") -> None:
-    """What was typed in the search of a tree is in the address, and stays in the field as its rows stay found."""
+    """Text in the search of a tree is in the address, and stays in the field as its rows stay marked."""
     with a_page(browser, shown.origin) as watch:
         watch.open(f"/traces/{shown.trace_id}")
         watch.page.wait_for_selector("#tree[data-drawn]")

@@ -49,7 +49,7 @@ def as_if_elsewhere(route: "Route") -> None:
 
 
 def test_commands_name_the_address_that_the_browser_has(tmp_path: Path, browser: "Browser") -> None:
-    """Where a proxy does not tell the server how it was reached, pages give the address that reached them."""
+    """Behind a proxy that does not tell how it was reached, pages give the address that reached them."""
     with serving(tmp_path, "plain") as origin, a_page(browser, origin) as watch:
         for path in ("/datasets", "/review", "/experiments"):
             watch.page.route(f"**{path}", as_if_elsewhere)

@@ -1,4 +1,4 @@
-"""What somebody types on a page is stored or still there: no other field, and no part that is exchanged, drops it."""
+"""Text typed on a page is stored or still there: no other field, and no part that is exchanged, drops it."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 def test_what_is_typed_as_right_is_expected(shown: Shown, browser: "Browser") -> None:
-    """Who types in the box of the right answer has chosen it, and the item of the dataset expects it."""
+    """Typing in the box of the right answer chooses it, and the item of the dataset expects it."""
     with a_page(browser, shown.origin) as watch:
         watch.open(f"/traces/{shown.trace_id}/promote")
         assert watch.page.get_by_label("Nothing is known yet").is_checked()
@@ -96,7 +96,7 @@ def settings(page: "Page", evaluator: str) -> None:
 
 
 def test_settings_of_an_evaluator_come_back_with_it(shown: Shown, browser: "Browser") -> None:
-    """Who looks at another evaluator and returns finds what was typed, and the other one is not sent it."""
+    """Typed settings are there again after a look at another evaluator, which is not sent them."""
     with a_page(browser, shown.origin) as watch:
         watch.open("/rules/new")
         settings(watch.page, "llm_judge")
@@ -147,7 +147,7 @@ def choose(watch: Watch, row: int) -> str:
 
 
 def test_a_vote_outlasts_a_look_at_another_span(shown: Shown, browser: "Browser") -> None:
-    """What is typed stays with the span that it is about and is stored for it; *Clear* begins with the chosen one."""
+    """Typed text stays with the span that it is about and is stored for it; *Clear* begins with the chosen one."""
     with a_page(browser, shown.origin) as watch:
         open_vote(watch, shown)
         root = (watch.page.locator("#span .span-name").text_content() or "").strip()

@@ -147,12 +147,12 @@ def install(context: click.Context, /, *, client: str, over_http: bool, write: P
 
 
 def _arguments(context: click.Context, server: str, how: Mapping[str, Any]) -> list[str]:
-    """What the client starts the program with, checked as the program checks it; directories as absolute paths."""
+    """Return the arguments of a client for the program, checked as that checks them; directories are absolute."""
     _checked(context, how)
     _application(how["app"], how["app_runs"])
-    given = {name: value.absolute() if isinstance(value, Path) else value for name, value in how.items()}
+    values = {name: value.absolute() if isinstance(value, Path) else value for name, value in how.items()}
     where = ["--server", server] if how["data"] is None and how["folder"] is None else []
-    flags = ((f"--{name.replace('_', '-')}", str(value)) for name, value in given.items() if value is not None)
+    flags = ((f"--{name.replace('_', '-')}", str(value)) for name, value in values.items() if value is not None)
     return ["mcp", *where, *itertools.chain.from_iterable(flags)]
 
 

@@ -87,7 +87,7 @@ _LONGEST_ERROR = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """How long an attempt may take, in seconds. Guesses."""
+    """Seconds that an attempt may take. Guesses."""
 
     connect_s: float = 5
     total_s: float = 15

@@ -65,7 +65,7 @@ class Api:
     async def post(
         self, path: str, body: Mapping[str, Any], *, patience_s: float | None = None, **parameters: Value
     ) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """What came of it, as JSON; `patience_s` is what the answer may take, if that is longer than others.
+        """Return the response as JSON; `patience_s` is the time that it may take, if that is longer than for others.
 
         Raises:
             ToolRefused: it may not be asked, or nobody answers.

@@ -40,8 +40,8 @@ class AnsweringModel:
         Raises:
             ToolRefused: it could not; the message says what to do.
         """
-        told = await api.post("/api/v1/playground", self._body([_message("user", "?")]) | {"priceOnly": True})
-        failure = told["answers"][0]["failure"]
+        response = await api.post("/api/v1/playground", self._body([_message("user", "?")]) | {"priceOnly": True})
+        failure = response["answers"][0]["failure"]
         if failure is not None:
             raise ToolRefused(f"the model cannot be asked: {failure['message']}")
 
@@ -97,10 +97,10 @@ class AnsweringModel:
 
     def _messages(self, item: Document) -> list[Document]:
         inputs = item["inputs"]
-        told = {"id": item["id"], "inputs": inputs, "metadata": item["metadata"]}
-        asked = inputs.get("input", inputs) if self.prompt is None else filled(self.prompt, told)
-        system = [] if self.system is None else [_message("system", text_of(filled(self.system, told)))]
-        return [*system, _message("user", text_of(asked))]
+        fields = {"id": item["id"], "inputs": inputs, "metadata": item["metadata"]}
+        content = inputs.get("input", inputs) if self.prompt is None else filled(self.prompt, fields)
+        system = [] if self.system is None else [_message("system", text_of(filled(self.system, fields)))]
+        return [*system, _message("user", text_of(content))]
 
     def _body(self, messages: Sequence[Document]) -> Document:
         wish = {"connectionId": self.connection, "model": self.model}

@@ -117,11 +117,11 @@ def _locked_out(here: Context, until: dt.datetime | None) -> list[str]:
     opened = "are refused from now on"
     if until is not None:
         opened = f"are taken without a key until {until.isoformat()}, then refused"
-    told = [
+    groups = [
         (clients["sent"], f"exporters {opened}: give each a key with the role INGEST"),
         (clients["asked"], "pages, commands and clients of the API are refused from now on: sign in, or send the key"),
     ]
-    return [f"{text}. In the last hour without a key: {_listed(addresses)}" for addresses, text in told if addresses]
+    return [f"{text}. In the last hour without a key: {_listed(addresses)}" for addresses, text in groups if addresses]
 
 
 def _listed(addresses: list[str]) -> str:
@@ -138,8 +138,10 @@ def _shared_rows(here: Context, key: ApiKey) -> list[str]:
     if not count:
         return []
     traces = count_text(count, "trace")
-    told = f"this key sees the {traces} of no tenant too, as those stored before there were tenants: every tenant does"
-    return [f"{told}. `tracejury delete` deletes them"]
+    warning = (
+        f"this key sees the {traces} of no tenant too, as those stored before there were tenants: every tenant does"
+    )
+    return [f"{warning}. `tracejury delete` deletes them"]
 
 
 def _document(key: ApiKey) -> KeyDocument:

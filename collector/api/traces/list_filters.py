@@ -57,7 +57,7 @@ ORDERS: Final[Mapping[str, str]] = {
     "score": "worst score",
 }
 RANKED_SINCE: Final = "7d"
-"""How far back is looked where traces are put in the order of an amount and no time is asked for."""
+"""The time that a list in the order of an amount goes back if its filter names none."""
 
 _NS: Final = 1_000_000_000
 _USUAL: Final = frozenset({"text", "project", "status", "since"})
@@ -81,7 +81,7 @@ class TraceFilter:
 
     @property
     def is_detailed(self) -> bool:
-        """Whether any is set, or wrong, that is not always seen."""
+        """Return whether a field is set, or wrong, that is not always visible."""
         return bool((set(self.given) | set(self.problems)) - _USUAL)
 
     @property
@@ -128,7 +128,7 @@ def filter_of(params: Mapping[str, str], now_ns: int) -> TraceFilter:
 
 
 def _misspelled(values: Mapping[str, str]) -> dict[str, str]:
-    """What is wrong with fields that hold one of a few words."""
+    """Return the problems of fields that hold one of a few words."""
     problems = {}
     for name, known in (("since", SINCE), ("verdict", VERDICTS), ("status", _STATUSES)):
         if values[name] and values[name] not in known:

@@ -60,12 +60,12 @@ def _references(graders: object) -> tuple[str, ...]:
     return tuple(name for text in told for name in _REFERENCE.findall(text))
 
 
-def _item(place: str, told: object, references: Sequence[str]) -> dict[str, Any] | None:
-    if not isinstance(told, Mapping):
+def _item(place: str, document: object, references: Sequence[str]) -> dict[str, Any] | None:
+    if not isinstance(document, Mapping):
         raise BadExport(f"{place}: a row is an object")
-    if told.keys() == {"spec"} or told.keys() >= {"run_id", "event_id"}:
+    if document.keys() == {"spec"} or document.keys() >= {"run_id", "event_id"}:
         raise BadExport(f"{place}: it is the log of a run; import the samples that the eval names (samples_jsonl)")
-    row = told.get("item", told.get("datasource_item", told))
+    row = document.get("item", document.get("datasource_item", document))
     if not isinstance(row, Mapping):
         raise BadExport(f"{place}: its item is no object")
     name = next((each for each in (*references, *_EXPECTED) if row.get(each) is not None), None)

@@ -31,14 +31,19 @@ def read_phoenix(path: Path) -> Iterator[Place]:
         BadExport: it is none of these.
     """
     results = set[str]()
-    for place, told in _documents(path):
-        if isinstance(told, Mapping) and "reference_output" in told:  # a result: one of each example, however often run
-            name = str(told.get("example_id"))
+    for place, document in _documents(path):
+        if (
+            isinstance(document, Mapping) and "reference_output" in document
+        ):  # a result: one of each example, however often run
+            name = str(document.get("example_id"))
             if name not in results:
-                yield place, _example(place, {"id": name, "input": told["input"], "output": told["reference_output"]})
+                yield (
+                    place,
+                    _example(place, {"id": name, "input": document["input"], "output": document["reference_output"]}),
+                )
             results.add(name)
         else:
-            yield place, _example(place, told)
+            yield place, _example(place, document)
 
 
 def _documents(path: Path) -> Iterator[Place]:
@@ -76,19 +81,19 @@ def _rows(path: Path) -> Iterator[Place]:
         yield place, example
 
 
-def _example(place: str, told: object) -> dict[str, Any] | None:
-    if not isinstance(told, Mapping):
+def _example(place: str, document: object) -> dict[str, Any] | None:
+    if not isinstance(document, Mapping):
         raise BadExport(f"{place}: an example is an object")
-    if "messages" in told:
-        return _of_messages(place, told)
-    if is_nothing(told.get("input")):
+    if "messages" in document:
+        return _of_messages(place, document)
+    if is_nothing(document.get("input")):
         return NO_INPUT
     return without_nothing(
         {
-            "id": told.get("id"),
-            "inputs": as_map(told["input"], "input"),
-            "expectedOutputs": as_map(told.get("output"), "output"),
-            "metadata": as_map(told.get("metadata"), "metadata"),
+            "id": document.get("id"),
+            "inputs": as_map(document["input"], "input"),
+            "expectedOutputs": as_map(document.get("output"), "output"),
+            "metadata": as_map(document.get("metadata"), "metadata"),
         }
     )
 

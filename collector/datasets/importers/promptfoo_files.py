@@ -56,14 +56,14 @@ def read_document(path: Path) -> Any:  # noqa: ANN401 - YAML
 
 
 def text_of_file(path: Path) -> str:
-    """What a variable that names a file stands for in prompts: its text, and YAML as JSON."""
+    """Return the text of a file that a variable names, as prompts have it: YAML as JSON."""
     if ending_of(path) in {"yaml", "yml"}:
         return json.dumps(read_document(path), ensure_ascii=False, separators=(",", ":"), default=str)
     return read_text(path).strip()
 
 
 def value_of_file(name: str, folder: Path) -> Any:  # noqa: ANN401 - JSON
-    """What an assertion compares with where it names a file."""
+    """Return the value of a file that an assertion names."""
     (path, *_) = files_named(name, folder)
     return read_document(path) if ending_of(path) in _DOCUMENTS else text_of_file(path)
 
@@ -74,10 +74,10 @@ def named_variables(test: Mapping[str, Any], folder: Path) -> list[Mapping[str, 
     Raises:
         BadExport: they are none.
     """
-    given = test.get("vars") or {}
-    if isinstance(given, Mapping):
-        return [given]
-    names = [given] if isinstance(given, str) else given
+    variables = test.get("vars") or {}
+    if isinstance(variables, Mapping):
+        return [variables]
+    names = [variables] if isinstance(variables, str) else variables
     if isinstance(names, list) and all(isinstance(each, Mapping) for each in names):
         return names
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):

@@ -279,8 +279,8 @@ class LlmConnections:
         try:
             return self._secrets.encrypt(text.api_key.get_secret_value(), belongs_to=_place(row))
         except NoEncryptionKey as error:
-            told = f"{error}; or name a variable with the key in credentialRef"
-            raise BadText([ConnectionProblem(key="apiKey", message=told)]) from None
+            message = f"{error}; or name a variable with the key in credentialRef"
+            raise BadText([ConnectionProblem(key="apiKey", message=message)]) from None
 
     def _kept(self, before: LlmConnection, text: ConnectionText, row: ConnectionRow) -> bytes | None:
         """The key from now on. Without it, an address cannot be changed to one that would be told the key."""

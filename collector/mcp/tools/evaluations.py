@@ -96,7 +96,7 @@ class RunEvaluation(JudgedBy):
 
 
 class EvaluateRun(JudgedBy):
-    """Which run."""
+    """The run to evaluate."""
 
     run_id: str = Field(description="A run that is stored; the application is not run again.")
 
@@ -200,8 +200,8 @@ async def _filled(
         if isinstance(answers, AnsweringModel):
             await answers.over(api, items, store)
         else:
-            told = [_reported(*each) for each in zip(items, answers, strict=True)]
-            await api.post(f"{run}/items", {"items": told})
+            reported = [_reported(*each) for each in zip(items, answers, strict=True)]
+            await api.post(f"{run}/items", {"items": reported})
         await api.patch(run, {"status": "SUCCESS"})
     except asyncio.CancelledError:
         api.background.start(_cancelled(api, run, "the client cancelled it, or the program ended"))
@@ -217,7 +217,7 @@ async def _cancelled(api: Api, run: str, reason: str) -> None:
 
 
 class CancelRun(Arguments):
-    """Which run."""
+    """The run to cancel."""
 
     run_id: str
 
@@ -232,8 +232,8 @@ class CancelledRun(Answer):
 async def cancel_run(api: Api, asked: CancelRun) -> CancelledRun:
     """End a run before its end; what it has stays."""
     reason = {"status": "CANCELLED", "reason": "cancelled over MCP"}
-    told = await api.patch(f"/api/v1/runs/{part(asked.run_id)}", reason)
-    return CancelledRun(run_id=asked.run_id, status=told["runStatus"])
+    response = await api.patch(f"/api/v1/runs/{part(asked.run_id)}", reason)
+    return CancelledRun(run_id=asked.run_id, status=response["runStatus"])
 
 
 async def evaluate_run(api: Api, asked: EvaluateRun) -> RunResult:
@@ -289,19 +289,19 @@ async def _checked(api: Api, asked: JudgedBy) -> dict[str, Any]:
 
 
 async def _of_server(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The items of a dataset, and what a run over them is told to be over."""
+    """The items of a dataset, and what a run over them names as its dataset."""
     name, _, number = asked.dataset_path.rpartition("@") if "@" in asked.dataset_path else (asked.dataset_path, "", "")
     if number and not number.isdecimal():
         raise ToolRefused(f"dataset_path: {number!r} is no version; say NAME or NAME@VERSION")
     where, version = await version_of(api, name, int(number) if number else None)
     most = asked.limit if asked.outputs is None else 10_000
     items = await api.listed(f"{where}/versions/{version}/items", most)
-    told = {"datasetName": name, "datasetVersion": version}
-    found = [
+    dataset = {"datasetName": name, "datasetVersion": version}
+    described = [
         {name: each[name] for name in ("id", "inputs", "metadata")} | {"told": {"datasetItemId": each["id"]}}
         for each in items
     ]
-    return found, told
+    return described, dataset
 
 
 async def _of_file(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -342,9 +342,14 @@ async def _made(
 
 
 def _reported(item: dict[str, Any], made: Produced) -> dict[str, Any]:
-    told = {"actualOutputs": made.outputs, "error": made.error, "errorKind": made.error_kind, "traceId": made.trace_id}
-    told = item["told"] | told | made.measured
-    return {name: value for name, value in told.items() if value is not None}
+    reported = {
+        "actualOutputs": made.outputs,
+        "error": made.error,
+        "errorKind": made.error_kind,
+        "traceId": made.trace_id,
+    }
+    reported = item["told"] | reported | made.measured
+    return {name: value for name, value in reported.items() if value is not None}
 
 
 async def _result(api: Api, run: str, evaluation_id: str, until_s: float) -> RunResult:

@@ -62,9 +62,9 @@ def create_key(request: Request, here: Here, who: Who, form: Sent) -> Response:
         return _form(request, _values(form), problems={"tenantId": str(error)}, status=403)
     except Conflict as error:
         return _form(request, _values(form), problems={"": str(error)}, status=409)
-    told = f"It is shown this once, and stored nowhere: copy it now. Role {made.role}."
-    told = " ".join([told, *(f"{one_line(warning[:1].upper() + warning[1:])}." for warning in made.warnings)])
-    return show_once(request, title="A new key", told=told, secret=made.key, back="/keys")
+    text = f"It is shown this once, and stored nowhere: copy it now. Role {made.role}."
+    text = " ".join([text, *(f"{one_line(warning[:1].upper() + warning[1:])}." for warning in made.warnings)])
+    return show_once(request, title="A new key", told=text, secret=made.key, back="/keys")
 
 
 @router.get("/keys/{key_id}/disable")

@@ -1,4 +1,4 @@
-"""What the list of traces shows: its rows, and what leads on from it."""
+"""The list of traces: its rows, and the links that lead on from it."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -262,8 +262,8 @@ def _openai_item(item: Any) -> Iterator[_Step]:
         for call in [*(_get(item, "tool_calls") or ()), *filter(None, [_get(item, "function_call")])]:
             function = _get(call, "function") or _get(call, "custom") or call
             arguments = _get(function, "arguments")
-            given = _get(function, "input") if arguments is None else arguments
-            yield _call(_get(function, "name"), given, _get(call, "id"))
+            value = _get(function, "input") if arguments is None else arguments
+            yield _call(_get(function, "name"), value, _get(call, "id"))
     elif role == "user":
         yield _Text(None)
 
@@ -349,8 +349,8 @@ def _part(part: Any) -> Iterator[_Step | str]:
         yield _Text(None)
 
 
-def _unknown(value: Any, wanted: str) -> ValueError:
-    return ValueError(f"{type(value).__name__} is no {wanted}; of a stream, give the result that it adds up to")
+def _unknown(value: Any, kind: str) -> ValueError:
+    return ValueError(f"{type(value).__name__} is no {kind}; of a stream, give the result that it adds up to")
 
 
 def _call(name: Any, arguments: Any, call_id: Any) -> ToolCall:
@@ -372,17 +372,17 @@ def _said(content: Any) -> Iterator[_Step]:
 
 def _joined(steps: Iterable[_Step | str]) -> Iterator[_Step]:
     """Yield steps with pieces of text as one, unless there is a call between them."""
-    said = ""
+    text = ""
     for step in steps:
         if isinstance(step, str):
-            said += step
+            text += step
             continue
-        if said and not isinstance(step, _Reasoning):
-            yield _Text(said)
-            said = ""
+        if text and not isinstance(step, _Reasoning):
+            yield _Text(text)
+            text = ""
         yield step
-    if said:
-        yield _Text(said)
+    if text:
+        yield _Text(text)
 
 
 def _block(block: Any) -> Iterator[_Step | str]:
@@ -393,16 +393,16 @@ def _block(block: Any) -> Iterator[_Step | str]:
     elif kind in {"thinking", "reasoning"} or _get(block, "summary"):
         yield from _reasoning([block])
     elif kind in _USES:
-        given = _get(block, "input")
-        yield _call(_get(block, "name"), _get(block, "args") if given is None else given, _get(block, "id"))
+        value = _get(block, "input")
+        yield _call(_get(block, "name"), _get(block, "args") if value is None else value, _get(block, "id"))
     elif kind.endswith("tool_result"):
         content = _get(block, "output") if _get(block, "content") is None else _get(block, "content")
         failed = _get(block, "is_error") or _get(block, "status") == "error"
         is_error = bool(failed) or str(_get(content, "type")).endswith("_error")
         yield _Answer(_get(block, "tool_use_id") or _get(block, "tool_call_id"), None, _content(content), is_error)
     elif kind in {"function_call", "custom_tool_call"}:
-        given = _get(block, "arguments") if kind == "function_call" else _get(block, "input")
-        yield _call(_get(block, "name"), given, _get(block, "call_id"))
+        value = _get(block, "arguments") if kind == "function_call" else _get(block, "input")
+        yield _call(_get(block, "name"), value, _get(block, "call_id"))
     elif kind.endswith("_call"):
         yield from _hosted(block, kind.removesuffix("_call"))
 
@@ -410,11 +410,11 @@ def _block(block: Any) -> Iterator[_Step | str]:
 def _hosted(item: Any, kind: str) -> Iterator[_Step]:
     """Yield a call that OpenAI made, such as `web_search_call`, and its result if that is in the same item."""
     inputs = {key: _get(item, key) for key in _HOSTED_INPUTS}
-    given = next((inputs[key] for key in ("arguments", "action", "operation") if inputs[key] is not None), inputs)
-    if not isinstance(given, str):
-        given = {key: value for key, value in plain(given).items() if value is not None}
+    value = next((inputs[key] for key in ("arguments", "action", "operation") if inputs[key] is not None), inputs)
+    if not isinstance(value, str):
+        value = {key: each for key, each in plain(value).items() if each is not None}
     call_id = _get(item, "call_id") or _get(item, "id")
-    yield _call(_get(item, "name") or kind, given, call_id)
+    yield _call(_get(item, "name") or kind, value, call_id)
     output = next((each for key in _HOSTED_OUTPUTS if (each := _get(item, key)) is not None), None)
     error, has_failed = _get(item, "error"), _get(item, "status") == "failed"
     if output is not None or error is not None or has_failed:

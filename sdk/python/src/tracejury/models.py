@@ -162,7 +162,7 @@ def _document(document: Any) -> Any:
 
 
 def _asker(model: Any) -> Callable[[str], Awaitable[Any]]:
-    """How a model is asked; a function that is no coroutine function is called in a thread."""
+    """A function that asks a model; one that is no coroutine function is called in a thread."""
     if isinstance(model, ChatCompletions):
         return lambda prompt: model.ask(ChatQuestion([{"role": "user", "content": prompt}]), lambda: None)
     for name in ("ainvoke", "run"):

@@ -25,7 +25,7 @@ _CHARACTERS: Final = {
     "label": 1_000,
     **dict.fromkeys(("name", "errorKind", "stopReason", "fingerprint", "version", "judgeModel"), 200),
 }
-"""What a server takes of texts."""
+"""The longest texts that a server takes."""
 
 _log: Final = logging.getLogger(__name__)
 
