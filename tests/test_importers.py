@@ -264,6 +264,8 @@ def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
             "tests: [{vars: {a: file://*/x}}]",
             "test 1: file://*/x: no file is called so in",
         ),
+        ("promptfoo", "d.yaml", "tests: [{vars: {a: file://.}}]", "test 1: file://.: no file is called so in"),
+        ("promptfoo", "d.yaml", f"tests: [{{vars: {{a: file://{'a' * 5000}}}}}]", "no file is called so in"),
         ("promptfoo", "d.yaml", "tests: file://d.yaml", "files in it name each other"),
         ("promptfoo", "d.json", {"results": {"version": 1, "table": {}}}, "these are results without their tests"),
         ("promptfoo", "d.yaml", "tests: file://gen.py:make", "only promptfoo can read"),
@@ -285,6 +287,21 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, tool: str, name: s
     text = content if isinstance(content, str) else json.dumps(content)
     with pytest.raises(BadExport, match=re.escape(told)):
         items_of(tmp_path, tool, name, text)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"tests": [{"vars": ["file://rows.csv"] * 3}]},
+        {"tests": [{"vars": ["file://rows.csv"]}], "defaultTest": {"vars": ["file://rows.csv"] * 2}},
+        {"tests": [{"vars": dict.fromkeys("abc", ["x"] * 50)}]},
+    ],
+)
+def test_tests_of_too_many_combinations_are_refused(tmp_path: Path, config: dict[str, object]) -> None:
+    """Tables, tables of the default test and lists that multiply are counted before they are combined."""
+    (tmp_path / "rows.csv").write_text("q\n" + "x\n" * 50)
+    with pytest.raises(BadExport, match="its variables make 125,000 combinations"):
+        items_of(tmp_path, "promptfoo", "d.json", json.dumps(config))
 
 
 EMPTY = {

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from collector.datasets.importers.promptfoo_files import (
     FILE,
+    check_combinations,
     files_named,
     named_variables,
     read_document,
@@ -29,7 +30,6 @@ from collector.datasets.importers.reading import (
 from tracejury.dataset_text import shown
 from tracejury.file_ending import ending_of
 
-_MOST_TESTS: Final = 100_000  # of one whose variables are lists
 _INTERNAL: Final = "_promptfooFileMetadata"  # of promptfoo itself, in results
 _EXPECTED: Final = re.compile(r"__expected\d*$")
 _ASSERTION: Final = re.compile(r"(not-)?([a-z][a-z-]*)(?:\((\d+(?:\.\d+)?)\))?(?::\s*(.*))?$", re.DOTALL)
@@ -182,7 +182,9 @@ def _cases(place: str, test: object, default: Mapping[str, Any], folder: Path) -
     metadata |= without_nothing({name: test.get(name) for name in ("description", "threshold", "metric")})
     metadata |= {"assert": asserted} if asserted else {}
     try:
-        for variables in itertools.product(named_variables(default, folder), named_variables(test, folder)):
+        tables = named_variables(default, folder), named_variables(test, folder)
+        check_combinations(math.prod(map(len, tables)))
+        for variables in itertools.product(*tables):
             merged = {**variables[0], **variables[1]}
             if not without_nothing(merged):
                 yield place, NO_INPUT
@@ -198,9 +200,7 @@ def _cases(place: str, test: object, default: Mapping[str, Any], folder: Path) -
 def _combined(variables: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
     """One for each combination of variables that are lists of texts or name several files, as promptfoo does it."""
     choices = {name: _choices(value, folder) for name, value in variables.items()}
-    count = math.prod(map(len, choices.values()))
-    if count > _MOST_TESTS:
-        raise BadExport(f"its variables make {count:,} combinations")
+    check_combinations(math.prod(map(len, choices.values())))
     for chosen in itertools.product(*choices.values()):
         yield dict(zip(choices, chosen, strict=True))
 

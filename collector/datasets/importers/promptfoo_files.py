@@ -11,6 +11,7 @@ from collector.datasets.importers.reading import BadExport, read_json, read_rows
 from tracejury.file_ending import ending_of
 
 FILE: Final = "file://"
+_MOST_TESTS: Final = 100_000  # of one test, by its variables
 _DOCUMENTS: Final = frozenset({"json", "yaml", "yml"})
 _PROGRAMS: Final = frozenset({"py", "js", "ts", "mjs", "cjs"})
 
@@ -22,8 +23,7 @@ def files_named(name: str, folder: Path) -> list[Path]:
         BadExport: there is none, or it is a program.
     """
     pattern = name.removeprefix(FILE)
-    literal = folder / pattern
-    paths = [literal] if literal.is_file() else _matching(pattern, folder)
+    paths = _matching(pattern, folder)
     if not paths:
         raise BadExport(f"{name}: no file is called so in {folder}")
     program = next((each for each in paths if ending_of(each) in _PROGRAMS), None)
@@ -35,8 +35,10 @@ def files_named(name: str, folder: Path) -> list[Path]:
 def _matching(pattern: str, folder: Path) -> list[Path]:
     place = Path("/") if pattern.startswith("/") else folder
     try:
+        if (literal := folder / pattern).is_file():
+            return [literal]
         return sorted(each for each in place.glob(pattern.lstrip("/")) if each.is_file())
-    except (ValueError, OSError):
+    except (ValueError, OSError, IndexError):  # an index error is what `glob` makes of `.`
         return []
 
 
@@ -84,8 +86,20 @@ def named_variables(test: Mapping[str, Any], folder: Path) -> list[Mapping[str, 
         raise BadExport("vars is an object, or names files")
     merged: list[Mapping[str, Any]] = [{}]
     for path in (path for name in names for path in files_named(name, folder)):
-        merged = [{**before, **row} for before in merged for row in _rows(path)]
+        rows = _rows(path)
+        check_combinations(len(merged) * len(rows))
+        merged = [{**before, **row} for before in merged for row in rows]
     return merged
+
+
+def check_combinations(count: int) -> None:
+    """Refuse a test whose variables make too many.
+
+    Raises:
+        BadExport: they do.
+    """
+    if count > _MOST_TESTS:
+        raise BadExport(f"its variables make {count:,} combinations")
 
 
 def _rows(path: Path) -> list[Mapping[str, Any]]:
