@@ -25,7 +25,10 @@ KEY_FILE: Final = "encryption.key"
 _MOST_BYTES: Final = 1024
 _NAMED: Final = 5
 _KEY: Final = re.compile(r"[0-9a-fA-F]{64}")
-_LOST: Final = f"put the file back, or set {VARIABLE} to the key that they were encrypted with"
+_LOST: Final = (
+    f"put the file back, or set {VARIABLE} to the key that they were encrypted with; "
+    f"if both are lost, set it to a new key and enter the secrets again"
+)
 
 
 class _Replace(Protocol):

@@ -253,6 +253,7 @@ def test_csv_is_read_as_rfc_4180_has_it(api: Offline) -> None:
         'input,expectedOutput,\nq,"a;\nb",\n,,\n\n"","",""\nr,\n',  # as Excel writes a table that was longer
         '\ufeffinput;expectedOutput\r\nq;"a;\nb"\r\n;\r\n\r\n;\r\nr;\r\n',  # as Excel writes it in Germany
         'sep=;\ninput;expectedOutput\nq;"a;\nb"\n;\n;\nr;\n',
+        '"sep=;"\ninput;expectedOutput\nq;"a;\nb"\n;\n;\nr;\n',
         'input\texpectedOutput\rq\t"a;\nb"\r\t\r\t\rr\t\r',  # as it is copied out of a table, on old systems
     ],
 )

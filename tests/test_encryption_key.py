@@ -117,6 +117,20 @@ def test_a_configured_key_takes_over(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert not file.exists()
 
 
+def test_secrets_of_a_lost_key_are_entered_again_under_a_configured_one(tmp_path: Path) -> None:
+    """With a new configured key, as the errors advise, connections and webhooks take secrets again."""
+    with a_server(tmp_path / "data") as server:
+        paste(server)
+    (tmp_path / "data" / KEY_FILE).unlink()
+    with a_server(tmp_path / "data", encryption_key=ENCRYPTION_KEY) as server:
+        (connection,) = ask(server, "GET", "llm-connections")
+        ask(server, "PUT", f"llm-connections/{connection['id']}", json=CONNECTION)
+        assert problem(server) is None
+        ask(server, "POST", "projects/*/alert-webhooks", json=WEBHOOK)
+    with a_server(tmp_path / "data", encryption_key=ENCRYPTION_KEY) as server:
+        assert problem(server) is None
+
+
 def test_a_configured_key_makes_no_file(tmp_path: Path) -> None:
     """With a configured key no other one is made; a key of another directory opens nothing, and is named."""
     with a_server(tmp_path / "data", encryption_key=ENCRYPTION_KEY) as server:

@@ -225,7 +225,7 @@ def test_deepeval_goldens_keep_context_and_calls(tmp_path: Path) -> None:
     }
     assert conversation["inputs"]["turns"] == [{"role": "user", "content": "Hey"}]
     assert conversation["expectedOutputs"] == {"output": "He is told how."}
-    (row,) = items_of(tmp_path, "deepeval", "d.csv", DEEPEVAL_CSV)
+    (row,) = items_of(tmp_path, "deepeval", "d.csv", f'"sep=,"\n{DEEPEVAL_CSV}')
     assert row["expectedOutputs"]["context"] == ["Parcels take two days.", "Or three."]
     assert row["expectedOutputs"]["toolCalls"] == [{"name": "track"}]
 
@@ -251,6 +251,12 @@ def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
         ("langfuse", "d.json", {"data": [{"input": 1, "output": 2}]}, "item 1: it has an output and no expectedOutput"),
         ("langfuse", "d.csv", "id,question\n1,2\n", "line 1: there is no column `input`; the columns are 'id', 'quest"),
         ("langfuse", "d.csv", "input,id\n1,2,3\n", "line 2: 3 cells, and the header has 2; '3' is below no name"),
+        (
+            "langfuse",
+            "d.csv",
+            "sep=;\ninput;id\n1;2;3\n",
+            "line 3: 3 cells, and the header has 2; '3' is below no name",
+        ),
         ("langfuse", "d.csv", 'input,id\n1,2\n"3,4\n', "line 3: unexpected end of data: put a cell that holds quotes"),
         ("langfuse", "missing/d.csv", None, "there is no such file"),
         ("langfuse", "d.jsonl", '{"input": 1}\n{"input"', "line 2: it is not JSON"),

@@ -260,7 +260,8 @@ def _unreadable(store: "Store", data: Path) -> str | None:
         return None
     return (
         f"{cannot_be_read(lost)}; no backup holds their key: copy {KEY_FILE} of the old data directory to "
-        f"{data / KEY_FILE}, or set {VARIABLE} for the server as it was; without it, enter them anew"
+        f"{data / KEY_FILE}, or set {VARIABLE} for the server as it was; "
+        "if the key is lost, set that variable to a new one and enter the secrets again"
     )
 
 

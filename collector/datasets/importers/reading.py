@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from evaluators.wire import parse_json
 from storage.limit import Limit
-from tracejury.dataset_text import QUOTES, BadFile, not_utf8, separator_of, table_rows
+from tracejury.dataset_text import QUOTES, BadFile, named_separator, not_utf8, separator_of, table_rows
 
 MAX_FILE_BYTES: Final = 256 << 20
 """Of one file, which is read as a whole. A guess: 100,000 items of 2.5 kB."""
@@ -86,13 +86,17 @@ def read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[tuple[str, dic
 def _records(text: str) -> Iterator[tuple[int, list[str]]]:
     """The records of a text, each with the line where it begins; unlike in files of ours, cells may hold quotes."""
     csv.field_size_limit(MAX_FILE_BYTES)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(text.partition("\n")[0]), strict=True)
-    begins = 1
+    first, _, rest = text.partition("\n")
+    named = named_separator(first)
+    lines = io.StringIO(rest if named else text, newline="")
+    reader = csv.reader(lines, delimiter=named or separator_of(first), strict=True)
+    before = 1 if named else 0
+    begins = before + 1
     try:
         for cells in reader:
             if cells:
                 yield begins, cells
-            begins = reader.line_num + 1
+            begins = before + reader.line_num + 1
     except csv.Error as error:
         raise BadExport(f"line {begins}: {error}: {QUOTES}") from None
 

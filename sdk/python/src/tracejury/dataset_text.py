@@ -32,7 +32,7 @@ _CELLS: Final = {
     each: re.compile(rf'{blank}*"([^"]*(?:""[^"]*)*)"{blank}*(?={each}|\Z)|([^{each}"]*)(?={each}|\Z)')
     for each, blank in zip(_SEPARATORS, (r"[ \t]", r"[ \t]", "[ ]"), strict=True)
 }
-_SEPARATOR_LINE: Final = re.compile(r"sep=([,;\t])")  # by which Excel is given a separator
+_SEPARATOR_LINE: Final = re.compile(r'("?)sep=([,;\t])\1[,;\t\r\n]*')  # which Excel reads; some programs quote it
 _BOM: Final = b"\xef\xbb\xbf"
 _MOST_PLACES: Final = 10
 _SHOWN: Final = 40  # characters of a value in an error
@@ -253,6 +253,12 @@ def shown(value: str) -> str:
     return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…")
 
 
+def named_separator(line: str) -> str | None:
+    """Return the separator that a first line names, as Excel has it: `sep=;`; None if it is another line."""
+    match = _SEPARATOR_LINE.fullmatch(line)
+    return match and match[2]
+
+
 def separator_of(header: str) -> str:
     """Return what separates the names of a header: a comma, unless it has none outside of quotes."""
     bare = re.sub(r'"[^"]*"', "", header)
@@ -301,8 +307,8 @@ def _records(file: TextIO) -> Iterator[tuple[int, list[str]]]:
             lines.append(more)
             is_open ^= more.count('"') % 2
         record = "".join(lines).rstrip("\r\n")
-        if not separator and (given := _SEPARATOR_LINE.fullmatch(record)):
-            separator = given[1]
+        if not separator and (named := named_separator(record)):
+            separator = named
         elif record.strip(" " if separator == "\t" else None):
             separator = separator or separator_of(record)
             yield begins, _cells(record, begins, separator)
