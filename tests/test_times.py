@@ -53,7 +53,9 @@ def test_every_option_that_takes_a_time_takes_these() -> None:
     """An option whose metavar is TIME has the one type of times, and no option has another one."""
     options = [each for command in _commands(main) for each in command.params if isinstance(each, click.Option)]
     times = [each for each in options if isinstance(each.type, Instant)]
-    assert {each.name for each in times} == {"expires", "until", "from_time", "to_time", "start", "end"}
+    assert {each.name for each in times} == {
+        "before", "end", "expires", "from_time", "open_until", "start", "to_time", "until",
+    }  # fmt: skip
     assert [each for each in options if isinstance(each.type, click.DateTime)] == []
     assert [each.name for each in options if each.metavar == "TIME" and each not in times] == []
 
