@@ -1,9 +1,11 @@
 """Payloads of real programs through the real decoder and a real store, and how many of their fields are read right."""
 
 import json
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -17,8 +19,19 @@ from tests.corpus.record import otlp_json
 from tests.matching import adding_up
 from tests.storing import RECEIVED_AT_US, a_store, commit
 
-PROGRAMS = Path(__file__).parent.parent / "corpus" / "programs"
-NAMES = tuple(sorted(path.name.removesuffix(".expected.json") for path in PROGRAMS.glob("*.expected.json")))
+CORPUS = Path(__file__).parent.parent / "corpus"
+OF_NOVEMBER = "programs-2026-11"
+_SAID = ".expected.json"
+PROGRAMS: Mapping[str, Path] = {
+    path.name.removesuffix(_SAID): path.parent
+    for folder in ("programs", OF_NOVEMBER)
+    for path in sorted((CORPUS / folder).glob(f"*{_SAID}"))
+}
+"""The folder of each recording, by its name."""
+
+WRONG: Mapping[str, int] = tomllib.loads((CORPUS / "wrong_fields.toml").read_text(encoding="utf-8"))
+"""How many fields of a recording are not read right; of all others none."""
+
 WAIT_S = 100.0
 _ABOUT_SPANS = frozenset({"name", "misread"})
 _KINDS: Mapping[str, tuple[type[Any], Signal]] = {
@@ -36,27 +49,26 @@ class Score(NamedTuple):
 
 
 @contextmanager
-def a_store_of_programs(directory: Path, folder: Path = PROGRAMS) -> Iterator[Store]:
+def a_store_of_programs(directory: Path) -> Iterator[Store]:
     """A store of all recordings, each a tenant, their log records last, with everything added up."""
-    names = sorted(path.name.removesuffix(".expected.json") for path in folder.glob("*.expected.json"))
     with a_store(directory) as store, adding_up(store) as traces:
-        commit(store, *(_part(folder, name, "json") for name in names))
+        commit(store, *(_part(name, "json") for name in PROGRAMS))
         assert traces.wait_idle(WAIT_S)
-        logged = [name for name in names if (folder / f"{name}.logs.json").exists()]
-        commit(store, *(_part(folder, name, "logs.json") for name in logged))
+        logged = [name for name, folder in PROGRAMS.items() if (folder / f"{name}.logs.json").exists()]
+        commit(store, *(_part(name, "logs.json") for name in logged))
         assert traces.wait_idle(WAIT_S)
         yield store
 
 
-def expectation(name: str, folder: Path = PROGRAMS) -> dict[str, Any]:
+def expectation(name: str) -> dict[str, Any]:
     """What is true of a recording."""
-    found: dict[str, Any] = json.loads((folder / f"{name}.expected.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads((PROGRAMS[name] / f"{name}{_SAID}").read_text(encoding="utf-8"))
     return found
 
 
-def score_of(store: Store, name: str, folder: Path = PROGRAMS) -> Score:
+def score_of(store: Store, name: str) -> Score:
     """How much of a recording is read right."""
-    expected = expectation(name, folder)
+    expected = expectation(name)
     spans = {row["span_id"]: row for row in _records(store, "spans", name)}
     (trace,) = (row for row in _records(store, "traces", name) if row["trace_id"] == expected["trace_id"])
     calls = [row for row in _records(store, "tool_calls", name) if row["trace_id"] == expected["trace_id"]]
@@ -73,6 +85,25 @@ def score_of(store: Store, name: str, folder: Path = PROGRAMS) -> Score:
             else:
                 mistakes.append(f"{where}: {field} is {read!r}, not {claim!r}")
     return Score(right, right + len(mistakes), mistakes)
+
+
+def rows_of(scores: Mapping[str, Score]) -> list[str]:
+    """Return the rows of the page of programs: one of each recording, and of those of November one of each program."""
+    together: dict[tuple[Path, str], list[str]] = {}
+    for name in scores:
+        folder = PROGRAMS[name]
+        program = name.rsplit(".", 2)[0] if folder.name == OF_NOVEMBER else name
+        together.setdefault((folder, program), []).append(name)
+    rows = []
+    for (_, program), names in together.items():
+        libraries = sorted({library for name in names for library in expectation(name)["library"]})
+        rows.append(f"| `{program}` | {', '.join(libraries)} | {total([scores[name] for name in names])} |")
+    return rows
+
+
+def total(scores: Sequence[Score]) -> str:
+    """Say how many fields of several recordings are read right."""
+    return f"{sum(score.right for score in scores)} of {sum(score.fields for score in scores)}"
 
 
 def read_field(row: Mapping[str, Any], field: str) -> Any:
@@ -142,9 +173,9 @@ def _json(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _part(folder: Path, name: str, ending: str) -> SpanBatch:
+def _part(name: str, ending: str) -> SpanBatch:
     kind, signal = _KINDS[ending]
-    request = otlp_json.loads((folder / f"{name}.{ending}").read_text(encoding="utf-8"), kind)
+    request = otlp_json.loads((PROGRAMS[name] / f"{name}.{ending}").read_text(encoding="utf-8"), kind)
     sent = Request(body=request.SerializeToString(), tenant=name, signal=signal)
     return decode([sent], received_at_us=RECEIVED_AT_US).batch
 
@@ -153,3 +184,24 @@ def _records(store: Store, view: str, tenant: str) -> list[dict[str, Any]]:
     table = store.queries.sql(f"FROM {view} WHERE tenant = '{tenant}'", max_rows=10_000, timeout_s=60)
     names = [column.name for column in table.columns]
     return [dict(zip(names, row, strict=True)) for row in table.rows]
+
+
+def report(scores: Mapping[str, Score]) -> Iterator[str]:
+    """Yield what is read wrong of each recording, the lines of the data file, and the rows of the page of programs."""
+    for name, score in scores.items():
+        yield from (f"{name}: {mistake[:400]}" for mistake in score.mistakes)
+    yield from (f'"{name}" = {len(score.mistakes)}' for name, score in scores.items() if score.mistakes)
+    yield from rows_of(scores)
+    yield f"in all, {total([*scores.values()])} fields are right; of November's"
+    yield total([score for name, score in scores.items() if PROGRAMS[name].name == OF_NOVEMBER])
+
+
+def main() -> None:
+    """Print how well each recording is read."""
+    with TemporaryDirectory() as directory, a_store_of_programs(Path(directory) / "data") as store:
+        scores = {name: score_of(store, name) for name in PROGRAMS}
+    print("\n".join(report(scores)))  # noqa: T201 - how it answers
+
+
+if __name__ == "__main__":
+    main()
