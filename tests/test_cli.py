@@ -357,6 +357,24 @@ def test_a_reader_that_leaves_early_is_no_failure(directory: Path) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize("command", [("evaluators",), ("gate", "results.json"), ("traces", "list")])
+def test_a_reader_that_leaves_early_makes_no_verdict(command: tuple[str, ...], server: Running, tmp_path: Path) -> None:
+    """Whatever prints, text, tables or a gate that passes: the exit code is that of SIGPIPE, and not 1."""
+    item = {"id": "q", "input": "q", "evaluations": [{"evaluator": "exact", "score": 1.0, "threshold": 0.5}]}
+    results = {"version": 1, "experimentName": "agent", "items": [item]}
+    (tmp_path / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    program = [sys.executable, "-c", "from collector.cli.main import main; main()", *command]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TRACEJURY_URL": f"http://{server.http}"}
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        program, stdout=writing, stderr=subprocess.PIPE, env=environment, cwd=tmp_path, check=False, timeout=60
+    )
+    os.close(writing)
+    assert (done.returncode, b"Traceback" in done.stderr) == (141, False), done.stderr
 
 
 def test_serve_says_when_it_is_ready_and_stops_when_told(tmp_path: Path) -> None:

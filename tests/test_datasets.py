@@ -578,6 +578,7 @@ def test_the_command_line_does_all_of_it(api: Offline, tmp_path: Path) -> None:
     where = ("--server", api.url)
     file = tmp_path / "cases.jsonl"
     file.write_text(lines(PARIS, ROME), encoding="utf-8")
+    assert "there is no dataset 'new' here; --create makes" in run("datasets", "import", "new", file, *where).output
     assert "dataset://new@1: 2 items: 2 added" in run("datasets", "import", "new", file, "--create", *where).output
     assert "the same as before" in run("datasets", "import", "new", file, *where).output
     file.write_text(lines({"id": "rome", "input": "other"}), encoding="utf-8")

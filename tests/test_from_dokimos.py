@@ -134,7 +134,7 @@ def is_command(text: str) -> bool:
 
 
 def is_python(text: str) -> bool:
-    """Whether a name can be imported from the package, and takes the parameters that follow it."""
+    """Whether a name can be imported from the package, and takes the parameters that follow it, in this order."""
     found = PYTHON.fullmatch(text)
     if found is None:
         return False
@@ -151,8 +151,10 @@ def is_python(text: str) -> bool:
         if not hasattr(value, each) and each not in declared:
             return False
         value = getattr(value, each, None)
-    asked = {each.strip() for each in (parameters or "").split(",")} - {""}
-    return not asked or asked <= set(inspect.signature(value).parameters)
+    if parameters is None:
+        return True
+    listed = [each.strip() for each in parameters.split(",")]
+    return listed == [each for each in inspect.signature(value).parameters if each in listed]
 
 
 def is_named(text: str) -> bool:

@@ -63,6 +63,8 @@ def test_an_agent_evaluates_changes_and_evaluates_again(server: Asked) -> None:
     assert (before["pass_rate"], before["average_scores"]) == (0.5, {"Exact Match": 0.5})
     failing = server.found("get_failing_queries", run_id=before["run_id"])["failing_queries"]
     assert [each["input"] for each in failing] == [{"input": "2+2"}, {"input": "3+3"}]
+    again = [{"item_id": each["dataset_item_id"], "output": each["expected_output"]} for each in failing]
+    assert server.found("run_evaluation", dataset_path=DATASET, outputs=again)["pass_rate"] == 1
     after = server.found(
         "run_evaluation", dataset_path=f"{DATASET}@1", outputs=outputs("0", "2", "4", "6"), project="shop"
     )

@@ -110,6 +110,7 @@ def test_a_prompt_is_filled_with_the_item_and_never_with_what_is_expected(server
     asked = {"prompt": "{{inputs.country}}: capital? {{inputs}}", "system_prompt": "Answer in {{metadata.style}}."}
     made = server.found("run_evaluation", dataset_path=DATASET, limit=1, **asked)
     (question,) = model.asked
+    assert (made["model"], run_of(server, made["run_id"])["config"]["model"]) == ("model-main", "model-main")
     assert question.system == "Answer in one word."
     assert question.user == 'Austria: capital? {"input":"Capital of Austria?","country":"Austria"}'
     assert made["pass_rate"] == 1

@@ -62,8 +62,10 @@ def test_without_the_guard_only_the_statistics_fail_a_test() -> None:
 def test_what_cannot_be_compared_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A baseline that is none says so, and CI without one fails if one is required."""
     Path("broken.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"broken\.json"):
+    with pytest.raises(ValueError, match=r"broken\.json") as error:
         assert_no_regression(results(), Path("broken.json"), command=COMMAND)
+    inside = [each for each in error.traceback if "tracejury" in Path(each.path).parts]
+    assert [each.name for each in inside if not each.ishidden(error)] == []
     monkeypatch.setenv("CI", "true")
     with pytest.raises(AssertionError):
         assert_no_regression(results(), "none", options=["--require-baseline"], command=COMMAND)

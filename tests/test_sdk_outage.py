@@ -132,6 +132,7 @@ def test_a_server_that_stays_away_loses_nothing_silently(
     assert (result.run_id, result.lost_items, result.spooled_items) == (None, ITEMS, ITEMS)
     assert [sum(each) for each in zip(*lost, strict=True)] == [ITEMS, ITEMS]
     assert f"{ITEMS} items of the run" in caplog.text
+    assert f"are kept in {default_spool(client)}" in caplog.text
     experiment.spool = None
     with pytest.raises(LostItems) as gone:
         experiment.run()

@@ -108,8 +108,10 @@ def test_what_is_not_scored_does_what_was_chosen(policy: Any, verdict: str) -> N
 def test_nothing_comparable_is_inconclusive() -> None:
     """Runs without a common scored item prove nothing, and without a common evaluator are refused."""
     assert compare(a_run(1, 1), a_run(None, None), QUICK).verdict == "inconclusive"
-    with pytest.raises(Incomparable, match="no evaluator in common"):
+    with pytest.raises(Incomparable, match=r"in common: the baseline has 'exact', the candidate 'other'"):
         compare(a_run(1), a_run(1, name="other"), QUICK)
+    with pytest.raises(Incomparable, match=r"in common of those that are chosen: the baseline has 'exact'"):
+        compare(a_run(1), a_run(1), replace(QUICK, evaluators=("other",)))
 
 
 def test_another_fingerprint_is_refused_and_another_threshold_told() -> None:

@@ -156,6 +156,8 @@ def import_file(*, as_json: bool, server: str, **options: Any) -> None:
             response = client.post(
                 f"{_path(name)}/import", params=parameters, content=_chunks(content), timeout=_FILE_TIMEOUT_S
             )
+    if response.status_code == httpx.codes.NOT_FOUND and not options["create"]:
+        raise NoAnswer(f"{some_lines(error_of(response) or 'HTTP 404')}; --create makes the dataset")
     document = _document(response)
     _echo_version(document, as_json=as_json, is_new=response.status_code == httpx.codes.CREATED)
     imported = read_view(_Imported, document)

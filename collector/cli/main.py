@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -42,6 +43,9 @@ from collector.cli.webhooks import webhooks
 from collector.visible import one_line
 
 _HALF: Final = re.compile("[\ud800-\udfff]")  # of a surrogate pair: a byte of an argument that is no UTF-8
+_READER_GONE: Final = 141
+"""As a shell reports SIGPIPE. With 1, the code of click, `tracejury gate FILE | head -1` could say `regressed`."""
+
 _Callback: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 
 
@@ -58,6 +62,10 @@ class _Program(click.Group):
             return super().invoke(ctx)
         except httpx.InvalidURL as error:
             raise click.ClickException(f"the arguments make no address, pass shorter ones: {error}") from error
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())  # what is still to be flushed
+            sys.exit(_READER_GONE)
         except OSError as error:
             if error.filename is None:
                 raise

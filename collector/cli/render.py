@@ -82,6 +82,10 @@ class _HarmlessConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(harmless(segment.text), segment.style)
 
+    def on_broken_pipe(self) -> None:
+        """Leave the exit code to the program, as where `click` prints; rich would exit with 1."""
+        raise BrokenPipeError
+
 
 def _beneath(stream: TextIO) -> TextIO:
     return stream.beneath if isinstance(stream, _Terminal) else stream

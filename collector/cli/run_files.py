@@ -42,7 +42,8 @@ def form_of(file: Path, given: str | None = None) -> str:
     ending = ending_of(file)
     form = given or next((name for name, endings in FORMS.items() if ending in endings), None)
     if form is None:
-        raise click.UsageError(f"--format is needed: {one_line(file.name)} ends in nothing that says which")
+        endings = ", ".join(f".{each}" for named in FORMS.values() for each in named)
+        raise click.UsageError(f"{one_line(file.name)} has no ending that says its form: {endings}")
     return form
 
 

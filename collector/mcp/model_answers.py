@@ -34,16 +34,17 @@ class AnsweringModel:
     max_output_tokens: int | None
     project: str
 
-    async def check(self, api: Api) -> None:
-        """Have the server look whether it could be asked; nothing is spent.
+    async def check(self, api: Api) -> str:
+        """Have the server look whether it could be asked, and return which model it is; nothing is spent.
 
         Raises:
             ToolRefused: it could not; the message says what to do.
         """
         response = await api.post("/api/v1/playground", self._body([_message("user", "?")]) | {"priceOnly": True})
-        failure = response["answers"][0]["failure"]
-        if failure is not None:
-            raise ToolRefused(f"the model cannot be asked: {failure['message']}")
+        (answer,) = response["answers"]
+        if answer["failure"] is not None:
+            raise ToolRefused(f"the model cannot be asked: {answer['failure']['message']}")
+        return str(answer["model"])
 
     async def over(
         self, api: Api, items: Sequence[Document], store: Callable[[Document, Produced], Awaitable[None]]

@@ -143,6 +143,8 @@ async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
     items, told = await (_of_file(api, asked) if is_file_name(asked.dataset_path) else _of_server(api, asked))
     chosen, made = (items, ()) if model is not None else await _made(api, asked, items)
     noted = asked.model_dump(include=_NOTED, exclude_none=True)
+    if model is not None:
+        noted["model"] = await model.check(api)
     begun = await api.post(
         f"/api/v1/projects/{part(asked.project)}/runs",
         {"experimentName": asked.experiment_name, **told, "metadata": noted | told.get("metadata", {})},
@@ -158,12 +160,12 @@ async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
 
 
 async def _model(api: Api, asked: RunEvaluation) -> AnsweringModel | None:
-    """The model that answers, which could be asked; None if outputs are given or an application is run."""
+    """The model that answers; None if outputs are given or an application is run."""
     if not asked.asks_model(has_application=api.application is not None):
         return None
     if asked.outputs is not None:
         raise ToolRefused("give `outputs`, or `model_connection`, `system_prompt` and `prompt`, and not both")
-    model = AnsweringModel(
+    return AnsweringModel(
         connection=await limited_connection(api, asked.model_connection, "model_connection", asked.model),
         model=asked.model,
         system=asked.system_prompt,
@@ -172,8 +174,6 @@ async def _model(api: Api, asked: RunEvaluation) -> AnsweringModel | None:
         max_output_tokens=asked.max_output_tokens,
         project=asked.project,
     )
-    await model.check(api)
-    return model
 
 
 async def _in_background(api: Api, work: Coroutine[Any, Any, None], until_s: float) -> None:

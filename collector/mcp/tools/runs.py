@@ -194,7 +194,8 @@ class GetFailingQueries(Arguments):
 class FailingQuery(BaseModel):
     """An item that did not pass."""
 
-    item_id: str
+    item_id: str = Field(description="For promote_to_dataset.")
+    dataset_item_id: str | None = Field(description="In the dataset; `item_id` in `outputs` of run_evaluation.")
     trial: int
     trace_id: str | None
     input: Any
@@ -244,6 +245,7 @@ def _fails(item: dict[str, Any], threshold: float | None) -> bool:
 def _failing(item: dict[str, Any]) -> FailingQuery:
     return FailingQuery(
         item_id=item["id"],
+        dataset_item_id=item["itemKey"],
         trial=item["trial"],
         trace_id=item["traceId"],
         input=item["input"],

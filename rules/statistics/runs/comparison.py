@@ -135,7 +135,9 @@ def common_evaluators(baseline: FinishedRun, candidate: FinishedRun, options: Op
     if options.evaluators is not None:
         names = [name for name in names if name in options.evaluators]
     if not names:
-        raise Incomparable("the runs have no evaluator in common")
+        had, has = (", ".join(repr(each.name) for each in run.evaluators) or "none" for run in (baseline, candidate))
+        chosen = "" if options.evaluators is None else " of those that are chosen"
+        raise Incomparable(f"the runs have no evaluator in common{chosen}: the baseline has {had}, the candidate {has}")
     if unknown := sorted(options.thresholds.keys() - set(names)):
         raise Incomparable(f"a threshold is given for {unknown[0]!r}, and the runs have no such evaluator to compare")
     warnings = []

@@ -87,6 +87,7 @@ def _decide(command: Sequence[str], *arguments: str) -> tuple[bool, str]:
     Raises:
         ValueError: it decided nothing.
     """
+    __tracebackhide__ = True
     asked = (installed(command[0]), *command[1:], *arguments)
     done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - as the caller says
     text = f"{done.stdout}{done.stderr}".strip()

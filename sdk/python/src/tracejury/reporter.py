@@ -230,7 +230,7 @@ class Reporter:
                 _write(
                     self._spool / file, {**_document(batch.run), "key": batch.key, "error": batch.error, **_body(batch)}
                 )
-                where = str(self._spool / file)
+                where = f"in {self._spool / file}"
                 if file == _SPOOL:
                     self._incomplete.add(name)
                     self.spooled_items += count
