@@ -22,6 +22,7 @@ from storage.store import Store
 log = logging.getLogger(__name__)
 
 KEY_FILE: Final = "encryption.key"
+_PLACE: Final = f"{KEY_FILE} of the data directory"  # clients see no path of the machine
 _MOST_BYTES: Final = 1024
 _NAMED: Final = 5
 _KEY: Final = re.compile(r"[0-9a-fA-F]{64}")
@@ -84,14 +85,14 @@ def secrets_for_looking(directory: Path, configured: str | None) -> Secrets:
     """Return the secrets of a data directory for a command: no key is made."""
     file = directory / KEY_FILE
     try:
-        made = _read(file)
+        made = _read(file, _PLACE)
     except BadKeyFile as error:
         made, why = None, f"{error}; {_LOST}"
     else:
-        why = f"secrets are kept encrypted, {VARIABLE} is not set, and {file} is not there; {_LOST}"
+        why = f"secrets are kept encrypted, {VARIABLE} is not set, and {_PLACE} is not there; {_LOST}"
     if configured is not None:
         return Secrets(configured, older=made)
-    return Secrets(made, named=str(file), missing=why)
+    return Secrets(made, named=_PLACE, missing=why)
 
 
 def secrets_of_server(store: Store, directory: Path, configured: str | None) -> Secrets:
@@ -108,7 +109,9 @@ def secrets_of_server(store: Store, directory: Path, configured: str | None) -> 
         _encrypt_again(secrets, kept, file)
     if lost := unreadable(secrets, kept):
         why = f"another key than {secrets.named} encrypted them" if secrets.has_key else secrets.missing
-        log.error("%s: %s", cannot_be_read(lost), why)
+        log.error("%s: %s: %s", directory, cannot_be_read(lost), why)
+    elif not secrets.has_key and os.path.lexists(file):
+        log.error("%s: no secret can be stored: %s", directory, secrets.missing)
     return secrets
 
 
@@ -151,7 +154,7 @@ def take_key(file: Path, directory: Path) -> None:
         BadKeyFile: it holds no key.
         OSError: it cannot be written.
     """
-    key = _read(file)
+    key = _read(file, str(file))
     if key is None:
         raise BadKeyFile(f"{file} is not there")
     make_key(directory, key)
@@ -161,8 +164,8 @@ class BadKeyFile(Exception):
     """A file that should hold a key does not; the message says so."""
 
 
-def _read(file: Path) -> str | None:
-    """Read the made key; None if there is no file.
+def _read(file: Path, name: str) -> str | None:
+    """Read a made key from a file, which errors call by a name; None if there is no file.
 
     Raises:
         BadKeyFile: it cannot be read, or holds something else.
@@ -173,9 +176,9 @@ def _read(file: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise BadKeyFile(f"{file} cannot be read: {error.strerror}") from error
+        raise BadKeyFile(f"{name} cannot be read: {error.strerror}") from error
     if not _KEY.fullmatch(text.strip()):
-        raise BadKeyFile(f"{file} does not hold a key of 64 hexadecimal digits")
+        raise BadKeyFile(f"{name} does not hold a key of 64 hexadecimal digits")
     return text.strip()
 
 

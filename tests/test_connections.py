@@ -177,7 +177,7 @@ def test_without_an_encryption_key_no_key_is_taken(tmp_path: Path) -> None:
         assert answer.status_code == 400
         (problem,) = answer.json()["problems"]
         assert problem["key"] == "apiKey"
-        assert f"{key_file} does not hold a key" in problem["message"]
+        assert "encryption.key of the data directory does not hold a key" in problem["message"]
         assert "set TRACEJURY_ENCRYPTION_KEY" in problem["message"]
         assert client.get(PATH).json() == []
         created(client, credentialRef="JUDGE_KEY")

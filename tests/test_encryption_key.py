@@ -73,12 +73,13 @@ def test_a_lost_key_is_reported_and_never_replaced(tmp_path: Path, caplog: pytes
     key = file.read_text()
     file.unlink()
     with caplog.at_level(logging.ERROR), a_server(tmp_path / "data") as server:
-        assert f"{file} is not there; put the file back" in str(problem(server))
+        assert "encryption.key of the data directory is not there; put the file back" in str(problem(server))
         refused = httpx.post(
             f"http://{server.http}/api/v1/llm-connections", json=CONNECTION | {"name": "b"}, trust_env=False
         )
         assert refused.status_code == 400
-        assert str(file) in refused.text
+        assert KEY_FILE in refused.text
+        assert str(tmp_path) not in refused.text
     assert not file.exists()
     assert "2 secrets cannot be read: the key of the connection 'judge'" in caplog.text
     file.write_text(key)
@@ -97,6 +98,15 @@ def test_a_file_that_holds_no_key_is_reported_and_kept(tmp_path: Path, content: 
     with a_server(tmp_path / "data") as server:
         assert "does not hold a key of 64 hexadecimal digits; put the file back" in str(problem(server))
     assert (tmp_path / "data" / KEY_FILE).read_text() == content
+
+
+def test_a_start_reports_a_key_file_that_holds_no_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The log says so before there is a secret, which would be refused."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / KEY_FILE).write_text("not a key")
+    with caplog.at_level(logging.ERROR), a_server(tmp_path / "data"):
+        pass
+    assert f"{tmp_path / 'data'}: no secret can be stored: encryption.key of the data directory does not" in caplog.text
 
 
 def test_a_configured_key_takes_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -138,7 +148,7 @@ def test_a_configured_key_makes_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / KEY_FILE).exists()
     make_key(tmp_path / "data")
     with a_server(tmp_path / "data") as server:
-        assert f"{tmp_path / 'data' / KEY_FILE} is not the key that it was encrypted with" in str(problem(server))
+        assert "encryption.key of the data directory is not the key that it was encrypted with" in str(problem(server))
 
 
 def test_commands_that_look_make_no_key(tmp_path: Path) -> None:
@@ -175,6 +185,10 @@ def test_a_backup_has_no_key_and_restore_asks_for_it(tmp_path: Path) -> None:
     assert wrong.exit_code != 0
     assert "does not hold a key" in wrong.output
     assert not (tmp_path / "wrong").exists()
+    (tmp_path / "other").write_text("ab" * 32)
+    of_another = run("restore", backup, "--data", tmp_path / "another", "--encryption-key-file", tmp_path / "other")
+    assert of_another.exit_code == 1
+    assert f"with the key of {tmp_path / 'other'}, 2 secrets cannot be read" in of_another.output
 
 
 def test_restore_knows_a_configured_key(tmp_path: Path) -> None:

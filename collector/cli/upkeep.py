@@ -159,6 +159,8 @@ def restore(*, directory: Path, data: Path, key_file: Path | None) -> None:
     except (Unusable, BadKeyFile) as error:
         raise click.ClickException(one_line(str(error))) from error
     click.echo(f"{one_line(str(data))}: a data directory into which {count_text(stored, 'span')} were ever stored")
+    if lost is not None and key_file is not None:
+        raise click.ClickException(one_line(f"with the key of {key_file}, {lost}"))
     if lost is not None:
         click.echo(one_line(lost), err=True)
 
