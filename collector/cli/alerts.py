@@ -50,11 +50,11 @@ def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path |
 
     one_source(server, data)
     with open_server(server, data) as asking:
-        found = asking.get(f"/api/v1/alerts/{path_segment(alert_id)}")
+        alert = asking.get(f"/api/v1/alerts/{path_segment(alert_id)}")
     if as_json:
-        print_json(found)
+        print_json(alert)
     else:
-        print_alert(read_view(AlertView, found))
+        print_alert(read_view(AlertView, alert))
 
 
 @alerts.command("resolve")

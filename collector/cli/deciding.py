@@ -134,9 +134,9 @@ class ServerVerdict(AnswerView):
 
 def decide_on_server(asking: ServerClient, candidate: str, body: Mapping[str, Any]) -> ServerVerdict:
     """Whether a run is worse than another one of its experiment, as the server says."""
-    found = read_view(_Candidate, asking.get(f"/api/v1/runs/{path_segment(candidate)}", size=1))
-    place = f"/api/v1/experiments/{path_segment(found.experiment_id)}/gate"
-    return read_view(ServerVerdict, asking.post(place, {**body, "candidateRunId": found.id}))
+    run = read_view(_Candidate, asking.get(f"/api/v1/runs/{path_segment(candidate)}", size=1))
+    place = f"/api/v1/experiments/{path_segment(run.experiment_id)}/gate"
+    return read_view(ServerVerdict, asking.post(place, {**body, "candidateRunId": run.id}))
 
 
 def exit_code_of(verdict: str | None) -> int:

@@ -347,12 +347,12 @@ def _cases(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> _C
         raise BadPlan(f"dataset: {plan.dataset} says no version; {_URI}NAME@N and {_URI}NAME@latest do")
     place = f"/api/v1/datasets/{path_segment(name)}/versions"
     with open_server(choice.server, None) as asking:
-        found = read_view(_RunOnVersion, asking.get(f"{place}/{path_segment(number)}"))
+        stored = read_view(_RunOnVersion, asking.get(f"{place}/{path_segment(number)}"))
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "items.jsonl"
-        fetch(choice.server, f"{place}/{found.version}/export", {"format": "jsonl"}, kept)
+        fetch(choice.server, f"{place}/{stored.version}/export", {"format": "jsonl"}, kept)
         with kept.open("rb") as file:
-            return _Cases(items=read_cases(file, "jsonl"), name=name, version=found.version)
+            return _Cases(items=read_cases(file, "jsonl"), name=name, version=stored.version)
 
 
 def _begin(choice: _Choice, plan: "Plan", cases: _Cases) -> tuple[str, set[tuple[str | None, int]]]:

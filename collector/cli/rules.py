@@ -167,17 +167,17 @@ def _refuse_unknown_connections(file: Path, rule: "Rule", source: Source) -> Non
     """Refuse a rule whose judge no connection reaches: it would match, and judge nothing.
 
     Raises:
-        click.ClickException: it names connections that are not there.
+        click.ClickException: it names connections that do not exist.
     """
     named = [("connectionId", rule.connection), *(("jury", each) for each in rule.jury)]
-    wanted = [(key, name) for key, name in named if name is not None]
-    if not wanted:
+    used = [(key, name) for key, name in named if name is not None]
+    if not used:
         return
     known = [read_view(_ConnectionName, each) for each in source.connections()]
     names = {text for each in known for text in (each.id, each.name)}
-    if unknown := [f"{file}: {key}: there is no connection {name!r}" for key, name in wanted if name not in names]:
-        there = ", ".join(sorted(each.name for each in known)) or "none"
-        raise click.ClickException(some_lines("\n".join(unknown) + f"\n`tracejury connections list` has: {there}"))
+    if unknown := [f"{file}: {key}: there is no connection {name!r}" for key, name in used if name not in names]:
+        existing = ", ".join(sorted(each.name for each in known)) or "none"
+        raise click.ClickException(some_lines("\n".join(unknown) + f"\n`tracejury connections list` has: {existing}"))
 
 
 class _ConnectionName(AnswerView):

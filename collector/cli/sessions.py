@@ -103,13 +103,13 @@ def show_session(
     """One session: what was said, which tools were called, what the rules made of it."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        found = asking.get(f"{_PATH}/{path_segment(session_id)}", size=turns, before=before)
+        session = asking.get(f"{_PATH}/{path_segment(session_id)}", size=turns, before=before)
     if as_json:
-        print_json(found)
+        print_json(session)
         return
     console = output_console()
     guides = trace_text.UNICODE if console.encoding.startswith("utf") else trace_text.ASCII
-    for text in _session_text(read_view(_SessionView, found), console.width, guides.ellipsis):
+    for text in _session_text(read_view(_SessionView, session), console.width, guides.ellipsis):
         console.print(text, soft_wrap=True)
 
 

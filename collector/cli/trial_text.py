@@ -65,9 +65,9 @@ def _decided(document: Mapping[str, Any]) -> str:
     if document["clause"] is None:
         return decision
     value = document.get("value")
-    there = "it is not there" if value is None else f"it is {cell(json_text(value, indent=None), _VALUE_CELLS)}"
-    found = f"; {there}" if "value" in document else ""
-    return f"{decision}: not {one_line(document['clause'])}{found}"
+    stored = "it is not there" if value is None else f"it is {cell(json_text(value, indent=None), _VALUE_CELLS)}"
+    shown = f"; {stored}" if "value" in document else ""
+    return f"{decision}: not {one_line(document['clause'])}{shown}"
 
 
 def _cost(trial: "RuleTrial") -> str:

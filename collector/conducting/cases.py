@@ -31,18 +31,18 @@ def read_cases(file: BinaryIO, form: Format) -> Sequence[ItemText]:
     Raises:
         BadPlan: something in it is wrong; the message says in which line or row.
     """
-    maker, found, left_out = ItemMaker(schemas=ItemSchemas()), list[ItemText](), list[str]()
+    maker, items, left_out = ItemMaker(schemas=ItemSchemas()), list[ItemText](), list[str]()
     try:
         for place, item in read_items(file, form, left_out=left_out.append):
             try:
-                found.append(replace(item, item_id=maker.make(item).item_id))
+                items.append(replace(item, item_id=maker.make(item).item_id))
             except BadItem as error:
                 raise BadPlan(f"{place}: {error}") from None
     except BadFile as error:
         raise BadPlan(str(error)) from None
     if left_out:
         _log.warning("left out: %s", places_text(left_out, "rows without a value"))
-    return found
+    return items
 
 
 def form_of(path: Path) -> Format:

@@ -59,7 +59,7 @@ class LocalFiles:
 
     def names(self) -> list[str]:
         """The first files of items, in the folder and those below it; hidden ones are left out."""
-        found: list[str] = []
+        named: list[str] = []
         looked_at, json_files = 0, itertools.count(1)
 
         def has_items(name: str) -> bool:
@@ -77,10 +77,10 @@ class LocalFiles:
             folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _OF_OTHERS)
             looked_at += len(folders) + len(files)
             names = (str((Path(place) / each).relative_to(self._folder)) for each in sorted(files))
-            found += itertools.islice(filter(has_items, names), _MOST_NAMES - len(found))
-            if len(found) == _MOST_NAMES or looked_at > _MOST_LOOKED_AT:
+            named += itertools.islice(filter(has_items, names), _MOST_NAMES - len(named))
+            if len(named) == _MOST_NAMES or looked_at > _MOST_LOOKED_AT:
                 break
-        return found
+        return named
 
     def _found(self, name: str) -> Path:
         try:

@@ -162,8 +162,8 @@ def problem_page(request: Request, status: int, message: str, headers: Mapping[s
     """What a person reads when something was not done; who has to sign in first is sent there."""
     asks_for_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     if status == HTTPStatus.UNAUTHORIZED and asks_for_page and "authorization" not in request.headers:
-        wanted = path_of(request) + (f"?{request.url.query}" if request.url.query else "")
-        return see_other(f"/sign-in?{urlencode({'next': wanted})}")
+        address = path_of(request) + (f"?{request.url.query}" if request.url.query else "")
+        return see_other(f"/sign-in?{urlencode({'next': address})}")
     title = _WORDS.get(status, HTTPStatus(status).phrase)
     answer = page(request, "problem.html", status=status, title=title, message=message, number=status)
     answer.headers.update(headers)

@@ -85,21 +85,22 @@ def _listed(value: object, golden: Mapping[str, Any]) -> object:
 
 def _snake(name: str) -> str:
     """The name of a field of a golden, as test cases of results spell it in camel case."""
-    return re.sub(r"(?<=[a-z])([A-Z])", lambda found: f"_{found[1].lower()}", name)
+    return re.sub(r"(?<=[a-z])([A-Z])", lambda match: f"_{match[1].lower()}", name)
 
 
-def _golden(told: Mapping[str, Any]) -> dict[str, Any]:
+def _golden(golden: Mapping[str, Any]) -> dict[str, Any]:
     expected = {
-        "output": told.get("expected_output"),
-        "context": told.get("context"),
-        "toolCalls": _calls(told.get("expected_tools")),
+        "output": golden.get("expected_output"),
+        "context": golden.get("context"),
+        "toolCalls": _calls(golden.get("expected_tools")),
     }
-    metadata = without_nothing({name: told.get(name) for name in _KEPT})
+    metadata = without_nothing({name: golden.get(name) for name in _KEPT})
     return without_nothing(
         {
-            "inputs": {"input": told["input"]},
+            "inputs": {"input": golden["input"]},
             "expectedOutputs": without_nothing(expected),
-            "metadata": metadata | as_map(told.get("additional_metadata", told.get("metadata")), "additional_metadata"),
+            "metadata": metadata
+            | as_map(golden.get("additional_metadata", golden.get("metadata")), "additional_metadata"),
         }
     )
 

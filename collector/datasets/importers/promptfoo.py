@@ -214,7 +214,7 @@ def _choices(value: object, folder: Path) -> list[Any]:
 
 
 def _expected(asserted: Sequence[Any], inputs: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """What the output has to equal, where a test says that; all else that it asserts stays in the metadata."""
+    """Return the output that a test expects by `equals`, if any; all its assertions stay in the metadata."""
     for each in asserted:
         if isinstance(each, Mapping) and each.get("type") == "equals" and each.get("value") is not None:
             value = each["value"]

@@ -353,7 +353,7 @@ def _reported(item: dict[str, Any], made: Produced) -> dict[str, Any]:
 
 
 async def _result(api: Api, run: str, evaluation_id: str, until_s: float) -> RunResult:
-    """What the run sums up to, once the evaluation is done or has taken long."""
+    """Return the sums of a run once the evaluation has ended or has taken long."""
     loop = asyncio.get_running_loop()
     while True:
         found = await api.listed(f"{run}/evaluations", _MOST_EVALUATIONS)

@@ -65,21 +65,21 @@ def show_overview(request: Request, here: Here, who: Who, values: str = "") -> R
     Of their values some are counted, with `values=all` many, and with `values=none` none, for who does not see them.
     """
     now_ns = here.now_ns()
-    asked = filter_of(request.query_params, now_ns)
+    chosen = filter_of(request.query_params, now_ns)
     is_whole = values == "all"
     shape = TraceShape()
-    if not asked.problems:
+    if not chosen.problems:
         most = {"all": _MANY, "none": 0}.get(values, _FEW)
-        shape = here.overview.shapes.of(asked.like, now_ns=now_ns, tenant=who.visible_tenant, values=most)
+        shape = here.overview.shapes.of(chosen.like, now_ns=now_ns, tenant=who.visible_tenant, values=most)
     return page(
         request,
         "traces_overview.html",
-        status=400 if asked.problems else 200,
-        problems=asked.problems,
+        status=400 if chosen.problems else 200,
+        problems=chosen.problems,
         shape=shape,
         failed=sum(each.failed for each in shape.steps),
-        pictures=_pictures(request, shape, asked),
-        facets=[] if values == "none" else [_facet(request, asked, name, shape) for name in _FACETS],
+        pictures=_pictures(request, shape, chosen),
+        facets=[] if values == "none" else [_facet(request, chosen, name, shape) for name in _FACETS],
         is_whole=is_whole,
         list_address=at_list(request, values=None),
     )

@@ -37,30 +37,30 @@ _LOOK: Final = frozenset({"columns", "density", "remember", "before", "live"})
 @at_one_moment
 def list_traces(request: Request, here: Here, who: Who, before: str = "", live: str = "") -> Response:
     """Traces of which all is true that the address asks for, the newest first, or the greatest by an amount."""
-    asked, look = filter_of(request.query_params, here.now_ns()), look_of(request)
-    elsewhere = _elsewhere(request, here, who, asked, look)
+    chosen, look = filter_of(request.query_params, here.now_ns()), look_of(request)
+    elsewhere = _elsewhere(request, here, who, chosen, look)
     if elsewhere is not None:
         return elsewhere
-    after = place_of(before) if before and asked.by is None else None
-    listed = _listed(here, who, asked, after)
+    after = place_of(before) if before and chosen.by is None else None
+    listed = _listed(here, who, chosen, after)
     older = None if listed.next is None else with_parameters(request, before=place_text(listed.next), live=None)
     return page(
         request,
         "traces.html",
-        status=400 if asked.problems else 200,
-        asked=asked.values,
-        problems=asked.problems,
-        is_detailed=asked.is_detailed,
-        chips=chips(request, asked),
+        status=400 if chosen.problems else 200,
+        asked=chosen.values,
+        problems=chosen.problems,
+        is_detailed=chosen.is_detailed,
+        chips=chips(request, chosen),
         rows=rows_of(here.listing, listed, with_spans=look.needs_spans),
         older=older,
         newest=with_parameters(request, before=None) if before else None,
         searched_to_ns=listed.searched_to_ns,
-        is_live=live == "1" and not before and asked.by is None,
-        is_empty=not listed.traces and not asked.given and after is None and asked.by is None,
+        is_live=live == "1" and not before and chosen.by is None,
+        is_empty=not listed.traces and not chosen.given and after is None and chosen.by is None,
         actions=actions_for(who),
-        **_choices(here, who, asked),
-        **_beside(request, here, who, asked),
+        **_choices(here, who, chosen),
+        **_beside(request, here, who, chosen),
         **_looks(request, look),
     )
 

@@ -125,9 +125,9 @@ class Dataset(Sequence[Example]):
         for place in places:
             text = str(place)
             if text.startswith("dataset://"):
-                found = _from_server(text, client, Path(cache) if cache else _default_cache())
-                if found is not None:
-                    return found
+                loaded = _from_server(text, client, Path(cache) if cache else _default_cache())
+                if loaded is not None:
+                    return loaded
                 told.append(f"{text}: TRACEJURY_URL names no server")
                 continue
             if text.startswith("package:"):

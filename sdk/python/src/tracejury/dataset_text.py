@@ -225,9 +225,9 @@ def table_rows(
     if twice is not None:
         raise BadFile(f"line {first}: two columns have the name {shown(twice)}: rename one of them")
     if needed and not set(needed).intersection(lower):
-        there = ", ".join(shown(name) for name in names[:10] if name) or "none"
+        existing = ", ".join(shown(name) for name in names[:10] if name) or "none"
         raise BadFile(
-            f"line {first}: there is no column `{needed[-1]}`; the columns are {there}: "
+            f"line {first}: there is no column `{needed[-1]}`; the columns are {existing}: "
             "name the one that goes in so; names are separated by commas, semicolons or tabs"
         )
     for line, cells in records:
@@ -317,14 +317,14 @@ def _records(file: TextIO) -> Iterator[tuple[int, list[str]]]:
 def _cells(record: str, line: int, separator: str) -> list[str]:
     cells, at, pattern = [], 0, _CELLS[separator]
     while True:
-        found = pattern.match(record, at)
-        if found is None:
+        match = pattern.match(record, at)
+        if match is None:
             cell = record[at:].partition(separator)[0]
             raise BadFile(f"line {line}: a quote stands inside of a cell: {shown(cell)}; {QUOTES}")
-        quoted, plain = found.groups()
+        quoted, plain = match.groups()
         cells.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
-        at = found.end() + 1
-        if found.end() >= len(record):
+        at = match.end() + 1
+        if match.end() >= len(record):
             return cells
 
 

@@ -199,10 +199,10 @@ def _calls(outputs: Any, key: str | None) -> Iterator[dict[str, Any]]:
 
 def _decided(function: Decide, *values: Any) -> bool:
     with contained():
-        found = function(*values)
-    if not isinstance(found, bool):
-        raise TypeError(f"{named(function).name} returns True or False, not {type(found).__name__}")
-    return found
+        decision = function(*values)
+    if not isinstance(decision, bool):
+        raise TypeError(f"{named(function).name} returns True or False, not {type(decision).__name__}")
+    return decision
 
 
 _TAKERS: Final[Mapping[str, Sequence[Callable[[Decisions], None]]]] = {

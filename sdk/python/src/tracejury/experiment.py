@@ -21,7 +21,7 @@ from tracejury.agent_trace import outputs_of
 from tracejury.builtin import Builtin, Document
 from tracejury.client import Client, project_of
 from tracejury.dataset import Dataset, Example
-from tracejury.plain import Left, error_text, text
+from tracejury.plain import Stopped, error_text, text
 from tracejury.reported import Place, ServerRun, with_scores
 from tracejury.reporter import OnLost, Reporter
 from tracejury.results import ItemResult, Measured, Result, TaskFailed
@@ -182,11 +182,11 @@ class Experiment:
         async def one(key: str, trial: int) -> ItemResult:
             nonlocal done
             async with turns:
-                found = await running.item(keys[key], key, trial)
-            run.report(found, self.dataset)
+                result = await running.item(keys[key], key, trial)
+            run.report(result, self.dataset)
             done += 1
             self.progress(done, len(left))
-            return found
+            return result
 
         try:
             return await asyncio.gather(*(one(key, trial) for key, trial in left))
@@ -325,7 +325,7 @@ class _RunningItem:
             await asyncio.wait({called})
             raise _Late(f"not finished within {self.experiment.timeout_s:g} s")
         if called.cancelled():
-            raise Left("CancelledError")
+            raise Stopped("CancelledError")
         return called.result()
 
     async def _returned(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -334,8 +334,8 @@ class _RunningItem:
                 return await function(*arguments)
             in_context = contextvars.copy_context().run  # where the span of the item is the current one
             called = partial(in_context, _call, function, *arguments)
-            found = await asyncio.wrap_future(self.threads.call(called))
-            return await found if inspect.isawaitable(found) else found
+            returned = await asyncio.wrap_future(self.threads.call(called))
+            return await returned if inspect.isawaitable(returned) else returned
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -353,7 +353,7 @@ def _contained() -> Iterator[None]:
     except BaseException as raised:
         if isinstance(raised, Exception) and not isinstance(raised, StopIteration):
             raise
-        raise Left(error_text(raised)) from raised
+        raise Stopped(error_text(raised)) from raised
 
 
 def _is_on_server(evaluator: "Evaluate | Builtin") -> bool:

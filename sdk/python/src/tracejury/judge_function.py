@@ -67,12 +67,12 @@ class _Endpoints:
             TypeError: it is no text.
         """
         with contained():
-            found = self.functions[int(path.split("/")[1])](prompt)
-        if inspect.isawaitable(found):
-            found = asyncio.run_coroutine_threadsafe(_awaited(found), self._loop).result(_LIMIT_S)
-        if not isinstance(found, str):
-            raise TypeError(f"a judge returns a text, not {type(found).__name__}")
-        return found
+            reply = self.functions[int(path.split("/")[1])](prompt)
+        if inspect.isawaitable(reply):
+            reply = asyncio.run_coroutine_threadsafe(_awaited(reply), self._loop).result(_LIMIT_S)
+        if not isinstance(reply, str):
+            raise TypeError(f"a judge returns a text, not {type(reply).__name__}")
+        return reply
 
 
 async def _awaited(found: Any) -> Any:

@@ -143,15 +143,15 @@ def _first(usage: Any, names: tuple[str, ...]) -> int | None:
     return next((count for name in names if isinstance(count := _get(usage, name), int)), None)
 
 
-def _answered(said: Any) -> tuple[Any, Any]:
-    if isinstance(said, tuple):
-        reply, documents = said
+def _answered(returned: Any) -> tuple[Any, Any]:
+    if isinstance(returned, tuple):
+        reply, documents = returned
         return reply, documents
-    if isinstance(said, Mapping):
-        answers = [said[name] for name in ("answer", "result") if name in said]
-        found = [said[name] for name in ("context", "source_documents") if name in said]
-        if answers and found:
-            return answers[0], found[0]
+    if isinstance(returned, Mapping):
+        answers = [returned[name] for name in ("answer", "result") if name in returned]
+        retrieved = [returned[name] for name in ("context", "source_documents") if name in returned]
+        if answers and retrieved:
+            return answers[0], retrieved[0]
     raise ValueError("a chain returns (reply, documents), or a mapping with answer and context")
 
 
@@ -168,14 +168,14 @@ def _asker(model: Any) -> Callable[[str], Awaitable[Any]]:
     for name in ("ainvoke", "run"):
         method: Any = getattr(model, name, None)
         if inspect.iscoroutinefunction(method):
-            asked: Callable[[str], Awaitable[Any]] = method
-            return asked
+            ask: Callable[[str], Awaitable[Any]] = method
+            return ask
     if not callable(model):
         raise TypeError(f"a model is a function of a prompt, or has ainvoke or run, and not {type(model).__name__}")
 
     async def call(prompt: str) -> Any:
-        said = await asyncio.to_thread(model, prompt)
-        return await said if inspect.isawaitable(said) else said
+        reply = await asyncio.to_thread(model, prompt)
+        return await reply if inspect.isawaitable(reply) else reply
 
     return call
 

@@ -63,10 +63,10 @@ def text(value: object) -> str:
 
 def error_text(error: BaseException) -> str:
     """Return type and message of an error, the latter cut if it is very long."""
-    return (text(error) if isinstance(error, Left) else f"{type(error).__name__}: {text(error)}")[:_ERROR_CHARACTERS]
+    return (text(error) if isinstance(error, Stopped) else f"{type(error).__name__}: {text(error)}")[:_ERROR_CHARACTERS]
 
 
-class Left(Exception):
+class Stopped(Exception):
     """A function of the application raised what would end a program, such as SystemExit."""
 
 
@@ -78,4 +78,4 @@ def contained() -> Iterator[None]:
     except (Exception, KeyboardInterrupt):
         raise
     except BaseException as raised:
-        raise Left(error_text(raised)) from raised
+        raise Stopped(error_text(raised)) from raised

@@ -187,7 +187,7 @@ class Reporter:
         self._items.task_done()
 
     def _gathered(self, first: tuple[Run, Item, int]) -> tuple[list[tuple[Run, Item, int]], bool]:
-        """What comes within a moment after an item, and whether nothing comes any more."""
+        """Return an item with those that follow within a moment, and whether the queue has ended."""
         batch, until_s, size = [first], time.monotonic() + _BATCH_S, first[2]
         while len(batch) < _BATCH_ITEMS and size < _BATCH_BYTES:
             try:

@@ -95,20 +95,20 @@ def scores_of(said: Any, of: Named) -> list[Score]:
     raise TypeError(f"an evaluator returns a number, a bool, a Score or None, not {type(said).__name__}")
 
 
-def _checked(said: Score, of: Named) -> Score:
-    if said.passed is not None and not isinstance(said.passed, bool):
-        raise TypeError(f"passed is True, False or None, not {text(said.passed)}")
-    if said.direction not in {"higher", "lower"}:
-        raise ValueError(f"direction is 'higher' or 'lower', not {text(said.direction)}")
-    if said.metadata is not None and not isinstance(said.metadata, Mapping):
-        raise TypeError(f"metadata is a mapping, not {type(said.metadata).__name__}")
+def _checked(score: Score, of: Named) -> Score:
+    if score.passed is not None and not isinstance(score.passed, bool):
+        raise TypeError(f"passed is True, False or None, not {text(score.passed)}")
+    if score.direction not in {"higher", "lower"}:
+        raise ValueError(f"direction is 'higher' or 'lower', not {text(score.direction)}")
+    if score.metadata is not None and not isinstance(score.metadata, Mapping):
+        raise TypeError(f"metadata is a mapping, not {type(score.metadata).__name__}")
     return replace(
-        said,
-        name=text(said.name).strip() if said.name is not None and text(said.name).strip() else of.name,
-        value=_number(said.value, "score"),
-        threshold=_number(of.threshold if said.threshold is None else said.threshold, "threshold"),
-        cost_usd=amount(said.cost_usd, "cost_usd"),
-        version=said.version or of.version,
+        score,
+        name=text(score.name).strip() if score.name is not None and text(score.name).strip() else of.name,
+        value=_number(score.value, "score"),
+        threshold=_number(of.threshold if score.threshold is None else score.threshold, "threshold"),
+        cost_usd=amount(score.cost_usd, "cost_usd"),
+        version=score.version or of.version,
     )
 
 
