@@ -461,6 +461,19 @@ def test_ingest_is_kept_open_until_a_time(open_server: Running) -> None:
     assert request(url, "POST", content=body, headers=PROTOBUF).status_code == 401
 
 
+def test_an_opening_outlasts_a_restart(tmp_path: Path) -> None:
+    """Exporters without a key are taken after a restart too, until the time that was given, and pages are not."""
+    body = an_export("a" * 32, "one").SerializeToString()
+    with a_server(tmp_path / "data") as server:
+        address = f"http://{server.http}"
+        made = run("keys", "create", "first", "--role", "admin", "--keep-ingest-open", "1h", "--server", address)
+        assert made.exit_code == 0, made.output
+    with a_server(tmp_path / "data") as server:
+        export = request(f"http://{server.otlp_http}/v1/traces", "POST", content=body, headers=PROTOBUF)
+        assert export.status_code == 200
+        assert request(f"http://{server.http}/api/v1/traces", "GET").status_code == 401
+
+
 def test_the_key_of_a_tenant_says_that_it_sees_shared_traces(server: Closed) -> None:
     """A key that reads for a tenant names how many traces of no tenant it sees; one that only sends says nothing."""
     for role, notes in (("VIEWER", 1), ("INGEST", 0)):
