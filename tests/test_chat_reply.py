@@ -290,6 +290,7 @@ HONEST = (
         "Is 3 <b and c> 4? It says <br> twice. OWN",
         "<think></think>OWN",
         "<root><verdict>OWN</verdict></root>",
+        *("# 1\nOWN", "## 结果\nOWN", "OWN\n#0", "**2.**\nOWN", "2026\n====\nOWN"),  # headings without a word
     ),
 )
 
@@ -533,7 +534,7 @@ def test_two_verdicts_are_none(reply: dict[str, object], others: list[dict[str, 
         assert read(text) == "bad_reply"
 
 
-@given(st.text(alphabet="{}[]\"'\\,:/*\n ab1.-u", max_size=60))
+@given(st.text(alphabet="{}[]\"'\\,:/*\n ab1.-u#=<>`!_|&;", max_size=60))
 def test_reading_is_total(text: str) -> None:
     """Any text is either read or not; nothing is raised, and what is read can be written as JSON."""
     json.dumps(read(text, ["a"], text), allow_nan=False)

@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -366,7 +367,10 @@ def test_it_is_there_again_once_its_folder_can_be_made(tmp_path: Path) -> None:
 
 def _kill_quack(server: Live) -> None:
     tasks = Path(f"/proc/{server.process.pid}/task")
-    pids = {pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
+    pids = set[str]()
+    for task in tasks.iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+            pids.update((task / "children").read_text().split())
     (quack,) = [pid for pid in pids if "collector.quack" in Path(f"/proc/{pid}/cmdline").read_text()]
     os.kill(int(quack), signal.SIGKILL)
 

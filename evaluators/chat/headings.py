@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import pairwise
 from typing import Final
 
 _DECORATION = r"(?:[^\w\n{}\[<`\"'“]|</?(?:h[1-6]|[bipu]|em|strong|summary|li|d[td])>){0,20}+"
@@ -99,7 +100,7 @@ def _read(found: re.Match[str], group: str, title: str) -> tuple[Kind | None, in
 def _heading(title: str, level: int) -> tuple[Kind | None, int]:
     """Read a heading by the first of its words that tells what follows."""
     words = _WORD.findall(title.lower())
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         if _SECRET.fullmatch(word) and (not following or _may_be_draft(following)):
             return Kind.DRAFT, level
         for kind, names in _KINDS:
