@@ -122,6 +122,11 @@ class Collected:
         """What says so."""
         return self._plan.kind_source
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing says what the span does but the name of a model."""
+        return self._plan.is_bare
+
     def candidates(self, slot: Slot) -> list[Candidate]:
         """What may hold a field, strongest first; without rows for another dialect alone."""
         found = self._found.get(slot)

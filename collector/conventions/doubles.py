@@ -1,10 +1,19 @@
-"""Which spans tell of a call of a model that another library tells of, too, side by side with it."""
+"""Spans that tell of a call of a model again: those of another library side by side with it, and records of its use."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import TypeAlias
 
 from collector.conventions.member import TraceMember
 from collector.conventions.tree import Tree
+from collector.conventions.wrapping import repeating
+
+_Amounts: TypeAlias = tuple[int | None, int | None]  # tokens of the input and the output
 
 _MAX_NEAR = 8  # a guess: calls of as many tokens in a trace that are compared with one
 _TOLERANCE_NS = 50_000_000  # a guess: how much later a library that is called back can notice an end
+_MAX_ALIKE = 64  # a guess: records that are compared with agents, and calls with one record
+_MAX_LEVELS = 64  # a guess: spans between an agent and a call of its models
 
 
 def doubled(tree: Tree) -> dict[str, str]:
@@ -26,12 +35,82 @@ def doubled(tree: Tree) -> dict[str, str]:
     return found
 
 
+def recorded(tree: Tree) -> dict[str, str]:
+    """Return the spans that only record what calls used, each with the call, or the agent whose calls it sums up.
+
+    A record tells tokens, but neither an operation nor messages. Each call and each agent has one at most.
+    """
+    records = [span for span in tree.spans.values() if span.is_record]
+    calls: dict[_Amounts, list[TraceMember]] = {}
+    for span in tree.spans.values():
+        if records and span.span_type == "llm" and not span.is_record:
+            calls.setdefault(_amounts(span), []).append(span)
+    found: dict[str, str] = {}
+    for record in records:
+        same = calls.get(_amounts(record), [])
+        call = next((call for call in islice(same, _MAX_ALIKE) if _may_record(tree, record, call)), None)
+        if call is not None:
+            same.remove(call)
+            found[record.span_id] = call.span_id
+    return found | _summed_up(tree, [record for record in records if record.span_id not in found], found)
+
+
+def _summed_up(tree: Tree, records: Sequence[TraceMember], found: Mapping[str, str]) -> dict[str, str]:
+    """Return the records that sum up what the calls of another agent used, each with that agent."""
+    agents = {span.span_id: span for span in tree.spans.values() if span.span_type == "agent"}
+    if not records or not agents:
+        return {}
+    amounts = {span_id: _amounts(span) for span_id, span in tree.spans.items() if span_id not in found}
+    amounts = {span_id: amount for span_id, amount in amounts.items() if amount != (None, None)}
+    above = repeating(tree, amounts)
+    sums: dict[str, tuple[int, int]] = {}
+    for span_id in amounts.keys() - above:
+        _add(sums, tree, amounts[span_id], span_id, 1)
+    sums_up: dict[str, str] = {}
+    for record in records[:_MAX_ALIKE]:
+        around = {*tree.above(record.span_id, _MAX_LEVELS)}
+        used = tuple(amount or 0 for amount in _amounts(record))
+        others = (agent for agent in agents if agent not in around and sums.get(agent) == used)
+        agent = next((agent for agent in others if _is_over(agents[agent], record)), None)
+        if agent is not None:
+            del agents[agent]
+            sums_up[record.span_id] = agent
+            _add(sums, tree, _amounts(record), record.span_id, -1)
+    return sums_up
+
+
+def _add(sums: dict[str, tuple[int, int]], tree: Tree, amounts: _Amounts, span_id: str, sign: int) -> None:
+    for above in tree.above(span_id, _MAX_LEVELS):
+        asked, answered = sums.get(above, (0, 0))
+        sums[above] = asked + sign * (amounts[0] or 0), answered + sign * (amounts[1] or 0)
+
+
+def _amounts(span: TraceMember) -> _Amounts:
+    return span.input_tokens, span.output_tokens
+
+
+def _may_record(tree: Tree, record: TraceMember, call: TraceMember) -> bool:
+    """Return whether a record may be of a call. What is below the call or above it is no record beside it."""
+    ids = record.response_id, call.response_id
+    if not _is_over(call, record) or not _have_one_model(record, call) or (all(ids) and ids[0] != ids[1]):
+        return False
+    return not tree.is_below(record.span_id, call.span_id) and not tree.is_below(call.span_id, record.span_id)
+
+
+def _is_over(work: TraceMember, record: TraceMember) -> bool:
+    """Return whether some work was done when it was recorded."""
+    return max(record.start_ns, record.end_ns or 0) + _TOLERANCE_NS >= max(work.start_ns, work.end_ns or 0)
+
+
+def _have_one_model(first: TraceMember, second: TraceMember) -> bool:
+    begins = sorted((one.model or "" for one in (first, second)), key=len)
+    return begins[1].startswith(begins[0])
+
+
 def _is_same(tree: Tree, first: TraceMember, span: TraceMember) -> bool:
     if first.scope == span.scope or tree.is_below(span.span_id, first.span_id):
         return False
     if first.response_id and span.response_id:
         return first.response_id == span.response_id
-    begins = sorted((one.model or "" for one in (first, span)), key=len)
-    is_model = begins[1].startswith(begins[0])
     end_ns = max(first.start_ns, first.end_ns or 0) + _TOLERANCE_NS
-    return is_model and span.start_ns <= end_ns and (span.end_ns or 0) <= end_ns
+    return _have_one_model(first, span) and span.start_ns <= end_ns and (span.end_ns or 0) <= end_ns

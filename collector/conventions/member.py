@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collector.conventions.names import RESPONSE_ID
+from collector.conventions.names import RECORD, RESPONSE_ID
 from collector.conventions.prices import COMPUTED
 from collector.conventions.values import NotJson, decode
 from storage.records import JsonValue, Message, OfferedTool, Span, SpanReading, SpanType
@@ -41,11 +41,19 @@ class TraceMember:
     cached_tokens: int | None
     cost_usd: float | None
     cost_source: str | None  # the prices it was computed by; None where the span tells it
+    is_bare: bool  # of a model, as far as its name says so alone, without messages
     session_id: str | None
     user_id: str | None
     error: str | None
     error_type: str | None
     offered: Sequence[OfferedTool] | str | None  # to a model
+
+    @property
+    def is_record(self) -> bool:
+        """Whether the span tells tokens and nothing else, so that it may only record what a call used."""
+        is_counted = self.input_tokens is not None or self.output_tokens is not None
+        is_silent = self.input is None and self.output is None and not self.asked and not self.answered
+        return is_counted and is_silent and (self.is_bare or self.span_type == "other")
 
     @property
     def input_messages(self) -> list[Message] | None:
@@ -113,6 +121,7 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
         cached_tokens=reading.cached_tokens,
         cost_usd=reading.cost_usd,
         cost_source=source if (source := reading.sources.get("cost_usd", "")).startswith(COMPUTED) else None,
+        is_bare=f"span: {RECORD}" in reading.notes,
         session_id=reading.session_id,
         user_id=reading.user_id,
         error=reading.error,

@@ -19,6 +19,9 @@ EXCEPTION_STACKTRACE = "exception.stacktrace"
 RESPONSE_ID = "gen_ai.response.id"
 """One answer of a model: spans that share it tell of the same call."""
 
+RECORD = "tells tokens of a model, but no operation and no messages, and is no call beside a call of as many tokens"
+"""What is noted of a span that may only record what a call used."""
+
 LAST_STEP_SCOPES = ("@voltagent/",)
 """How the libraries begin whose spans of models tell the last of several calls, and whose agents tell all of them."""
 

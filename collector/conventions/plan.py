@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from collector.conventions import index
-from collector.conventions.dialects.order import NAMING
+from collector.conventions.dialects.order import MODEL_NAMES, NAMING
 from collector.conventions.numbered import Node, planted
 from collector.conventions.table import Dialect, FieldSource, Slot
 from collector.conventions.values import text_of
@@ -68,6 +68,7 @@ class ShapePlan:
     dialect_source: str
     kind: SpanType | None
     kind_source: str
+    is_bare: bool  # a model is named, and nothing says what was done with it
     leads: Mapping[Slot, tuple[Lead, ...]]  # strongest first, without those of other dialects alone
     told: frozenset[Slot]  # those that any row is about, be it another dialect's
     groups: Mapping[str, Node]  # of keys that others are numbered below
@@ -108,6 +109,7 @@ def plan_of(shape: Shape) -> ShapePlan:
         dialect_source="" if dialect is None else _sign(shape, seen, rank),
         kind=kind,
         kind_source=kind_source,
+        is_bare=kind_source in MODEL_NAMES and _only_names_model(shape, seen),
         leads={slot: _in_order(found, dialect) for slot, found in leads.items()},
         told=frozenset(leads),
         groups={head: planted(places) for head, places in groups.items()},
@@ -213,6 +215,12 @@ def _kind(shape: Shape, seen: Sequence[index.Known | None], dialect: Dialect | N
         return found
     named = shape.name.kinds[number]
     return found if named is None else (named, "the name of the span")
+
+
+def _only_names_model(shape: Shape, seen: Sequence[index.Known | None]) -> bool:
+    """Return whether no key but those of models says what a span does, not even in words that are not known."""
+    telling = {key for key, known in zip(shape.keys, seen, strict=True) if known is not None and known.kinds}
+    return telling <= MODEL_NAMES
 
 
 def _kind_of(value: object, values: Mapping[str, SpanType]) -> SpanType | None:

@@ -10,6 +10,7 @@ from collector.conventions.definitions import definitions_of, once_by_name
 from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessages, dialogue
 from collector.conventions.failure import ERROR, failure_of
 from collector.conventions.messages import answer_text, last_text, offered_tool, wordless_answer
+from collector.conventions.names import RECORD
 from collector.conventions.own import OwnKeys
 from collector.conventions.pieces import have_content, text_said
 from collector.conventions.prices import with_cost
@@ -107,6 +108,13 @@ def read_content(collected: Collected, logs: Sequence[LogRecord]) -> Content:
         use=use,
         error=error,
         error_type=error_type,
+    )
+
+
+def tells_nothing(content: Content) -> bool:
+    """Return whether a span tells neither what went in nor what came out."""
+    return all(
+        side is None for side in (content.input, content.output, content.input_messages, content.output_messages)
     )
 
 
@@ -242,7 +250,9 @@ def _explain(collected: Collected, kind: SpanType, texts: tuple[str | None, str 
     if is_pending(collected):
         collected.note("span", "announces a span that is sent again when it has ended, and is not counted")
     dialect = collected.dialect
-    if kind == "llm" and None in texts:
+    if collected.is_bare and texts == (None, None) and collected.tells("input_tokens"):
+        collected.note("span", RECORD)
+    elif kind == "llm" and None in texts:
         hint = f" ({dialect.capture})" if dialect and dialect.capture else ""
         for field, text in zip(("input", "output"), texts, strict=True):
             if text is None and not (field == "output" and collected.span.status_code == 2):  # noqa: PLR2004 - ERROR

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from collector.conventions.calls import tool_calls
 from collector.conventions.definitions import once_by_name
-from collector.conventions.doubles import doubled
+from collector.conventions.doubles import doubled, recorded
 from collector.conventions.member import TraceMember, member_of
 from collector.conventions.messages import answer_text, tool_request, wordless_answer
 from collector.conventions.names import PENDING
@@ -250,15 +250,17 @@ def _leaves(tree: Tree, field: str, among: AbstractSet[str] = frozenset()) -> li
     Where some spans are named, only they count. Two such spans with one response id, of an instrumentation and of the
     client itself, tell of one call; so do two of different libraries that tell the same numbers at one time.
     """
-    first = doubled(tree)
+    first, records = doubled(tree), recorded(tree)
     told = {span_id: getattr(span, field) for span_id, span in tree.spans.items() if not among or span_id in among}
     amounts: dict[str, float] = {span_id: amount for span_id, amount in told.items() if amount is not None}
     for span_id in last_steps(tree, amounts):
         del amounts[span_id]
     wrappers = repeating(tree, amounts)
+    told_elsewhere = wrappers | amounts.keys()
     once: dict[str, float] = {}
     for span_id, amount in amounts.items():
         is_again = first.get(span_id) in amounts and first[span_id] not in wrappers
-        if span_id not in wrappers and not is_again:
+        is_record = records.get(span_id) in told_elsewhere
+        if span_id not in wrappers and not is_again and not is_record:
             once.setdefault(tree.spans[span_id].response_id or f"span {span_id}", amount)
     return list(once.values())

@@ -126,7 +126,7 @@ def _has_failed(span: TraceMember) -> bool:
 
 
 def _lacks_answer(span: TraceMember) -> bool:
-    return _has_failed(span) or (span.output is None and span.span_type in ANSWERERS)
+    return _has_failed(span) or (span.output is None and span.span_type in ANSWERERS and not span.is_record)
 
 
 def _tools_above(tree: Tree, span: TraceMember) -> set[str]:

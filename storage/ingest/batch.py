@@ -113,7 +113,9 @@ MEANINGS = pa.schema(
         pa.field("error", pa.string()),
         pa.field("error_type", pa.string()),
         pa.field("notes", pa.string()),
-        pa.field("output_is_answer", pa.bool_()),  # the last words of the messages that came out
+        pa.field(
+            "output_is_answer", pa.bool_()
+        ),  # the last words of the messages that came out; false without messages: a record
         pa.field("pending", pa.bool_()),  # announces a span that is sent again when it has ended
     ]
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from collector.conventions.collected import Collected, Memo
-from collector.conventions.span import Content
+from collector.conventions.span import Content, tells_nothing
 from collector.conventions.values import encodable
 from storage.records import AttributeValue, JsonValue, Message, OfferedTool
 
@@ -26,6 +26,8 @@ def row_of(content: Content, collected: Collected, attribute_of: Callable[[str],
     }
     if content.output_messages is not None:
         row["output_is_answer"] = content.is_answer
+    elif collected.is_bare and tells_nothing(content):
+        row["output_is_answer"] = False  # a record of what a call used
     sources, memo = collected.sources, collected.memo
     for name, messages in (("input_messages", content.input_messages), ("output_messages", content.output_messages)):
         if messages is not None:

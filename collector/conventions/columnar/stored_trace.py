@@ -140,6 +140,10 @@ def stored_spans(rows: pa.Table) -> Iterator[StoredSpan]:
         text if text is None or is_text else decoded(text) for text, is_text in zip(results, are_texts, strict=True)
     ]
     columns["has_result"] = [text is not None for text in results]
+    columns["is_bare"] = [
+        is_answer is False and answered is None
+        for is_answer, answered in zip(rows.column("output_is_answer").to_pylist(), columns["answered"], strict=True)
+    ]
     columns["has_stored_arguments"] = [True] * rows.num_rows
     members = map(TraceMember, *(columns[name] for name in _FIELDS))
     return map(StoredSpan, rows.column("tenant").to_pylist(), rows.column("trace_id").to_pylist(), members)

@@ -69,7 +69,7 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
     found["output"], is_request = _output(told, root, found["final_response"])
     is_open |= is_request
     found |= {name: _amount(told, name) for name in _AMOUNTS}
-    is_open |= _with_blanks(told) | forest.is_tangled | _may_double(told) | _of_last_steps(told)
+    is_open |= _with_blanks(told) | forest.is_tangled | _may_double(told) | _may_record(told) | _of_last_steps(told)
     return found, is_open | _may_be_unanswered(told)
 
 
@@ -248,6 +248,18 @@ def _may_double(told: SpanColumns) -> Mask:
     keys = keys[:, np.lexsort(keys[::-1])]
     is_alike = (keys[:3, 1:] == keys[:3, :-1]).all(axis=0) & (keys[3, 1:] != keys[3, :-1])
     found[keys[0, 1:][is_alike]] = True
+    return found
+
+
+def _may_record(told: SpanColumns) -> Mask:
+    """Mark traces with a span that may only record what a call used."""
+    found = np.zeros(told.forest.traces, dtype=np.bool_)
+    is_answer = told.column("output_is_answer").fill_null(fill_value=True).to_numpy(zero_copy_only=False)
+    is_record = (told.is_kind("llm") & ~is_answer) | told.is_kind("other")
+    is_record &= told.has("input_tokens") | told.has("output_tokens")
+    for name in ("input", "output", "input_messages", "output_messages") if is_record.any() else ():
+        is_record &= ~told.has(name)
+    found[told.forest.trace[is_record]] = True
     return found
 
 

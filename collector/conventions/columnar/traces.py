@@ -21,7 +21,7 @@ from storage.records import JsonValue, TraceToolCall
 COLUMNS: Final = (
     "span_id", "parent_span_id", "span_type", "input", "output", "input_messages", "output_messages", "tool_name",
     "tool_call_id", "tool_arguments", "tool_result", "response_id", "model", "scope_name", "input_tokens",
-    "output_tokens", "cost_usd", "cost_source", "session_id", "user_id", "error", "error_type",
+    "output_tokens", "cost_usd", "cost_source", "output_is_answer", "session_id", "user_id", "error", "error_type",
 )  # fmt: skip
 """What of a span its trace depends on, besides its times."""
 
@@ -91,8 +91,8 @@ def _members(spans: pa.Table, forest: Forest, traces: Places) -> Iterator[tuple[
 
 def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
     (span_id, parent_id, kind, asked, answered, asked_messages, answered_messages, name, call_id, arguments, result,
-     response_id, model, scope, input_tokens, output_tokens, cost_usd, cost_source, session_id, user_id, error,
-     error_type) = told  # fmt: skip
+     response_id, model, scope, input_tokens, output_tokens, cost_usd, cost_source, is_answer, session_id, user_id,
+     error, error_type) = told  # fmt: skip
     return TraceMember(
         span_id=span_id,
         parent_span_id=parent_id,
@@ -117,6 +117,7 @@ def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
         cached_tokens=None,
         cost_usd=cost_usd,
         cost_source=cost_source,
+        is_bare=is_answer is False and answered_messages is None,
         session_id=session_id,
         user_id=user_id,
         error=error,

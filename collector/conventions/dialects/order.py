@@ -29,6 +29,7 @@ DIALECTS: tuple[Dialect, ...] = (
     otel.AGENT_FRAMEWORK,
     otel.SEMANTIC_KERNEL,
     otel.AUTOGEN,
+    otel.AG2,
     otel.OPENLIT,
     openllmetry.OPENLLMETRY,
     otel.OTEL_GENAI,
@@ -60,6 +61,7 @@ SOURCES: tuple[Dialect, ...] = (
     frameworks.HAYSTACK,
     frameworks.LITELLM,
     otel.OPENLIT,
+    otel.AG2,
     generic.GENERIC,
 )
 """As fields are looked up, on every span, whatever its dialect: the first source that holds something wins."""
@@ -74,6 +76,8 @@ KIND_ORDER: tuple[str, ...] = (
     "openinference.span.kind",
     "langsmith.span.kind",
     "gen_ai.operation.name",
+    "ag2.usage.kind",
+    "ag2.span.type",
     "mlflow.spanType",
     "traceloop.span.kind",
     "spring.ai.kind",
@@ -98,3 +102,6 @@ KIND_ORDER: tuple[str, ...] = (
     "response_data",
 )
 """The keys that say what a span does, strongest first."""
+
+MODEL_NAMES: frozenset[str] = frozenset({"gen_ai.request.model", "gen_ai.response.model", "llm.model_name"})
+"""Those of them that only name a model: a record of what a call used has one, too."""

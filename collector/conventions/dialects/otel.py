@@ -156,6 +156,34 @@ SEMANTIC_KERNEL = Dialect(
     ),
 )
 
+AG2 = Dialect(
+    name="ag2",
+    signs=(Sign(scope="opentelemetry.instrumentation.ag2"), Sign(key="ag2.span.type")),
+    kinds=(
+        Kinds(  # calls of the model without a span of their own; what else is recorded repeats calls, or sums them up
+            key="ag2.usage.kind",
+            values={"compaction": "llm", "aggregation": "llm", "": "other"},
+        ),
+        Kinds(
+            key="ag2.span.type",
+            values={
+                "agent": "agent",
+                "llm": "llm",
+                "tool": "tool",
+                "human_input": "other",
+                "usage": "other",
+                "agent_event": "other",
+                "": "chain",
+            },
+        ),
+    ),
+    places={
+        "input": ("ag2.human_input.prompt",),
+        "output": ("ag2.human_input.response", "ag2.code_execution.output"),
+    },
+    capture="set capture_content=True in the TelemetryMiddleware of AG2",
+)
+
 AUTOGEN = Dialect(
     name="autogen",
     signs=(Sign(key="gen_ai.system", value="autogen"),),

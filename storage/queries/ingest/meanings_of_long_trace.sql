@@ -46,7 +46,7 @@ SELECT
     user_id,
     error,
     error_type,
-    has_texts AND output_is_answer AS output_is_answer,
+    CASE WHEN has_texts OR answer IS NULL THEN output_is_answer WHEN contains(answer, '"tool_call') THEN false END AS output_is_answer,
     pending,
     coalesce(edition, 0) AS edition
 FROM marked

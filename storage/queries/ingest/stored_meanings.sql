@@ -29,6 +29,7 @@ SELECT
     s.cached_tokens,
     s.cost_usd,
     s.cost_source,
+    s.output_is_answer,
     s.session_id,
     s.user_id,
     s.error,

@@ -1,0 +1,132 @@
+"""Spans that only record what a call of a model used are no calls beside it."""
+
+from typing import Any
+
+import pytest
+
+from storage.records import Span
+from tests.conventions.making import SECOND_NS, a_span, read, read_all
+from tests.conventions.test_columnar import assert_traces_alike, sent
+
+AG2 = "opentelemetry.instrumentation.ag2"
+COUNTS = {"gen_ai.usage.input_tokens": 1_000, "gen_ai.usage.output_tokens": 100}
+WORDS = {
+    "gen_ai.input.messages": '[{"role": "user", "content": "hi"}]',
+    "gen_ai.output.messages": '[{"role": "assistant", "content": "ho"}]',
+}
+ANSWERED = {"gen_ai.response.model": "gpt-5-mini-2025-08-07", "gen_ai.provider.name": "openai"}
+CALL = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-5-mini", **ANSWERED, **COUNTS}
+USE = {**ANSWERED, **COUNTS}
+
+
+def used(*spans: Span) -> tuple[int | None, int | None]:
+    """Return the tokens of a trace, of which the columnar reader tells as many."""
+    assert_traces_alike(sent(spans))
+    reading = read_all(*spans)
+    return reading.input_tokens, reading.output_tokens
+
+
+def a_call(more: dict[str, Any] | None = None, **fields: Any) -> Span:
+    """Return a call of a model."""
+    return a_span(CALL | (more or {}), name="chat gpt-5-mini", **fields)
+
+
+def a_record(more: dict[str, Any] | None = None, **fields: Any) -> Span:
+    """Return a record of what a call used, of no time."""
+    return a_span(USE | (more or {}), name="usage", **{"start_s": 0.6, **fields})
+
+
+def ag2(kind: str, **more: Any) -> dict[str, Any]:
+    """Return the attributes of AG2 2026 about a record of usage."""
+    return {"ag2.span.type": "usage", "ag2.usage.kind": kind, **more}
+
+
+@pytest.mark.parametrize("words", [{}, WORDS])
+@pytest.mark.parametrize("more", [{}, ag2("model_call"), {"gen_ai.request.model": "gpt-5-mini"}])
+@pytest.mark.parametrize("scope", [AG2, "shop.tracing"])
+def test_a_record_beside_a_call_is_not_counted(words: dict[str, Any], more: dict[str, Any], scope: str) -> None:
+    """Whoever writes it, and whether messages are captured or not."""
+    agent = a_span({"gen_ai.operation.name": "invoke_agent"}, scope=scope)
+    call = a_call(words, scope=scope, parent=agent)
+    assert used(agent, call, a_record(more, scope=scope, parent=agent)) == (1_000, 100)
+
+
+def test_a_record_that_tells_no_model_is_not_counted() -> None:
+    """It is of no model then, but beside the call it tells the same tokens."""
+    assert used(a_call(), a_span(COUNTS, name="usage", start_s=0.6)) == (1_000, 100)
+
+
+@pytest.mark.parametrize("words", [{}, WORDS])
+def test_two_calls_with_as_many_tokens_are_two(words: dict[str, Any]) -> None:
+    """An operation makes a call, and so does a record beside each."""
+    calls = [a_call(words, scope=AG2, start_s=second) for second in (0, 2)]
+    records = [a_record(ag2("model_call"), scope=AG2, start_s=second) for second in (0.6, 2.6)]
+    assert used(*calls) == (2_000, 200)
+    assert used(*calls, *records) == (2_000, 200)
+    assert used(calls[0], *records) == (2_000, 200)
+
+
+def test_a_record_of_other_work_is_counted() -> None:
+    """Of another count, another model, another answer, or of a call that had not ended."""
+    others = [
+        a_record({"gen_ai.usage.input_tokens": 1_001}),
+        a_record({"gen_ai.response.model": "gpt-4o"}),
+        a_record({"gen_ai.response.id": "other"}),
+        a_record(start_s=-0.9),
+    ]
+    for record in others:
+        assert (used(a_call({"gen_ai.response.id": "first"}), record)[1] or 0) == 200
+
+
+def test_records_alone_are_calls() -> None:
+    """A program that tells no more than models and tokens has these counted."""
+    assert used(a_record(), a_record(start_s=1)) == (2_000, 200)
+    assert read(USE).span_type == "llm"
+
+
+def test_the_record_is_no_step_without_an_answer() -> None:
+    """A run that ends well with a request for a tool keeps its words."""
+    asks = '[{"role": "assistant", "content": "Wait.", "tool_calls": [{"function": {"name": "form"}}]}]'
+    trace = read_all(a_call({"gen_ai.output.messages": asks}), a_record())
+    assert trace.output == "Wait."
+
+
+def test_the_record_says_what_it_is() -> None:
+    """Nothing is missing from it that could be captured."""
+    (note,) = read(USE).notes
+    assert note.startswith("span: tells tokens of a model")
+    assert read(ag2("model_call") | USE, scope=AG2).notes == ()
+
+
+@pytest.mark.parametrize("kind, expected", [("compaction", "llm"), ("aggregation", "llm"), ("subtask", "other")])
+def test_ag2_records_calls_that_no_span_tells(kind: str, expected: str) -> None:
+    """Calls for maintenance have no other span; what a worker used counts where the worker has none."""
+    record = a_record(ag2(kind, **{"gen_ai.usage.input_tokens": 7}), scope=AG2, start_s=3)
+    assert read(record.attributes, scope=AG2).span_type == expected
+    assert used(a_call(scope=AG2), record) == (1_007, 200)
+
+
+def test_what_a_worker_used_is_counted_once() -> None:
+    """Its calls tell it, in a tree of agents of any depth, and the record sums them up, its own records among them."""
+    chief = a_span({"ag2.span.type": "agent"}, scope=AG2, end_ns=20 * SECOND_NS)
+    tool = a_span({"ag2.span.type": "tool", "gen_ai.tool.name": "delegate"}, scope=AG2, parent=chief)
+    worker = a_span({"ag2.span.type": "agent"}, scope=AG2, parent=tool)
+    helper = a_span({"ag2.span.type": "agent"}, scope=AG2, parent=worker)
+    spans = [chief, tool, worker, helper]
+    for above in (chief, worker, helper, helper):
+        at = len(spans) / 4
+        spans.append(a_call(scope=AG2, parent=above, start_s=at))
+        spans.append(a_record(ag2("model_call"), scope=AG2, parent=above, start_s=at + 0.1))
+    of_helper = {"gen_ai.usage.input_tokens": 2_000, "gen_ai.usage.output_tokens": 200}
+    of_worker = {"gen_ai.usage.input_tokens": 3_000, "gen_ai.usage.output_tokens": 300}
+    spans.append(a_record(ag2("subtask", **of_helper), scope=AG2, parent=worker, start_s=8))
+    spans.append(a_record(ag2("subtask", **of_worker), scope=AG2, parent=chief, start_s=9))
+    assert used(*spans) == (4_000, 400)
+    assert used(*spans, a_record(ag2("subtask", **of_worker), scope=AG2, parent=chief, start_s=9.5)) == (7_000, 700)
+
+
+def test_ag2s_people_are_asked_and_answer() -> None:
+    """What a person was asked stands under AG2's own names."""
+    asked = {"ag2.span.type": "human_input", "ag2.human_input.prompt": "Ship it?", "ag2.human_input.response": "yes"}
+    reading = read(asked, scope=AG2)
+    assert (reading.dialect, reading.span_type, reading.input, reading.output) == ("ag2", "other", "Ship it?", "yes")
