@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check format docs bench soak soak-kill soak-browser soak-simulation soak-property lock clean
+.PHONY: help run test quick check format docs record-programs bench soak soak-kill soak-browser soak-simulation soak-property lock clean
 
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
@@ -22,6 +22,7 @@ help:
 	@echo 'make check   what make test does, without the tests'
 	@echo 'make format  let ruff fix and format the code'
 	@echo 'make docs    the documents as a site, in build/site'
+	@echo 'make record-programs  run the programs of tests/programs with the newest releases from PyPI and npm, and print how well each is read'
 	@echo 'make bench   measure'
 	@echo 'make soak    all of soak-kill, soak-browser, soak-simulation and soak-property (which record the commit that passed), two hours beside hostile clients, an hour of mixed load with restarts'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
@@ -58,6 +59,9 @@ format: $(VENV)/.dev
 docs: $(VENV)/.dev
 	@$(BIN)/mkdocs build --strict --quiet $(ARGS)
 	@echo 'The site is in build/site; open build/site/index.html.'
+
+record-programs: $(VENV)/.dev
+	@exec nice -n 10 $(BIN)/python -m tests.programs $(ARGS)
 
 bench: $(VENV)/.dev
 	@exec $(BIN)/python -m benchmarks $(ARGS)

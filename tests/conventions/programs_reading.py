@@ -34,10 +34,8 @@ WRONG: Mapping[str, int] = tomllib.loads((CORPUS / "wrong_fields.toml").read_tex
 
 WAIT_S = 100.0
 _ABOUT_SPANS = frozenset({"name", "misread"})
-_KINDS: Mapping[str, tuple[type[Any], Signal]] = {
-    "json": (ExportTraceServiceRequest, TRACES),
-    "logs.json": (ExportLogsServiceRequest, LOGS),
-}
+_TRACES: tuple[type[Any], Signal] = (ExportTraceServiceRequest, TRACES)
+_LOGS: tuple[type[Any], Signal] = (ExportLogsServiceRequest, LOGS)
 
 
 class Score(NamedTuple):
@@ -49,26 +47,27 @@ class Score(NamedTuple):
 
 
 @contextmanager
-def a_store_of_programs(directory: Path) -> Iterator[Store]:
+def a_store_of_programs(directory: Path, programs: Mapping[str, Path] = PROGRAMS) -> Iterator[Store]:
     """A store of all recordings, each a tenant, their log records last, with everything added up."""
     with a_store(directory) as store, adding_up(store) as traces:
-        commit(store, *(_part(name, "json") for name in PROGRAMS))
+        commit(store, *(_part(folder / f"{name}.json", name) for name, folder in programs.items()))
         assert traces.wait_idle(WAIT_S)
-        logged = [name for name, folder in PROGRAMS.items() if (folder / f"{name}.logs.json").exists()]
-        commit(store, *(_part(name, "logs.json") for name in logged))
-        assert traces.wait_idle(WAIT_S)
+        logs = {name: folder / f"{name}.logs.json" for name, folder in programs.items()}
+        if logged := [_part(file, name) for name, file in logs.items() if file.exists()]:
+            commit(store, *logged)
+            assert traces.wait_idle(WAIT_S)
         yield store
 
 
-def expectation(name: str) -> dict[str, Any]:
+def expectation(name: str, programs: Mapping[str, Path] = PROGRAMS) -> dict[str, Any]:
     """What is true of a recording."""
-    found: dict[str, Any] = json.loads((PROGRAMS[name] / f"{name}{_SAID}").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads((programs[name] / f"{name}{_SAID}").read_text(encoding="utf-8"))
     return found
 
 
-def score_of(store: Store, name: str) -> Score:
+def score_of(store: Store, name: str, programs: Mapping[str, Path] = PROGRAMS) -> Score:
     """How much of a recording is read right."""
-    expected = expectation(name)
+    expected = expectation(name, programs)
     spans = {row["span_id"]: row for row in _records(store, "spans", name)}
     (trace,) = (row for row in _records(store, "traces", name) if row["trace_id"] == expected["trace_id"])
     calls = [row for row in _records(store, "tool_calls", name) if row["trace_id"] == expected["trace_id"]]
@@ -173,10 +172,10 @@ def _json(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _part(name: str, ending: str) -> SpanBatch:
-    kind, signal = _KINDS[ending]
-    request = otlp_json.loads((PROGRAMS[name] / f"{name}.{ending}").read_text(encoding="utf-8"), kind)
-    sent = Request(body=request.SerializeToString(), tenant=name, signal=signal)
+def _part(file: Path, tenant: str) -> SpanBatch:
+    kind, signal = _LOGS if file.name.endswith(".logs.json") else _TRACES
+    request = otlp_json.loads(file.read_text(encoding="utf-8"), kind)
+    sent = Request(body=request.SerializeToString(), tenant=tenant, signal=signal)
     return decode([sent], received_at_us=RECEIVED_AT_US).batch
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.corpus.record.script import CLAUDE_MODEL_DATED, TOOL, Answer
+from tests.corpus.record.script import CLAUDE_MODEL_DATED, Answer
 
 Json = dict[str, Any]
 Event = tuple[str, Json | str]
@@ -40,6 +40,12 @@ def message_stream(_: Json, answer: Answer) -> Iterator[Event]:
                 {"type": "text_delta", "text": block["text"][:5]},
                 {"type": "text_delta", "text": block["text"][5:]},
             ]
+        elif block["type"] == "thinking":
+            start = {"type": "thinking", "thinking": "", "signature": ""}
+            deltas = [
+                {"type": "thinking_delta", "thinking": block["thinking"]},
+                {"type": "signature_delta", "signature": block["signature"]},
+            ]
         else:
             start = block | {"input": {}}
             deltas = [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
@@ -61,7 +67,7 @@ def _head(answer: Answer) -> Json:
         "id": f"msg_{answer.tokens.input}",
         "type": "message",
         "role": "assistant",
-        "model": CLAUDE_MODEL_DATED,
+        "model": answer.model or CLAUDE_MODEL_DATED,
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
@@ -69,13 +75,21 @@ def _head(answer: Answer) -> Json:
 
 
 def _blocks(answer: Answer) -> list[Json]:
-    if answer.calls:
-        return [{"type": "tool_use", "id": call.id, "name": TOOL, "input": call.arguments} for call in answer.calls]
-    return [{"type": "text", "text": answer.text}]
+    text = answer.text or answer.refusal
+    blocks: list[Json] = []
+    if answer.reasoning:
+        blocks.append({"type": "thinking", "thinking": answer.reasoning, "signature": "c2lnbmVk"})
+    if text:
+        blocks.append({"type": "text", "text": text})
+    return blocks + [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments} for call in answer.calls
+    ]
 
 
 def _stop(answer: Answer) -> str:
-    return "tool_use" if answer.calls else "end_turn"
+    if answer.refusal:
+        return "refusal"
+    return "max_tokens" if answer.is_cut else "tool_use" if answer.calls else "end_turn"
 
 
 def _usage(answer: Answer) -> Json:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from tests.corpus.record import anthropic_wire, openai_wire
@@ -19,13 +20,16 @@ Json = dict[str, object]
 Exchange = tuple[str, Answer, str]  # the question, its answer, the model that was asked
 
 
+S = TypeVar("S", bound="ModelServer")
+
+
 class ModelServer(ThreadingHTTPServer):
     """The server, and the OTLP requests that it was sent: path, content type and body."""
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, handler: "type[Handler] | None" = None) -> None:
+        super().__init__(("127.0.0.1", 0), handler or Handler)
         self.received: list[tuple[str, str, bytes]] = []
 
     @property
@@ -35,9 +39,8 @@ class ModelServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving() -> Iterator[ModelServer]:
-    """A server on a free port, stopped at the end."""
-    server = ModelServer()
+def serving(server: S) -> Iterator[S]:
+    """Let a server serve in a thread of its own; it is stopped at the end."""
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -48,20 +51,27 @@ def serving() -> Iterator[ModelServer]:
         thread.join()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """One connection; a subclass answers otherwise."""
+
     server: ModelServer
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
+        """Keep telemetry, and answer everything else."""
         path, body = urlsplit(self.path).path, self._body()
-        if path in {"/v1/traces", "/v1/logs", "/v1/metrics"}:
-            self.server.received.append((path, self.headers.get("Content-Type", ""), body))
+        if path.endswith(("/v1/traces", "/v1/logs", "/v1/metrics")):
+            signal = path[path.rindex("/v1/") :]
+            self.server.received.append((signal, self.headers.get("Content-Type", ""), body))
             self._send(200, b"", self.headers.get("Content-Type", ""))
-            return
-        asked: Json = json.loads(body)
+        else:
+            self.reply(path, json.loads(body))
+
+    def reply(self, path: str, asked: Json) -> None:
+        """Answer a request that is no telemetry."""
         match path:
             case "/v1/embeddings":
-                self._send_json(openai_wire.embeddings(asked))
+                self.send_json(openai_wire.embeddings(asked))
             case "/v1/chat/completions":
                 self._answer(asked, *openai_wire.chat_question(asked), openai_wire.chat, openai_wire.chat_stream)
             case "/v1/responses":
@@ -71,23 +81,23 @@ class _Handler(BaseHTTPRequestHandler):
                 question = anthropic_wire.question(asked)
                 self._answer(asked, *question, anthropic_wire.message, anthropic_wire.message_stream)
             case _:
-                self._send_json({"error": {"message": f"no such path: {path}"}}, status=404)
+                self.send_json({"error": {"message": f"no such path: {path}"}}, status=404)
 
-    def log_message(self, *_: object) -> None:  # a recording is silent
-        pass
+    def log_message(self, *_: object) -> None:
+        """Write nothing: a recording is silent."""
 
     def _answer(self, asked: Json, question: str, turn: int, whole: object, stream: object) -> None:
         if question == REFUSED:
             error = {"message": REFUSAL, "type": "invalid_request_error", "param": None, "code": "refused"}
-            self._send_json({"type": "error", "error": error}, status=400)
+            self.send_json({"type": "error", "error": error}, status=400)
             return
         assert callable(whole)
         assert callable(stream)
         answer = ANSWERS[question][turn]
         if asked.get("stream"):
-            self._send_events(stream(asked, answer))
+            self.send_events(stream(asked, answer))
         else:
-            self._send_json(whole(asked, answer))
+            self.send_json(whole(asked, answer))
 
     def _body(self) -> bytes:
         if "chunked" in self.headers.get("Transfer-Encoding", ""):
@@ -101,10 +111,12 @@ class _Handler(BaseHTTPRequestHandler):
             raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         return gzip.decompress(raw) if self.headers.get("Content-Encoding") == "gzip" else raw
 
-    def _send_json(self, value: Json, status: int = 200) -> None:
+    def send_json(self, value: Json, status: int = 200) -> None:
+        """Send a JSON document."""
         self._send(status, json.dumps(value).encode(), "application/json")
 
-    def _send_events(self, events: Iterable[tuple[str, Json | str]]) -> None:
+    def send_events(self, events: Iterable[tuple[str, Json | str]]) -> None:
+        """Send server-sent events."""
         lines = []
         for name, data in events:
             text = data if isinstance(data, str) else json.dumps(data)

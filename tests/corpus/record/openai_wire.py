@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from tests.corpus.record.script import CHAT_MODEL_DATED, EMBEDDING_TOKENS, TOOL, VECTOR, Answer, Tokens
+from tests.corpus.record.script import CHAT_MODEL_DATED, EMBEDDING_TOKENS, VECTOR, Answer, Tokens
 
 Json = dict[str, Any]
 Event = tuple[str, Json | str]
@@ -48,7 +48,9 @@ def responses_question(asked: Json) -> tuple[str, int]:
 
 def chat(_: Json, answer: Answer) -> Json:
     """A whole chat completion."""
-    message: Json = {"role": "assistant", "content": answer.text or None, "refusal": None}
+    message: Json = {"role": "assistant", "content": answer.text or None, "refusal": answer.refusal or None}
+    if answer.reasoning:
+        message["reasoning_content"] = answer.reasoning
     if answer.calls:
         message["tool_calls"] = _chat_calls(answer)
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
@@ -63,12 +65,16 @@ def chat_stream(asked: Json, answer: Answer) -> Iterator[Event]:
         return "", head | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
     yield chunk({"role": "assistant", "content": "" if answer.text else None})
+    if answer.reasoning:
+        yield chunk({"reasoning_content": answer.reasoning})
+    if answer.refusal:
+        yield chunk({"refusal": answer.refusal})
     for word in _pieces(answer.text):
         yield chunk({"content": word})
     for index, call in enumerate(_chat_calls(answer)):
         arguments = call["function"]["arguments"]
-        first = {"index": index, "id": call["id"], "type": "function", "function": {"name": TOOL, "arguments": ""}}
-        yield chunk({"tool_calls": [first]})
+        start = {"name": call["function"]["name"], "arguments": ""}
+        yield chunk({"tool_calls": [{"index": index, "id": call["id"], "type": "function", "function": start}]})
         for piece in (arguments[:6], arguments[6:]):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     yield chunk({}, _finish(answer))
@@ -81,7 +87,8 @@ def response(asked: Json, answer: Answer) -> Json:
     """A whole answer of the responses API."""
     tokens = answer.tokens
     return _response_head(asked, answer) | {
-        "status": "completed",
+        "status": "incomplete" if answer.is_cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if answer.is_cut else None,
         "output": _output_items(answer),
         "usage": {
             "input_tokens": tokens.input,
@@ -114,7 +121,7 @@ def _chat_head(kind: str, answer: Answer) -> Json:
         "id": f"chatcmpl-{_number(answer)}",
         "object": kind,
         "created": CREATED,
-        "model": CHAT_MODEL_DATED,
+        "model": answer.model or CHAT_MODEL_DATED,
         "service_tier": "default",
         "system_fingerprint": "fp_corpus",
     }
@@ -122,13 +129,13 @@ def _chat_head(kind: str, answer: Answer) -> Json:
 
 def _chat_calls(answer: Answer) -> list[Json]:
     return [
-        {"id": call.id, "type": "function", "function": {"name": TOOL, "arguments": json.dumps(call.arguments)}}
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
         for call in answer.calls
     ]
 
 
 def _finish(answer: Answer) -> str:
-    return "tool_calls" if answer.calls else "stop"
+    return "length" if answer.is_cut else "tool_calls" if answer.calls else "stop"
 
 
 def _chat_usage(tokens: Tokens) -> Json:
@@ -155,7 +162,7 @@ def _response_head(asked: Json, answer: Answer) -> Json:
         "id": f"resp_{_number(answer)}",
         "object": "response",
         "created_at": CREATED,
-        "model": CHAT_MODEL_DATED,
+        "model": answer.model or CHAT_MODEL_DATED,
         "status": "in_progress",
         "error": None,
         "incomplete_details": None,
@@ -176,27 +183,26 @@ def _response_head(asked: Json, answer: Answer) -> Json:
 
 
 def _output_items(answer: Answer) -> list[Json]:
-    if answer.calls:
-        return [
-            {
-                "type": "function_call",
-                "id": f"fc_{call.id}",
-                "call_id": call.id,
-                "name": TOOL,
-                "arguments": json.dumps(call.arguments),
-                "status": "completed",
-            }
-            for call in answer.calls
-        ]
-    text = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
-    return [
+    items: list[Json] = []
+    if answer.reasoning:
+        summary = {"type": "summary_text", "text": answer.reasoning}
+        items.append({"type": "reasoning", "id": f"rs_{_number(answer)}", "summary": [summary]})
+    if answer.text or answer.refusal:
+        part: Json = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
+        if answer.refusal:
+            part = {"type": "refusal", "refusal": answer.refusal}
+        message = {"type": "message", "id": f"msg_{_number(answer)}", "role": "assistant", "status": "completed"}
+        items.append(message | {"content": [part]})
+    return items + [
         {
-            "type": "message",
-            "id": f"msg_{_number(answer)}",
-            "role": "assistant",
+            "type": "function_call",
+            "id": f"fc_{call.id}",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": json.dumps(call.arguments),
             "status": "completed",
-            "content": [text],
         }
+        for call in answer.calls
     ]
 
 
@@ -204,19 +210,34 @@ def _response_events(asked: Json, answer: Answer) -> Iterator[Json]:
     yield {"type": "response.created", "response": _response_head(asked, answer)}
     for index, item in enumerate(_output_items(answer)):
         where = {"output_index": index, "item_id": item["id"]}
-        if item["type"] == "message":
-            yield {"type": "response.output_item.added", "output_index": index, "item": item | {"content": []}}
-            at = where | {"content_index": 0}
-            part = item["content"][0]
-            yield at | {"type": "response.content_part.added", "part": part | {"text": ""}}
-            for piece in _pieces(answer.text):
-                yield at | {"type": "response.output_text.delta", "delta": piece, "logprobs": []}
-            yield at | {"type": "response.output_text.done", "text": answer.text, "logprobs": []}
-            yield at | {"type": "response.content_part.done", "part": part}
-        else:
-            yield {"type": "response.output_item.added", "output_index": index, "item": item | {"arguments": ""}}
-            yield where | {"type": "response.function_call_arguments.delta", "delta": item["arguments"]}
-            done = {"type": "response.function_call_arguments.done", "name": TOOL, "arguments": item["arguments"]}
-            yield where | done
+        match item["type"]:
+            case "message":
+                yield {"type": "response.output_item.added", "output_index": index, "item": item | {"content": []}}
+                yield from _part_events(where | {"content_index": 0}, item["content"][0])
+            case "reasoning":
+                yield {"type": "response.output_item.added", "output_index": index, "item": item | {"summary": []}}
+                at, part = where | {"summary_index": 0}, item["summary"][0]
+                yield at | {"type": "response.reasoning_summary_part.added", "part": part | {"text": ""}}
+                yield at | {"type": "response.reasoning_summary_text.delta", "delta": part["text"]}
+                yield at | {"type": "response.reasoning_summary_text.done", "text": part["text"]}
+                yield at | {"type": "response.reasoning_summary_part.done", "part": part}
+            case _:
+                yield {"type": "response.output_item.added", "output_index": index, "item": item | {"arguments": ""}}
+                yield where | {"type": "response.function_call_arguments.delta", "delta": item["arguments"]}
+                done = {"name": item["name"], "arguments": item["arguments"]}
+                yield where | {"type": "response.function_call_arguments.done"} | done
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
-    yield {"type": "response.completed", "response": response(asked, answer)}
+    end = "incomplete" if answer.is_cut else "completed"
+    yield {"type": f"response.{end}", "response": response(asked, answer)}
+
+
+def _part_events(at: Json, part: Json) -> Iterator[Json]:
+    kind = "refusal" if part["type"] == "refusal" else "text"
+    text = part[kind]
+    name = "response.refusal" if kind == "refusal" else "response.output_text"
+    more: Json = {} if kind == "refusal" else {"logprobs": []}
+    yield at | {"type": "response.content_part.added", "part": part | {kind: ""}}
+    for piece in _pieces(text):
+        yield at | {"type": f"{name}.delta", "delta": piece} | more
+    yield at | {"type": f"{name}.done", kind: text} | more
+    yield at | {"type": "response.content_part.done", "part": part}

@@ -8,7 +8,7 @@ reads them, so `tests.corpus.record.recording` is the first import of a recordin
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,8 +41,8 @@ class Recording:
             yield
         folder = CORPUS / self.dialect / name
         folder.mkdir(parents=True, exist_ok=True)
-        for signal, message in self._received().items():
-            _forget_the_machine(message)
+        for signal, message in received(self.server.received).items():
+            forget_the_machine(message)
             (folder / f"{signal}.json").write_text(_neutral(otlp_json.dumps(message)), encoding="utf-8")
         (folder / "expected.json").write_text(otlp_json.pretty(expected), encoding="utf-8")
 
@@ -51,8 +51,8 @@ class Recording:
         """Write what is exported inside: the traces of one session."""
         with self._exported():
             yield
-        for signal, message in self._received().items():
-            _forget_the_machine(message)
+        for signal, message in received(self.server.received).items():
+            forget_the_machine(message)
             file = CORPUS / "sessions" / (f"{name}.json" if signal == "traces" else f"{name}.{signal}.json")
             file.parent.mkdir(exist_ok=True)
             file.write_text(_neutral(otlp_json.dumps(message)), encoding="utf-8")
@@ -70,24 +70,25 @@ class Recording:
         for flush in self.flushes:
             flush()
 
-    def _received(self) -> dict[str, Message]:
-        """What came for each signal, as one request: one after the other, their bytes are their union."""
-        found: dict[str, Message] = {}
-        for path, content_type, body in self.server.received:
-            signal = path.removeprefix("/v1/")
-            if signal in REQUESTS:
-                request = found.setdefault(signal, REQUESTS[signal]())
-                if "json" in content_type:
-                    request.MergeFrom(otlp_json.loads(body, REQUESTS[signal]))
-                else:
-                    request.MergeFromString(body)
-        return found
+
+def received(requests: Sequence[tuple[str, str, bytes]]) -> dict[str, Message]:
+    """What came for each signal, as one request: one after the other, their bytes are their union."""
+    found: dict[str, Message] = {}
+    for path, content_type, body in requests:
+        signal = path.removeprefix("/v1/")
+        if signal in REQUESTS:
+            request = found.setdefault(signal, REQUESTS[signal]())
+            if "json" in content_type:
+                request.MergeFrom(otlp_json.loads(body, REQUESTS[signal]))
+            else:
+                request.MergeFromString(body)
+    return found
 
 
 @contextmanager
 def recording(dialect: str) -> Iterator[Recording]:
     """Record one dialect; the OpenTelemetry environment of the process is set for it."""
-    with serving() as server:
+    with serving(ModelServer()) as server:
         os.environ.update(environment(dialect, server.url))
         yield Recording(dialect, server)
 
@@ -150,7 +151,7 @@ def application_span() -> Iterator[None]:
         yield
 
 
-def _forget_the_machine(message: Message) -> None:
+def forget_the_machine(message: Message) -> None:
     """Drop what a resource says of the host, its system and the process: that is nobody's business."""
     for resource in [group.resource for _, groups in message.ListFields() for group in groups]:
         kept = [attribute for attribute in resource.attributes if not attribute.key.startswith(MACHINE)]

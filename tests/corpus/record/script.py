@@ -1,5 +1,6 @@
 """What the scripted model answers: the one world that every recorded application lives in."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 CHAT_MODEL = "gpt-4o-mini"
@@ -32,13 +33,14 @@ class ToolCall:
     """One call that the model asks for, and what the application's tool makes of it."""
 
     id: str
-    city: str
-    result: dict[str, object] | None  # None where the tool raises
+    arguments: dict[str, object]
+    result: object  # None where the tool raises
+    name: str = "get_weather"
 
     @property
-    def arguments(self) -> dict[str, object]:
-        """What the tool is called with."""
-        return {"city": self.city}
+    def city(self) -> str:
+        """The city that the weather's tool is called with."""
+        return str(self.arguments["city"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +59,16 @@ class Answer:
 
     tokens: Tokens
     text: str = ""
-    calls: tuple[ToolCall, ...] = field(default=())
+    calls: Sequence[ToolCall] = field(default=())
+    reasoning: str = ""
+    refusal: str = ""
+    is_cut: bool = False  # at the limit of output tokens
+    model: str = ""  # the one that answers, instead of the dated one of this file
 
 
-OSLO = ToolCall(id="call_oslo", city="Oslo", result={"celsius": 7, "sky": "rain"})
-BERGEN = ToolCall(id="call_bergen", city="Bergen", result={"celsius": 9, "sky": "sun"})
-LOST = ToolCall(id="call_atlantis", city="Atlantis", result=None)
+OSLO = ToolCall(id="call_oslo", arguments={"city": "Oslo"}, result={"celsius": 7, "sky": "rain"})
+BERGEN = ToolCall(id="call_bergen", arguments={"city": "Bergen"}, result={"celsius": 9, "sky": "sun"})
+LOST = ToolCall(id="call_atlantis", arguments={"city": "Atlantis"}, result=None)
 
 TOOL = "get_weather"
 TOOL_DESCRIPTION = "Current weather of a city."
@@ -106,7 +112,7 @@ def cost_usd(tokens: Tokens) -> float:
     return round(((tokens.input - tokens.cached) * 0.15 + tokens.cached * 0.075 + tokens.output * 0.60) / 1e6, 12)
 
 
-def get_weather(city: str) -> dict[str, object]:
+def get_weather(city: str) -> object:
     """Current weather of a city."""
     for call in (OSLO, BERGEN):
         if call.city == city and call.result is not None:

@@ -1,0 +1,95 @@
+"""Recording programs: the catalogue names what exists, and the model server and the truth agree."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.corpus.record.model_server import serving
+from tests.programs import truth
+from tests.programs.apps import shop
+from tests.programs.running import APPS, CATALOGUE
+from tests.programs.server import ProgramsServer
+from tests.programs.world import Exchange
+
+PROMPT = shop.PROMPTS["seq-think"]
+BODIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": PROMPT}]}),
+    "responses": ("/v1/responses", {"model": "m", "input": PROMPT}),
+    "anthropic": ("/v1/messages", {"model": "m", "messages": [{"role": "user", "content": PROMPT}]}),
+    "google": ("/v1beta/models/m:generateContent", {"contents": [{"role": "user", "parts": [{"text": PROMPT}]}]}),
+    "bedrock": ("/model/m/converse", {"messages": [{"role": "user", "content": [{"text": PROMPT}]}]}),
+}
+
+
+@pytest.fixture
+def server() -> Iterator[ProgramsServer]:
+    """A model server for programs."""
+    with serving(ProgramsServer()) as running:
+        yield running
+
+
+def ask(server: ProgramsServer, path: str, body: dict[str, Any]) -> Exchange:
+    """Ask the model, and return what it answered."""
+    with httpx.Client(trust_env=False) as client:
+        client.post(server.url + path, json=body).raise_for_status()
+    return server.world.exchanges[-1]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_program_can_be_run_or_says_why_not(name: str) -> None:
+    """Each program of the catalogue has a script and packages, or a reason why it cannot be recorded."""
+    entry = CATALOGUE[name]
+    assert entry.get("missing") or ((APPS / entry["script"][0]).is_file() and (entry.get("pip") or entry.get("npm")))
+
+
+@pytest.mark.parametrize("protocol", BODIES)
+def test_each_protocol_is_answered_with_a_call(server: ProgramsServer, protocol: str) -> None:
+    """The first answer of the scenario is a tool call with reasoning, in each protocol."""
+    exchange = ask(server, *BODIES[protocol])
+    assert (exchange.scenario, [call.name for call in exchange.answer.calls]) == ("seq-think", ["lookup_stock"])
+    assert exchange.request.prompt == PROMPT
+
+
+def test_a_conversation_moves_on(server: ProgramsServer) -> None:
+    """A request with an answered call gets the scenario's next answer, and its truth names the earlier call."""
+    path, body = BODIES["chat"]
+    (call,) = ask(server, path, body).answer.calls
+    asked = {"id": call.id, "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+    messages = [
+        *body["messages"],
+        {"role": "assistant", "tool_calls": [asked]},
+        {"role": "tool", "tool_call_id": call.id, "content": str(call.result)},
+    ]
+    second = ask(server, path, {"model": "m", "messages": messages})
+    assert [one.name for one in second.answer.calls] == ["track_order"]
+    assert [id_ for entry in second.request.entries for id_ in entry.results] == [call.id]
+
+
+def test_only_what_a_span_carries_is_claimed(server: ProgramsServer) -> None:
+    """The truth of a span holds the fields whose values stand in it, and the others of the answer not."""
+    exchange = ask(server, *BODIES["chat"])
+    request = ExportTraceServiceRequest()
+    span = (
+        request.resource_spans.add()
+        .scope_spans.add()
+        .spans.add(
+            trace_id=b"t" * 16,
+            span_id=b"s" * 8,
+            name="chat",
+            start_time_unix_nano=exchange.at_ns - 1,
+            end_time_unix_nano=exchange.at_ns + 1,
+        )
+    )
+    span.attributes.add(key="usage.output").value.int_value = exchange.answer.tokens.output
+    span.attributes.add(key="messages").value.string_value = json.dumps([{"content": PROMPT}])
+    spans = truth.spans_of(request, ExportLogsServiceRequest())
+    (whole,) = truth.truths(server.world.exchanges, spans)
+    expected = truth.expectation(whole, spans, "program")
+    claims = {"output_tokens": exchange.answer.tokens.output, "input": PROMPT}
+    assert expected["spans"] == {(b"s" * 8).hex(): {"name": "chat", "span_type": "llm"} | claims}
+    assert expected["trace"] == {"output_tokens": exchange.answer.tokens.output, "input_contains": [PROMPT]}

@@ -1,0 +1,330 @@
+"""The truth of recorded traces, from the answers of the model server, in the form of `tests/corpus/programs-2026-11`.
+
+Nothing here reads a payload as Tracejury does. A span is a call of the model if it surrounds the moment of an answer
+and holds numbers that only this answer has, and a field is claimed if its text or number stands anywhere in the span.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
+
+from tests.corpus.record.script import ToolCall
+from tests.programs.apps import shop
+from tests.programs.world import Exchange
+
+Json = dict[str, Any]
+SDK_SCOPE = "com.anthropic.sdk.python"  # the client's own span, below that of an instrumentation
+
+
+@dataclass(slots=True)
+class Span:
+    """A span as it was sent, with all its text."""
+
+    wire: WireSpan
+    scope: str
+    version: str
+    text: str
+    values: Sequence[object]  # of its attributes
+    children: "list[Span]" = field(default_factory=list)
+
+    @property
+    def trace_id(self) -> str:
+        """Return the id of its trace, in hex."""
+        return self.wire.trace_id.hex()
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether it has an error status or an exception."""
+        return self.wire.status.code == Status.STATUS_CODE_ERROR or any(e.name == "exception" for e in self.wire.events)
+
+    def holds(self, anchor: str | int) -> bool:
+        """Return whether a text or a number stands in it, as a word of its own."""
+        return re.search(rf"(?<![\w.]){re.escape(str(anchor))}(?!\w|\.\d)", self.text) is not None
+
+    def surrounds(self, at_ns: int) -> bool:
+        """Return whether it was running at a moment."""
+        return self.wire.start_time_unix_nano <= at_ns <= self.wire.end_time_unix_nano
+
+    def below(self) -> "Iterator[Span]":
+        """Yield all spans below it."""
+        for child in self.children:
+            yield child
+            yield from child.below()
+
+
+@dataclass(slots=True)
+class Truth:
+    """What is true of one trace, in the form of an expectation."""
+
+    trace_id: str
+    spans: dict[str, Json] = field(default_factory=dict)
+    exchanges: list[Exchange] = field(default_factory=list)
+    errors: set[str] = field(default_factory=set)  # ids of calls that failed for all to see
+
+
+def spans_of(traces: ExportTraceServiceRequest, logs: ExportLogsServiceRequest) -> dict[bytes, Span]:
+    """Return all spans by id, with their log records among their text."""
+    logged: dict[bytes, list[str]] = {}
+    for record in (r for group in logs.resource_logs for scope in group.scope_logs for r in scope.log_records):
+        logged.setdefault(record.span_id, []).append(_text([*record.attributes, KeyValue(key="", value=record.body)]))
+    by_id: dict[bytes, Span] = {}
+    for scope in (scope for group in traces.resource_spans for scope in group.scope_spans):
+        for wire in scope.spans:
+            events = [_text(event.attributes) for event in wire.events]
+            text = "\n".join([_text(wire.attributes), *events, *logged.get(wire.span_id, [])])
+            values = [_plain(attribute.value) for attribute in wire.attributes]
+            by_id[wire.span_id] = Span(wire, scope.scope.name, scope.scope.version, text, values)
+    for span in by_id.values():
+        if span.wire.parent_span_id in by_id:
+            by_id[span.wire.parent_span_id].children.append(span)
+    return by_id
+
+
+def truths(exchanges: Sequence[Exchange], spans: Mapping[bytes, Span]) -> list[Truth]:
+    """Return what is true of each trace that holds calls of the model."""
+    calls = {call.id: call for exchange in exchanges for call in exchange.answer.calls}
+    traces: dict[str, Truth] = {}
+    of_model: set[bytes] = set()
+    for exchange in exchanges:
+        for span in model_spans(exchange, list(spans.values())):
+            of_model.add(span.wire.span_id)
+            truth = traces.setdefault(span.trace_id, Truth(span.trace_id))
+            whole = whole_of(span.trace_id, spans)
+            truth.spans[span.wire.span_id.hex()] = _model_claims(exchange, span, whole, calls)
+            if exchange not in truth.exchanges:
+                truth.exchanges.append(exchange)
+    for call in calls.values():
+        for span in tool_spans(call, spans.values(), of_model):
+            if span.trace_id in traces:
+                traces[span.trace_id].spans[span.wire.span_id.hex()] = _tool_claims(call, span)
+                if span.has_failed:
+                    traces[span.trace_id].errors.add(call.id)
+    return list(traces.values())
+
+
+def whole_of(trace_id: str, spans: Mapping[bytes, Span]) -> Span:
+    """Return all text of a trace as one span: a program has an id at hand that stands anywhere in the trace."""
+    text = "\n".join(span.text for span in spans.values() if span.trace_id == trace_id)
+    return Span(WireSpan(), "", "", text, [])
+
+
+def model_spans(exchange: Exchange, spans: Sequence[Span]) -> list[Span]:
+    """Return the spans of one call of the model: one, or two if the client's library makes one of its own."""
+    tokens = exchange.answer.tokens
+    numbers: list[str | int] = [
+        tokens.output,
+        tokens.output - tokens.reasoning,
+        f"Answer {exchange.number}:",
+        *_ids(exchange),
+    ]
+    numbers += [text for text in (exchange.answer.reasoning, exchange.answer.refusal) if text]
+    evident = [span for span in spans if any(span.holds(number) for number in numbers)]
+    around = [span for span in evident if span.surrounds(exchange.at_ns)]
+    if not around:  # of a stream, some make a span after it
+        exact = [span for span in evident if {tokens.output, tokens.output - tokens.reasoning} & _integers(span)]
+        around = sorted(exact, key=lambda span: abs(span.wire.start_time_unix_nano - exchange.at_ns))[:1]
+    is_inner = {id(span) for span in around if not any(_is_evident(one, around) for one in span.below())}
+    inner = [span for span in around if id(span) in is_inner]
+    nested = {id(one) for span in inner for one in span.below()}
+    return [span for span in inner if id(span) not in nested]
+
+
+def tool_spans(call: ToolCall, spans: Iterator[Span] | Any, of_model: set[bytes]) -> list[Span]:
+    """Return the innermost spans that are named after a tool and hold the arguments of a call."""
+    named = [
+        span
+        for span in spans
+        if span.wire.span_id not in of_model
+        and (call.name in span.wire.name or call.name in span.values)
+        and (span.holds(call.id) or span.holds(arguments_anchor(call)) or span.holds(result_anchor(call)))
+    ]
+    return [span for span in named if not any(one in named for one in span.below())]
+
+
+def expectation(truth: Truth, spans: Mapping[bytes, Span], program: str) -> Json:
+    """Return what is true of one trace, as `programs_reading` scores it."""
+    own = [span for span in spans.values() if span.trace_id == truth.trace_id]
+    libraries = sorted({f"{span.scope} {span.version}".strip() for span in own})
+    head = {"library": libraries, "trace_id": truth.trace_id, "scenario": program}
+    return head | {"spans": truth.spans, "trace": _trace_claims(truth, whole_of(truth.trace_id, spans))}
+
+
+def _trace_claims(truth: Truth, whole: Span) -> Json:
+    claims: Json = {}
+    of_model = [fields for fields in truth.spans.values() if fields.get("span_type") == "llm"]
+    for name, count in (("input_tokens", "input"), ("output_tokens", "output")):
+        if all(name in fields for fields in of_model):
+            claims[name] = sum(getattr(exchange.answer.tokens, count) for exchange in truth.exchanges)
+    last = truth.exchanges[-1].answer
+    text = last.text or last.refusal
+    if text and not last.calls and _holds_text(whole, text):
+        claims["final_response"] = text
+    prompt = shop.PROMPTS[truth.exchanges[0].scenario]
+    if whole.holds(prompt):
+        claims["input_contains"] = [prompt]
+    if any(_has_call(call, whole) for exchange in truth.exchanges for call in exchange.answer.calls):
+        claims["tool_calls"] = [
+            _call_claims(call, whole, truth.errors)
+            for exchange in truth.exchanges
+            for call in exchange.answer.calls
+            if _has_call(call, whole)
+        ]
+    elif "final_response" in claims:
+        claims["tool_calls"] = []
+    return claims
+
+
+def _call_claims(call: ToolCall, whole: Span, errors: set[str]) -> Json:
+    claims: Json = {"call_id": call.id if whole.holds(call.id) else None, "name": call.name}
+    if _has_arguments(call, whole):
+        claims["arguments"] = call.arguments
+    if call.result is not None:
+        claims["is_error"] = False
+        if whole.holds(result_anchor(call)):
+            claims["result"] = call.result
+    elif call.id in errors:
+        claims["is_error"] = True
+    return claims
+
+
+def _model_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[str, ToolCall]) -> Json:
+    request, answer = exchange.request, exchange.answer
+    claims: Json = {"name": span.wire.name, "span_type": "llm"}
+    model = next((model for model in (answer.model, request.model) if span.holds(model)), None)
+    if model:
+        claims["model"] = model
+    claims |= _token_claims(exchange, span)
+    if request.prompt and _holds_text(span, request.prompt):
+        claims["input"] = request.prompt
+    if request.system and _holds_text(span, request.system):
+        claims["system"] = request.system
+    if (text := answer.text or answer.refusal) and _holds_text(span, text):
+        claims["output"] = text
+    if answer.reasoning and span.holds(answer.reasoning):
+        claims["output_reasoning"] = answer.reasoning
+    if listed := [_id_and_arguments(call, whole) for call in answer.calls if _has_arguments(call, span)]:
+        claims["output_tool_calls"] = listed
+    return claims | _history_claims(exchange, span, whole, calls)
+
+
+def _token_claims(exchange: Exchange, span: Span) -> Json:
+    tokens = exchange.answer.tokens
+    claims: Json = {}
+    if span.holds(tokens.input) or (span.holds(tokens.input - tokens.cached) and span.holds(tokens.cached)):
+        claims["input_tokens"] = tokens.input
+    if span.holds(tokens.output) or (tokens.reasoning and span.holds(tokens.output - tokens.reasoning)):
+        claims["output_tokens"] = tokens.output
+    for name, count in (("cached_tokens", tokens.cached), ("reasoning_tokens", tokens.reasoning)):
+        if count and span.holds(count):
+            claims[name] = count
+    return claims
+
+
+def _history_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[str, ToolCall]) -> Json:
+    claims: Json = {}
+    before = [calls[id_] for entry in exchange.request.entries for id_ in entry.calls if id_ in calls]
+    if listed := [_id_and_arguments(call, whole) for call in before if _has_arguments(call, span)]:
+        claims["input_tool_calls"] = listed
+    answered = [calls[id_] for entry in exchange.request.entries for id_ in entry.results if id_ in calls]
+    if all(call.result is not None for call in answered) and (
+        listed := [
+            {"id": call.id if whole.holds(call.id) else None, "response": call.result}
+            for call in answered
+            if span.holds(result_anchor(call))
+        ]
+    ):
+        claims["input_tool_results"] = listed
+    has_tools = any(span.holds(description) for description, _ in shop.TOOLS.values())
+    if has_tools and set(exchange.request.tools) == set(shop.TOOLS):
+        claims["tool_definitions"] = exchange.request.tools
+    return claims
+
+
+def _tool_claims(call: ToolCall, span: Span) -> Json:
+    claims: Json = {"name": span.wire.name, "tool_name": call.name}
+    if span.holds(call.id):
+        claims["tool_call_id"] = call.id
+    if _has_arguments(call, span):
+        claims["tool_arguments"] = call.arguments
+    if call.result is not None and span.holds(result_anchor(call)):
+        claims["tool_result"] = call.result
+    if call.result is None and span.has_failed and span.holds(shop.LOST):
+        claims["error"] = shop.LOST
+    return claims
+
+
+def arguments_anchor(call: ToolCall) -> str:
+    """Return the text that stands wherever the arguments of a call do, and nowhere else."""
+    return str(call.arguments.get("item") or call.arguments.get("order_id") or call.id)
+
+
+def result_anchor(call: ToolCall) -> str:
+    """Return the text that stands wherever the result of a call does, and nowhere else."""
+    if isinstance(call.result, str) and call.result.startswith("{"):
+        return str(json.loads(call.result)["shelf"])
+    return " ".join(str(call.result or shop.LOST).split()[:4])
+
+
+def _has_arguments(call: ToolCall, span: Span) -> bool:
+    if "order_id" in call.arguments:  # the result names the order too
+        return re.search(rf"order_id\W+{call.arguments['order_id']}", span.text) is not None
+    return span.holds(arguments_anchor(call)) and span.holds(call.name)
+
+
+def _has_call(call: ToolCall, whole: Span) -> bool:
+    return _has_arguments(call, whole) or whole.holds(call.id)
+
+
+def _id_and_arguments(call: ToolCall, whole: Span) -> Json:
+    return {"id": call.id if whole.holds(call.id) else None, "name": call.name, "arguments": call.arguments}
+
+
+def _ids(exchange: Exchange) -> list[str]:
+    return [call.id for call in exchange.answer.calls]
+
+
+def _is_evident(span: Span, among: Sequence[Span]) -> bool:
+    return span.scope != SDK_SCOPE and any(span is one for one in among)
+
+
+def _integers(span: Span) -> set[object]:
+    return {int(value) for value in span.values if isinstance(value, int | float) and value == value // 1}
+
+
+def _holds_text(span: Span, text: str) -> bool:
+    """Return whether the beginning of a text stands in it; the rest may be escaped."""
+    return re.sub(r"\W+", " ", text)[:24].strip() in re.sub(r"\W+", " ", span.text)
+
+
+def _text(attributes: Any) -> str:
+    return "\n".join(_written(_plain(attribute.value)) for attribute in attributes)
+
+
+def _written(value: object) -> str:
+    """A value as text in which JSON within JSON is no longer escaped."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    while '\\"' in text or "\\\\" in text:
+        text = text.replace("\\\\", "\\").replace('\\"', '"')
+    return text.replace("\\n", "\n").replace("\\u00f6", "ö")
+
+
+def _plain(value: AnyValue) -> object:
+    match value.WhichOneof("value"):
+        case "array_value":
+            return [_plain(one) for one in value.array_value.values]
+        case "kvlist_value":
+            return {one.key: _plain(one.value) for one in value.kvlist_value.values}
+        case "bytes_value":
+            return value.bytes_value.decode(errors="replace")
+        case None:
+            return None
+        case kind:
+            return getattr(value, kind)
