@@ -1,8 +1,8 @@
 """How many tokens a span tells of, and what they cost."""
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from collector.conventions.collected import Collected
 from collector.conventions.table import Slot
@@ -24,15 +24,75 @@ def read_count(collected: Collected, slot: Slot) -> int | None:
     apart = _cached_apart(collected) if slot == "input_tokens" and collected.tells("cached_apart") else 0
     if collected.tells("usage_apart"):
         apart += _named_apart(collected, _SIDES[slot])
+    if not apart:
+        apart = _beyond(collected, slot)
     if count + apart > MAX_COUNT:
         _note_unread(collected, slot, f"{collected.sources.pop(slot)} with its cached ones", count + apart, "count")
         return None
-    if apart:
-        collected.note(slot, f"{apart} cached ones, which are told apart, are added")
+    if apart < 0:
+        collected.note(slot, f"{-apart} input tokens, which are counted again, are taken off")
+    elif apart:
+        sort = "cached" if slot == "input_tokens" else "reasoning"
+        collected.note(slot, f"{apart} {sort} ones, which are told apart, are added")
     return count + apart
 
 
+class Counts(NamedTuple):
+    """The counts of one call, as they were sent; those that are missing are 0."""
+
+    asked: int
+    answered: int
+    cached: int  # read from a cache and written to it
+    reasoned: int
+    total: int
+
+
+def left_beside(counts: Counts) -> tuple[int, int]:
+    """Return how many tokens the input and the output leave out.
+
+    A part cannot exceed the whole; and a total that only a part completes shows that the whole leaves it out.
+    """
+    gap = counts.total - counts.asked - counts.answered
+    both = counts.cached + counts.reasoned
+    cached = counts.cached if counts.cached > counts.asked or gap in (counts.cached, both) else 0
+    reasoned = counts.reasoned if counts.reasoned > counts.answered or gap == cached + counts.reasoned else 0
+    return cached, reasoned
+
+
+def _beyond(collected: Collected, slot: Slot) -> int:
+    """Return what a count leaves out, by the other counts of the span; negative if it is the total."""
+    if not any(map(collected.tells, _BESIDE)):
+        return 0
+    sides = [_count(collected, side) for side in _SIDES]
+    asked, answered = (count or 0 for count in sides)
+    is_total = bool(asked) and _count(collected, "total_as_output") == answered
+    cached = (_count(collected, "cached_tokens") or 0) + (_count(collected, "written_tokens") or 0)
+    counts = Counts(
+        asked=asked,
+        answered=answered - asked if is_total else answered,
+        cached=cached,
+        reasoned=_count(collected, "reasoning_tokens") or 0,
+        total=0 if None in sides else _count(collected, "total_tokens") or 0,
+    )
+    beside = left_beside(counts)
+    if slot == "input_tokens":
+        return beside[0]
+    return beside[1] - (asked if is_total else 0)
+
+
+_BESIDE: Final[Sequence[Slot]] = ("cached_tokens", "written_tokens", "reasoning_tokens", "total_as_output")
+UNSTORED: Final[Sequence[Slot]] = ("written_tokens", "total_tokens", "total_as_output")
+"""Counts by which others are completed, and which are no fields of a span."""
+
+
 def _count(collected: Collected, slot: Slot) -> int | None:
+    """A count as it was sent, looked up once."""
+    if slot not in collected.counts:
+        collected.counts[slot] = _sent(collected, slot)
+    return collected.counts[slot]
+
+
+def _sent(collected: Collected, slot: Slot) -> int | None:
     for _, place, value, source in collected.candidates(slot):
         if place.path and isinstance(value, str) and place.path[-1] not in value:
             continue  # a whole answer is not opened for what it cannot tell
@@ -40,6 +100,10 @@ def _count(collected: Collected, slot: Slot) -> int | None:
         if told is None and isinstance(value, str):
             told = _named(value, place.path[-1])
         count = whole(told)
+        if slot in UNSTORED:
+            if count is not None:
+                return count
+            continue
         if count is not None:
             collected.sources[slot] = source
             return count

@@ -16,6 +16,7 @@ from collector.conventions.parts import (
     parts_of,
     response_part,
     text_part,
+    thoughts_in,
 )
 from collector.conventions.pieces import (
     continued,
@@ -369,7 +370,7 @@ def _langchain(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
         **{key: fields[key] for key in kept if fields.get(key) is not None},
         "role": role,
         **({"tool_calls": calls} if calls else {}),
-        **({"reasoning_content": more["reasoning_content"]} if more.get("reasoning_content") else {}),
+        **{key: more[key] for key in _THOUGHTS_BESIDE if more.get(key)},
     }
 
 
@@ -381,9 +382,9 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
         results = _results(value, content)
         if results is not None:
             return results
-    thoughts = value.get("reasoning_content", value.get("reasoning"))
-    parts: list[JsonValue] = [{"type": "reasoning", "content": thoughts}] if isinstance(thoughts, str) else []
-    parts += parts_of(embedded_blocks(content))
+    parts = parts_of(embedded_blocks(content))
+    if role == "assistant" and not _THOUGHTS_BESIDE.isdisjoint(value):
+        parts = _with_thoughts(value, parts)
     if not parts and isinstance(value.get("refusal"), str):
         parts.append(text_part(str(value["refusal"])))
     more = as_dict(value.get("additional_kwargs")) if "blocks" in value else {}  # LlamaIndex
@@ -399,6 +400,19 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
         if not any(_is_same_call(part, other) for other in parts):
             parts.append(part)
     return parts
+
+
+_THOUGHTS_BESIDE = frozenset({"reasoning_content", "reasoning", "thinking", "thinking_blocks", "reasoning_details"})
+"""Keys of thoughts beside the words of a message: of DeepSeek, OpenRouter, Ollama, LiteLLM and LangChain."""
+
+
+def _with_thoughts(value: dict[str, JsonValue], parts: list[JsonValue]) -> list[JsonValue]:
+    """Put thoughts that stand beside the content first, unless the content has them: each is told once."""
+    if any(isinstance(part, dict) and part.get("type") == "reasoning" for part in parts):
+        return parts
+    told = (thoughts_in(value[key]) for key in sorted(_THOUGHTS_BESIDE & value.keys()))
+    text = next(filter(None, told), None)
+    return parts if text is None else [{"type": "reasoning", "content": text}, *parts]
 
 
 def _results(value: dict[str, JsonValue], content: object) -> list[JsonValue] | None:

@@ -45,12 +45,15 @@ def parts_of(content: object) -> list[JsonValue]:
 def part_of(block: object, wrappers: int = _MAX_WRAPPERS) -> list[JsonValue]:
     """The parts that one content block stands for; what is not known is kept as it came. Words that are not: none."""
     if isinstance(block, str):
+        hidden = hidden_blocks(block) if wrappers else None
+        if hidden is not None:
+            return [part for inner in hidden for part in part_of(inner, 0)]
         return [text_part(block)] if block and not is_redacted(block) else []
     if not isinstance(block, dict):
         text = text_of(block)
         return [text_part(text)] if text else []
     kind = block.get("type", block.get("kind", block.get("part_kind")))
-    if kind == "text" and type(block.get("content")) is str:
+    if kind == "text" and type(block.get("content")) is str and "type" in block:
         hidden = hidden_blocks(block["content"]) if wrappers else None
         if hidden is not None:
             return [part for inner in hidden for part in part_of(inner, 0)]
@@ -143,7 +146,7 @@ def may_hide_blocks(text: str) -> bool:
     return text[:1] in ("{", "[") and any(kind in text for kind in _UNSPOKEN)
 
 
-_UNSPOKEN = ("reasoning", "thinking", "function_call", "tool_use")
+_UNSPOKEN = ("reasoning", "reasoning_content", "thinking", "function_call", "tool_use")
 _ANSWERED = frozenset({*_UNSPOKEN, "redacted_thinking", "text", "output_text", "message"})
 
 
@@ -189,17 +192,49 @@ def _words(block: dict[str, JsonValue]) -> Part | None:
 
 
 def _reasoning(block: dict[str, JsonValue]) -> Part:
-    content = _first(block, ("content", "thinking", "text", "reasoning", "reasoningText", "summary"))
-    if isinstance(content, str) and may_hide_blocks(content):  # OpenLIT: the block as a literal
-        told = opened(content)
-        if isinstance(told, dict) and told.get("type") == "reasoning":
-            content = told.get("summary", told.get("content"))
-    if isinstance(content, list):
-        texts = (_first(as_dict(item), ("text", "content")) if isinstance(item, dict) else item for item in content)
-        content = "\n".join(text for text in texts if isinstance(text, str))
-    elif isinstance(content, dict):
-        content = content.get("text")
-    return {"type": "reasoning", "content": content}
+    return {"type": "reasoning", "content": thoughts_in(block)}
+
+
+def thoughts_in(value: object, depth: int = _MAX_WRAPPERS) -> str | None:
+    """Return the thoughts in a block, a list of pieces or a text, which may be the JSON of these; None if it has none.
+
+    A member without words gives way to the next one: a summary may be empty, and the content beside it full.
+    """
+    if isinstance(value, str):
+        told = opened(value) if depth and _may_hide_thoughts(value) else value
+        is_block = isinstance(told, list) or (isinstance(told, dict) and told.get("type") == "reasoning")
+        return thoughts_in(told, depth - 1) if is_block else value
+    if not depth:
+        return None
+    if isinstance(value, list):
+        texts = [text for item in value if (text := thoughts_in(item, depth - 1)) is not None]
+        return "\n".join(texts) if texts or not value else None
+    found = None
+    for key in _THOUGHTS if isinstance(value, dict) else ():
+        text = thoughts_in(as_dict(value).get(key), depth - 1)
+        if text:
+            return text
+        found = text if found is None else found
+    return found
+
+
+def _may_hide_thoughts(text: str) -> bool:
+    """Return whether thoughts may be a block as a literal (OpenLIT), or a summary as JSON (OpenLLMetry)."""
+    return text[:1] in ("{", "[") and any(kind in text for kind in ("reasoning", "summary_text"))
+
+
+_THOUGHTS = (
+    "content",
+    "thinking",
+    "text",
+    "reasoning",
+    "reasoningText",
+    "reasoning_text",
+    "reasoning_content",
+    "reasoningContent",
+    "summary",
+    "details",  # Vercel's AI SDK 4
+)
 
 
 def _result(block: dict[str, JsonValue]) -> Part:
@@ -236,9 +271,14 @@ def _haystack_result(block: dict[str, JsonValue]) -> Part | None:
 
 def _thoughts(block: dict[str, JsonValue]) -> Part | None:
     """Thoughts below a key of their own: a text of Genkit's, a map of Haystack's."""
-    thoughts = block["reasoning"]
-    text = thoughts.get("reasoning_text") if isinstance(thoughts, dict) else thoughts
-    return {"type": "reasoning", "content": text} if isinstance(text, str) else None
+    text = thoughts_in(block["reasoning"])
+    return None if text is None else {"type": "reasoning", "content": text}
+
+
+def _by_framework(block: dict[str, JsonValue]) -> Part | None:
+    """Thoughts of LlamaIndex and of Semantic Kernel, which call the type of a block otherwise."""
+    is_thought = "thinking" in block.values() or "reasoning" in block.values()
+    return _reasoning({key: block.get(key) for key in ("content", "text")}) if is_thought else None
 
 
 def _gemini_call(block: dict[str, JsonValue]) -> Part | None:
@@ -317,7 +357,8 @@ _MEDIA_HOLDERS = (
 _Reader = Callable[[dict[str, JsonValue]], Part | None]
 _BY_TYPE: dict[str, _Reader] = {
     **dict.fromkeys(("text", "input_text", "output_text", "summary_text", "refusal"), _words),
-    **dict.fromkeys(("reasoning", "thinking", "thought", "redacted_thinking"), _reasoning),
+    **dict.fromkeys(("reasoning", "thinking", "thought", "redacted_thinking", "redacted-reasoning"), _reasoning),
+    **dict.fromkeys(("reasoningContent", "reasoning_content", "reasoning_text", "text_reasoning"), _reasoning),
     **dict.fromkeys(("tool_call", "tool-call", "tool_use", "toolCall", "function", "function_call"), call_of),
     **dict.fromkeys(
         ("tool_call_response", "tool-result", "tool_result", "toolResult", "function_call_output", "tool-return"),
@@ -341,12 +382,14 @@ _BY_KEY: tuple[tuple[str, _Reader], ...] = (
     ("tool_call_result", _haystack_result),
     ("tool_kwargs", call_of),  # LlamaIndex
     ("reasoning", _thoughts),
+    ("block_type", _by_framework),
+    ("content_type", _by_framework),
     ("inline_data", _any_media),
     ("inlineData", _any_media),
     ("file_data", _any_media),
     ("fileData", _any_media),
     ("image", _image),
-    ("reasoningContent", lambda block: _reasoning(as_dict(block["reasoningContent"]))),
+    ("reasoningContent", _reasoning),
     ("text", _words),
 )
 BLOCK_KEYS = frozenset(key for key, _ in _BY_KEY)

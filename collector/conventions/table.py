@@ -44,6 +44,9 @@ Slot: TypeAlias = Literal[
     "cached_apart",  # of a dialect whose input tokens leave the cached ones out
     "usage_apart",  # a map of counts, in which `input` and `output` leave those out that are named after them
     "reasoning_tokens",
+    "written_tokens",  # of the input, written to a cache
+    "total_tokens",  # by which it shows whether input and output leave cached and reasoning tokens out
+    "total_as_output",  # where it equals the output, that is the total
     "cost_usd",
     "session_id",
     "user_id",

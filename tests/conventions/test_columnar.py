@@ -168,6 +168,32 @@ def test_anything_is_read_alike(generated: list[Span], own: OwnKeys) -> None:
     assert_alike(sent(generated), own)
 
 
+COUNTED: list[dict[str, st.SearchStrategy[Any]]] = [
+    {
+        f"gen_ai.usage.{name}": st.one_of(st.none(), st.integers(0, 9))
+        for name in (
+            "input_tokens", "output_tokens", "total_tokens", "cache_read.input_tokens", "cache_creation.input_tokens",
+            "reasoning.output_tokens",
+        )
+    },
+    {
+        "gen_ai.usage.input_tokens": st.integers(0, 9),
+        "gen_ai.usage.output_tokens": st.integers(0, 9),
+        "gen_ai.usage.raw": st.sampled_from(
+            [json.dumps({"input_tokens_details": {"cached_tokens": count}}) for count in (2, 7, 20)]
+        ),
+    },
+]  # fmt: skip
+
+
+@given(st.lists(st.one_of(*map(st.fixed_dictionaries, COUNTED)), min_size=1, max_size=8))
+@tried(100)
+def test_counts_are_completed_alike(counted: list[dict[str, Any]]) -> None:
+    """Tokens that the input or the output leaves out are added to columns as to one span."""
+    told = [{key: value for key, value in counts.items() if value is not None} for counts in counted]
+    assert_alike(sent([a_span({"gen_ai.operation.name": "chat", **counts}) for counts in told]))
+
+
 def assert_traces_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
     """Every field of every trace, and of every call of a tool."""
     read = SpanReader(own).read(rows_of(batch))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from collector.conventions.messages import find_messages, messages_of
+from collector.conventions.parts import text_part
 from collector.evaluation.trace_case import case_of_trace
 from tests.conventions.making import a_span, call, read, read_all, response, text
 
@@ -297,3 +298,55 @@ def test_words_beside_an_answer_without_words_are_the_output() -> None:
     assert read(told).output == "It is sunny."
     thoughts[0]["parts"].append(CALL["parts"][0])
     assert "arguments" in (read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": thoughts}).output or "")
+
+
+THOUGHT = "I think."
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "thinking", "thinking": THOUGHT, "signature": "x"},  # Anthropic, LangChain
+        {"type": "reasoning", "reasoning": THOUGHT},  # LangChain 1
+        {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": THOUGHT}]},
+        {"type": "reasoning", "content": [], "summary": [{"type": "summary_text", "text": THOUGHT}]},
+        {"type": "reasoning", "content": json.dumps([{"type": "summary_text", "text": THOUGHT}])},  # OpenLLMetry
+        {"type": "reasoningContent", "content": {"reasoningText": {"text": THOUGHT, "signature": "x"}}},  # Strands
+        {"reasoningContent": {"reasoningText": {"text": THOUGHT, "signature": "x"}}},  # Bedrock
+        {"type": "reasoning_content", "reasoning_content": {"text": THOUGHT}},  # LangChain over Bedrock
+        {"type": "thinking", "thinking": [{"type": "text", "text": THOUGHT}]},  # Mistral
+        {"type": "reasoning", "details": [{"type": "text", "text": THOUGHT}]},  # Vercel 4
+        {"type": "text_reasoning", "text": THOUGHT},  # Microsoft's agent framework
+        {"block_type": "thinking", "content": THOUGHT},  # LlamaIndex
+        {"content_type": "reasoning", "text": THOUGHT},  # Semantic Kernel
+        {"reasoning": {"reasoning_text": THOUGHT, "extra": {}}},  # Haystack
+    ],
+    ids=str,
+)
+def test_thoughts_are_read_of_every_block(block: dict[str, Any]) -> None:
+    """Thoughts are reasoning, and neither words of the answer nor kept as the block that wrapped them."""
+    message = {"role": "assistant", "content": [block, {"type": "text", "text": "Done."}]}
+    for content in (message, {**message, "content": json.dumps(message["content"])}):
+        assert messages_of([content], "assistant") == [
+            {"role": "assistant", "parts": [{"type": "reasoning", "content": THOUGHT}, text_part("Done.")]}
+        ]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"reasoning_content": THOUGHT},  # DeepSeek
+        {"reasoning": THOUGHT},  # OpenRouter
+        {"reasoning": THOUGHT, "reasoning_details": [{"type": "reasoning.text", "text": THOUGHT}]},
+        {"thinking": THOUGHT},  # Ollama
+        {"thinking_blocks": [{"type": "thinking", "thinking": THOUGHT, "signature": "x"}]},  # LiteLLM
+        {"type": "ai", "additional_kwargs": {"reasoning_content": THOUGHT}},
+        {"type": "ai", "additional_kwargs": {"reasoning": {"summary": [{"type": "summary_text", "text": THOUGHT}]}}},
+    ],
+)
+def test_thoughts_beside_the_content_are_read_once(beside: dict[str, Any]) -> None:
+    """A message that tells its thoughts in a key of their own, or in two, has them once, before the words."""
+    message = {"role": "assistant", "content": "Done.", **beside}
+    assert messages_of([message], "assistant") == [
+        {"role": "assistant", "parts": [{"type": "reasoning", "content": THOUGHT}, text_part("Done.")]}
+    ]

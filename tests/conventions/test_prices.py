@@ -63,13 +63,13 @@ def test_a_price_holds_for_those_who_sell_at_it(model: str, provider: str, cost:
 
 
 def test_cached_and_reasoning_tokens_have_prices_of_their_own() -> None:
-    """They are parts of what was asked and answered, and are never more."""
+    """They are parts of what was asked and answered; cached ones beyond the input are added to it."""
     own = OwnKeys(prices=price_table({"m": {"input": 10, "cached": 1, "output": 20, "reasoning": 50}}))
     cached = {"gen_ai.usage.cache_read.input_tokens": 400_000, "gen_ai.usage.reasoning.output_tokens": 60_000}
     assert priced("m", own=own, more=cached).cost_usd == pytest.approx(6 + 0.4 + 0.8 + 3)
     assert priced("gpt-5", more=cached).cost_usd == pytest.approx(0.6 * 1.25 + 0.4 * 0.125 + 1)
     too_many = {"gen_ai.usage.cache_read.input_tokens": 5_000_000}
-    assert priced("m", own=own, more=too_many).cost_usd == pytest.approx(1 + 2)
+    assert priced("m", own=own, more=too_many).cost_usd == pytest.approx(10 + 5 + 2)
 
 
 def test_a_cost_that_is_told_wins() -> None:

@@ -74,6 +74,8 @@ def simple_fields(laid: Laid) -> Simple:
             odd |= pc.fill_null(pc.ends_with(texts, METHOD), fill_value=False).to_numpy(zero_copy_only=False)
     for slot in COUNTS:
         columns[slot] = _counts(*of(slot, [count_at(plan, slot) for plan in laid.plans], _AS_COUNT), odd)
+    beside = {slot: _counts(*of(slot, _places_beside(laid, slot), _AS_COUNT), odd) for slot in _COMPLETING}
+    odd |= _are_incomplete({slot: columns[slot] for slot in COUNTS} | beside)
     columns[COST] = _amounts(*of(COST, [place_at(plan, COST) for plan in laid.plans], _AS_AMOUNT), odd)
     return Simple(
         columns=columns,
@@ -102,9 +104,41 @@ def model_at(plan: ShapePlan) -> int:
 
 
 def count_at(plan: ShapePlan, slot: Slot) -> int:
-    """The number of the key that holds a count."""
+    """The number of the key that holds a count, unless others that take a closer look may complete it."""
+    at = place_at(plan, slot)
+    if slot not in _COMPLETED or at == NOWHERE:
+        return at
     is_apart = slot == "input_tokens" and "cached_apart" in plan.told
-    return ELSEWHERE if is_apart or "usage_apart" in plan.told else place_at(plan, slot)
+    is_apart = is_apart or "usage_apart" in plan.told or "total_as_output" in plan.told
+    return ELSEWHERE if is_apart or any(place_at(plan, other) == ELSEWHERE for other in _COMPLETING_ALL) else at
+
+
+_COMPLETED: Final[Sequence[Slot]] = ("input_tokens", "output_tokens")
+_COMPLETING: Final[Sequence[Slot]] = ("written_tokens", "total_tokens")
+_COMPLETING_ALL: Final[Sequence[Slot]] = (*_COMPLETED, "cached_tokens", "reasoning_tokens", *_COMPLETING)
+
+
+def _places_beside(laid: Laid, slot: Slot) -> list[int]:
+    """The keys that hold a count which is no field; where it takes a closer look, input and output do too."""
+    return [max(place_at(plan, slot), NOWHERE) if _counts_sides(plan) else NOWHERE for plan in laid.plans]
+
+
+def _counts_sides(plan: ShapePlan) -> bool:
+    """Return whether cached or reasoning tokens may complete the input or the output."""
+    return any(slot in plan.leads for slot in ("cached_tokens", "reasoning_tokens", "written_tokens"))
+
+
+def _are_incomplete(counts: Mapping[Slot, pa.Int64Array]) -> _Rows:
+    """Return the spans whose input or output leaves tokens out, as `left_beside` decides for one."""
+    asked, answered, cached, reasoned, written, total = (
+        counts[slot].fill_null(0).to_numpy(zero_copy_only=False) for slot in (*COUNTS, *_COMPLETING)
+    )
+    apart = cached + written
+    gap = total - asked - answered
+    is_told = (apart > 0) | (reasoned > 0)
+    completes = (gap == apart) | (gap == reasoned) | (gap == apart + reasoned)
+    incomplete: _Rows = is_told & ((apart > asked) | (reasoned > answered) | (completes & (gap > 0)))
+    return incomplete
 
 
 def _tool_at(plan: ShapePlan, slot: Slot) -> int:

@@ -115,6 +115,8 @@ GENKIT = Dialect(
             "genkit:output#usage.thoughtsTokens",
             "genkit:output#raw.usage.completion_tokens_details.reasoning_tokens",
         ),
+        "written_tokens": ("genkit:output#raw.usage.cache_creation_input_tokens",),
+        "total_tokens": ("genkit:output#usage.totalTokens",),
         "session_id": ("genkit:sessionId",),
         "failed": ("genkit:state=error",),
     },

@@ -96,7 +96,8 @@ HAYSTACK = Dialect(
         "output_tokens": _of_reply("usage.completion_tokens", "usage.output_tokens"),
         "cached_tokens": _of_reply("usage.prompt_tokens_details.cached_tokens", "usage.cache_read_input_tokens"),
         "cached_apart": _of_reply("usage.cache_read_input_tokens", "usage.cache_creation_input_tokens"),
-        "reasoning_tokens": _of_reply("usage.completion_tokens_details.reasoning_tokens"),
+        "reasoning_tokens": _of_reply("usage.completion_tokens_details.reasoning_tokens", "usage.thoughts_token_count"),
+        "total_tokens": _of_reply("usage.total_tokens"),
     },
     capture="set HAYSTACK_CONTENT_TRACING_ENABLED=true where the application runs",
 )
@@ -144,6 +145,7 @@ LITELLM = Dialect(
             f"{_USAGE}#completion_tokens_details.reasoning_tokens",
             *_of_service("usage#completion_tokens_details.reasoning_tokens"),
         ),
+        "written_tokens": (f"{_USAGE}#cache_creation_input_tokens",),
         "cost_usd": ("gen_ai.cost.total_cost", "hidden_params#response_cost"),
         "user_id": ("llm.user", "metadata.user_api_key_end_user_id"),
         "session_id": ("only metadata.session_id",),

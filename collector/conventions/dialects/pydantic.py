@@ -61,8 +61,15 @@ LOGFIRE = Dialect(
             "only response_data#usage.input_tokens_details.cached_tokens",
             "only response_data#usage.cache_read_input_tokens",
             "only usage#input_tokens_details.cached_tokens",
+            "only response_data#usage.cached_content_token_count",
         ),
-        "reasoning_tokens": ("only usage#output_tokens_details.reasoning_tokens",),
+        "reasoning_tokens": (
+            "only usage#output_tokens_details.reasoning_tokens",
+            "only response_data#usage.completion_tokens_details.reasoning_tokens",
+            "only response_data#usage.output_tokens_details.reasoning_tokens",
+            "only response_data#usage.thoughts_token_count",
+        ),
+        "total_tokens": ("only response_data#usage.total_tokens",),
         "error": ("only error",),
         "cached_apart": (
             "only response_data#usage.cache_read_input_tokens",
