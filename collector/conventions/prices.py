@@ -31,8 +31,10 @@ _AI: Final = re.compile(r"(?<=[a-z]{3})_?ai$")
 _VENDORS: Final = r"(?:anthropic|amazon|meta|mistral|cohere|deepseek|openai)\."
 _BEFORE: Final = re.compile(rf"^(?:(?:us|eu|apac|au|jp|ca|global|us-gov)\.)?{_VENDORS}|^(?!ft:)[a-z][a-z_-]*:(?=[a-z])")
 _AFTER: Final = re.compile(
-    r"(?:[@-]20\d\d-?\d\d-?\d\d|-v\d+(?::\d+)?|-latest|-(?:preview|exp)(?:-\d\d-(?:\d\d|20\d\d))?|-0\d\d)$"
+    r"(?:[@-]20\d\d-?\d\d-?\d\d|-v\d+(?::\d+)?|-latest|-(?:preview|exp)(?:-\d\d-(?:\d\d|20\d\d))?|-0\d\d"
+    r"|-\d\d-20\d\d|-(?:[01]\d[0-3]\d|2[3-9][01]\d)|@default|\[1m\]|:(?:beta|thinking))$"
 )
+_AZURE: Final = re.compile(r"^gpt-35-")  # its names of models have no dots
 
 
 class BadPrices(ValueError):
@@ -63,10 +65,12 @@ class PriceTable:
     def price_of(self, model: str, provider: str | None) -> ModelPrice | None:
         """The price of a model, however its name is spelled; None where it is not known of who sold it."""
         seller = _SELLER.sub(" ", (provider or "").lower()).strip()
-        for name in spellings(model):
+        names = spellings(model)
+        for name in names:
             given = self.given.get(f"{seller}/{name}") or self.given.get(name)
             if given is not None:
                 return given
+        for name in names:
             maker, price = self.listed.get(name, ("", None))
             if price is not None:
                 return price if self._sells(seller, maker) else None
@@ -90,7 +94,10 @@ def _words(seller: str) -> list[str]:
 
 def spellings(model: str) -> tuple[str, ...]:
     """A model's name as it stands, then without who serves it, then without dates and versions; all in one form."""
-    found = [_BEFORE.sub("", model[:_LONGEST].strip().lower().rpartition("/")[2])]
+    name = model[:_LONGEST].strip().lower().rpartition("/")[2]
+    while (shorter := _BEFORE.sub("", name)) != name:
+        name = shorter
+    found = [_AZURE.sub("gpt-3.5-", name)]
     while (shorter := _AFTER.sub("", found[-1])) != found[-1]:
         found.append(shorter)
     return tuple(name.replace(".", "-") for name in found)

@@ -50,6 +50,27 @@ def test_one_model_has_one_price_however_it_is_spelled(model: str, provider: str
         ("mistral-small-latest", "mistral_ai", 0.1 + 0.03),
         ("grok-4", "x_ai", 3 + 1.5),
         ("gpt-4o-mini", "gcp.vertex.agent", 0.15 + 0.06),
+        ("gpt-4o-2024-05-13", "openai", 5 + 1.5),
+        ("azure/eu/gpt-4o-2024-05-13", "azure", 5 + 1.5),
+        ("gpt-4o-2024-11-20", "openai", 2.5 + 1),
+        ("gpt-35-turbo", "az.ai.openai", 0.5 + 0.15),
+        ("gpt-35-turbo-1106", "azure.ai.openai", 1 + 0.2),
+        ("gpt-4-0125-preview", "openai", 10 + 3),
+        ("gpt-4-0613", "openai", 30 + 6),
+        ("claude-sonnet-4-5[1m]", "anthropic", 3 + 1.5),
+        ("claude-sonnet-4-5-20250929[1m]", "anthropic", 3 + 1.5),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "aws.bedrock", 3 + 1.5),
+        ("bedrock:us.anthropic.claude-sonnet-4-5-20250929-v1:0", "bedrock", 3 + 1.5),
+        ("arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-haiku-4-5-20251001-v1:0", "aws", 1 + 0.5),
+        ("claude-3-5-sonnet-v2@20241022", "gcp.vertex_ai", 3 + 1.5),
+        ("claude-sonnet-4-5@default", "gcp.vertex_ai", 3 + 1.5),
+        ("projects/p/locations/eu/publishers/google/models/gemini-2.5-flash", "gcp.vertex_ai", 0.3 + 0.25),
+        ("anthropic/claude-sonnet-4.5:thinking", "openrouter", 3 + 1.5),
+        ("deepseek/deepseek-chat:free", "openrouter", None),
+        ("mistral.mistral-large-2407-v1:0", "mistral", 2 + 0.6),
+        ("mistral-large-2402", "mistral", 4 + 1.2),
+        ("grok-4-0709", "xai", 3 + 1.5),
+        ("command-r-08-2024", "cohere", 0.15 + 0.06),
         ("gpt-4o-mini", "ollama", None),
         ("gpt-4o-mini", "anthropic", None),
         ("ft:gpt-4o-mini-2024-07-18:shop::abc", "openai", None),
@@ -60,6 +81,12 @@ def test_one_model_has_one_price_however_it_is_spelled(model: str, provider: str
 def test_a_price_holds_for_those_who_sell_at_it(model: str, provider: str, cost: float | None) -> None:
     """A framework can have any model behind it; a model that is not known, or served by somebody else, has no price."""
     assert priced(model, provider).cost_usd == (None if cost is None else pytest.approx(cost))
+
+
+def test_an_own_price_of_a_model_is_that_of_its_releases() -> None:
+    """The operator's price of a model wins over the listed one of a release of it."""
+    own = OwnKeys(prices=price_table({"gpt-4o": {"input": 7, "output": 9}}))
+    assert priced("gpt-4o-2024-05-13", own=own).cost_usd == pytest.approx(7 + 0.9)
 
 
 def test_cached_and_reasoning_tokens_have_prices_of_their_own() -> None:
