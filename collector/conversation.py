@@ -7,9 +7,10 @@ in place of the history, such as a summary of it, that is shown as it was sent.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from storage.records import JsonValue, Message, TraceReading, TraceSummary, TraceToolCall
@@ -28,6 +29,7 @@ class SessionTrace:
     summary: TraceSummary
     conversation: Sequence[Message]  # as its spans tell it, history and answer with it
     tool_calls: Sequence[TraceToolCall]
+    earlier_calls: Sequence[TraceToolCall]  # that it was sent and does not count
     executions: AbstractSet[str]  # the spans of tools themselves
     input_tokens: int | None
     output_tokens: int | None
@@ -54,6 +56,7 @@ def session_trace(
         summary=summary,
         conversation=reading.conversation or tuple(_messages_of_texts(reading)),
         tool_calls=reading.tool_calls,
+        earlier_calls=reading.earlier_calls,
         executions={span_id for span_id, span in reading.spans.items() if span.span_type == "tool"},
         input_tokens=reading.input_tokens,
         output_tokens=reading.output_tokens,
@@ -104,7 +107,32 @@ def session_conversation(
                 cost_so_far_usd=cost,
             )
         )
-    return turns
+    return _completed(turns)
+
+
+def _completed(turns: Sequence[SessionTurn]) -> list[SessionTurn]:
+    """Give calls without a result the one that a later trace was sent, as of a client that makes each request a trace.
+
+    Executions that nothing tells apart stay as they are.
+    """
+    uses = Counter(_call_key(call) for turn in turns for call in turn.tool_calls)
+    later: dict[_Key, TraceToolCall] = {}
+    completed: list[SessionTurn] = []
+    for turn in reversed(turns):
+        calls = [_with_result(call, later, uses) for call in turn.tool_calls]
+        completed.append(replace(turn, tool_calls=calls))
+        later |= {_call_key(call): call for call in turn.trace.earlier_calls if call.has_result or call.is_error}
+    return completed[::-1]
+
+
+def _with_result(call: TraceToolCall, later: Mapping[_Key, TraceToolCall], uses: Mapping[_Key, int]) -> TraceToolCall:
+    if call.call_id is None or call.has_result or call.is_error or not later:
+        return call
+    key = _call_key(call)
+    same = later.get(key)
+    if same is None or uses[key] > 1:
+        return call
+    return replace(call, result=same.result, has_result=same.has_result, is_error=same.is_error, error=same.error)
 
 
 class _Said:

@@ -42,6 +42,7 @@ def a_trace(number: int, conversation: Sequence[Message], *calls: str, cost_usd:
             )
             for place, call_id in enumerate(calls)
         ],
+        earlier_calls=(),
         executions=frozenset(),
         input_tokens=None,
         output_tokens=3,
@@ -158,3 +159,24 @@ def test_what_the_trace_before_said_is_history() -> None:
     new = [said("user", "bye"), said("assistant", "see you")]
     (turn,) = session_conversation([a_trace(2, [*history, *new], "1", "2")], context=a_trace(1, history, "1"))
     assert (turn.messages, [call.call_id for call in turn.tool_calls]) == (new, ["2"])
+
+
+def test_a_result_that_a_later_trace_was_sent_completes_its_call() -> None:
+    """A client that makes each request a trace records the result in the next one, as failure or not."""
+    first, second = a_trace(0, [said("user", "Find.")], "one"), a_trace(1, [said("user", "Find.")], "two")
+    (one,), (two,) = first.tool_calls, second.tool_calls
+    found = replace(one, result="found", has_result=True)
+    failed = replace(two, result="no such", has_result=True, is_error=True, error="no such")
+    traces = [first, replace(second, earlier_calls=(found,)), replace(a_trace(2, ()), earlier_calls=(found, failed))]
+    for order in (traces, traces[::-1]):
+        turns = session_conversation(order)
+        assert [list(turn.tool_calls) for turn in turns] == [[found], [failed], []]
+
+
+def test_a_result_of_one_of_two_equal_calls_completes_neither() -> None:
+    """Nothing tells apart which of two executions with one id and equal arguments it is of."""
+    executed = [replace(a_trace(number, (), "call_0"), executions=frozenset({"a" * 16})) for number in range(2)]
+    (call,) = executed[0].tool_calls
+    last = replace(a_trace(2, ()), earlier_calls=(replace(call, result="found", has_result=True),))
+    turns = session_conversation([*executed, last])
+    assert [call.has_result for turn in turns for call in turn.tool_calls] == [False, False]

@@ -250,15 +250,51 @@ class _Results:
         return [one for one in sent if one[0] > first.start_ns] or sent
 
 
+def requested_within(tree: Tree, history: Sequence[MessageCall]) -> list[MessageCall]:
+    """Return the calls, of those that only inputs have, that models requested in this trace.
+
+    A client without a span around its requests makes a trace of each, whose input has the calls of earlier traces. But
+    if a span that was sent the same turn had ended before, a later input has calls of an answer that was not recorded.
+    """
+    if not history:
+        return []
+    ends: dict[str, int] = {}  # by the words of the user: when the first span that was sent the turn had ended
+    for span in tree.spans.values():
+        words = _turn_words(span) if span.span_type in _SENT_TO and span.end_ns is not None else None
+        if words is not None and span.end_ns is not None:
+            ends[words] = min(ends.get(words, span.end_ns), span.end_ns)
+    found = []
+    for call in history:
+        words = _turn_words(tree.spans[call.span_id])
+        if words is not None and ends.get(words, call.start_ns + 1) <= call.start_ns:
+            call.known_ns = call.start_ns
+            found.append(call)
+    return found
+
+
+_SENT_TO = ("llm", "agent", "chain")
+
+
+def _turn_words(span: TraceMember) -> str | None:
+    """The last words of the user among what a span was sent."""
+    messages = span.input_messages or ()
+    place = _turn_place(messages)
+    return None if place is None else text_said(messages[place])
+
+
 def _this_turn(messages: Sequence[Message] | None) -> Sequence[Message]:
     """Messages after the last words of the user: a state that holds the whole conversation begins earlier."""
-    if not messages:
-        return ()
+    place = _turn_place(messages or ())
+    return messages or () if place is None else (messages or ())[place + 1 :]
+
+
+def _turn_place(messages: Sequence[Message]) -> int | None:
+    """Find the last words of the user."""
     for number in range(len(messages) - 1, -1, -1):
         message = messages[number]
         if message["role"] == "user" and text_said(message) and not any(parts_by_type(message, "tool_call_response")):
-            return messages[number + 1 :]
-    return messages
+            return number
+    return None
 
 
 def _once(asked: list[MessageCall], results: _Results) -> list[MessageCall]:

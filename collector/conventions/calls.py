@@ -1,12 +1,16 @@
-"""The tool calls of a trace, each once: told by tools' own spans, by models' messages, or by both."""
+"""The tool calls of a trace, each once: told by tools' own spans, by models' messages, or by both.
+
+A call that only the first input of a turn has was requested in an earlier trace, and is counted there.
+"""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from collector.conventions import unwrap
-from collector.conventions.asked import MessageCall, canonical, requests_of
+from collector.conventions.asked import MessageCall, canonical, requested_within, requests_of
 from collector.conventions.call_ids import is_made_up
 from collector.conventions.pairing import ReportedRun, is_unsaid, pair, pair_across_ids
+from collector.conventions.parts import Part
 from collector.conventions.runs_beside import Beside
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
@@ -16,12 +20,25 @@ from storage.records import JsonValue, TraceToolCall
 _Order = tuple[int, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCalls:
+    """The calls of a trace, and those that it was sent."""
+
+    own: tuple[TraceToolCall, ...] = ()
+    earlier: tuple[TraceToolCall, ...] = ()  # requested in earlier traces, with the results that this one was sent
+
+
 def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
     """Every call of the trace once, by start time; what runs within a tool comes after it."""
+    return all_calls(tree).own
+
+
+def all_calls(tree: Tree) -> ToolCalls:
+    """The calls of the trace, and those of earlier traces."""
     if not any(
         span.span_type == "tool" or span.has_called_tools or span.has_asked_for_tools for span in tree.spans.values()
     ):
-        return ()
+        return ToolCalls()
     runs = _runs(tree)
     requests = requests_of(tree)
     left = pair(tree, runs, requests.asked)
@@ -29,8 +46,12 @@ def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
     left = pair_across_ids(tree, runs, left)
     unasked = [run for run in runs if run.asked is None and run.call_id is None and not run.is_ambiguous]
     untold = _untold(pair(tree, unasked, requests.history, is_history=True), runs, requests.asked)
-    left += pair_across_ids(tree, runs, untold, is_history=True)
     _place(runs, requests.history)
+    untold = pair_across_ids(tree, runs, untold, is_history=True)
+    within = requested_within(tree, untold)
+    left += within
+    here = set(map(id, within))
+    earlier = [call for call in untold if id(call) not in here]
     _share(runs)
     starts = _starts(tree, runs)
     failed = _failed_below(tree)
@@ -39,10 +60,11 @@ def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
     ]
     found += [((call.known_ns, 0), call) for call in left]
     found.sort(key=lambda one: one[0])  # stable: with equal starts, as they were asked for
-    return tuple(
+    own = (
         _of_asked(ordinal, one) if isinstance(one, MessageCall) else _of_run(ordinal, one, failed.get(one.span.span_id))
         for ordinal, (_, one) in enumerate(found)
     )
+    return ToolCalls(own=tuple(own), earlier=tuple(_of_asked(ordinal, one) for ordinal, one in enumerate(earlier)))
 
 
 def _runs(tree: Tree) -> list[ReportedRun]:
@@ -186,7 +208,7 @@ def _of_run(ordinal: int, run: ReportedRun, failure: str | None) -> TraceToolCal
         is_captured = "response" in asked.response
         is_marked = asked.response.get("is_error") is True
         if not is_error and (is_unsaid(result) or is_marked):
-            is_error, error = _failure(asked)
+            is_error, error = _failure(asked.response)
         result = asked.response.get("response") if is_unsaid(result) else result
         has_result = has_result or is_captured
     if is_unsaid(result) and not is_error and failure is not None:
@@ -208,7 +230,7 @@ def _of_run(ordinal: int, run: ReportedRun, failure: str | None) -> TraceToolCal
 
 
 def _of_asked(ordinal: int, asked: MessageCall) -> TraceToolCall:
-    is_error, error = _failure(asked)
+    is_error, error = _failure(asked.response)
     return TraceToolCall(
         ordinal=ordinal,
         span_id=asked.span_id,
@@ -225,10 +247,10 @@ def _of_asked(ordinal: int, asked: MessageCall) -> TraceToolCall:
     )
 
 
-def _failure(asked: MessageCall) -> tuple[bool, str | None]:
-    if asked.response is None:
+def _failure(response: Part | None) -> tuple[bool, str | None]:
+    if response is None:
         return False, None
-    response: JsonValue = asked.response.get("response")
-    if asked.response.get("is_error") is True or unwrap.says_error(response):
-        return True, text_of(response)
+    result: JsonValue = response.get("response")
+    if response.get("is_error") is True or unwrap.says_error(result):
+        return True, text_of(result)
     return False, None

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from collector.conventions.calls import tool_calls
+from collector.conventions.calls import all_calls
 from collector.conventions.definitions import once_by_name
 from collector.conventions.doubles import doubled, recorded
 from collector.conventions.member import TraceMember, member_of
@@ -52,13 +52,15 @@ def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -
     announced = {span.span_id: read_span(span, (), own) for span in spans if _is_pending(span)}
     tree = tree_of(members)
     sums = sums_of_tree(tree)
+    calls = all_calls(tree)
     return TraceReading(
         spans=announced | readings,
         input=sums.input,
         output=sums.output,
         final_response=sums.final_response,
         conversation=conversation_of(tree),
-        tool_calls=tool_calls(tree),
+        tool_calls=calls.own,
+        earlier_calls=calls.earlier,
         tool_definitions=definitions_of(tree),
         session_id=sums.session_id,
         user_id=sums.user_id,

@@ -255,7 +255,7 @@ def test_history_is_no_call_where_anything_else_tells_it() -> None:
         text("assistant", "Hot."), sent=[*earlier, asked, call("f", OSLO, "c1"), response("o", "c1")], start_s=2
     )
     assert listed(read_all(first, second), "call_id", "result") == [("c1", "o")]
-    assert listed(read_all(second), "call_id", "result") == [("c1", "o")]
+    assert listed(read_all(second), "call_id", "result") == []
     assert listed(read_all(second, a_run(OSLO, start_s=1, result="o")), "call_id", "result") == [("c1", "o")]
 
 
@@ -329,10 +329,9 @@ def test_two_calls_of_one_answer_with_one_id_have_their_results_in_order() -> No
     sent = [text("user", "Pay."), both, response("paid", "0"), response(FAILED, "0")]
     reading = read_all(a_model(both), a_model(text("assistant", "Done."), sent=sent, start_s=1))
     assert listed(reading, "arguments", "result") == [(OSLO, "paid"), (BERGEN, FAILED)]
-    assert listed(read_all(a_model(text("assistant", "Done."), sent=sent)), "arguments", "result") == [
-        (OSLO, "paid"),
-        (BERGEN, FAILED),
-    ]
+    silent = a_model(sent=sent[:1])
+    reading = read_all(silent, a_model(text("assistant", "Done."), sent=sent, start_s=1))
+    assert listed(reading, "arguments", "result") == [(OSLO, "paid"), (BERGEN, FAILED)]
 
 
 def test_answers_that_repeat_what_was_called_before_add_no_calls() -> None:

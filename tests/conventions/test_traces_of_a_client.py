@@ -1,0 +1,204 @@
+"""A client without a span around its requests: each is a trace, and its input repeats the calls of earlier ones."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from storage.records import Span, TraceToolCall
+from tests.conventions.making import Attributes, a_log, a_span, call, read_all, response, text
+from tests.conventions.test_columnar import assert_traces_alike, sent
+
+ARGUMENTS = [{"item": "hose"}, {"item": "can"}, {"item": "rake"}]
+Chat = Mapping[str, Any]
+Form = Callable[[Sequence[Chat], Chat], Attributes]
+
+
+def calling(*numbers: int) -> Chat:
+    """An answer that asks for calls."""
+    calls = [
+        {"id": f"call_{at}", "type": "function", "function": {"name": "f", "arguments": json.dumps(ARGUMENTS[at])}}
+        for at in numbers
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+USER = {"role": "user", "content": "Is there any?"}
+RESULTS = [{"role": "tool", "tool_call_id": f"call_{at}", "content": f"result {at}"} for at in range(3)]
+FINAL = {"role": "assistant", "content": "All there."}
+REQUESTS: Sequence[tuple[Sequence[Chat], Chat]] = [
+    ([USER], calling(0, 1)),
+    ([USER, calling(0, 1), *RESULTS[:2]], calling(2)),
+    ([USER, calling(0, 1), *RESULTS[:2], calling(2), RESULTS[2]], FINAL),
+]
+
+
+def flat(prefix: str, value: Any) -> Attributes:
+    """Numbered attributes."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {key: told for name, item in items for key, told in flat(f"{prefix}.{name}", item).items()}
+    return {} if value is None else {prefix: value}
+
+
+def openinference(asked: Sequence[Chat], answered: Chat) -> Attributes:
+    """OpenInference over a client."""
+
+    def message(told: Chat) -> Any:
+        calls = [
+            {"tool_call": {"id": one["id"], "function": one["function"]}} for one in told.get("tool_calls", ())
+        ]  # fmt: skip
+        named = {"tool_call_id": told.get("tool_call_id"), "tool_calls": calls}
+        return {"message": {"role": told["role"], "content": told.get("content"), **named}}
+
+    return {
+        "openinference.span.kind": "LLM",
+        "input.value": json.dumps({"messages": asked}),
+        **flat("llm.input_messages", list(map(message, asked))),
+        **flat("llm.output_messages", [message(answered)]),
+    }
+
+
+def openllmetry(asked: Sequence[Chat], answered: Chat) -> Attributes:
+    """OpenLLMetry's numbered prompts."""
+
+    def message(told: Chat) -> Any:
+        calls = [{"id": one["id"], **one["function"]} for one in told.get("tool_calls", ())]
+        named = {"tool_call_id": told.get("tool_call_id"), "tool_calls": calls}
+        return {"role": told["role"], "content": told.get("content"), **named}
+
+    return {
+        "llm.request.type": "chat",
+        **flat("gen_ai.prompt", list(map(message, asked))),
+        **flat("gen_ai.completion", [message(answered)]),
+    }
+
+
+def mlflow(asked: Sequence[Chat], answered: Chat) -> Attributes:
+    """MLflow's autolog of OpenAI's client."""
+    return {
+        "mlflow.spanType": json.dumps("CHAT_MODEL"),
+        "mlflow.spanInputs": json.dumps({"messages": asked, "model": "m"}),
+        "mlflow.spanOutputs": json.dumps({"choices": [{"index": 0, "message": answered}]}),
+    }
+
+
+def genai(asked: Sequence[Chat], answered: Chat) -> Attributes:
+    """OpenTelemetry's messages."""
+
+    def message(told: Chat) -> Any:
+        if told["role"] == "tool":
+            return response(told["content"], told["tool_call_id"])
+        parts = [
+            {"type": "tool_call", "id": one["id"], "name": "f", "arguments": json.loads(one["function"]["arguments"])}
+            for one in told.get("tool_calls", ())
+        ]
+        words = [{"type": "text", "content": told["content"]}] if told.get("content") else []
+        return {"role": told["role"], "parts": [*words, *parts]}
+
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps(list(map(message, asked))),
+        "gen_ai.output.messages": json.dumps([message(answered)]),
+    }
+
+
+def langfuse(asked: Sequence[Chat], answered: Chat) -> Attributes:
+    """Langfuse's client for OpenAI."""
+    return {
+        "langfuse.observation.type": "generation",
+        "langfuse.observation.input": json.dumps({"messages": asked}),
+        "langfuse.observation.output": json.dumps(answered),
+    }
+
+
+FORMS: Sequence[Form] = [openinference, openllmetry, mlflow, genai, langfuse]
+
+
+def traces_of(form: Form) -> list[Span]:
+    """The requests, each a trace."""
+    return [
+        a_span(form(asked, answered), trace_id=f"{at + 1:032x}", start_s=at)
+        for at, (asked, answered) in enumerate(REQUESTS)
+    ]
+
+
+def ids(calls: Sequence[TraceToolCall]) -> list[str | None]:
+    """The ids of calls."""
+    return [one.call_id for one in calls]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_call_is_counted_in_the_trace_whose_answer_requested_it(form: Form) -> None:
+    """Calls that a request repeats from earlier traces are none of its own, in rows as in columns."""
+    spans = traces_of(form)
+    assert [ids(read_all(span).tool_calls) for span in spans] == [["call_0", "call_1"], ["call_2"], []]
+    earlier = [[(one.call_id, one.result) for one in read_all(span).earlier_calls] for span in spans]
+    results = [(f"call_{at}", f"result {at}") for at in range(3)]
+    assert earlier == [[], results[:2], results]
+    assert_traces_alike(sent(spans))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_requests_below_one_span_have_their_calls_with_results(form: Form) -> None:
+    """The same requests within one trace tell each call once, in whatever order the spans come."""
+    root = a_span()
+    spans = [root, *(replace(span, trace_id=root.trace_id, parent_span_id=root.span_id) for span in traces_of(form))]
+    for order in (spans, spans[::-1]):
+        calls = read_all(*order).tool_calls
+        assert [(one.call_id, one.result) for one in calls] == [(f"call_{at}", f"result {at}") for at in range(3)]
+    assert_traces_alike(sent(spans))
+
+
+def test_calls_of_answers_that_were_not_recorded_count() -> None:
+    """If an earlier span of the trace was sent the turn without a call, an answer in between requested it."""
+    silent, *_ = traces_of(genai)
+    silent = replace(silent, attributes={key: silent.attributes[key] for key in list(silent.attributes)[:2]})
+    later = replace(traces_of(genai)[1], trace_id=silent.trace_id)
+    assert ids(read_all(later, silent).tool_calls) == ["call_0", "call_1", "call_2"]
+    at_once = replace(later, start_ns=silent.start_ns)
+    assert ids(read_all(at_once, silent).tool_calls) == ["call_2"]
+
+
+def test_a_history_that_is_cut_counts_nothing() -> None:
+    """A client that sends the last messages alone sends results without their calls."""
+    cut = [RESULTS[1], calling(2), RESULTS[2]]
+    for asked in (cut, [USER, *cut], cut[:1]):
+        assert read_all(a_span(openinference(asked, FINAL))).tool_calls == ()
+
+
+def test_an_execution_in_the_trace_of_a_later_request_counts_there() -> None:
+    """A run that is resumed executes the tool that an earlier trace was asked for."""
+    asked, answered = REQUESTS[2]
+    root = a_span()
+    run = a_span(
+        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.id": "call_2"},
+        parent=root,
+        start_s=1,
+    )
+    reading = read_all(root, run, a_span(genai(asked, answered), parent=root, start_s=2))
+    [one] = reading.tool_calls
+    assert (one.call_id, one.arguments, one.result) == ("call_2", ARGUMENTS[2], "result 2")
+
+
+def test_messages_in_log_records_count_alike() -> None:
+    """OpenTelemetry's client for OpenAI records the messages of each request as events."""
+    span = a_span({"gen_ai.operation.name": "chat"})
+    told = [
+        ("gen_ai.user.message", {"content": "Is there any?"}),
+        ("gen_ai.assistant.message", {"tool_calls": calling(0)["tool_calls"]}),
+        ("gen_ai.tool.message", {"id": "call_0", "content": "result 0"}),
+        ("gen_ai.choice", {"index": 0, "message": calling(1)}),
+    ]
+    logs = [a_log(span, name, body, time_ns=at) for at, (name, body) in enumerate(told)]
+    assert ids(read_all(span, logs=logs).tool_calls) == ["call_1"]
+
+
+def test_messages_tell_what_earlier_traces_called() -> None:
+    """The conversation of a trace shows calls and results that it does not count."""
+    messages = [text("user", "?"), call("f", {"item": "hose"}, "c1"), response("twelve", "c1")]
+    reading = read_all(a_span({"gen_ai.operation.name": "chat", "gen_ai.input.messages": messages}))
+    assert [message["role"] for message in reading.conversation] == ["user", "assistant", "tool"]
+    assert reading.tool_calls == ()
