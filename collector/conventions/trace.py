@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from collector.conventions.calls import all_calls
 from collector.conventions.definitions import once_by_name
 from collector.conventions.doubles import doubled, recorded
+from collector.conventions.feedback import is_feedback, is_state, question_of
 from collector.conventions.member import TraceMember, member_of
 from collector.conventions.messages import answer_text, tool_request, wordless_answer
 from collector.conventions.names import PENDING
@@ -95,13 +96,26 @@ def _is_pending(span: Span) -> bool:
 def _input_of(tree: Tree, root: TraceMember | None) -> str | None:
     """Return the root's input, else that of the topmost span of an agent, a chain or a model, the first.
 
-    A blank one gives way to one that is not.
+    A blank one and the state of a workflow give way to others, and feedback on a rejected answer to the question.
     """
-    if root is not None and root.input is not None and not _is_blank(root.input):
-        return root.input
+    if root is not None and root.input is not None and not _gives_way(root.input):
+        return _question(tree, root)
     telling = [span for span in tree.spans.values() if span.span_type in _TALKING and span.input is not None]
-    topmost = min(telling, key=lambda span: (_is_blank(span.input), tree.depths[span.span_id]), default=root)
-    return None if topmost is None else topmost.input
+    topmost = min(telling, key=lambda span: (_gives_way(span.input), tree.depths[span.span_id]), default=root)
+    return None if topmost is None else _question(tree, topmost)
+
+
+def _question(tree: Tree, span: TraceMember) -> str | None:
+    """Return the input of a span; if that is feedback, the user's words before it, there or in the first other span."""
+    if span.input is None or not is_feedback(span.input):
+        return span.input
+    others = (one.input for one in tree.spans.values() if one.span_type in _TALKING and not _gives_way(one.input))
+    return question_of(span) or next((text for text in others if text and not is_feedback(text)), span.input)
+
+
+def _gives_way(text: str | None) -> bool:
+    """Return whether a text tells nothing of what was asked or answered, if another span tells that."""
+    return text is None or _is_blank(text) or is_state(text)
 
 
 def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None) -> str | None:
@@ -124,7 +138,7 @@ def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None)
         return _words_beside(tree, telling) if _is_blank(telling.output) else telling.output
     is_wordless = bool(telling.answered) and answer_text(telling.output_messages) is None
     is_alike = telling.output.strip(BLANKS) == final_response.strip(BLANKS)
-    return final_response if is_wordless or is_alike or _is_blank(telling.output) else telling.output
+    return final_response if is_wordless or is_alike or _gives_way(telling.output) else telling.output
 
 
 def _request_told(tree: Tree, span: TraceMember) -> TraceMember | None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from collector.conventions.columnar.forest import Forest, Mask, Places, first_of_each
+from collector.conventions.feedback import FEEDBACK, STATE_INPUTS, STATE_OUTPUTS
 from collector.conventions.names import LAST_STEP_SCOPES
 from collector.conventions.unanswered import ANSWERERS, ANSWERING, BLANKS
 from storage.records import MAX_COUNT
@@ -70,7 +71,7 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
     is_open |= is_request
     found |= {name: _amount(told, name) for name in _AMOUNTS}
     is_open |= _with_blanks(told) | forest.is_tangled | _may_double(told) | _may_record(told) | _of_last_steps(told)
-    return found, is_open | _may_be_unanswered(told)
+    return found, is_open | _may_be_unanswered(told) | _may_be_none(found["input"], found["output"])
 
 
 def _may_be_unanswered(spans: SpanColumns) -> Mask:
@@ -108,6 +109,16 @@ def _with_blanks(told: SpanColumns) -> Mask:
         is_blank = pc.equal(pc.utf8_trim(told.column(name), BLANKS), "").fill_null(fill_value=False)
         found[told.forest.trace[is_blank.to_numpy(zero_copy_only=False)]] = True
     return found
+
+
+def _may_be_none(inputs: pa.Array, outputs: pa.Array) -> Mask:
+    """Mark traces whose input is feedback on an answer, or whose input or output is the state of a workflow."""
+    found = pc.match_substring_regex(inputs, FEEDBACK)
+    for texts, starts in ((inputs, STATE_INPUTS), (outputs, STATE_OUTPUTS)):
+        for start in starts:
+            found = pc.or_kleene(found, pc.starts_with(texts, start))
+    mask: Mask = found.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _roots(forest: Forest) -> Places:

@@ -1,0 +1,46 @@
+"""Texts that stand where the user's question is expected and are none: feedback on an answer, or a workflow's state."""
+
+import re
+from typing import Final
+
+from collector.conventions.member import TraceMember
+from collector.conventions.pieces import parts_by_type, text_said
+
+FEEDBACK: Final = (
+    r"(?s)^\s*(?:"
+    r"Your previous response failed the application's validation \(|<pyai:|"  # pydantic-ai 2
+    r"(?:Validation feedback:|\d+ validation errors?:|Plain text responses are not permitted|"
+    r"Please (?:return text or )?include your response in a tool call).*Fix the errors and try again\.\s*$|"
+    r"Validation Errors? found:\n.*Recall the function correctly|"  # instructor
+    r"Correct your JSON ONLY RESPONSE, based on the following errors:|"
+    r"Recall the function correctly, fix the errors|"
+    r"I was given the following (?:JSON )?response, which (?:had problems|was not parseable)|"  # Guardrails
+    r"Error: Could not parse output\. Please follow the thought-action-input format)"  # LlamaIndex
+)
+"""How the feedback begins that libraries send in the user's place. For Python's and RE2's expressions alike."""
+
+STATE_INPUTS: Final = ('{"init_state": ', '{"ctx": "<workflows.', '{"ctx": "<llama_index.')
+STATE_OUTPUTS: Final = ("StopEvent(result=",)
+"""How the beginnings of LlamaIndex's workflow states and events are written, which name neither question nor answer."""
+
+_FEEDBACK: Final = re.compile(FEEDBACK)
+
+
+def is_feedback(text: str) -> bool:
+    """Return whether a text in the user's place is a library's feedback on the model's answer before."""
+    return _FEEDBACK.match(text) is not None
+
+
+def is_state(text: str) -> bool:
+    """Return whether a text is the state of a workflow, or the event that ends it."""
+    return text.startswith(STATE_INPUTS + STATE_OUTPUTS)
+
+
+def question_of(span: TraceMember) -> str | None:
+    """Return the last words of the user that a span was sent, but for feedback."""
+    for message in reversed(span.input_messages or ()):
+        if message["role"] == "user" and not any(parts_by_type(message, "tool_call_response")):
+            words = text_said(message)
+            if words.strip() and not is_feedback(words):
+                return words
+    return None
