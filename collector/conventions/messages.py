@@ -64,7 +64,10 @@ _ANSWERS = frozenset({"choices", "generations", "candidates", "output", "outputs
 
 _SYSTEM_KEYS = ("system", "instructions", "system_instruction", "systemInstruction", "system_prompt")
 _BESIDE_INPUT = frozenset({"model", "instructions", "tools"})  # what a request of OpenAI's responses has too
-_ITEM_ROLES = {"function_call": "assistant", "reasoning": "assistant", "function_call_output": "tool"}
+_ITEM_ROLES = {
+    **dict.fromkeys(("function_call", "custom_tool_call", "reasoning"), "assistant"),
+    **dict.fromkeys(("function_call_output", "custom_tool_call_output"), "tool"),
+}
 _LANGCHAIN_TYPES = frozenset({"human", "ai", "system", "tool", "function", "chat", "AIMessageChunk"})
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from collector.conventions import unwrap
 from collector.conventions.values import NotJson, as_dict, as_list, decode, is_redacted, looks_encoded, opened, text_of
+from collector.conventions.written import written_map
 from storage.records import JsonValue
 
 Part = dict[str, JsonValue]
@@ -129,25 +130,64 @@ def is_item(part: Part) -> bool:
 
 
 def hidden_blocks(text: str) -> list[JsonValue] | None:
-    """The content blocks that came as the JSON or the literal of them, with thoughts or calls among them.
+    """The content blocks that a text writes: as JSON or a literal, with thoughts or calls among them, or as objects.
 
-    Instrumentations of LangChain write so what a model of OpenAI's responses answered.
+    Instrumentations of LangChain write so what a model of OpenAI's responses answered. That of OpenAI's agents makes
+    texts of all items but words: `ResponseFunctionToolCall(…)`, `{'type': 'input_image', …}`, whole messages.
     """
     if not may_hide_blocks(text):
         return None
-    blocks = as_list(opened(text))
+    if text[0] not in "{[":
+        return _blocks_of_item(written_map(text))
+    told = opened(text)
+    blocks = as_list(told)
     kinds = [block.get("type") if isinstance(block, dict) else None for block in blocks]
-    is_answer = all(kind in _ANSWERED for kind in kinds) and any(kind in _UNSPOKEN for kind in kinds)
-    return blocks if is_answer else None
+    if all(kind in _ANSWERED for kind in kinds) and any(kind in _UNSPOKEN for kind in kinds):
+        return [inner for block in blocks for inner in _of_message(as_dict(block))]
+    return _blocks_of_item(told) if text.startswith(_LITERAL) and isinstance(told, dict) else None
+
+
+def _blocks_of_item(item: dict[str, JsonValue] | None) -> list[JsonValue] | None:
+    """The blocks of an item, or of a whole message of the model, that stands where words should; None for others."""
+    kind = None if item is None else item.get("type")
+    if item is None or (kind is not None and not isinstance(kind, str)):
+        return None
+    if kind is not None:
+        return _of_message(item) if kind in _ITEMS or kind.endswith(_OF_PROVIDERS) else None
+    return _of_message(item) if item.get("role") == "assistant" and not _MESSAGES_OWN.isdisjoint(item) else None
+
+
+def _of_message(item: dict[str, JsonValue]) -> list[JsonValue]:
+    """The blocks of a message of a model, with its refusal and its calls; any other item is a block itself."""
+    if item.get("type", "message") != "message":
+        return [item]
+    content, refusal = item.get("content"), item.get("refusal")
+    blocks = content if isinstance(content, list) else [] if content is None else [content]
+    calls = item.get("tool_calls") or item.get("function_call")
+    called = [{**as_dict(call), "type": "function"} for call in as_list(calls)] if calls else []
+    return [*blocks, *([{"type": "refusal", "refusal": refusal}] if refusal else []), *called]
 
 
 def may_hide_blocks(text: str) -> bool:
     """Whether it is worth opening a text to look for content blocks; False for all ordinary ones."""
-    return text[:1] in ("{", "[") and any(kind in text for kind in _UNSPOKEN)
+    if text[:1] in ("{", "["):
+        return any(kind in text for kind in _UNSPOKEN) or (text.startswith(_LITERAL) and _KIND_IN_LITERAL in text)
+    return text[-1:] == ")" and _KIND_IN_OBJECT in text and text[0].isupper()
 
 
 _UNSPOKEN = ("reasoning", "reasoning_content", "thinking", "function_call", "tool_use")
 _ANSWERED = frozenset({*_UNSPOKEN, "redacted_thinking", "text", "output_text", "message"})
+_ITEMS = frozenset(
+    {
+        *_ANSWERED, "refusal", "reasoning_text", "input_text", "input_image", "image_url", "input_file",
+        "input_audio",
+    }
+    - {"text"}
+)  # fmt: skip
+_OF_PROVIDERS = ("_call", "_call_output", "mcp_list_tools", "mcp_approval_request")  # what else a model does
+_MESSAGES_OWN = frozenset({"tool_calls", "refusal"})
+_LITERAL = "{'"
+_KIND_IN_LITERAL, _KIND_IN_OBJECT = "'type': '", "type='"
 
 
 def response_part(call_id: str | None, response: object, name: str | None = None, *, is_error: bool = False) -> Part:
@@ -359,9 +399,19 @@ _BY_TYPE: dict[str, _Reader] = {
     **dict.fromkeys(("text", "input_text", "output_text", "summary_text", "refusal"), _words),
     **dict.fromkeys(("reasoning", "thinking", "thought", "redacted_thinking", "redacted-reasoning"), _reasoning),
     **dict.fromkeys(("reasoningContent", "reasoning_content", "reasoning_text", "text_reasoning"), _reasoning),
-    **dict.fromkeys(("tool_call", "tool-call", "tool_use", "toolCall", "function", "function_call"), call_of),
     **dict.fromkeys(
-        ("tool_call_response", "tool-result", "tool_result", "toolResult", "function_call_output", "tool-return"),
+        ("tool_call", "tool-call", "tool_use", "toolCall", "function", "function_call", "custom_tool_call"), call_of
+    ),
+    **dict.fromkeys(
+        (
+            "tool_call_response",
+            "tool-result",
+            "tool_result",
+            "toolResult",
+            "function_call_output",
+            "custom_tool_call_output",
+            "tool-return",
+        ),
         _result,
     ),
     **dict.fromkeys(("image", "image_url", "image-url", "input_image", "image_file"), _image),

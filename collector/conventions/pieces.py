@@ -17,7 +17,22 @@ def in_parts(blocks: list[JsonValue], role: str) -> Message:
         }
     if any(isinstance(block, dict) and may_hide_blocks(str(block.get("content"))) for block in blocks):
         parts = [part for at, part in enumerate(parts) if not any(_is_repeated(part, other) for other in parts[:at])]
+        if role == "user" and parts and all(as_dict(part).get("type") in _OF_MODELS for part in parts):
+            role = "assistant"  # OpenAI's agents: an item without a role
+    if role == "tool":
+        parts = [part for at, part in enumerate(parts) if not _is_result_as_text(part, blocks)]
     return {"role": role, "parts": parts}
+
+
+_OF_MODELS = ("reasoning", "tool_call")
+
+
+def _is_result_as_text(part: JsonValue, blocks: list[JsonValue]) -> bool:
+    """Return whether a part is the words of a result that stands beside it, as OpenAI's agents tell both."""
+    words = as_dict(part).get("content") if as_dict(part).get("type") == "text" else None
+    results = [as_dict(block) for block in blocks if as_dict(block).get("type") == "tool_call_response"]
+    texts = [text for result in results for text in as_list(result.get("response", result.get("result")))]
+    return words is not None and any(words in (text, as_dict(text).get("text")) for text in texts)
 
 
 def _is_repeated(part: JsonValue, other: JsonValue) -> bool:

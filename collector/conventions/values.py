@@ -16,6 +16,7 @@ from storage.records import MAX_COUNT, AttributeValue, JsonValue, number_in
 
 MAX_DEPTH = 60  # OTLP's own nesting ends at 47; a guess at what no honest argument exceeds
 MAX_LITERAL_CHARS = 32_768  # ast.literal_eval takes 0.65 µs a character, so 21 ms at most
+MAX_SIMPLE_CHARS = 262_144  # without the compiler: 55 ms at most, of a picture as text 2 ms
 MAX_ENCODED = 3  # JSON in JSON in JSON: nobody was seen to encode more than twice
 _MOST_DIGITS = 400  # more than the largest float has
 TOO_DEEP = "<nested too deeply>"
@@ -31,8 +32,9 @@ _MARK_CHARS = 100  # a guess at what is longer than any mark
 _BRACKETS = {"{": "}", "[": "]", '"': '"', "(": ")", "'": "'"}
 # What Python's repr() writes: strings with its own escapes only, so that compiling them cannot warn.
 _LITERAL_STRING = re.compile(
-    r"""b?'(?:[^'\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*'"""
-    r'''|b?"(?:[^"\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*"'''
+    r"""b?'(?:[^'\\\n]++|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+'"""
+    r'''|b?"(?:[^"\\\n]++|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+"'''
+    r"""|(?P<endless>['"][\s\S]*+)"""  # all that is left: to look for it at each quote costs the square of the length
 )
 _STRING_WITH_BRACKETS = re.compile(rb'"[^"]*"')
 _NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
@@ -240,17 +242,17 @@ def _literal(text: str) -> JsonValue:
 
     Only what the patterns know reaches the compiler: no operators, no names, no deep nesting.
     """
-    if len(text) > MAX_LITERAL_CHARS or not looks_encoded(text):
+    if len(text) > MAX_SIMPLE_CHARS or not looks_encoded(text):
         return text
     try:
         return simple_literal(text)
     except NotSimpleError:
-        return compiled_literal(text)
+        return compiled_literal(text) if len(text) <= MAX_LITERAL_CHARS else text
 
 
 def compiled_literal(text: str) -> JsonValue:
     """A literal as the compiler reads it; the text itself where it is none."""
-    skeleton = _LITERAL_STRING.sub("S", text)
+    skeleton = _LITERAL_STRING.sub(r"S\g<endless>", text)
     if not _LITERAL_REST.fullmatch(skeleton) or _nesting(skeleton) > MAX_DEPTH:
         return text
     try:

@@ -24,6 +24,8 @@ OPERATIONS: dict[str, SpanType] = {
     "user_prompt": "chain",
     "execute_event_loop_cycle": "chain",
     "execute_task": "chain",
+    "agent_handoff": "chain",  # of OpenAI's agents
+    "guardrail_check": "evaluator",
     "create_agent": "other",
     "search_memory": "retriever",
 }

@@ -1,0 +1,166 @@
+"""Items of OpenAI's clients that an instrumentation wrote as the text of an object are read as what they are."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.conventions import literals, values
+from collector.conventions.parts import part_of
+from storage.records import Span
+from tests.conventions.making import a_span, read
+from tests.conventions.test_columnar import assert_alike, sent
+
+SCOPE = "opentelemetry.instrumentation.openai_agents"
+CALL = (
+    "ResponseFunctionToolCall(arguments='{\"item\": \"hose\"}', call_id='call_1', name='lookup', type='function_call', "
+    "id='fc_1', caller=None, namespace=None, status='completed')"
+)
+CALLED = {"type": "tool_call", "id": "call_1", "name": "lookup", "arguments": {"item": "hose"}}
+THOUGHTS = (
+    "ResponseReasoningItem(id='rs_1', summary=[Summary(text=\"It's stock\", type='summary_text')], type='reasoning', "
+    "content=None, encrypted_content='gAAA==', status=None)"
+)
+THOUGHT = {"type": "reasoning", "content": "It's stock"}
+REFUSAL = (
+    "ResponseOutputMessage(id='msg_1', content=[ResponseOutputRefusal(refusal='No.', type='refusal')], "
+    "role='assistant', status='completed', type='message', phase=None)"
+)
+SEARCH = (
+    "ResponseFunctionWebSearch(id='ws_1', action=ActionSearch(type='search', query='hose', sources=None), "
+    "status='completed', type='web_search_call')"
+)
+CUSTOM = "ResponseCustomToolCall(call_id='call_2', input='ls -l', name='shell', type='custom_tool_call', id='ctc_1')"
+CHAT: dict[str, Any] = {"content": None, "refusal": None, "role": "assistant", "function_call": None}
+FUNCTION = {"id": "call_1", "function": {"arguments": '{"item": "hose"}', "name": "lookup"}, "type": "function"}
+PICTURE = "A" * 100_000
+
+
+def words(content: str) -> dict[str, Any]:
+    """Return a part of words."""
+    return {"type": "text", "content": content}
+
+
+def a_chat(asked: list[Any], answered: list[str]) -> Span:
+    """Return a call as the official instrumentation of OpenAI's agents writes it: every part is a text."""
+    messages = [{"role": role, "parts": [words(one) for one in parts]} for role, parts in asked]
+    said = [{"role": "assistant", "parts": [words(one) for one in answered]}]
+    told = {"gen_ai.input.messages": json.dumps(messages), "gen_ai.output.messages": json.dumps(said)}
+    return a_span({"gen_ai.operation.name": "chat", **told}, scope=SCOPE)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (CALL, CALLED),
+        (THOUGHTS, THOUGHT),
+        (REFUSAL, words("No.")),
+        (CUSTOM, {"type": "tool_call", "id": "call_2", "name": "shell", "arguments": "ls -l"}),
+        (
+            str({"annotations": [], "text": "Let me look.", "type": "output_text", "logprobs": []}),
+            words("Let me look."),
+        ),
+        (str({"type": "input_text", "text": "hi"}), words("hi")),
+        (str({"text": "hm", "type": "reasoning_text"}), {"type": "reasoning", "content": "hm"}),
+        (str({**CHAT, "tool_calls": [FUNCTION]}), CALLED),
+        (str({**CHAT, "refusal": "No.", "tool_calls": None}), words("No.")),
+        (
+            str({"type": "input_image", "detail": "auto", "image_url": f"data:image/png;base64,{PICTURE}"}),
+            {"type": "blob", "modality": "image", "mime_type": "image/png", "content": PICTURE},
+        ),
+    ],
+)
+def test_an_item_is_read_as_what_it_is(text: str, expected: dict[str, Any]) -> None:
+    """Calls with ids and arguments, thoughts, refusals, earlier answers, pictures, messages of chat completions."""
+    assert part_of(words(text)) == [expected]
+
+
+def test_what_a_provider_did_itself_is_no_answer() -> None:
+    """A search is kept as it came, and is no text."""
+    (part,) = part_of(words(SEARCH))
+    assert isinstance(part, dict)
+    assert (part["type"], part["id"]) == ("web_search_call", "ws_1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See ResponseFunctionToolCall(type='function_call')",
+        "Call(type='function_call', name=open('/etc/passwd').read())",
+        "call(type='function_call', name='f')",
+        "Order(type='pizza')",
+        "Order(type='call', what=1 + 1)",
+        "{'type': 'pizza', 'text': 'hi'}",
+        "{'role': 'user', 'tool_calls': [], 'x': {'type': 'y'}}",
+        '{"type": "output_text", "text": "hi"}',
+        CALL[:-1],
+    ],
+)
+def test_other_words_stay_words(text: str) -> None:
+    """Prose about an item, objects and maps of other kinds, what the grammar does not know, and cut-off items."""
+    assert part_of(words(text)) == [words(text)]
+
+
+def test_a_turn_of_openais_agents_is_a_call_and_its_answer() -> None:
+    """Thoughts and calls end the answer; a thought among what was asked is the model's own, whatever role it has."""
+    asked = [("user", ["Is there hose?"]), ("user", [str({"text": "hm", "type": "reasoning_text"})])]
+    span = a_chat(asked, [THOUGHTS, CALL])
+    reading = read(span.attributes, scope=SCOPE)
+    assert reading.output_messages == ({"role": "assistant", "parts": [THOUGHT, CALLED]},)
+    assert [message["role"] for message in reading.input_messages or ()] == ["user", "assistant"]
+    assert reading.input == "Is there hose?"
+    refused = read(a_chat([], [REFUSAL]).attributes, scope=SCOPE)
+    assert refused.output == "No."
+    assert_alike(sent([span, a_chat(asked, [REFUSAL]), a_chat(asked, ["It is here."])]))
+
+
+def test_a_result_beside_its_own_words_is_one_result() -> None:
+    """Over chat completions a tool's message has both."""
+    result = {"type": "tool_call_response", "id": "call_1", "result": '{"units": 3}'}
+    messages = [{"role": "tool", "parts": [words('{"units": 3}'), result]}]
+    told = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(messages)}
+    (message,) = read(told, scope=SCOPE).input_messages or ()
+    assert message["parts"] == [{"type": "tool_call_response", "id": "call_1", "response": {"units": 3}}]
+
+
+def test_a_handoff_is_a_step() -> None:
+    """It is no model, no tool and no agent."""
+    assert read({"gen_ai.operation.name": "agent_handoff"}, scope=SCOPE).span_type == "chain"
+    assert read({"gen_ai.operation.name": "guardrail_check"}, scope=SCOPE).span_type == "evaluator"
+
+
+plain_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+pieces = st.sampled_from(["ResponseFunctionToolCall(", "type='", "function_call", "'", '"', "\\", "(", ")", "[", "{'"])
+hostile = st.lists(pieces | st.text(max_size=4), max_size=40).map("".join)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), plain_values)
+def test_any_arguments_come_back(name: str, arguments: Any) -> None:
+    """What Python writes of a call is read as that call, with whatever characters and quotes."""
+    text = (
+        f"ResponseFunctionToolCall(arguments={json.dumps({'a': arguments})!r}, call_id='c', name={name!r}, "
+        "type='function_call')"
+    )
+    (part,) = part_of(words(text))
+    assert part == {"type": "tool_call", "id": "c", "name": name, "arguments": json.loads(json.dumps({"a": arguments}))}
+
+
+@given(hostile, st.sampled_from(["", ")", "type='x')", "'type': 'refusal'}"]))
+def test_any_text_is_read(text: str, end: str) -> None:
+    """Whatever a text holds, it is words or parts that can be written as JSON."""
+    for whole in (text + end, "{'" + text + end):
+        json.dumps(part_of(words(whole)))
+
+
+@pytest.mark.parametrize("endless", ["['" + "\\'" * 9_000 + "]", '{"' + '\\"' * 9_000 + "}"])
+def test_a_string_without_an_end_is_looked_for_once(endless: str) -> None:
+    """To look for its end at each quote within takes the square of the length: 22 s for 32 kB."""
+    for pattern in (literals._STRING, values._LITERAL_STRING):
+        assert len([*pattern.finditer(endless)]) == 1
+    assert values.parsed(endless) == endless
