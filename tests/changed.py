@@ -15,8 +15,8 @@ from typing import Final
 
 import grimp
 
-PARTS: Final = ("kill", "browser", "simulation", "property")
-"""Tests of the first three run if their subject has changed; those of the last try more examples then."""
+PARTS: Final = ("kill", "browser", "simulation", "exhaustive", "property")
+"""Tests of the first four run if their subject has changed; those of the last try more examples then."""
 RECORD: Final = Path("tests", "soaked.toml")
 UNUSED: Final = frozenset({str(RECORD), "tests/flaky.txt"})
 
@@ -37,7 +37,7 @@ SERVERS: Final = (
     "storage/schema",
     "storage/store.py",
 )
-"""What every server and store builds on, and with it each test of kills and of pages."""
+"""What every server and store builds on, and with it each test of kills and of pages, and each exhaustive one."""
 _PAGES: Final = ("collector/api/base", "collector/api/serving")
 _PACKAGES: Final = ("collector", "evaluators", "rules", "storage", "tracejury")
 _WEB_FILE: Final = re.compile(r"[\w-]+\.(?:html|css|js)\b")

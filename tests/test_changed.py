@@ -125,7 +125,8 @@ def test_code_is_in_folders(file: str, paths: list[str], is_meant: bool) -> None
         ("requirements.lock", [*PARTS]),
         ("tests/conftest.py", [*PARTS]),
         ("tests/corpus/some.json", [*PARTS]),
-        ("storage/engine/database.py", ["kill", "browser"]),
+        ("storage/engine/database.py", ["kill", "browser", "exhaustive"]),
+        ("collector/doors/status.py", ["exhaustive"]),
         ("storage/judging/jobs.py", ["kill"]),
         ("storage/queries/judging/claim.sql", ["kill"]),
         ("tests/worker_process.py", ["kill"]),
@@ -139,11 +140,12 @@ def test_code_is_in_folders(file: str, paths: list[str], is_meant: bool) -> None
     ],
 )
 def test_a_change_concerns_the_parts_whose_subject_it_is(file: str, parts: list[str]) -> None:
-    """One test of each part: kills of a worker, the pages of rules, and simulations of statistics."""
+    """One test of each part: kills of a worker, pages of rules, bodies of requests, and simulations of statistics."""
     tests = {
         "kill": ("tests/test_workers_crash.py", ["storage/judging"]),
         "browser": ("tests/test_web_rules.py", ["rules"]),
         "simulation": ("tests/test_statistics_simulated.py", []),
+        "exhaustive": ("tests/test_bodies.py", ["collector/doors", "collector/otlp"]),
         "property": ("tests/test_statistics_simulated.py", []),
     }
     assert [part for part in PARTS if after(file).concern(part, *tests[part])] == parts
@@ -156,10 +158,10 @@ def test_data_belongs_to_the_modules_beside_it() -> None:
     assert after("collector/web/static/review.js").concern("browser", "tests/test_web_pages.py")
 
 
-def test_tests_of_kills_and_pages_say_what_they_are_about() -> None:
-    """Each test of kills names folders, and each file of pages names rooms, that exist."""
+def test_marks_name_what_tests_are_about() -> None:
+    """Each test of kills and each exhaustive one names folders, and each file of pages names rooms, that exist."""
     texts = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "tests").rglob("test_*.py"))]
-    for mark, folder in (("kill", ROOT), ("pages", ROOT / "collector" / "web")):
+    for mark, folder in (("kill", ROOT), ("exhaustive", ROOT), ("pages", ROOT / "collector" / "web")):
         pattern = rf"^(?:@|pytestmark = )pytest\.mark\.{mark}\b(.*)$"
         marks = [found for text in texts for found in re.findall(pattern, text, re.MULTILINE)]
         assert len(marks) >= 10  # or they are written in another way

@@ -25,6 +25,8 @@ from tests.storing import START_NS
 from tests.tenancy import TRACE, Tenancy, two_tenants
 from tests.walking import is_soaking, some_of
 
+pytestmark = pytest.mark.exhaustive("collector/api", "collector/conventions", "collector/web", "rules", "storage")
+
 TENANT = "acme"
 PROTOBUF = {"content-type": "application/x-protobuf"}
 GET_ROUTES = [

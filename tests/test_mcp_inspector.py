@@ -15,6 +15,8 @@ from tests.inspector import inspector
 from tests.live import PATIENCE_S, TRACEJURY
 from tests.models_client import RULE, Asked, a_server_to_ask
 
+pytestmark = pytest.mark.exhaustive("collector/access", "collector/api", "collector/mcp")
+
 TRANSPORTS = ("http", "stdio")
 
 

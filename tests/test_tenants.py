@@ -16,6 +16,8 @@ from tests.serving import run
 from tests.tenancy import PROJECT, TENANTS, TOOL_CALL, TRACE, Tenancy, mark_of, two_tenants
 from tests.test_access_matrix import OF_THE_WHOLE_SERVER, OPEN, ROUTES
 
+pytestmark = pytest.mark.exhaustive("collector/access", "collector/api", "collector/mcp", "collector/web", "storage")
+
 APART = [
     (method, path, endpoint)
     for method, path, endpoint in ROUTES
