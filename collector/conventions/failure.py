@@ -19,12 +19,13 @@ _TRACEBACK = "Traceback (most recent call last)"
 _MAX_MESSAGE_CHARS = 4_000  # a guess: LangChain puts tracebacks into messages; what is beyond stays on the span
 
 
-def failure_of(collected: Collected, result: ToolResult | None) -> tuple[str | None, str | None]:
+def failure_of(collected: Collected, result: ToolResult | None, *, has_output: bool) -> tuple[str | None, str | None]:
     """What is said about the failure, and its type; both None for a span that did not fail.
 
-    A tool fails without an error status, too: where its result says so.
+    A tool fails without an error status, too: where its result says so. So does a span with an exception that was not
+    handled: one with status OK has an output then.
     """
-    error, error_type = _recorded_failure(collected)
+    error, error_type = _recorded_failure(collected, has_output=has_output)
     if result is None or error is not None or error_type is not None:
         return error, error_type
     if not result.is_error and not unwrap.says_error(result.value):
@@ -33,7 +34,7 @@ def failure_of(collected: Collected, result: ToolResult | None) -> tuple[str | N
     return (text_of(result.value) or "failed without a message")[:_MAX_MESSAGE_CHARS], None
 
 
-def _recorded_failure(collected: Collected) -> tuple[str | None, str | None]:
+def _recorded_failure(collected: Collected, *, has_output: bool) -> tuple[str | None, str | None]:
     span = collected.span
     has_failed = span.status_code == ERROR
     if not has_failed and not span.events and not any(map(collected.tells, _SLOTS)):
@@ -43,13 +44,57 @@ def _recorded_failure(collected: Collected) -> tuple[str | None, str | None]:
             has_failed = True
             collected.sources["error"] = source
     exceptions = [event for event in span.events if event.name == EXCEPTION_EVENT] if span.events else []
+    if not has_failed:
+        exceptions = [event for event in exceptions if not _is_control_flow(event)]
+        if span.status_code == OK and not (
+            exceptions and _is_ok_doubtful(collected, exceptions, has_output=has_output)
+        ):
+            return None, None
     is_told = exceptions or collected.tells("error") or collected.tells("error_type")
-    if not has_failed and (span.status_code == OK or not is_told):
+    if not has_failed and not is_told:
         return None, None
     error_type = collected.text("error_type") or _type(collected, exceptions)
     if not has_failed and not exceptions and error_type is None and not collected.tells("error"):
         return None, None
     return _message(collected, exceptions, has_failed=has_failed, error_type=error_type), error_type
+
+
+def _is_control_flow(exception: SpanEvent) -> bool:
+    """Return whether an exception ends a step as it is meant to: a pause for a person, a jump, a closed stream.
+
+    LangSmith writes all types as `Exception`, and the real one as the beginning of the message.
+    """
+    kind, message = (text_of(exception.attributes.get(key)) or "" for key in (EXCEPTION_TYPE, EXCEPTION_MESSAGE))
+    return kind.rpartition(".")[2] in _CONTROL_FLOW or message.partition("(")[0] in _CONTROL_FLOW
+
+
+_CONTROL_FLOW = frozenset(
+    {
+        "GraphInterrupt",
+        "NodeInterrupt",
+        "GraphBubbleUp",
+        "ParentCommand",
+        "CallDeferred",
+        "ApprovalRequired",
+        "GeneratorExit",
+    }
+)
+
+
+def _is_ok_doubtful(collected: Collected, exceptions: Sequence[SpanEvent], *, has_output: bool) -> bool:
+    """Return whether a step failed though its status is OK, which is not taken back once it is set.
+
+    A step that handled its exception goes on to an output, unless it left the step. `exception.escaped` is false on
+    failures, too, because SDKs write so where nothing is said.
+    """
+    if collected.kind is None:
+        return False
+    is_early = collected.dialect is not None and collected.dialect.has_early_status
+    escaped = (text_of(event.attributes.get(_ESCAPED)) or "" for event in exceptions)
+    return is_early or not has_output or "true" in map(str.lower, escaped)
+
+
+_ESCAPED = "exception.escaped"
 
 
 def _type(collected: Collected, exceptions: Sequence[SpanEvent]) -> str | None:

@@ -97,7 +97,7 @@ def read_content(collected: Collected, logs: Sequence[LogRecord]) -> Content:
     talk = dialogue(collected, logs, kind) if kind in TALKING or kind == "embedding" else NO_DIALOGUE
     texts = _input(collected, talk), _output(collected, talk)
     asked, answered = _messages(collected, talk) if kind in TALKING else (None, None)
-    error, error_type = failure_of(collected, use.result if use else None)
+    error, error_type = failure_of(collected, use.result if use else None, has_output=texts[1] is not None)
     _explain(collected, kind, texts, use)
     return Content(
         input=texts[0],

@@ -94,6 +94,7 @@ class Dialect:
     sure_names: Mapping[str, SpanType] = field(default_factory=dict)  # by their beginning, whatever a key tells
     places: Mapping[Slot, Sequence[str]] = field(default_factory=dict)
     capture: str = ""  # how to have it send content
+    has_early_status: bool = False  # it sets OK when a step begins, and the SDK lets no failure take that back
 
 
 @dataclass(frozen=True, slots=True)

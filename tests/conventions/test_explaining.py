@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from collector.conventions.dialects.order import DIALECTS
+from collector.conventions.own import NO_KEYS
+from collector.conventions.span import read_span
 from storage.records import SpanReading
-from tests.conventions.making import a_resource, an_event, call, read, text
+from tests.conventions.making import a_resource, a_span, an_event, call, read, text
+from tests.conventions.test_columnar import assert_alike, sent
 
 TOLD = [field for field in SpanReading.__dataclass_fields__ if field not in ("sources", "notes")]
 
@@ -184,6 +187,47 @@ def test_broken_arguments_are_kept_as_text() -> None:
     assert reading.output_messages == (call("f", '{"city": "Os'),)
     tool = read({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": '{"city": "Os'})
     assert (tool.tool_arguments, tool.input) == ('{"city": "Os', '{"city": "Os')
+
+
+LANGSMITH = {"langsmith.span.kind": "llm", "gen_ai.operation.name": "chat"}
+CALL = {"gen_ai.operation.name": "chat"}
+ANSWERED = {"gen_ai.output.messages": '[{"role": "assistant", "parts": [{"type": "text", "content": "7"}]}]'}
+RAN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"}
+
+
+@pytest.mark.parametrize(
+    "attributes, exception, has_failed",
+    [
+        (LANGSMITH, {"exception.type": "Exception", "exception.message": "Error code: 400"}, True),
+        (LANGSMITH | ANSWERED, {"exception.type": "Exception", "exception.message": "cut off"}, True),
+        (LANGSMITH, {"exception.type": "Exception", "exception.message": "GraphInterrupt((Interrupt(),))"}, False),
+        (CALL, {"exception.type": "APIError"}, True),
+        (CALL, {"exception.type": "APIError", "exception.escaped": "False"}, True),
+        (CALL | ANSWERED, {"exception.type": "APIError", "exception.escaped": "False"}, False),
+        (CALL | ANSWERED, {"exception.type": "APIError", "exception.escaped": "True"}, True),
+        (CALL, {"exception.type": "langgraph.errors.GraphInterrupt"}, False),
+        (CALL, {"exception.type": "GeneratorExit"}, False),
+        (RAN, {"exception.type": "ValueError"}, True),
+        (RAN | {"gen_ai.tool.call.result": "7"}, {"exception.type": "ValueError"}, False),
+        ({}, {"exception.type": "ValueError"}, False),
+    ],
+)
+def test_an_exception_is_a_failure_though_the_status_is_ok(
+    attributes: dict[str, Any], exception: dict[str, str], has_failed: object
+) -> None:
+    """It is none where the step went on to an output or paused for a person, nor outside of applications of models."""
+    span = a_span(attributes, status_code=1, events=(an_event("exception", exception),))
+    reading = read_span(span, (), NO_KEYS)
+    assert (reading.error_type is not None) == has_failed
+    if has_failed:
+        assert reading.error_type == exception["exception.type"]
+    assert_alike(sent([span]))
+
+
+def test_a_pause_for_a_person_is_a_failure_if_the_status_says_so() -> None:
+    """Without a status it is none."""
+    events = (an_event("exception", {"exception.type": "GraphInterrupt"}),)
+    assert [read(CALL, status_code=code, events=events).error_type for code in (0, 2)] == [None, "GraphInterrupt"]
 
 
 def test_attributes_that_the_sender_dropped_are_told() -> None:

@@ -176,7 +176,9 @@ class _Reading:
             return found
         collected = self._collected(row, recipe)
         if may_fail:
-            found["error"], found["error_type"] = failure_of(collected, None)
+            found["error"], found["error_type"] = failure_of(
+                collected, None, has_output=found.get("output") is not None
+            )
         if recipe.definitions:
             found["tool_definitions"] = self._offered(row, recipe, collected)
         for slot in slots:

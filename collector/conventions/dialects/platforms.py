@@ -107,6 +107,7 @@ LANGSMITH = Dialect(
         "session_id": (f"{_LANGSMITH}.session_id", f"{_LANGSMITH}.thread_id", f"{_LANGSMITH}.conversation_id"),
         "user_id": (f"{_LANGSMITH}.user_id",),
     },
+    has_early_status=True,
     capture="unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS where the application runs",
 )
 
