@@ -23,6 +23,7 @@ from collector.delivery.receivers import BadWebhook, Receivers
 from collector.delivery.sending import Sender, SystemResolver
 from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.otlp_http import OtlpHttp, OtlpReader
+from collector.dropped_scopes import ScopeFilter
 from collector.experiments.watching import RunWatcher
 from collector.exporting.configured import telling, tracing
 from collector.exporting.results import ResultsExporter
@@ -186,7 +187,13 @@ async def _sweeping(stack: AsyncExitStack, settings: Settings, store: Store) -> 
 def _ingesting(stack: AsyncExitStack, settings: Settings, store: Store, watch: Watch | None) -> Ingest:
     """What takes in what the doors receive, until the stack is closed."""
     plan = settings.redaction.plan
-    ingest = Ingest(store, queue_bytes=settings.queue_bytes, redactor=Redactor(plan) if plan else None, watch=watch)
+    ingest = Ingest(
+        store,
+        queue_bytes=settings.queue_bytes,
+        redactor=Redactor(plan) if plan else None,
+        scopes=ScopeFilter(settings.drop_scopes),
+        watch=watch,
+    )
     ingest.start()
     stack.push_async_callback(asyncio.to_thread, ingest.close)
     return ingest

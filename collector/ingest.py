@@ -24,6 +24,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
+from collector.dropped_scopes import DroppedScope, ScopeFilter
 from collector.observing import FinishedWork, Watch, is_ours
 from collector.otlp.decode import Decoded, Receipt, Request, decode, decode_pieces, failed, is_long, join, whole
 from collector.otlp.faults import Malformed
@@ -57,7 +58,7 @@ _WAIT_S_OF_A_BYTE: Final = 2e-6
 _LONGEST_WAIT_S: Final = 5.0
 """No request lets others pass that come later than this. A guess: exporters give up after 10 s."""
 
-_OUTCOMES: Final = ("accepted", "rejected", "refused", "failed")
+_OUTCOMES: Final = ("accepted", "rejected", "refused", "failed", "dropped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +124,20 @@ class Ingest:
     """The way that every request takes, whatever door it came through."""
 
     def __init__(
-        self, store: Store, *, queue_bytes: int, redactor: Redactor | None = None, watch: Watch | None = None
+        self,
+        store: Store,
+        *,
+        queue_bytes: int,
+        redactor: Redactor | None = None,
+        scopes: ScopeFilter | None = None,
+        watch: Watch | None = None,
     ) -> None:
-        """`watch` hears of each group once it is answered."""
+        """`watch` hears of each group once it is answered; spans of `scopes` are accepted and dropped."""
         self._store = store
         self._watch = watch
         self.redactor = redactor
+        self._scopes = scopes if scopes is not None and scopes.entries else None
+        self._dropped = Counter(dict.fromkeys(scopes.entries, 0) if scopes is not None else {})
         limit = Limit(
             value=queue_bytes, unit="bytes", setting="queue_bytes", remedy="send again later, or less at once"
         )
@@ -150,6 +159,11 @@ class Ingest:
     def outcomes(self) -> dict[tuple[str, str], int]:
         """How many were decoded since the start, by what became of them and what they are."""
         return dict(self._counts)
+
+    @property
+    def dropped(self) -> dict[DroppedScope, int]:
+        """Return how many spans were dropped since the start, by entry of the setting."""
+        return dict(self._dropped)
 
     def start(self) -> None:
         """Start working on what is offered; called on the event loop that will offer."""
@@ -260,7 +274,7 @@ class Ingest:
         parts: list[Decoded] = []
         try:
             for part in decode_pieces(offer.request, received_at_us=time.time_ns() // 1000):
-                parts.append(self._redacted(part))
+                parts.append(self._kept(part))
                 if offer.answer.cancelled():
                     return None
                 self._decode_shorter()
@@ -284,19 +298,22 @@ class Ingest:
         requests = [offer.request for offer in group]
         received_at_us = time.time_ns() // 1000
         try:
-            return self._redacted(decode(requests, received_at_us=received_at_us))
+            return self._kept(decode(requests, received_at_us=received_at_us))
         except Exception:  # noqa: BLE001 - the top of a thread: a bug met by one request must not fail the others
             log.exception("the decoder failed; trying each request of the group by itself")
         return join([self._decode_alone(request, received_at_us) for request in requests])
 
     def _decode_alone(self, request: Request, received_at_us: int) -> Decoded:
         try:
-            return self._redacted(decode([request], received_at_us=received_at_us))
+            return self._kept(decode([request], received_at_us=received_at_us))
         except Exception as error:  # noqa: BLE001 - as above: this request is the one that met the bug
             return failed(error)
 
-    def _redacted(self, decoded: Decoded) -> Decoded:
-        """What was decoded, without what is to be taken out. Where that fails the requests fail."""
+    def _kept(self, decoded: Decoded) -> Decoded:
+        """What was decoded, without what is to be dropped or taken out. Where that fails the requests fail."""
+        if self._scopes is not None:
+            batch, dropped = self._scopes.drop(decoded.batch)
+            decoded = replace(decoded, batch=batch, dropped=dropped)
         if self.redactor is None or not decoded.batch.num_rows:
             return decoded
         return replace(decoded, batch=self.redactor.redact(decoded.batch))
@@ -326,6 +343,10 @@ class Ingest:
         except Exception as error:  # noqa: BLE001 - the top of a thread: nobody else could answer the senders
             log.exception("storing failed")
             outcomes, failed = self._not_stored(decoded, offers, SpansFailed(str(error))), "internal error"
+        if failed is None:
+            self._dropped.update(decoded.dropped)
+            self._counts["dropped", TRACES.noun] += decoded.dropped.total()
+            self._counts["accepted", TRACES.noun] -= decoded.dropped.total()
         for offer, outcome in zip(offers, outcomes, strict=True):
             if isinstance(outcome, Receipt):
                 self._counts["accepted", offer.request.signal.noun] += outcome.accepted

@@ -88,6 +88,13 @@ def _ingest_meters(ingest: Ingest) -> Sequence[Meter]:
             },
         ),
         Meter(
+            name="tracejury_dropped_spans_total",
+            told="Spans that the setting drop_scopes dropped since the start, by project and scope as it names them.",
+            read=lambda: {
+                (("project", entry.project), ("scope", entry.scope)): count for entry, count in ingest.dropped.items()
+            },
+        ),
+        Meter(
             name="tracejury_queue_bytes",
             told="Request bodies that are being worked on.",
             read=lambda: ingest.budget.held,

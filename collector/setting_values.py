@@ -98,6 +98,14 @@ def _keys(projects: dict[str, dict[str, tuple[str, ...]]]) -> dict[str, dict[str
     return projects
 
 
+def _scopes(projects: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    for project, scopes in projects.items():
+        for scope in scopes:
+            if not project or not scope.removesuffix("*").strip() or "*" in scope[:-1]:
+                raise ValueError(f"project {project!r}: {scope!r} is no name of a scope with a * at its end or none")
+    return projects
+
+
 def _prices(given: dict[str, dict[str, float]] | None) -> dict[str, dict[str, float]] | None:
     price_table(given)  # which knows what a price is
     return given
@@ -118,6 +126,7 @@ def _parsed_by(parse: Callable[[object], object]) -> AfterValidator:
 
 Address = Annotated[str, AfterValidator(_address)]
 AttributeKeys = Annotated[dict[str, dict[str, tuple[str, ...]]], AfterValidator(_keys)]
+DropScopes = Annotated[dict[str, tuple[str, ...]], AfterValidator(_scopes)]
 ModelPrices = Annotated[dict[str, dict[str, float]] | None, AfterValidator(_prices)]
 ConnectionDocuments = Annotated[dict[str, Any], _parsed_by(parse_file_connections)]
 BudgetDocuments = Annotated[dict[str, Any], _parsed_by(parse_project_budgets)]

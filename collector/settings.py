@@ -19,6 +19,7 @@ from collector.setting_values import (
     BudgetDocuments,
     Bytes,
     ConnectionDocuments,
+    DropScopes,
     EncryptionKey,
     Headers,
     ModelPrices,
@@ -194,6 +195,15 @@ class Settings(BaseModel):
             description="attributes of your own that hold a field: project (`*` for all), [field](reading.md), keys;"
             " the first that holds something wins",
             examples=['{"*": {session_id: [my.session]}, shop: {input: [shop.question], output: [shop.answer]}}'],
+        ),
+    ] = {}
+    drop_scopes: Annotated[
+        DropScopes,
+        Field(
+            description="instrumentation scopes whose spans are accepted and [dropped](programs.md#sent-twice): project"
+            " (`*` for all), names of scopes, with a version behind a space if only that is meant; a `*` at the end"
+            " stands for anything",
+            examples=['{"*": [com.anthropic.sdk.python], shop: [opentelemetry.instrumentation.*, "ai 6.*"]}'],
         ),
     ] = {}
     model_prices: Annotated[

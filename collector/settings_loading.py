@@ -135,6 +135,7 @@ _PARSERS: dict[str, Callable[[str], object]] = {
     "cors_origins": _list,
     "trusted_proxies": _list,
     "attribute_keys": _yaml,
+    "drop_scopes": _yaml,
     "model_prices": _yaml,
     "rules": _or_none,
     "encryption_key": _or_none,

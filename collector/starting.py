@@ -26,7 +26,7 @@ class StartingApplication:
         """Answer `/health` with 200, `/ready` with the step, and all else with 503."""
         path = scope["path"]
         if path == "/health":
-            response = JSONResponse({"status": "ok", "setAside": None})
+            response = JSONResponse({"status": "ok", "setAside": None, "dropped": None})
         elif path == "/ready":
             response = JSONResponse({"status": "starting", **self._progress()}, status_code=503)
         else:

@@ -425,4 +425,4 @@ def test_a_stopped_reader_does_not_stop_the_server(server: Live) -> None:
             for _ in range(500):
                 greedy.request(b"")
         with a_client() as client:
-            assert client.get(f"{server.http}/health").json() == {"status": "ok", "setAside": 0}
+            assert client.get(f"{server.http}/health").json() == {"status": "ok", "setAside": 0, "dropped": 0}

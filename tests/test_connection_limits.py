@@ -282,7 +282,7 @@ def test_calls_past_their_deadline_refuse_no_empty_address(tmp_path: Path) -> No
         async def refused() -> list[str]:
             context = server.context
             door = OtlpGrpc(
-                context.reader._ingest,
+                context.reader.ingest,
                 context.authenticator,
                 TrustedProxies(),
                 ConnectionLimits(),

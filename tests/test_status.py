@@ -20,7 +20,8 @@ def test_an_empty_server_is_up_to_date(tmp_path: Path) -> None:
     with a_server(tmp_path / "data") as server:
         document = json.loads(run("status", "--json", "--server", server.http).stdout)
         shown = run("status", "--server", server.http)
-    assert document["server"] == {"state": "ready", "overloaded": False, "backlogBytes": 0, "conditions": []}
+    expected = {"state": "ready", "overloaded": False, "backlogBytes": 0, "dropped": [], "conditions": []}
+    assert document["server"] == expected
     assert document["spans"] == {"stored": 0, "alreadyPresent": 0, "setAside": 0}
     for lag in ("traces", "matching"):
         assert document[lag] == {"spansBehind": 0, "secondsBehind": 0.0}

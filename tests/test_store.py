@@ -350,7 +350,7 @@ def test_a_server_tells_what_it_set_aside(tmp_path: Path) -> None:
         totals = server.store.totals
         assert (totals.stored, totals.already_present, totals.set_aside) == (9, 0, 1)
         with a_client() as client:
-            assert client.get(f"http://{server.http}/health").json() == {"status": "ok", "setAside": 1}
+            assert client.get(f"http://{server.http}/health").json() == {"status": "ok", "setAside": 1, "dropped": 0}
 
 
 def test_a_row_that_cannot_even_be_set_aside_blocks_visibly_until_it_can(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from collector.cli.views import (
     LagView,
     RulesView,
     RuleView,
+    ServerView,
     SpentView,
     StatusView,
 )
@@ -116,6 +117,7 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
             bool(server and server.overloaded),
         ),
         ("spans", f"{status.spans.stored:,} stored, {status.spans.set_aside:,} set aside", status.spans.set_aside > 0),
+        *_dropped(server),
         ("traces", f"{_behind(status.traces)}{older}", False),
         ("rules", told, bool(status.rules.problems or status.rules.unable)),
         ("matching", f"{_behind(status.matching)}; {count_text(status.open_traces, 'trace')} not settled", False),
@@ -125,6 +127,16 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
         ("", f"{status.last24h.failed:,} with {NO_VERDICT}", status.last24h.failed > 0),
         ("today", f"{calls}, {spent.tokens:,} tokens, {spent.cost}", False),
     ]
+
+
+def _dropped(server: ServerView | None) -> list[tuple[str, str, bool]]:
+    entries = server.dropped if server else ()
+    scopes = (f"{each.spans:,} of {each.scope}{_in_project(each.project)}" for each in entries)
+    return [("dropped", one_line(", ".join(scopes)), False)] if entries else []
+
+
+def _in_project(project: str) -> str:
+    return "" if project == "*" else f" in {project}"
 
 
 def _deletions(status: StatusView) -> str:

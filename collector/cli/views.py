@@ -312,12 +312,21 @@ class ConditionView(AnswerView):
     since: str
 
 
+class DroppedScopeView(AnswerView):
+    """An entry of the setting `drop_scopes`, and how many spans it dropped since the start."""
+
+    project: str
+    scope: str
+    spans: int
+
+
 class ServerView(AnswerView):
     """What only a running server knows."""
 
     state: str
     overloaded: bool
     backlog_bytes: int
+    dropped: tuple[DroppedScopeView, ...] = ()
     conditions: tuple[ConditionView, ...]
 
 

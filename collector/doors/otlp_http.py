@@ -133,7 +133,7 @@ class OtlpReader:
     """From an HTTP request to the receipt for its spans or log records."""
 
     def __init__(self, ingest: Ingest, limits: BodyLimits, authenticator: Authenticator) -> None:
-        self._ingest = ingest
+        self.ingest = ingest
         self._limits = limits
         self._authenticator = authenticator
         self._json = JsonReader()
@@ -148,7 +148,7 @@ class OtlpReader:
             Disconnected: nobody is left to answer.
         """
         headers = _Headers.of(scope["headers"])
-        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.client) as body:
+        with arriving(self.ingest.budget, self._authenticator.traffic, "http", caller.client) as body:
             try:
                 await self._read(headers, receive, body)
                 self._authenticator.sent(caller, len(body.data))
@@ -167,7 +167,7 @@ class OtlpReader:
                     sender=caller.client,
                     counts_traces=counts_traces,
                 )
-                return receipt_with(sifted, await _unless_gone(self._ingest.offer(request), receive))
+                return receipt_with(sifted, await _unless_gone(self.ingest.offer(request), receive))
             except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
                 raise Overloaded("the server stopped before it had the whole request") from None
 
@@ -177,10 +177,10 @@ class OtlpReader:
         Raises:
             Exception: any that `collector.doors.status` has an answer for.
         """
-        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.client) as body:
+        with arriving(self.ingest.budget, self._authenticator.traffic, "http", caller.client) as body:
             body.receive(len(request))
             body.data = request
-            return await self._ingest.offer(Request(body=request, tenant=caller.tenant, sender=caller.client))
+            return await self.ingest.offer(Request(body=request, tenant=caller.tenant, sender=caller.client))
 
     async def skip(self, scope: Scope, receive: Receive, caller: Caller) -> Message:
         """Read metrics, with which nothing is done, and return the answer to them.
@@ -190,7 +190,7 @@ class OtlpReader:
             Disconnected: the client left.
         """
         headers = _Headers.of(scope["headers"])
-        with arriving(self._ingest.budget, self._authenticator.traffic, "http", caller.client) as body:
+        with arriving(self.ingest.budget, self._authenticator.traffic, "http", caller.client) as body:
             await self._read(headers, receive, body)
             self._authenticator.sent(caller, len(body.data))
             return metrics_reply(body.data, is_json=headers.reply_type() == JSON)

@@ -5,13 +5,15 @@ What the columnar decoder refuses goes through the ordinary protobuf classes (`s
 malformed request fails alone and a malformed span or log record is rejected alone.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from collector.dropped_scopes import DroppedScope
 from collector.otlp import strict
 from collector.otlp.elements import Bodies, Elements, Mask
 from collector.otlp.faults import Fault, Malformed, explain, merge
@@ -53,6 +55,7 @@ class Decoded:
 
     batch: SpanBatch
     outcomes: list[Receipt | Exception]
+    dropped: Counter[DroppedScope] = field(default_factory=Counter)  # accepted, and not in the batch by configuration
 
 
 def join(parts: Sequence[Decoded]) -> Decoded:
@@ -60,6 +63,7 @@ def join(parts: Sequence[Decoded]) -> Decoded:
     return Decoded(
         batch=concatenate([part.batch for part in parts]),
         outcomes=[outcome for part in parts for outcome in part.outcomes],
+        dropped=sum((part.dropped for part in parts), Counter()),
     )
 
 
@@ -130,7 +134,7 @@ def whole(request: Request, parts: Sequence[Decoded]) -> Decoded:
     """Put the pieces of a long request together."""
     joined = join(parts)
     receipts = [outcome for outcome in joined.outcomes if isinstance(outcome, Receipt)]
-    return Decoded(batch=joined.batch, outcomes=[_add_up(receipts, request, joined.batch)])
+    return replace(joined, outcomes=[_add_up(receipts, request, joined.batch)])
 
 
 def _decode_piece(request: Request, received_at_us: int) -> Decoded:

@@ -14,12 +14,21 @@ class ConditionDocument(ApiAnswer):
     since: str
 
 
+class DroppedScopeDocument(ApiAnswer):
+    """An entry of the setting `drop_scopes`."""
+
+    project: str
+    scope: str
+    spans: int = Field(description="Dropped since the start.")
+
+
 class RunningServer(ApiAnswer):
     """What only a running server knows."""
 
     state: str
     overloaded: bool
     backlog_bytes: int
+    dropped: list[DroppedScopeDocument] = Field(description="What `drop_scopes` names, and drops.")
     conditions: list[ConditionDocument]
 
 

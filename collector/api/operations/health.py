@@ -15,6 +15,9 @@ class Health(BaseModel):
 
     status: str
     setAside: int | None = Field(description="Rows that the database refuses, in files; null while the server starts.")
+    dropped: int | None = Field(
+        description="Spans that `drop_scopes` dropped since the start; null while the server starts."
+    )
 
 
 class Readiness(BaseModel):
@@ -31,7 +34,7 @@ class Readiness(BaseModel):
 @needs(Permission.OPEN)
 async def health(here: Here) -> Health:
     """The process answers; and how many spans it could not store, which is a bug that somebody should hear of."""
-    return Health(status="ok", setAside=here.set_aside())
+    return Health(status="ok", setAside=here.set_aside(), dropped=sum(here.reader.ingest.dropped.values()))
 
 
 @router.get("/ready", responses={200: {"model": Readiness}, 503: {"model": Readiness, "description": "Not now."}})

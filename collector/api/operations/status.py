@@ -20,6 +20,7 @@ def status(here: Here, who: Who) -> JSONResponse:
         "state": here.state,
         "overloaded": here.overloaded(),
         "backlogBytes": here.backlog_bytes(),
+        "dropped": [{**entry._asdict(), "spans": spans} for entry, spans in here.reader.ingest.dropped.items()],
         "conditions": [condition_document(each) for each in here.conditions.lasting],
     }
     found = here.status.status(now_ns)

@@ -1,0 +1,109 @@
+"""Spans of scopes that the settings name are accepted, counted and not stored."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
+
+from collector.cli.rule_text import _lines
+from collector.cli.views import StatusView
+from collector.dropped_scopes import DroppedScope, ScopeFilter
+from tests.live import until
+from tests.serving import a_server
+from tests.storing import a_batch
+
+SDK, LIBRARY = "com.anthropic.sdk.python", "openinference.instrumentation.langchain"
+ROOT_SCOPES = ((SDK, "2.14.0"), (LIBRARY, "0.1.80"), (SDK, "3.0.0"), ("", ""))
+
+
+def a_request(project: str = "shop", scopes: Any = ROOT_SCOPES) -> ExportTraceServiceRequest:
+    """Two spans of each scope."""
+    export = ExportTraceServiceRequest()
+    of_resource = export.resource_spans.add()
+    of_resource.resource.attributes.add(key="service.name").value.string_value = project
+    for number, (name, version) in enumerate(scopes, 1):
+        of_scope: ScopeSpans = of_resource.scope_spans.add()
+        of_scope.scope.name, of_scope.scope.version = name, version
+        for place in range(2):
+            of_scope.spans.add(
+                trace_id=project.ljust(8).encode() + number.to_bytes(8, "big"),
+                span_id=(place + 1).to_bytes(8, "big"),
+                name=f"{name} {version}",
+                start_time_unix_nano=10**18,
+                end_time_unix_nano=10**18 + 10**9,
+            )
+    return export
+
+
+def left(entries: dict[str, list[str]], *requests: ExportTraceServiceRequest) -> tuple[list[str], dict[Any, int]]:
+    """The names of the spans that stay, each once, and what was dropped by entry."""
+    scopes = ScopeFilter(entries)
+    batch, dropped = scopes.drop(a_batch(*requests))
+    assert batch.spans.num_rows + dropped.total() == sum(
+        len(of_scope.spans) for each in requests for of in each.resource_spans for of_scope in of.scope_spans
+    )
+    return sorted(set(batch.spans.column("name").to_pylist())), dict(dropped)
+
+
+SPANS = sorted(f"{name} {version}" for name, version in ROOT_SCOPES)
+
+
+@pytest.mark.parametrize(
+    "entry, gone",
+    [
+        (SDK, [f"{SDK} 2.14.0", f"{SDK} 3.0.0"]),
+        (f"{SDK} 3.0.0", [f"{SDK} 3.0.0"]),
+        (f"{SDK} 2.*", [f"{SDK} 2.14.0"]),
+        ("com.anthropic.*", [f"{SDK} 2.14.0", f"{SDK} 3.0.0"]),
+        (f"{LIBRARY}*", [f"{LIBRARY} 0.1.80"]),
+        ("com.anthropic", []),
+        (f"{SDK} 2", []),
+    ],
+)
+def test_an_entry_names_a_scope_by_name_or_version_or_beginning(entry: str, gone: list[str]) -> None:
+    """Names are whole names, unless a `*` at the end stands for the rest."""
+    kept, dropped = left({"*": [entry]}, a_request())
+    assert kept == [name for name in SPANS if name not in gone]
+    assert dropped == ({DroppedScope("*", entry): 2 * len(gone)} if gone else {})
+
+
+def test_an_entry_of_a_project_holds_for_it_alone() -> None:
+    """A span that two entries name is counted once."""
+    entries = {"*": [f"{SDK} 3.*"], "shop": [SDK]}
+    kept, dropped = left(entries, a_request("shop"), a_request("bank"))
+    assert kept == [name for name in SPANS if name != f"{SDK} 3.0.0"]
+    assert dropped == {DroppedScope("shop", SDK): 4, DroppedScope("*", f"{SDK} 3.*"): 2}
+    assert left({"bank": [SDK]}, a_request("shop")) == (SPANS, {})
+
+
+def test_what_is_dropped_is_accepted_counted_and_not_stored(tmp_path: Path) -> None:
+    """The answer is a success without a word, whole requests of such spans among them; all places have the number."""
+    with a_server(tmp_path / "data", drop_scopes={"*": [SDK]}) as running, httpx2.Client() as client:
+        for export in (a_request(), a_request("bank", [(SDK, "2.14.0")])):
+            headers = {"content-type": "application/x-protobuf"}
+            answer = client.post(
+                f"http://{running.otlp_http}/v1/traces", content=export.SerializeToString(), headers=headers
+            )
+            assert answer.status_code == 200
+            assert ExportTraceServiceResponse.FromString(answer.content) == ExportTraceServiceResponse()
+        health = client.get(f"http://{running.http}/health").json()
+        ask = partial(client.get, f"http://{running.http}/api/v1/status")
+        status = until(lambda: ask().json(), lambda status: status["spans"]["stored"] >= 4)
+        metrics = client.get(f"http://{running.http}/metrics").text.splitlines()
+    assert health["dropped"] == 6
+    assert status["server"]["dropped"] == [{"project": "*", "scope": SDK, "spans": 6}]
+    assert status["spans"]["stored"] == 4
+    assert f'tracejury_dropped_spans_total{{project="*",scope="{SDK}"}} 6.0' in metrics
+    received = {line.rsplit(" ", 1)[0]: line.rsplit(" ", 1)[1] for line in metrics if "received_total{" in line}
+    assert received['tracejury_received_total{kind="span",outcome="dropped"}'] == "6.0"
+    assert received['tracejury_received_total{kind="span",outcome="accepted"}'] == "4.0"
+    lines = {name: text for name, text, _ in _lines(StatusView.model_validate(json.loads(json.dumps(status))))}
+    assert lines["dropped"] == f"6 of {SDK}"
