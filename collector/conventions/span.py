@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from collector.conventions.answering import answering_model
 from collector.conventions.collected import Collected
 from collector.conventions.counts import read_cost, read_count
 from collector.conventions.definitions import definitions_of, once_by_name
@@ -240,9 +241,10 @@ def _among_messages(collected: Collected) -> tuple[OfferedTool, ...]:
 def read_model(collected: Collected) -> str | None:
     """The model that answered, else the one that was asked."""
     model = collected.text("model")
-    if model is None or model == UNKNOWN_MODEL:
-        return collected.text("asked_model", "model")
-    return model
+    if model is not None and model != UNKNOWN_MODEL:
+        return model
+    told = answering_model(collected)
+    return told or collected.text("named_model", "model") or collected.text("asked_model", "model")
 
 
 def _explain(collected: Collected, kind: SpanType, texts: tuple[str | None, str | None], use: ToolUse | None) -> None:

@@ -36,6 +36,8 @@ Slot: TypeAlias = Literal[
     "tool_definitions",
     "offered",  # messages among which definitions of tools stand
     "model",
+    "raw_answer",  # an answer itself, which may name the model that gave it
+    "named_model",  # of libraries that name the model that was asked or the one that answered, as they know it
     "asked_model",
     "provider",
     "input_tokens",

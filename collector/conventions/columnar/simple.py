@@ -100,6 +100,9 @@ def place_at(plan: ShapePlan, slot: Slot) -> int:
 def model_at(plan: ShapePlan) -> int:
     """The number of the key that holds the model: the one that answered, else the one that was asked."""
     at = place_at(plan, "model")
+    if at == NOWHERE and plan.leads.get("raw_answer"):
+        return ELSEWHERE
+    at = place_at(plan, "named_model") if at == NOWHERE else at
     return place_at(plan, "asked_model") if at == NOWHERE else at
 
 

@@ -12,7 +12,8 @@ from storage.query.rows import events_of
 from storage.records import SpanEvent
 
 ERROR = 2
-_FIELDS = frozenset(("model", "asked_model", "cached_apart", "usage_apart", *TEXTS, *TOOL_TEXTS, *COUNTS, COST))
+_MODELS = ("model", "named_model", "asked_model")
+_FIELDS = frozenset((*_MODELS, "cached_apart", "usage_apart", *TEXTS, *TOOL_TEXTS, *COUNTS, COST))
 
 
 class SpanFields:

@@ -255,6 +255,7 @@ ADK = Dialect(
     places={
         "input": ("gcp.vertex.agent.llm_request",),
         "output": ("gcp.vertex.agent.llm_response",),
+        "raw_answer": ("kind llm/gcp.vertex.agent.llm_response",),
         "tool_arguments": ("gcp.vertex.agent.tool_call_args",),
         "tool_result": ("gcp.vertex.agent.tool_response",),
         "tool_definitions": ("gcp.vertex.agent.llm_request#config.tools",),

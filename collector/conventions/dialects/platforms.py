@@ -85,6 +85,7 @@ LANGSMITH = Dialect(
         ),
     ),
     places={
+        "raw_answer": ("only kind llm/gen_ai.completion",),
         "asked_model": (f"{_LANGSMITH}.ls_model_name",),
         "tool_name": ("gen_ai.serialized.name", "langsmith.trace.name"),  # older exporters have no other
         "provider": (f"{_LANGSMITH}.ls_provider",),
@@ -134,7 +135,8 @@ MLFLOW = Dialect(
         "tool_name": ("mlflow.spanFunctionName",),
         "tool_definitions": ("mlflow.chat.tools",),
         "system": ("only instructions",),
-        "model": ("mlflow.llm.model",),
+        "raw_answer": ("kind llm/mlflow.spanOutputs",),
+        "named_model": ("mlflow.llm.model",),
         "asked_model": ("only model", "mlflow.spanInputs#model"),
         "provider": ("mlflow.llm.provider",),
         "input_tokens": (

@@ -12,8 +12,8 @@ MODEL = "ChatOpenAI"
 
 
 def llm(question: str, turn: int = 0) -> Expected:
-    """One answer of the model; what was cached is told inside a JSON text, the dated name of the model nowhere else."""
-    return expect.llm(MODEL, question, turn, model=script.CHAT_MODEL)
+    """One answer of the model; what was cached, and which model answered, is told inside JSON texts."""
+    return expect.llm(MODEL, question, turn)
 
 
 def run(question: str, **everywhere: object) -> Expected:

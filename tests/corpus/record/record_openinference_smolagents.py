@@ -11,7 +11,7 @@ from tests.corpus.record.recording import Recording, application_span, export_tr
 
 def expected() -> Expected:
     """The asked model is all that is told of it; the tool's arguments are wrapped, and its class is the span's name."""
-    asked = expect.llm("OpenAIModel.generate", script.WEATHER, model=script.CHAT_MODEL)
+    asked = expect.llm("OpenAIModel.generate", script.WEATHER)
     ran = expect.tool("SimpleTool", script.OSLO, tool_call_id=None)
     used = {"input_tokens": asked["input_tokens"], "output_tokens": asked["output_tokens"]}
     lost = {"input": None, "output": None, "final_response": None}

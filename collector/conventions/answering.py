@@ -1,0 +1,69 @@
+"""The model that answered, as an answer in JSON names it: a vendor's response, or what a framework makes of one."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from collector.conventions.collected import Collected
+from collector.conventions.values import as_dict
+from collector.conventions.written import is_written
+from storage.records import JsonValue
+
+_MENTIONS: Final = "model"
+_NAMES: Final = ("model_name", "model", "model_version", "modelVersion")
+_KEYS: Final = ('model":"', 'model": "', 'model_name":"', 'model_name": "')
+_METADATA: Final = ("response_metadata", "generation_info", "llm_output", "llmOutput", "_meta", "meta")
+_WITHIN: Final = ("generations", "message", "kwargs", "data", "raw", "response", "replies")
+_RESPONSES: Final = frozenset({"choices", "candidates", "usage", "usage_metadata", "usageMetadata", "eval_count"})
+"""Keys of a vendor's response, beside which the model is named; an answer in JSON may name any model."""
+
+_WRITTEN: Final = re.compile(
+    r"""\bmodel(?:_name|_version)?='([^'\\\n]+)'|'(?:[^'\\]|\\.?)*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)""", re.DOTALL
+)
+"""A model in a response that Python wrote, outside of texts: to read all of it takes a hundred times as long."""
+
+_FIRST: Final = 2  # items of a list, which is of messages, generations or events
+_DEEPEST: Final = 7  # a list of lists of generations, with messages within objects of LangChain
+
+
+def answering_model(collected: Collected) -> str | None:
+    """The model that the answer itself names, where that is not the one that an attribute names anyway."""
+    named = next((value for _, _, value, _ in collected.candidates("named_model")), None)
+    for _, _, value, source in collected.candidates("raw_answer"):
+        if isinstance(value, str) and (_MENTIONS not in value or _is_confirmed(named, value)):
+            continue
+        model = next(_models(collected.opened(value, source) if isinstance(value, str) else value, _DEEPEST), None)
+        if model is not None:
+            collected.sources["model"] = source
+            return model
+    return None
+
+
+def _is_confirmed(named: object, text: str) -> bool:
+    """Whether a text names a model as a response does: a quick look, which spares decoding it."""
+    return isinstance(named, str) and any(f'{key}{named}"' in text for key in _KEYS)
+
+
+def _models(value: object, depth: int) -> Iterator[str]:
+    if isinstance(value, str) and _MENTIONS in value and is_written(value):
+        yield from filter(None, (found[1] for found in _WRITTEN.finditer(value)))
+    elif isinstance(value, list):
+        for item in value[:_FIRST] if depth else ():
+            yield from _models(item, depth - 1)
+    if not isinstance(value, dict):
+        return
+    if not _RESPONSES.isdisjoint(value):
+        yield from _named(value)
+    for name in _WITHIN if depth else ():
+        if name in value:
+            yield from _models(value[name], depth - 1)
+    for name in _METADATA:
+        yield from _named(as_dict(value.get(name)))
+
+
+def _named(value: dict[str, JsonValue]) -> Iterator[str]:
+    for name in _NAMES:
+        text = value.get(name)
+        if isinstance(text, str) and text and not text.isspace():
+            half = text[: len(text) // 2]
+            yield half if half + half == text else text  # LangChain of 2024 joins the names in pieces of a stream

@@ -1,0 +1,76 @@
+"""The model that answered, where only the answer itself names it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conventions.making import read
+
+ASKED, ANSWERED = "gpt-5-mini", "gpt-5-mini-2026-09-09"
+BY_OPENINFERENCE = {"openinference.span.kind": "LLM", "llm.model_name": ASKED}
+BY_LANGSMITH = {"langsmith.span.kind": "llm", "gen_ai.request.model": ASKED, "langsmith.metadata.ls_model_name": ASKED}
+BY_MLFLOW = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.llm.model": f'"{ASKED}"'}
+PLACES = (
+    (BY_OPENINFERENCE, "output.value"),
+    (BY_LANGSMITH, "gen_ai.completion"),
+    (BY_MLFLOW, "mlflow.spanOutputs"),
+)
+WORDS = {"role": "assistant", "content": "Hello."}
+
+
+def of_langchain(metadata: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A result of LangChain with the metadata of a message."""
+    kwargs = {"content": "Hello.", "type": "AIMessageChunk", "response_metadata": metadata}
+    message = {"lc": 1, "type": "constructor", "id": ["langchain", "AIMessageChunk"], "kwargs": kwargs}
+    return {"generations": [[{"text": "Hello.", "generation_info": None, "message": message}]], **more}
+
+
+ANSWERS = {
+    "LangChain, streamed": of_langchain({"finish_reason": "stop", "model_name": ANSWERED}, llm_output=None),
+    "LangChain, streamed in 2024": of_langchain({"finish_reason": "stopstop", "model_name": ANSWERED * 2}),
+    "LangChain, without metadata of the message": of_langchain({}, llm_output={"model_name": ANSWERED}),
+    "LangChain with Ollama": of_langchain({"model": ANSWERED, "done": True}),
+    "LangChain as MLflow writes it": {
+        "generations": [[{"text": "Hello.", "message": {**WORDS, "response_metadata": {"model_name": ANSWERED}}}]]
+    },
+    "a message of LangChain": {"type": "ai", "content": "Hello.", "response_metadata": {"model_name": ANSWERED}},
+    "chat completions": {"choices": [{"message": WORDS}], "model": ANSWERED},
+    "pieces of a stream": [{"choices": [{"delta": WORDS}], "model": ANSWERED}, {"choices": []}],
+    "Anthropic": {"role": "assistant", "content": [{"type": "text", "text": "Hello."}], "model": ANSWERED, "usage": {}},
+    "events of a response": [{"type": "response.created", "response": {"model": ANSWERED, "usage": None}}],
+    "Gemini": {"candidates": [{"content": {"role": "model", "parts": [{"text": "Hello."}]}}], "modelVersion": ANSWERED},
+    "LlamaIndex": {"message": WORDS, "raw": {"choices": [{"message": WORDS}], "model": ANSWERED}},
+    "smolagents": {**WORDS, "raw": f"ChatCompletion(choices=[Choice(text=\"model='gpt-4'\")], model='{ANSWERED}')"},
+}
+
+
+@pytest.mark.parametrize("attributes, key", PLACES)
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS.keys())
+def test_the_model_is_the_one_that_the_answer_names(attributes: dict[str, str], key: str, answer: Any) -> None:
+    """A raw answer names the model that gave it, which is not always the one that was asked."""
+    told = read(attributes | {key: json.dumps(answer)})
+    assert (told.model, told.sources["model"]) == (ANSWERED, key)
+
+
+@pytest.mark.parametrize("attributes, key", PLACES)
+@pytest.mark.parametrize(
+    "answer",
+    ['{"model": "Corolla", "year": 2020}', '{"message": {"model": "T"}}', "The model='T' is out.", "[{", "[[[[[[[1"],
+)
+def test_an_answer_about_models_names_none(attributes: dict[str, str], key: str, answer: str) -> None:
+    """What the model says in JSON is no response, whatever it calls a model."""
+    assert read(attributes | {key: answer}).model == ASKED
+
+
+def test_an_attribute_that_names_the_answering_model_wins() -> None:
+    """What conventions have for the model of the response is not looked for in the response."""
+    answer = json.dumps(ANSWERS["chat completions"])
+    told = read(BY_OPENINFERENCE | {"gen_ai.response.model": "gpt-5-mini-eu", "output.value": answer})
+    assert told.model == "gpt-5-mini-eu"
+
+
+def test_a_tool_is_no_model() -> None:
+    """Only spans of models have their model looked for in what came out."""
+    told = read({"openinference.span.kind": "CHAIN", "output.value": json.dumps(ANSWERS["chat completions"])})
+    assert told.model is None
