@@ -15,6 +15,7 @@ from collector.live.judges.failing_judges import FailingJudge
 from collector.meters import Traffic
 from collector.otlp.signals import TRACES
 from collector.units import count_text, duration_text
+from collector.visible import one_line
 from storage.store import Store
 
 _BEGINS_AFTER_S: Final = 5.0
@@ -34,6 +35,9 @@ _CROWD_S: Final = 60.0
 
 _CERTIFICATE_S: Final = 5.0
 """Between two looks at the files of a certificate, which are two calls of stat. A guess."""
+
+_TWICE_S: Final = 60.0
+"""Between two looks for calls that were recorded twice: 36 ms of processor time each, over 200,000 spans."""
 
 _NOT_TOLD: Final = frozenset({"unauthenticated", "forbidden"})
 """Refusals that are in the audit, with who was refused."""
@@ -73,6 +77,7 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
         ServerCondition(name="judge_unable", look=lambda: _unable(watched), every_s=5.0),
         ServerCondition(name="budget_unbound", look=watched.unbound_budgets, every_s=5.0),
         ServerCondition(name="judge_failing", look=lambda: _failing(watched), ends_after_s=_QUIET_S),
+        ServerCondition(name="recorded_twice", look=lambda: _recorded_twice(store), every_s=_TWICE_S),
         ServerCondition(name="certificate", look=lambda: _certificate(watched.certificate), every_s=_CERTIFICATE_S),
     )
 
@@ -172,6 +177,17 @@ def _behind(store: Store) -> Found:
 
 def _certificate(certificate: Certificate | None) -> Found:
     return {} if certificate is None else certificate.look()
+
+
+def _recorded_twice(store: Store) -> Found:
+    return {
+        f"{each.tenant}/{each.project}/{each.scope}/{each.other_scope}": (
+            f"{one_line(each.scope)} and {one_line(each.other_scope)} recorded {count_text(each.calls, 'call')} of"
+            f" models of project {each.project!r} in two traces each in"
+            " the last hour, which doubles tokens and cost: name one of them in drop_scopes"
+        )
+        for each in store.gauges.calls_recorded_twice()
+    }
 
 
 def _held(store: Store) -> Found:

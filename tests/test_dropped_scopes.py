@@ -1,6 +1,7 @@
-"""Spans of scopes that the settings name are accepted, counted and not stored."""
+"""Spans of scopes that the settings name are accepted, counted and not stored; calls recorded twice are found."""
 
 import json
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 from collector.cli.rule_text import _lines
 from collector.cli.views import StatusView
 from collector.dropped_scopes import DroppedScope, ScopeFilter
+from collector.otlp.decode import Request, decode
+from collector.server_conditions import _recorded_twice
+from storage.operation.gauges import RecordedTwice
 from tests.live import until
 from tests.serving import a_server
-from tests.storing import a_batch
+from tests.storing import a_batch, a_store, commit
 
 SDK, LIBRARY = "com.anthropic.sdk.python", "openinference.instrumentation.langchain"
 ROOT_SCOPES = ((SDK, "2.14.0"), (LIBRARY, "0.1.80"), (SDK, "3.0.0"), ("", ""))
@@ -107,3 +111,69 @@ def test_what_is_dropped_is_accepted_counted_and_not_stored(tmp_path: Path) -> N
     assert received['tracejury_received_total{kind="span",outcome="accepted"}'] == "4.0"
     lines = {name: text for name, text, _ in _lines(StatusView.model_validate(json.loads(json.dumps(status))))}
     assert lines["dropped"] == f"6 of {SDK}"
+
+
+def a_call(number: int, scope: str, **more: Any) -> ExportTraceServiceRequest:
+    """A call of a model by itself in a trace."""
+    start_ns = more.pop("start_ns", 10**18 + number)
+    export = a_request(more.pop("project", "shop"), [(scope, "")])
+    (of_scope,) = export.resource_spans[0].scope_spans
+    del of_scope.spans[1]
+    (span,) = of_scope.spans
+    span.trace_id = more.pop("trace", f"{scope[:6]:8}{number:8}").encode()
+    span.span_id = f"{scope[4]}{number:7}".encode()
+    span.start_time_unix_nano, span.end_time_unix_nano = start_ns, start_ns + 10**9
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.response.model": "claude-5",
+        "gen_ai.response.id": f"{number}",
+    }
+    usage = {"gen_ai.usage.input_tokens": 7, "gen_ai.usage.output_tokens": number + 1}
+    for key, value in (attributes | usage | more).items():
+        if isinstance(value, str) and value:
+            span.attributes.add(key=key).value.string_value = value
+        elif isinstance(value, int):
+            span.attributes.add(key=key).value.int_value = value
+    return export
+
+
+NO_ID = {"gen_ai.response.id": ""}
+
+
+@pytest.mark.parametrize(
+    "other, count, expected",
+    [
+        ({}, 1, 1),
+        (NO_ID, 3, 3),
+        (NO_ID | {"gen_ai.response.model": "claude-5-2026-09-09"}, 3, 3),
+        (NO_ID, 2, 0),
+        (NO_ID | {"gen_ai.response.model": "gpt-5"}, 3, 0),
+        (NO_ID | {"gen_ai.usage.output_tokens": 99}, 3, 0),
+        ({"gen_ai.response.id": "another"}, 3, 0),
+        ({"start_ns": 2 * 10**18}, 3, 0),
+        ({"project": "bank"}, 3, 0),
+    ],
+)
+def test_calls_that_two_scopes_record_in_two_traces_are_found(
+    tmp_path: Path, other: dict[str, Any], count: int, expected: int
+) -> None:
+    """One response id is enough; without ids it takes three calls with one model, equal usage and overlapping times."""
+    with a_store(tmp_path / "data") as store:
+        calls = [[a_call(number, SDK), a_call(number, LIBRARY, **other)] for number in range(count)]
+        sent = [Request(body=each.SerializeToString()) for pair in calls for each in pair]
+        commit(store, decode(sent, received_at_us=time.time_ns() // 1000).batch)
+        found = store.gauges.calls_recorded_twice()
+        messages = _recorded_twice(store)
+    assert found == ([RecordedTwice("", "shop", SDK, LIBRARY, expected)] if expected else [])
+    assert [SDK in text and LIBRARY in text and "drop_scopes" in text for text in messages.values()] == [True] * len(
+        found
+    )
+
+
+def test_calls_within_one_trace_are_not_recorded_twice(tmp_path: Path) -> None:
+    """There the sums of the trace count them once."""
+    with a_store(tmp_path / "data") as store:
+        sent = [a_call(number, scope, trace=f"{number:16}") for number in range(3) for scope in (SDK, LIBRARY)]
+        bodies = [Request(body=each.SerializeToString()) for each in sent]
+        commit(store, decode(bodies, received_at_us=time.time_ns() // 1000).batch)
+        assert store.gauges.calls_recorded_twice() == []

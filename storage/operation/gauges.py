@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import duckdb
 
@@ -48,6 +48,22 @@ class WaitingCounts:
     untold_results: int
 
 
+_LATEST_SPANS: Final = 100_000
+"""Calls that were recorded twice are looked for among so many of the latest spans, which is a guess."""
+
+_RECENT_US: Final = 3_600 * 10**6
+
+
+class RecordedTwice(NamedTuple):
+    """Two scopes that recorded the same calls of models, each in traces of its own."""
+
+    tenant: str
+    project: str
+    scope: str
+    other_scope: str
+    calls: int
+
+
 class Gauges:
     """Looks at what waits; a cursor of its own each time. Safe to use from any thread."""
 
@@ -81,6 +97,13 @@ class Gauges:
             if self._standing is None or time.monotonic() - self._looked_at_s > _KEPT_S:
                 self._standing, self._looked_at_s = self._look(), time.monotonic()
             return self._standing
+
+    def calls_recorded_twice(self) -> list[RecordedTwice]:
+        """Find calls of models of the last hour that two scopes recorded in two traces, so that they count twice."""
+        params = {"latest": _LATEST_SPANS, "since_us": time.time_ns() // 1000 - _RECENT_US}
+        with self._database.snapshot() as cursor:
+            rows = cursor.execute(sql.query("calls_recorded_twice"), params).fetchall()
+        return [RecordedTwice(*row) for row in rows]
 
     def _look(self) -> WaitingCounts:
         with self._database.snapshot() as cursor:
