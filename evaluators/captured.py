@@ -23,7 +23,10 @@ SPAN_COUNT: Final = "spanCount"
 IN_TRACE: Final = "inTrace"
 """The key of the metadata of a case that lists what it lacks and a trace, which was not read yet, may supply."""
 
-MARKS: Final = frozenset({NOT_CAPTURED, NOT_READ, SPAN_COUNT, IN_TRACE})
+CAPTURE_HINT: Final = "captureHint"
+"""The key of the metadata of a case that says how to have the application's library record `input` and `output`."""
+
+MARKS: Final = frozenset({NOT_CAPTURED, NOT_READ, SPAN_COUNT, IN_TRACE, CAPTURE_HINT})
 """The keys of the metadata of a case that say what is known of it, and are not shown to judges."""
 
 CallContent = Literal["arguments", "result"]
@@ -104,7 +107,10 @@ def _lacking(case: Case, key: str) -> NotCaptured | InTrace | None:
         return InTrace(key)
     if key in _listed(case.metadata, NOT_READ):
         return NotRead(key, case.metadata.get(SPAN_COUNT))
-    return NotCaptured(key) if key in _listed(case.metadata) else None
+    if key not in _listed(case.metadata):
+        return None
+    hints = case.metadata.get(CAPTURE_HINT)
+    return NotCaptured(key, hints.get("input" if key == "input" else "output") if isinstance(hints, Mapping) else None)
 
 
 def _listed(metadata: Mapping[str, Any], under: str = NOT_CAPTURED) -> Collection[str]:

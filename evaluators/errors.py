@@ -50,8 +50,8 @@ class NotCaptured(Broken):
 
     kind = "not_captured"
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"not captured: {what}")
+    def __init__(self, what: str, hint: object = None) -> None:
+        super().__init__(f"not captured: {what}" + (f" ({hint})" if isinstance(hint, str) and hint else ""))
 
 
 class NotRead(NotCaptured):

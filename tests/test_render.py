@@ -417,3 +417,11 @@ def test_a_replaced_stream_of_results_says_so(capsys: pytest.CaptureFixture[str]
     replaced, _, watched, *_ = capsys.readouterr().out.splitlines()
     assert replaced.endswith("another evaluator took its place; latest result 2026-11-22 10:00:00")
     assert watched.endswith("1 result since 2026-11-21 10:00:00")
+
+
+def test_a_trace_without_content_says_so() -> None:
+    """The header names the setting of the first note that has one; other notes stand in the explanation alone."""
+    silent = a_span().model_copy(update={"notes": ("span: x", "input: content is not captured (set A=b (or c))")})
+    header = next(iter(trace_text(a_trace(silent), width=100))).plain
+    assert "inputs or outputs of models were not captured: set A=b (or c)\n" in header
+    assert "captured" not in next(iter(trace_text(a_trace(a_span()), width=100))).plain

@@ -17,6 +17,7 @@ from storage.records import JsonValue
 from tests.access import a_closed_server, request
 from tests.browser import a_page
 from tests.conventions.making import a_span, read_all
+from tests.conventions.test_columnar import a_request
 from tests.live import until
 from tests.paging import Shown, Visit, a_shown_server
 from tests.serving import PROTOBUF, an_export, post
@@ -321,6 +322,16 @@ def test_times_do_not_run_backwards(shown: Shown) -> None:
         page = visit.get("/traces").text
     times = [piece.partition('"')[0] for piece in page.split('class="ago" datetime="')[1:]]
     assert times == sorted(times, reverse=True)
+
+
+def test_a_trace_without_content_names_the_setting(shown: Shown) -> None:
+    """The page says that content was not captured and how to have it; `traces show` prints the same notes."""
+    silent = a_span({"gen_ai.operation.name": "chat"}, trace_id="5e" * 16, scope="opentelemetry.util.genai.handler")
+    post(f"http://{shown.running.otlp_http}/v1/traces", a_request([silent]).SerializeToString())
+    with Visit(shown.origin) as visit:
+        page = until(lambda: visit.get(f"/traces/{silent.trace_id}").text, lambda text: "not captured" in text)
+        assert "set OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental" in page.partition("not captured:")[2]
+        assert "were not captured" not in visit.get(f"/traces/{LONG_ID}").text
 
 
 def test_a_blank_text_is_shown_as_blank() -> None:

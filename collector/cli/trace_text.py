@@ -100,6 +100,10 @@ def _header(trace: TraceView) -> Text:
     if told:
         text.append_text(_pairs(*told)[:-2])
         text.append("\n")
+    hint = names.capture_hint(note for span in trace.spans for note in span.notes)
+    if hint is not None:
+        text.append("inputs or outputs of models were not captured", style="yellow")
+        text.append(f"{': ' if hint else ''}{one_line(hint)}\n")
     for line, style in judged_lines(trace):
         text.append("judged ", style="dim")
         text.append(f"{one_line(line)}\n", style=style)

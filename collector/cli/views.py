@@ -112,6 +112,7 @@ class SpanView(JudgedView):
     output_tokens: int | None = None
     events: tuple[EventView, ...]
     links: tuple[LinkView, ...]
+    notes: tuple[str, ...] = ()
 
 
 class SummaryView(AnswerView):

@@ -124,6 +124,11 @@ class Collected:
         return self._plan.kind_source
 
     @property
+    def capture(self) -> str:
+        """How to have the library send content; empty where that is not known."""
+        return self._plan.capture
+
+    @property
     def is_bare(self) -> bool:
         """Whether nothing says what the span does but the name of a model."""
         return self._plan.is_bare

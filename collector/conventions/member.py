@@ -47,6 +47,12 @@ class TraceMember:
     error: str | None
     error_type: str | None
     offered: Sequence[OfferedTool] | str | None  # to a model
+    noted: str | None = None  # why fields are not what one would expect, a line each
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Why fields are not what one would expect."""
+        return (self.noted or "").splitlines()
 
     @property
     def is_record(self) -> bool:
@@ -127,6 +133,7 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
         error=reading.error,
         error_type=reading.error_type,
         offered=reading.tool_definitions,
+        noted="\n".join(reading.notes),
     )
 
 

@@ -1,6 +1,6 @@
 """Names that are the same in every dialect: of resources, of exceptions, of identifiers that join spans."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from collector.conventions.values import text_of
 from storage.records import AttributeValue
@@ -19,6 +19,9 @@ EXCEPTION_STACKTRACE = "exception.stacktrace"
 RESPONSE_ID = "gen_ai.response.id"
 """One answer of a model: spans that share it tell of the same call."""
 
+UNCAPTURED = "content is not captured"
+"""What is noted of the input or the output of a model's span, with the setting that captures it in brackets."""
+
 RECORD = "tells tokens of a model, but no operation and no messages, and is no call beside a call of as many tokens"
 """What is noted of a span that may only record what a call used."""
 
@@ -27,6 +30,15 @@ LAST_STEP_SCOPES = ("@voltagent/",)
 
 PENDING = ("logfire.span_type", "pending_span")
 """What marks the announcement of a span that is sent again when it has ended."""
+
+
+def capture_hint(notes: Iterable[str], side: str = "") -> str | None:
+    """Return the first setting that some notes name for content that was not captured, maybe ""; None if it was.
+
+    If a side is given, `input` or `output`, only notes about it count.
+    """
+    told = (note.partition(f": {UNCAPTURED}") for note in notes if note.startswith(side))
+    return next((rest.removeprefix(" (").removesuffix(")") for _, found, rest in told if found), None)
 
 
 def project_of(resource_attributes: Mapping[str, AttributeValue]) -> str:

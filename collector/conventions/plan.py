@@ -68,6 +68,7 @@ class ShapePlan:
     dialect_source: str
     kind: SpanType | None
     kind_source: str
+    capture: str  # how to have content sent
     is_bare: bool  # a model is named, and nothing says what was done with it
     leads: Mapping[Slot, tuple[Lead, ...]]  # strongest first, without those of other dialects alone
     told: frozenset[Slot]  # those that any row is about, be it another dialect's
@@ -109,6 +110,7 @@ def plan_of(shape: Shape) -> ShapePlan:
         dialect_source="" if dialect is None else _sign(shape, seen, rank),
         kind=kind,
         kind_source=kind_source,
+        capture="" if dialect is None else _capture(dialect, shape.scope),
         is_bare=kind_source in MODEL_NAMES and _only_names_model(shape, seen),
         leads={slot: _in_order(found, dialect) for slot, found in leads.items()},
         told=frozenset(leads),
@@ -215,6 +217,12 @@ def _kind(shape: Shape, seen: Sequence[index.Known | None], dialect: Dialect | N
         return found
     named = shape.name.kinds[number]
     return found if named is None else (named, "the name of the span")
+
+
+def _capture(dialect: Dialect, scope: str) -> str:
+    """How to have a library send content: as its scope says, else as its dialect does."""
+    told = (text for beginning, text in dialect.captures.items() if index.is_below(scope, beginning))
+    return next(told, dialect.capture)
 
 
 def _only_names_model(shape: Shape, seen: Sequence[index.Known | None]) -> bool:

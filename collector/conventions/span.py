@@ -11,7 +11,7 @@ from collector.conventions.definitions import definitions_of, once_by_name
 from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessages, dialogue
 from collector.conventions.failure import ERROR, failure_of
 from collector.conventions.messages import answer_text, last_text, offered_tool, wordless_answer
-from collector.conventions.names import RECORD
+from collector.conventions.names import RECORD, UNCAPTURED
 from collector.conventions.own import OwnKeys
 from collector.conventions.pieces import have_content, text_said
 from collector.conventions.prices import with_cost
@@ -251,14 +251,13 @@ def _explain(collected: Collected, kind: SpanType, texts: tuple[str | None, str 
     """Say why a field is empty that one would expect on such a span."""
     if is_pending(collected):
         collected.note("span", "announces a span that is sent again when it has ended, and is not counted")
-    dialect = collected.dialect
     if collected.is_bare and texts == (None, None) and collected.tells("input_tokens"):
         collected.note("span", RECORD)
     elif kind == "llm" and None in texts:
-        hint = f" ({dialect.capture})" if dialect and dialect.capture else ""
+        hint = f" ({collected.capture})" if collected.capture else ""
         for field, text in zip(("input", "output"), texts, strict=True):
             if text is None and not (field == "output" and collected.span.status_code == 2):  # noqa: PLR2004 - ERROR
-                collected.note(field, f"content is not captured{hint}")
+                collected.note(field, f"{UNCAPTURED}{hint}")
     if use is not None and use.arguments is None:
         collected.note("tool_arguments", "are not on the span")
     if collected.span.dropped_attributes_count and (None in texts):

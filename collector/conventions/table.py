@@ -96,6 +96,7 @@ class Dialect:
     sure_names: Mapping[str, SpanType] = field(default_factory=dict)  # by their beginning, whatever a key tells
     places: Mapping[Slot, Sequence[str]] = field(default_factory=dict)
     capture: str = ""  # how to have it send content
+    captures: Mapping[str, str] = field(default_factory=dict)  # likewise, of libraries by the beginning of their scope
     has_early_status: bool = False  # it sets OK when a step begins, and the SDK lets no failure take that back
 
 

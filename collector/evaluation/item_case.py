@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from evaluators.captured import IN_TRACE, NOT_CAPTURED, NOT_READ, SPAN_COUNT
+from evaluators.captured import CAPTURE_HINT, IN_TRACE, NOT_CAPTURED, NOT_READ, SPAN_COUNT
 from evaluators.case import has
 from evaluators.model import Case, text_of
 from storage.offline.run_evaluations import Unscored
@@ -59,8 +59,7 @@ def with_trace(item: Unscored, trace: Case) -> Unscored:
     for mark in (NOT_CAPTURED, NOT_READ):
         if marked := [key for key in trace.metadata.get(mark) or () if key in lacking]:
             maps["metadata"][mark] = marked
-    if SPAN_COUNT in trace.metadata:
-        maps["metadata"][SPAN_COUNT] = trace.metadata[SPAN_COUNT]
+    maps["metadata"] |= {mark: trace.metadata[mark] for mark in (SPAN_COUNT, CAPTURE_HINT) if mark in trace.metadata}
     inputs, actual_outputs, metadata = map(text_of, maps.values())
     return replace(item, trace_id=None, inputs=inputs, actual_outputs=actual_outputs, metadata=metadata)
 

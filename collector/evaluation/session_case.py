@@ -9,7 +9,7 @@ from collector.conventions.own import OwnKeys
 from collector.conventions.trace import read_trace
 from collector.conversation import SessionTurn, session_conversation, session_trace
 from collector.evaluation.trace_case import case_of_trace, conversation_of, tool_call_of
-from evaluators.captured import NOT_CAPTURED
+from evaluators.captured import CAPTURE_HINT, NOT_CAPTURED
 from evaluators.model import Case, Conversation
 from evaluators.summary import RunSummary, TokenUsage
 from storage.records import LogRecord, Span, TraceSummary
@@ -56,6 +56,9 @@ def case_of_session(
         "tools": list(tools.values()) or None,
         "traceSummary": _summary(turns).model_dump(by_alias=True, exclude_none=True),
         NOT_CAPTURED: lacking or None,
+        CAPTURE_HINT: next(
+            (hint for each in turns if lacking and (hint := each.case.metadata.get(CAPTURE_HINT))), None
+        ),
         "sessionId": session_id,
         "userId": next((user for each in turns if (user := each.case.metadata.get("userId"))), None),
         "turnCount": len(turns),

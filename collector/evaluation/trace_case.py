@@ -7,8 +7,9 @@ from typing import Any, Final, TypeAlias
 
 from collector.conventions.columnar.stored_trace import StoredTrace
 from collector.conventions.member import TraceMember
+from collector.conventions.names import capture_hint
 from collector.evaluation.deferred import DeferredParts
-from evaluators.captured import NOT_CAPTURED, NULL_RESULT
+from evaluators.captured import CAPTURE_HINT, NOT_CAPTURED, NULL_RESULT
 from evaluators.model import Case, Conversation, Message, ToolCall, ToolDefinition, text_of, unchecked_case
 from evaluators.summary import RunSummary, TokenUsage
 from evaluators.wire import parse_json
@@ -73,6 +74,11 @@ class _TraceParts:
         return unrecorded_parts(self._told) or None
 
     @property
+    def capture_hint(self) -> dict[str, str] | None:
+        notes = [note for span in self._told.spans.values() for note in span.notes] if self.not_captured else []
+        return {side: hint for side in ("input", "output") if (hint := capture_hint(notes, side))} or None
+
+    @property
     def user_id(self) -> str | None:
         return self._told.user_id
 
@@ -93,6 +99,7 @@ _METADATA: Final = {
     "sessionId": "session_id",
     "userId": "user_id",
     NOT_CAPTURED: "not_captured",
+    CAPTURE_HINT: "capture_hint",
 }
 """The keys that evaluators read, and the parts that are under them."""
 

@@ -28,6 +28,7 @@ class OutlineSpan:
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
+    uncaptured: str | None = None  # the notes, if they say that content was not captured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from collector.conventions.dialects.order import DIALECTS
+from collector.conventions.names import capture_hint
 from collector.conventions.own import NO_KEYS
 from collector.conventions.span import read_span
 from storage.records import SpanReading
@@ -86,6 +87,33 @@ def test_a_models_span_without_content_says_how_to_have_it(dialect: Any) -> None
     if reading.span_type == "llm":
         assert f"input: content is not captured ({dialect.capture})" in reading.notes
         assert f"output: content is not captured ({dialect.capture})" in reading.notes
+
+
+@pytest.mark.parametrize(
+    "scope, words",
+    [
+        ("opentelemetry.util.genai.handler", ["gen_ai_latest_experimental", "SPAN_ONLY", "true is rejected"]),
+        ("opentelemetry.instrumentation.openai_v2", ["gen_ai_latest_experimental", "SPAN_ONLY", "since 2.4"]),
+        ("opentelemetry.instrumentation.botocore", ["=true", "log records"]),
+        ("opentelemetry.instrumentation.openai_agents", ["SPAN_ONLY", "TRACELOOP_TRACE_CONTENT"]),
+        ("openlit.instrumentation.openai", ["openlit.init"]),
+        ("opentelemetry.instrumentation.ag2", ["TelemetryMiddleware"]),
+        ("shop.tracing", ["SPAN_ONLY", "older libraries take true"]),
+    ],
+)
+def test_the_setting_is_that_of_the_library(scope: str, words: list[str]) -> None:
+    """Libraries of one dialect differ, and their versions do."""
+    hint = capture_hint(read(CALL, scope=scope).notes, "output")
+    assert hint is not None
+    assert all(word in hint for word in words)
+
+
+def test_no_setting_is_named_where_nothing_is_missing() -> None:
+    """Neither of a whole call nor of other notes."""
+    whole = CALL | ANSWERED | {"gen_ai.input.messages": ANSWERED["gen_ai.output.messages"].replace("assistant", "user")}
+    assert capture_hint(read(whole).notes) is None
+    assert capture_hint(["span: 3 attributes were dropped by the sender"]) is None
+    assert capture_hint(["input: content is not captured"], "output") is None
 
 
 def test_a_refused_call_misses_no_output() -> None:

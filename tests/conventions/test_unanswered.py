@@ -204,7 +204,7 @@ def test_evaluators_of_the_output_skip_a_run_without_an_answer(name: str, evalua
     ):
         outcome = asyncio.run(run(build(evaluator, settings), case))
         assert isinstance(outcome, Skipped)
-        assert outcome.reason == "not captured: output"
+        assert outcome.reason.startswith("not captured: output")
 
 
 def cut(tree: Tree, *, failed: bool) -> Iterator[TraceMember]:

@@ -37,6 +37,7 @@ _AS_IS: Final = {
     "error": "error",
     "error_type": "error_type",
     "offered": "tool_definitions",
+    "noted": "notes",
 }
 """The fields of a member of a trace, and the columns that tell them."""
 

@@ -150,5 +150,8 @@ LITELLM = Dialect(
         "user_id": ("llm.user", "metadata.user_api_key_end_user_id"),
         "session_id": ("only metadata.session_id",),
     },
-    capture="do not set message_logging to false for LiteLLM's callback",
+    capture=(
+        "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY or unset it, since true sends events alone, "
+        "and do not turn off message_logging of LiteLLM's callback"
+    ),
 )

@@ -1,5 +1,6 @@
 """OpenLLMetry, by Traceloop."""
 
+from collector.conventions.dialects.otel import CAPTURE_OF_AGENTS
 from collector.conventions.table import Dialect, Kinds, Sign
 
 # Libraries that OpenLLMetry instruments under OpenTelemetry's own prefix; OpenTelemetry's end in `_v2` or are others.
@@ -55,4 +56,5 @@ OPENLLMETRY = Dialect(
         "user_id": (f"{_PROPERTIES}.user_id",),
     },
     capture="unset TRACELOOP_TRACE_CONTENT=false where the application runs",
+    captures={"opentelemetry.instrumentation.openai_agents": CAPTURE_OF_AGENTS},
 )

@@ -30,8 +30,15 @@ OPERATIONS: dict[str, SpanType] = {
     "search_memory": "retriever",
 }
 
-_CAPTURE = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true where the application runs"
-_CAPTURE_LATEST = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY where the application runs"
+_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_OPT_IN = "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
+_CAPTURE = f"set {_VARIABLE}=SPAN_ONLY where the application runs; older libraries take true, and send log records"
+_CAPTURE_LATEST = f"set {_OPT_IN} and {_VARIABLE}=SPAN_ONLY where the application runs; true is rejected"
+_CAPTURE_IN_LOGS = f"set {_VARIABLE}=true where the application runs, and send its log records too"
+CAPTURE_OF_AGENTS = (
+    f"OpenTelemetry's instrumentation: unset {_VARIABLE}, or set SPAN_ONLY; that of OpenLLMetry: unset "
+    "TRACELOOP_TRACE_CONTENT=false where the application runs"
+)
 
 _LEAVING_CACHED_OUT = (
     "openlit.instrumentation.anthropic",
@@ -159,6 +166,12 @@ OTEL_GENAI = Dialect(
         "failed": ("gen_ai.tool.status=error", "gen_ai.task.status=error"),
     },
     capture=_CAPTURE,
+    captures={
+        "opentelemetry.util.genai": _CAPTURE_LATEST,
+        "opentelemetry.instrumentation.google_genai": _CAPTURE_LATEST,
+        "opentelemetry.instrumentation.openai_v2": f"{_CAPTURE_LATEST} since 2.4. Before: {_CAPTURE_IN_LOGS}",
+        "opentelemetry.instrumentation.botocore": _CAPTURE_IN_LOGS,
+    },
 )
 
 GEMINI_CLI = Dialect(
@@ -224,7 +237,7 @@ OPENLIT = Dialect(
     name="openlit",
     signs=(Sign(scope="openlit"), Sign(resource="telemetry.sdk.name", value="openlit", with_genai=True)),
     places={"call_ids": ("only kind llm/gen_ai.tool.call.id",)},
-    capture=_CAPTURE_LATEST,
+    capture=f"unset {_VARIABLE}=false, and do not pass capture_message_content=False to openlit.init",
 )
 
 STRANDS = Dialect(
@@ -234,7 +247,7 @@ STRANDS = Dialect(
         Sign(key="gen_ai.system", value="strands-agents"),
         Sign(key="gen_ai.provider.name", value="strands-agents"),
     ),
-    capture=_CAPTURE,
+    capture="Strands Agents sends it, unless gen_ai_unredacted_attributes in OTEL_SEMCONV_STABILITY_OPT_IN does not",
 )
 
 ADK = Dialect(
@@ -273,5 +286,8 @@ ADK = Dialect(
         ),
         "session_id": ("gcp.vertex.agent.session_id",),
     },
-    capture=f"{_CAPTURE_LATEST}, or with version 1 ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true",
+    capture=(
+        f"unset ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=false, or set {_OPT_IN} and {_VARIABLE}=SPAN_ONLY where the "
+        "application runs"
+    ),
 )

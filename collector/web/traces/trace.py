@@ -12,6 +12,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of, visible_tenant_of
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.streamed import streamed
+from collector.conventions.names import capture_hint
 from collector.conventions.trace import read_trace
 from collector.live.upkeep.sweeper import wall_clock_us
 from collector.otlp.encode import json_document
@@ -70,6 +71,7 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
         view=view if view in _VIEWS else "spans",
         trace=summary,
         is_cut=len(outline.spans) < summary.span_count,
+        capture=capture_hint(note for span in outline.spans for note in (span.uncaptured or "").splitlines()),
         brief=here.listing.reading(summary),
         pins=here.retention.pins(summary.trace_id, tenant=summary.tenant),
         may_pin=is_own and may_use(who, pin_trace, "POST"),

@@ -30,6 +30,7 @@ SELECT
     s.cost_usd,
     s.cost_source,
     s.output_is_answer,
+    s.notes,
     s.session_id,
     s.user_id,
     s.error,

@@ -12,7 +12,8 @@ SELECT
     s.tool_name,
     s.input_tokens,
     s.output_tokens,
-    s.cost_usd
+    s.cost_usd,
+    CASE WHEN contains(s.notes, 'content is not captured') THEN s.notes END AS uncaptured
 FROM span AS s
 WHERE s.tenant = $tenant
     AND s.trace_id = $trace_id
