@@ -106,6 +106,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "cached_tokens": _number("cached_tokens"),
     "reasoning_tokens": _number("reasoning_tokens"),
     "cost_usd": _number("cost_usd"),
+    "finish_reason": _text("finish_reason", "stop", "length", "tool_call", "content_filter", "error", "other"),
     "session_id": _text("session_id"),
     "user_id": _text("user_id"),
     "run_id": _text("run_id"),

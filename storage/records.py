@@ -201,6 +201,7 @@ class SpanReading:
     output_tokens: int | None
     cached_tokens: int | None
     reasoning_tokens: int | None
+    finish_reason: str | None  # stop, length, tool_call, content_filter, error or other
     cost_usd: float | None
     session_id: str | None
     user_id: str | None
@@ -238,6 +239,7 @@ class TraceReading:
     input: str | None  # of the root; where it tells none, of the topmost agent, chain or model that does
     output: str | None  # likewise, else the last words of any span: the text that is shown and judged
     final_response: str | None  # the last assistant text of the trace
+    finish_reason: str | None  # of the last call of a model that tells one
     conversation: tuple[Message, ...]  # the longest that one of its spans tells, with the answer
     tool_calls: tuple[TraceToolCall, ...]  # each once, by start time
     tool_definitions: tuple[OfferedTool, ...]  # each name once

@@ -52,7 +52,7 @@ SUMMARY_KEYS = {
 }  # fmt: skip
 TRACE_KEYS = {
     "input", "output", "finalResponse", "sessionId", "userId", "inputTokens", "outputTokens", "costUsd", "toolCalls",
-    "toolDefinitions", "conversation", "spans", "summedSpanCount",
+    "finishReason", "toolDefinitions", "conversation", "spans", "summedSpanCount",
 }  # fmt: skip
 SPAN_KEYS = {
     "spanId", "parentSpanId", "name", "kind", "startTime", "endTime", "durationMs", "statusCode", "statusMessage",
@@ -60,7 +60,7 @@ SPAN_KEYS = {
     "droppedEventsCount", "droppedLinksCount", "resource", "scope", "project", "serviceName", "logs", "spanType",
     "dialect", "inputMessages", "outputMessages", "toolName", "toolCallId", "toolArguments", "toolResult",
     "toolDefinitions", "model", "provider", "inputTokens", "outputTokens", "cachedTokens", "reasoningTokens", "costUsd",
-    "sessionId", "userId", "runId", "itemKey", "error", "errorType", "sources", "notes",
+    "finishReason", "sessionId", "userId", "runId", "itemKey", "error", "errorType", "sources", "notes",
 }  # fmt: skip
 
 attribute_values = st.recursive(

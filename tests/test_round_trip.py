@@ -32,13 +32,13 @@ MORE_SPANS_COLUMNS = [
 TRACES_COLUMNS = [
     "tenant", "trace_id", "root_name", "project", "service_name", "start_time", "end_time", "duration_ms",
     "span_count", "error_count", "expires_at", "input", "output", "final_response", "session_id", "user_id",
-    "input_tokens", "output_tokens", "cost_usd", "tool_call_count", "summed_span_count",
+    "input_tokens", "output_tokens", "cost_usd", "tool_call_count", "summed_span_count", "finish_reason",
 ]  # fmt: skip
 READ_COLUMNS = [
     "span_type", "dialect", "input", "output", "input_messages", "output_messages", "tool_name", "tool_call_id",
     "tool_arguments", "tool_result", "tool_definitions", "model", "provider", "input_tokens", "output_tokens",
     "cached_tokens", "reasoning_tokens", "cost_usd", "session_id", "user_id", "error", "error_type", "notes",
-    "seq", "service_version", "response_id", "cost_source", "run_id", "item_key",
+    "seq", "service_version", "response_id", "cost_source", "run_id", "item_key", "finish_reason",
 ]  # fmt: skip
 TOOL_CALLS_COLUMNS = [
     "tenant", "trace_id", "span_id", "ordinal", "call_id", "name", "arguments", "result", "is_error", "error",

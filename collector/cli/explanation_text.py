@@ -73,6 +73,7 @@ FIELDS = (
     "outputTokens",
     "cachedTokens",
     "reasoningTokens",
+    "finishReason",
     "costUsd",
     "sessionId",
     "userId",

@@ -95,7 +95,13 @@ def _header(trace: TraceView) -> Text:
     text.append("\n")
     usage = usage_text(trace.input_tokens, trace.output_tokens)
     cost = "" if trace.cost_usd is None else usd_text(trace.cost_usd)
-    pairs = (("session", trace.session_id), ("user", trace.user_id), ("tokens", usage), ("cost", cost))
+    pairs = (
+        ("session", trace.session_id),
+        ("user", trace.user_id),
+        ("tokens", usage),
+        ("cost", cost),
+        ("finish reason", trace.finish_reason),
+    )
     told = [(name, value) for name, value in pairs if value]
     if told:
         text.append_text(_pairs(*told)[:-2])
@@ -165,7 +171,8 @@ class _TreeLayout:
             yield _Block(label="note", text=note, style="yellow")
         if span.model:
             usage = usage_text(span.input_tokens, span.output_tokens)
-            yield _Block(label="model", text=f"{span.model}, {usage}" if usage else span.model)
+            reason = span.finish_reason and f"finish reason {span.finish_reason}"
+            yield _Block(label="model", text=", ".join(filter(None, (span.model, usage, reason))))
         if span.input is not None:
             yield _Block(label="input", text=span.input)
         if span.output is not None:

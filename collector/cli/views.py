@@ -110,6 +110,7 @@ class SpanView(JudgedView):
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    finish_reason: str | None = None
     events: tuple[EventView, ...]
     links: tuple[LinkView, ...]
     notes: tuple[str, ...] = ()
@@ -135,6 +136,7 @@ class TraceView(SummaryView, JudgedView):
     user_id: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    finish_reason: str | None = None
     cost_usd: float | None = None
     tool_calls: tuple[ToolCallView, ...] = ()
     conversation: tuple[MessageView, ...] = ()

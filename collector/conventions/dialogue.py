@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from collector.conventions.call_ids import with_ids_of_calls, with_ids_of_results, without_made_up
 from collector.conventions.claude_code import CLAUDE_CODE_LOGS, messages_in
 from collector.conventions.collected import Candidate, Collected
+from collector.conventions.finish import read_finish_reason
 from collector.conventions.messages import (
     find_messages,
     message_of,
@@ -88,9 +89,7 @@ def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) ->
 
 def _ended_in_calls(collected: Collected, answered: SourcedMessages) -> bool:
     """Return whether the model called tools, so that its blank text is no answer, though the calls are not recorded."""
-    reasons = [text_of(value) for _, _, value, _ in collected.candidates("finish_reasons")]
-    reasons += [text_of(message.get("finish_reason")) for message in answered.messages or ()]
-    return any("tool" in reason or "function" in reason for reason in reasons if reason)
+    return read_finish_reason(collected, answered.messages) == "tool_call"
 
 
 def _completed(

@@ -39,6 +39,7 @@ class TraceMember:
     input_tokens: int | None
     output_tokens: int | None
     cached_tokens: int | None
+    finish_reason: str | None
     cost_usd: float | None
     cost_source: str | None  # the prices it was computed by; None where the span tells it
     is_bare: bool  # of a model, as far as its name says so alone, without messages
@@ -125,6 +126,7 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
         input_tokens=reading.input_tokens,
         output_tokens=reading.output_tokens,
         cached_tokens=reading.cached_tokens,
+        finish_reason=reading.finish_reason,
         cost_usd=reading.cost_usd,
         cost_source=source if (source := reading.sources.get("cost_usd", "")).startswith(COMPUTED) else None,
         is_bare=f"span: {RECORD}" in reading.notes,

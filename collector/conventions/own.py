@@ -24,6 +24,7 @@ FIELDS: dict[str, Slot] = {
     "output_tokens": "output_tokens",
     "cached_tokens": "cached_tokens",
     "reasoning_tokens": "reasoning_tokens",
+    "finish_reason": "finish_reasons",
     "cost_usd": "cost_usd",
     "session_id": "session_id",
     "user_id": "user_id",

@@ -10,6 +10,7 @@ from collector.conventions.counts import read_cost, read_count
 from collector.conventions.definitions import definitions_of, once_by_name
 from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessages, dialogue
 from collector.conventions.failure import ERROR, failure_of
+from collector.conventions.finish import read_finish_reason
 from collector.conventions.messages import answer_text, last_text, offered_tool, wordless_answer
 from collector.conventions.names import RECORD, UNCAPTURED
 from collector.conventions.own import OwnKeys
@@ -63,6 +64,7 @@ def read(collected: Collected, logs: Sequence[LogRecord]) -> SpanReading:
         output_tokens=read_count(collected, "output_tokens"),
         cached_tokens=read_count(collected, "cached_tokens"),
         reasoning_tokens=read_count(collected, "reasoning_tokens"),
+        finish_reason=read_finish_reason(collected, content.output_messages),
         cost_usd=read_cost(collected),
         session_id=collected.text("session_id"),
         user_id=collected.text("user_id"),

@@ -28,7 +28,7 @@ Slot: TypeAlias = Literal[
     "answer_text",  # the pieces of an answer that is not told as a message
     "answer_reasoning",
     "answer_calls",
-    "finish_reasons",  # of an answer, by which a blank text may be that of calls of tools
+    "finish_reasons",  # why an answer ended; by which a blank text may be that of calls of tools
     "tool_name",
     "tool_call_id",
     "tool_arguments",

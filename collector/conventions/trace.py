@@ -30,6 +30,7 @@ class Sums:
     input: str | None
     output: str | None
     final_response: str | None
+    finish_reason: str | None
     session_id: str | None
     user_id: str | None
     input_tokens: int | None
@@ -59,6 +60,7 @@ def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -
         input=sums.input,
         output=sums.output,
         final_response=sums.final_response,
+        finish_reason=sums.finish_reason,
         conversation=conversation_of(tree),
         tool_calls=calls.own,
         earlier_calls=calls.earlier,
@@ -81,6 +83,7 @@ def sums_of_tree(tree: Tree) -> Sums:
         input=_input_of(tree, root),
         output=output_beside(tree, root, lack) if lack else _output_of(tree, root, final_response),
         final_response=final_response,
+        finish_reason=_finish_reason(tree),
         session_id=_first(tree, root, "session_id"),
         user_id=_first(tree, root, "user_id"),
         input_tokens=_count(tree, "input_tokens"),
@@ -209,6 +212,15 @@ def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
     is_bare = root is not None and root.span_type in _TALKING and not root.answered
     bare = root.output if root is not None and is_bare else None
     return blank if _is_blank(bare) and blank is not None else bare
+
+
+def _finish_reason(tree: Tree) -> str | None:
+    """Return why the last answer of a model ended that tells it; else that of an agent, then of any other span."""
+    for kinds in ANSWERING:
+        for span in reversed(tree.spans.values()):
+            if span.span_type in kinds and span.finish_reason is not None:
+                return span.finish_reason
+    return None
 
 
 def conversation_of(tree: Tree) -> tuple[Message, ...]:

@@ -104,6 +104,7 @@ MEANINGS = pa.schema(
         pa.field("output_tokens", pa.int64()),
         pa.field("cached_tokens", pa.int64()),
         pa.field("reasoning_tokens", pa.int64()),
+        pa.field("finish_reason", pa.string()),
         pa.field("cost_usd", pa.float64()),
         pa.field("cost_source", pa.string()),  # the prices it was computed by; NULL where the span tells it
         pa.field("session_id", pa.string()),
@@ -131,6 +132,7 @@ TRACES = pa.schema(
         pa.field("input", pa.string()),
         pa.field("output", pa.string()),
         pa.field("final_response", pa.string()),
+        pa.field("finish_reason", pa.string()),
         pa.field("session_id", pa.string()),
         pa.field("user_id", pa.string()),
         pa.field("input_tokens", pa.int64()),

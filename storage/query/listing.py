@@ -81,6 +81,7 @@ class Brief:
     input: str | None = None
     output: str | None = None
     final_response: str | None = None  # of one trace alone, not of a list
+    finish_reason: str | None = None  # of one trace alone
     session_id: str | None = None
     user_id: str | None = None
     input_tokens: int | None = None

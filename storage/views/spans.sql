@@ -65,5 +65,6 @@ SELECT
     response_id,
     cost_source,
     run_id,
-    item_key
+    item_key,
+    finish_reason
 FROM span;

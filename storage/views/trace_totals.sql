@@ -23,7 +23,8 @@ SELECT
     output_tokens,
     cost_usd,
     tool_call_count,
-    span_count AS summed_span_count
+    span_count AS summed_span_count,
+    finish_reason
 FROM trace_reading
 ANTI JOIN changed_trace USING (trace_key)
 UNION ALL
@@ -49,7 +50,8 @@ SELECT
     m.output_tokens,
     m.cost_usd,
     m.tool_call_count,
-    m.span_count AS summed_span_count
+    m.span_count AS summed_span_count,
+    m.finish_reason
 FROM trace_roll_up AS r
 LEFT JOIN (
     SELECT *

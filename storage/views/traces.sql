@@ -24,5 +24,6 @@ SELECT
     output_tokens,
     cost_usd,
     tool_call_count,
-    summed_span_count
+    summed_span_count,
+    finish_reason
 FROM trace_totals;

@@ -43,8 +43,8 @@ JSON = ("input_messages", "output_messages", "tool_arguments")
 KEYED = (*JSON, "tool_result")
 AS_IS = (
     "span_type", "dialect", "input", "output", "tool_name", "tool_call_id", "model", "provider", "input_tokens",
-    "output_tokens", "cached_tokens", "reasoning_tokens", "cost_usd", "session_id", "user_id", "run_id",
-    "item_key", "error", "error_type",
+    "output_tokens", "cached_tokens", "reasoning_tokens", "finish_reason", "cost_usd", "session_id", "user_id",
+    "run_id", "item_key", "error", "error_type",
 )  # fmt: skip
 
 
@@ -247,8 +247,8 @@ def test_what_calls_cost_by_list_prices_is_computed_alike() -> None:
 
 
 SUMS = (
-    "input", "output", "final_response", "session_id", "user_id", "input_tokens", "output_tokens", "cost_usd",
-    "tool_call_count",
+    "input", "output", "final_response", "finish_reason", "session_id", "user_id", "input_tokens", "output_tokens",
+    "cost_usd", "tool_call_count",
 )  # fmt: skip
 
 

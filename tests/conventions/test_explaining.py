@@ -27,6 +27,7 @@ def test_every_told_field_names_its_source() -> None:
             "gen_ai.usage.output_tokens": 7,
             "gen_ai.usage.cache_read.input_tokens": 1,
             "gen_ai.usage.reasoning_tokens": 1,
+            "gen_ai.response.finish_reasons": ["stop"],
             "gen_ai.usage.cost": 0.1,
             "gen_ai.input.messages": [text("user", "q")],
             "gen_ai.output.messages": [text("assistant", "a")],

@@ -193,6 +193,9 @@ class SpanDocument(ApiAnswer):
     output_tokens: int | None
     cached_tokens: int | None
     reasoning_tokens: int | None
+    finish_reason: str | None = Field(
+        description="Why the answer of a model ended: stop, length, tool_call, content_filter, error or other."
+    )
     cost_usd: JsonNumber | None
     session_id: str | None
     user_id: str | None
@@ -226,6 +229,7 @@ class TraceDocument(TraceSummaryDocument):
     input: str | None
     output: str | None
     final_response: str | None
+    finish_reason: str | None = Field(description="Of the last call of a model that tells one.")
     session_id: str | None
     user_id: str | None
     input_tokens: int | None

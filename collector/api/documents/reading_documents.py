@@ -34,6 +34,7 @@ def span_reading_document(reading: SpanReading) -> Document:
         "outputTokens": reading.output_tokens,
         "cachedTokens": reading.cached_tokens,
         "reasoningTokens": reading.reasoning_tokens,
+        "finishReason": reading.finish_reason,
         "costUsd": reading.cost_usd,
         "sessionId": reading.session_id,
         "userId": reading.user_id,
@@ -68,6 +69,7 @@ def _texts_and_sums(trace: TraceReading | Brief) -> Document:
         "input": trace.input,
         "output": trace.output,
         "finalResponse": trace.final_response,
+        "finishReason": trace.finish_reason,
         "inputTokens": trace.input_tokens,
         "outputTokens": trace.output_tokens,
         "costUsd": trace.cost_usd,
@@ -80,7 +82,17 @@ def trace_reading_of(document: Mapping[str, Any]) -> TraceReading:
     Raises:
         KeyError, ValueError: it is no such document.
     """
-    texts = ("input", "output", "finalResponse", "sessionId", "userId", "inputTokens", "outputTokens", "costUsd")
+    texts = (
+        "input",
+        "output",
+        "finalResponse",
+        "finishReason",
+        "sessionId",
+        "userId",
+        "inputTokens",
+        "outputTokens",
+        "costUsd",
+    )
     return TraceReading(
         spans={span["spanId"]: _span_reading_of(span) for span in document["spans"]},
         conversation=tuple(document["conversation"]),

@@ -71,6 +71,7 @@ class NormalMessages(NamedTuple):
     asked: str | None
     answered: str | None
     has_calls: bool
+    finish_reason: str | None  # of the last message that has one, as it was sent
     mended: str | None  # the messages as JSON, where they were not quite in the normal form
 
 
@@ -91,7 +92,7 @@ def normal_messages(text: str) -> NormalMessages | None:
 def _with_words(messages: _Messages, has_calls: bool, mended: str | None) -> NormalMessages | None:  # noqa: FBT001 - a field
     if not any(message.parts for message in messages) or _ends_in_thoughts(messages):
         return None
-    return NormalMessages(_last_words(messages, "user"), _answer(messages), has_calls, mended)
+    return NormalMessages(_last_words(messages, "user"), _answer(messages), has_calls, _finish(messages), mended)
 
 
 def _mended(text: str) -> NormalMessages | None:
@@ -111,6 +112,7 @@ class Halves(NamedTuple):
 
     words: str
     answer: str | None
+    finish_reason: str | None  # of the last message that has one, as it was sent
     asked: str
     answered: str
 
@@ -131,7 +133,12 @@ def halved(text: str) -> Halves | None:
     if words is None or not any(message.parts for message in answered) or _ends_in_thoughts(answered):
         return None
     told = (msgspec.json.encode(half).decode() for half in (asked, answered))
-    return Halves(words, _answer(answered), *told)
+    return Halves(words, _answer(answered), _finish(answered), *told)
+
+
+def _finish(messages: _Messages) -> str | None:
+    reasons = [message.finish_reason for message in messages if message.finish_reason is not msgspec.UNSET]
+    return reasons[-1] if reasons else None
 
 
 def _asks(message: _NearlyNormal) -> bool:

@@ -13,12 +13,13 @@ from collector.conventions.columnar.laid import Laid, Shapes
 from collector.conventions.columnar.normal import halved, normal_messages
 from collector.conventions.columnar.numbered_messages import gathered
 from collector.conventions.columnar.recipe import Recipe, recipe_of
-from collector.conventions.columnar.simple import ALL_FIELDS, COST, COUNTS, Simple, simple_fields
+from collector.conventions.columnar.simple import ALL_FIELDS, COST, COUNTS, REASON, Simple, simple_fields
 from collector.conventions.columnar.span_fields import ERROR, SpanFields
 from collector.conventions.columnar.stored import Row, definitions_text, json_text, row_of
 from collector.conventions.columnar.tools import read_tool
 from collector.conventions.counts import read_cost, read_count
 from collector.conventions.failure import failure_of
+from collector.conventions.finish import last_finish, may_tell_reason, read_finish_reason, reason_of
 from collector.conventions.own import OwnKeys
 from collector.conventions.plan import ShapePlan
 from collector.conventions.raw import raw_text
@@ -30,6 +31,7 @@ from storage.records import LogRecord, Message, Span
 
 _TEXT: Final = ord("s")
 _MOST_RECIPES: Final = 16_384
+_SENT_REASON: Final = "sent finish reason"  # of a side of a dialogue, until it is read
 _LARGEST: Final = 2**63 - 1
 _MOST_DEFINITIONS: Final = 4_096
 """Sets of tools that are remembered as they are stored. A guess: an application has a few, of some kilobytes each."""
@@ -135,6 +137,10 @@ class _Reading:
             found["tool_definitions"] = definitions_text(read_definitions(collected))
         elif recipe.definitions:
             found["tool_definitions"] = self._offered(row, recipe, collected)
+        if recipe.seeks_reason or row in self._told.has_content or slots is ALL_FIELDS:
+            reason = read_finish_reason(collected, content.output_messages)
+            if reason is not None or slots is ALL_FIELDS:
+                found["finish_reason"] = reason
         _add_fields(found, collected, slots)
         if is_pending(collected):
             found["pending"] = True
@@ -146,7 +152,21 @@ class _Reading:
         answered = None if asked is None else self._side(row, recipe, "output")
         if asked is None or answered is None:
             return None
-        return self._with_more(row, recipe, asked | answered, slots)
+        found = asked | answered
+        if recipe.seeks_reason and not self._add_reason(row, recipe, found, found.pop(_SENT_REASON, None)):
+            return None
+        return self._with_more(row, recipe, found, slots)
+
+    def _add_reason(self, row: int, recipe: Recipe, found: Row, sent: str | None) -> bool:
+        """Add why an answer ended, by its messages; False if that takes a closer look."""
+        if recipe.plan.leads.get(REASON):
+            return False
+        start, texts = self._starts[row], self._laid.texts
+        reason = reason_of(sent)
+        if reason is None:
+            return not any(texts[start + at] and may_tell_reason(texts[start + at]) for at in recipe.answers)
+        found["finish_reason"] = reason
+        return True
 
     def _by_halves(self, row: int, recipe: Recipe, at: int, slots: Sequence[Slot]) -> Row | None:
         """Read a conversation that tells both sides; None where there is more to it."""
@@ -165,6 +185,8 @@ class _Reading:
             "output_messages": told.answered,
             "output_is_answer": False if told.answer is None else True if told.answer == output else None,
         }
+        if recipe.seeks_reason and not self._add_reason(row, recipe, found, told.finish_reason):
+            return None
         return self._with_more(row, recipe, found, slots)
 
     def _with_more(self, row: int, recipe: Recipe, found: Row, slots: Sequence[Slot]) -> Row | None:
@@ -199,12 +221,16 @@ class _Reading:
             words = told.asked if side == "input" else told.answered
             key = "messages_key" if told.mended is None else "messages"
             row_of_side = {f"{side}_{key}": recipe.plan.keys[where] if told.mended is None else told.mended}
+            if recipe.seeks_reason and side == "output":
+                row_of_side[_SENT_REASON] = told.finish_reason
         else:
             found = None if where is None else gathered(where, start, texts, letters, role)
             if found is None:
                 return None
             words, messages = found
             row_of_side = {f"{side}_messages": json_text(messages)}
+            if recipe.seeks_reason and side == "output":
+                row_of_side[_SENT_REASON] = last_finish(messages)
         if side == "output":
             row_of_side["output_is_answer"] = words is not None
         if words is None:
@@ -232,8 +258,10 @@ class _Reading:
 def row_of_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> Row:
     """What is stored of one span, read by itself and the log records that belong to it."""
     collected = Collected.of(span, logs, own)
-    found = row_of(read_content(collected, logs), collected, span.attributes.get)
+    content = read_content(collected, logs)
+    found = row_of(content, collected, span.attributes.get)
     found["tool_definitions"] = definitions_text(read_definitions(collected))
+    found["finish_reason"] = read_finish_reason(collected, content.output_messages)
     _add_fields(found, collected, ALL_FIELDS)
     found["span_type"] = collected.kind or "other"
     found["dialect"] = collected.dialect.name if collected.dialect else None
@@ -244,7 +272,7 @@ def row_of_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> Row:
 def _add_fields(row: Row, collected: Collected, slots: Sequence[Slot]) -> None:
     """Add fields, and the notes that there are of them; of what joins spans alone nobody is told."""
     for slot in slots:
-        if slot != "response_id":
+        if slot not in ("response_id", REASON):  # the content tells the reason
             row[slot] = _field(collected, slot)
     row["notes"] = "\n".join(collected.notes) or None
     if "response_id" in slots:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collector.conventions.columnar.numbered_messages import NumberedMessages, numbered_messages
-from collector.conventions.columnar.simple import place_at
+from collector.conventions.columnar.simple import NOWHERE, REASON, place_at, reason_at
 from collector.conventions.columnar.tools import ToolRecipe, tool_recipe
+from collector.conventions.finish import ANSWERS
 from collector.conventions.numbered import places_in
 from collector.conventions.plan import ShapePlan
 from collector.conventions.span import OFFERING, TALKING
@@ -55,6 +56,8 @@ class Recipe:
     can_fail: bool  # by its attributes
     definitions: Sequence[tuple[int, str]]  # what tool definitions follow from; a text without the word tells none
     tool: ToolRecipe | None  # of a call of a tool that stands in attributes as it is
+    seeks_reason: bool  # why the answer ended stands in no attribute of its own
+    answers: Sequence[int]  # the keys of what a model may have sent, in which it may stand then
     has_content: bool  # something can be told of input, output, messages, arguments or results
 
 
@@ -74,6 +77,8 @@ def recipe_of(plan: ShapePlan) -> Recipe:
         can_fail=can_fail,
         definitions=_places_of_definitions(plan) if kind in OFFERING else (),
         tool=None if can_fail else tool_recipe(plan),
+        seeks_reason=reason_at(plan) == NOWHERE and (kind == "llm" or bool(plan.leads.get(REASON))),
+        answers=tuple(lead.at for slot in ANSWERS for lead in plan.leads.get(slot, ()) if not lead.place.is_group),
         has_content=kind == "tool" or not _CONTENT.isdisjoint(plan.told),
     )
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from collector.conventions.collected import BLANKS
 from collector.conventions.columnar.laid import Laid
+from collector.conventions.finish import reason_of
 from collector.conventions.plan import ShapePlan
 from collector.conventions.span import UNKNOWN_MODEL
 from collector.conventions.table import Slot
@@ -24,7 +25,9 @@ TOOL_TEXTS: Final[Sequence[Slot]] = ("tool_name", "tool_call_id")
 COUNTS: Final[Sequence[Slot]] = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 COST: Final[Slot] = "cost_usd"
 
-ALL_FIELDS: Final[Sequence[Slot]] = ("model", "provider", *COUNTS, COST, *TEXTS[1:])
+REASON: Final[Slot] = "finish_reasons"
+
+ALL_FIELDS: Final[Sequence[Slot]] = ("model", "provider", *COUNTS, REASON, COST, *TEXTS[1:])
 """In the order in which they are read."""
 
 NOWHERE, ELSEWHERE = -1, -2
@@ -33,6 +36,7 @@ NOWHERE, ELSEWHERE = -1, -2
 _AS_TEXT: Final = np.isin(np.arange(256), [ord(letter) for letter in "sib"])
 _AS_COUNT: Final = np.isin(np.arange(256), [ord(letter) for letter in "si"])
 _AS_AMOUNT: Final = np.isin(np.arange(256), [ord(letter) for letter in "id"])
+_AS_REASON: Final = np.ones(256, dtype=np.bool_)  # a text or a list of texts
 _BLANKS: Final = pa.array(sorted(BLANKS))
 
 
@@ -76,6 +80,7 @@ def simple_fields(laid: Laid) -> Simple:
         columns[slot] = _counts(*of(slot, [count_at(plan, slot) for plan in laid.plans], _AS_COUNT), odd)
     beside = {slot: _counts(*of(slot, _places_beside(laid, slot), _AS_COUNT), odd) for slot in _COMPLETING}
     odd |= _are_incomplete({slot: columns[slot] for slot in COUNTS} | beside)
+    columns["finish_reason"] = _reasons(*of(REASON, [reason_at(plan) for plan in laid.plans], _AS_REASON), odd)
     columns[COST] = _amounts(*of(COST, [place_at(plan, COST) for plan in laid.plans], _AS_AMOUNT), odd)
     return Simple(
         columns=columns,
@@ -144,6 +149,11 @@ def _are_incomplete(counts: Mapping[Slot, pa.Int64Array]) -> _Rows:
     return incomplete
 
 
+def reason_at(plan: ShapePlan) -> int:
+    """The number of the key that holds why an answer ended, unless that takes a closer look."""
+    return max(place_at(plan, REASON), NOWHERE)
+
+
 def _tool_at(plan: ShapePlan, slot: Slot) -> int:
     return place_at(plan, slot) if plan.kind == "tool" else NOWHERE
 
@@ -156,6 +166,16 @@ def _text(texts: pa.StringArray, is_here: _Rows, odd: _Rows, strange: str = "") 
             zero_copy_only=False
         )
     return texts
+
+
+def _reasons(texts: pa.StringArray, is_here: _Rows, odd: _Rows) -> pa.StringArray:
+    if not is_here.any():
+        return texts
+    found = texts.dictionary_encode()
+    words = pa.array([reason_of(text) for text in found.dictionary.to_pylist()], pa.string())
+    told = words.take(found.indices)
+    odd |= is_here & told.is_null().to_numpy(zero_copy_only=False)
+    return told
 
 
 def _counts(texts: pa.StringArray, is_here: _Rows, odd: _Rows) -> pa.Int64Array:

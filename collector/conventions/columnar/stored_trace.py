@@ -30,6 +30,7 @@ _AS_IS: Final = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
     "cached_tokens": "cached_tokens",
+    "finish_reason": "finish_reason",
     "cost_usd": "cost_usd",
     "cost_source": "cost_source",
     "session_id": "session_id",
@@ -104,6 +105,11 @@ class StoredTrace:
     def final_response(self) -> str | None:
         """The last words of a model."""
         return self.sums.final_response
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the last answer of a model ended."""
+        return self.sums.finish_reason
 
     @property
     def session_id(self) -> str | None:

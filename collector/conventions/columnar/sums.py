@@ -67,6 +67,7 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
         "user_id": _first_or(told, root, "user_id", None, order),
     }
     found["final_response"], is_open = _final_response(told, root)
+    found["finish_reason"] = _finish_reason(told)
     found["output"], is_request = _output(told, root, found["final_response"])
     is_open |= is_request
     found |= {name: _amount(told, name) for name in _AMOUNTS}
@@ -192,6 +193,16 @@ def _final_response(told: SpanColumns, root: Places) -> tuple[pa.Array, Mask]:
     at = np.where(last >= 0, last, np.where(of_root, root, -1))
     speaks = first_of_each(forest, told.has("output_messages") & told.is_kind(*sum(ANSWERING, ())), -order)
     return _take(told.column("output"), at), (last >= 0) & (is_open[last] | _ask(told, last, speaks > last))
+
+
+def _finish_reason(told: SpanColumns) -> pa.Array:
+    """Return why the last answer of a model ended that tells it; else that of an agent, then of any other span."""
+    forest, has = told.forest, told.has("finish_reason")
+    last = np.full(forest.traces, -1, dtype=np.int64)
+    for kinds in reversed(ANSWERING) if has.any() else ():
+        of_kinds = first_of_each(forest, has & told.is_kind(*kinds), -np.arange(len(forest.rows)))
+        last = np.where(of_kinds >= 0, of_kinds, last)
+    return told.texts_at("finish_reason", last)
 
 
 def _amount(told: SpanColumns, name: str) -> pa.Array:

@@ -21,13 +21,15 @@ from storage.records import JsonValue, TraceToolCall
 COLUMNS: Final = (
     "span_id", "parent_span_id", "span_type", "input", "output", "input_messages", "output_messages", "tool_name",
     "tool_call_id", "tool_arguments", "tool_result", "response_id", "model", "scope_name", "input_tokens",
-    "output_tokens", "cost_usd", "cost_source", "output_is_answer", "session_id", "user_id", "error", "error_type",
+    "output_tokens", "finish_reason", "cost_usd", "cost_source", "output_is_answer", "session_id", "user_id", "error",
+    "error_type",
 )  # fmt: skip
 """What of a span its trace depends on, besides its times."""
 
 _NULL: Final = "null"  # how a recorded null is stored
 _SUMS: Final = (
-    "input", "output", "final_response", "session_id", "user_id", "input_tokens", "output_tokens", "cost_usd"
+    "input", "output", "final_response", "finish_reason", "session_id", "user_id", "input_tokens", "output_tokens",
+    "cost_usd",
 )  # fmt: skip
 
 
@@ -91,8 +93,8 @@ def _members(spans: pa.Table, forest: Forest, traces: Places) -> Iterator[tuple[
 
 def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
     (span_id, parent_id, kind, asked, answered, asked_messages, answered_messages, name, call_id, arguments, result,
-     response_id, model, scope, input_tokens, output_tokens, cost_usd, cost_source, is_answer, session_id, user_id,
-     error, error_type) = told  # fmt: skip
+     response_id, model, scope, input_tokens, output_tokens, finish_reason, cost_usd, cost_source, is_answer,
+     session_id, user_id, error, error_type) = told  # fmt: skip
     return TraceMember(
         span_id=span_id,
         parent_span_id=parent_id,
@@ -115,6 +117,7 @@ def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         cached_tokens=None,
+        finish_reason=finish_reason,
         cost_usd=cost_usd,
         cost_source=cost_source,
         is_bare=is_answer is False and answered_messages is None,

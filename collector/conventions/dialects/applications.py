@@ -72,6 +72,7 @@ CLAUDE_CODE = Dialect(
         "output_tokens": ("only output_tokens",),
         "cached_tokens": ("only cache_read_tokens",),
         "cached_apart": ("only cache_read_tokens", "only cache_creation_tokens"),
+        "finish_reasons": ("only stop_reason",),
         "cost_usd": ("event claude_code.api_request/cost_usd",),
         "error": ("only error",),
         "failed": ("only success=false",),

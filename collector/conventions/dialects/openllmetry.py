@@ -45,6 +45,7 @@ OPENLLMETRY = Dialect(
         "output_tokens": _crew("completion_tokens"),
         "cached_tokens": _crew("cached_prompt_tokens"),
         "reasoning_tokens": _crew("reasoning_tokens"),
+        "finish_reasons": ("llm.response.finish_reason", "llm.response.stop_reason"),
         "result_ids": ("scope opentelemetry.instrumentation.openai_agents/gen_ai.input.messages",),
         "whole_input": ("scope @traceloop/gen_ai.input.messages",),
         "tool_name": (

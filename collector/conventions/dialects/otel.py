@@ -66,7 +66,14 @@ OTEL_GENAI = Dialect(
             "event gen_ai.client.inference.operation.details/gen_ai.input.messages",
             "event gen_ai.content.prompt/gen_ai.prompt",
         ),
-        "finish_reasons": ("gen_ai.response.finish_reasons",),
+        "finish_reasons": (
+            "gen_ai.response.finish_reasons",
+            "gen_ai.response.finish_reason",  # Semantic Kernel
+            "gen_ai.response.stop_reason",
+            "anthropic.message.stop_reason",  # Anthropic's own spans
+            "event gen_ai.client.inference.operation.details/gen_ai.response.finish_reasons",
+            "event gen_ai.choice/finish_reason",
+        ),
         "output_messages": (
             "gen_ai.output.messages",
             "gen_ai.completion.*",

@@ -58,6 +58,7 @@ LANGFUSE = Dialect(
             "thoughts_token_count",
             "thoughtsTokenCount",
         ),
+        "finish_reasons": (f"{_LANGFUSE}.metadata.finish_reason",),
         "usage_apart": (f"{_LANGFUSE}.usage_details",),
         "cost_usd": (f"{_LANGFUSE}.cost_details",),
         "session_id": ("langfuse.session.id",),

@@ -23,7 +23,7 @@ VERCEL = Dialect(
         "answer_text": ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object"),
         "answer_reasoning": ("ai.response.reasoning",),
         "answer_calls": ("ai.response.toolCalls", "ai.result.toolCalls"),
-        "finish_reasons": ("ai.response.finishReason",),
+        "finish_reasons": ("ai.response.finishReason", "ai.finishReason", "ai.response.finish_reason"),
         "input": ("json ai.value", "json ai.values", "ai.documents"),
         "output": ("ai.ranking",),
         "tool_name": ("ai.toolCall.name",),

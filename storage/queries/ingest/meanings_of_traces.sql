@@ -20,6 +20,7 @@ SELECT
     scope_name,
     input_tokens,
     output_tokens,
+    finish_reason,
     cost_usd,
     cost_source,
     session_id,

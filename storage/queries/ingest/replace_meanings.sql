@@ -23,6 +23,7 @@ UPDATE span SET
     output_tokens = i.output_tokens,
     cached_tokens = i.cached_tokens,
     reasoning_tokens = i.reasoning_tokens,
+    finish_reason = i.finish_reason,
     cost_usd = i.cost_usd,
     cost_source = i.cost_source,
     session_id = i.session_id,

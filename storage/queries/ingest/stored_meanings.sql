@@ -27,6 +27,7 @@ SELECT
     s.input_tokens,
     s.output_tokens,
     s.cached_tokens,
+    s.finish_reason,
     s.cost_usd,
     s.cost_source,
     s.output_is_answer,

@@ -3,6 +3,7 @@ SELECT
     "input",
     "output",
     final_response,
+    finish_reason,
     session_id,
     user_id,
     input_tokens,
