@@ -10,7 +10,7 @@ import msgspec
 
 from collector.conventions.doubles import doubled
 from collector.conventions.member import TraceMember
-from collector.conventions.parts import Part
+from collector.conventions.parts import ITEM_IDS, Part
 from collector.conventions.pieces import parts_by_type, text_said
 from collector.conventions.sent import Conversations, tool_parts
 from collector.conventions.tree import Tree
@@ -380,6 +380,8 @@ class _Aliases:
                 taken.add(id(same))
                 renamed.add(id(call))
                 self._known[call.call_id, call.name, call.key] = same
+                if (same.call_id or "").startswith(ITEM_IDS):
+                    same.call_id = call.call_id
                 same.response = same.response or call.response
         return [call for call in calls if id(call) not in renamed]
 

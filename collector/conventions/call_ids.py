@@ -1,16 +1,17 @@
 """The ids of calls in messages: those that a library leaves out and tells beside them, and those that it makes up."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from collector.conventions.parts import Part, is_item
+from collector.conventions.parts import ITEM_IDS, Part, is_item
 from collector.conventions.pieces import parts_by_type
 from collector.conventions.values import as_list
 from storage.records import JsonValue, Message
 
-MADE_UP: Final = "adk-"
-"""How the ids begin that ADK gives to calls of models that give none; a model is never sent them."""
+BY_PYDANTIC: Final = "pyd_ai_"
+MADE_UP: Final = ("adk-", BY_PYDANTIC)
+"""How the ids begin that ADK and Pydantic AI give to calls of models that give none."""
 
 _NUMBERED: Final = re.compile(r"(.+)_\d+", re.DOTALL)  # by ADK, for messages whose calls have no id: lookup_0
 
@@ -18,6 +19,16 @@ _NUMBERED: Final = re.compile(r"(.+)_\d+", re.DOTALL)  # by ADK, for messages wh
 def is_made_up(call_id: str | None) -> bool:
     """Whether a framework made an id up."""
     return call_id is not None and call_id.startswith(MADE_UP)
+
+
+def given(call_id: str | None) -> str | None:
+    """The id of a call, unless a framework made it up."""
+    return None if is_made_up(call_id) else call_id
+
+
+def without_marked(messages: list[Message]) -> list[Message]:
+    """Messages without the ids that begin as a library's own do."""
+    return _changed(messages, lambda part: {**part, "id": None} if is_made_up(_id(part)) else part)
 
 
 def without_made_up(messages: list[Message]) -> list[Message]:
@@ -46,6 +57,26 @@ def with_ids_of_calls(messages: list[Message], ids: Sequence[str]) -> list[Messa
     return _renamed(messages, zip(map(id, calls), ids, strict=True))
 
 
+def have_items(messages: Iterable[Message]) -> bool:
+    """Whether calls or results have the ids of items."""
+    return any(is_item(part) for message in messages for part in as_list(message["parts"]) if isinstance(part, dict))
+
+
+def calls_of_items(value: JsonValue) -> Iterator[tuple[str, str]]:
+    """Yield the ids of items and of their calls, where JSON has both side by side."""
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from calls_of_items(inner)
+    if isinstance(value, dict) and is_item(value):
+        call_id = value.get("call_id")
+        if isinstance(call_id, str) and not call_id.startswith(ITEM_IDS):
+            yield str(value["id"]), call_id
+
+
+def with_calls_for_items(messages: list[Message], calls: Mapping[str, str]) -> list[Message]:
+    """Messages whose calls and results have the ids of calls, where those of their items are known."""
+    return _changed(messages, lambda part: {**part, "id": calls[str(part["id"])]} if _id(part) in calls else part)
+
+
 def with_ids_of_results(messages: list[Message]) -> list[Message]:
     """Messages whose calls have the ids that their results have, instead of those of the items.
 
@@ -64,6 +95,11 @@ def with_ids_of_results(messages: list[Message]) -> list[Message]:
 def _renamed(messages: list[Message], ids: Iterable[tuple[int, str]]) -> list[Message]:
     names = dict(ids)
     return _changed(messages, lambda part: {**part, "id": names[id(part)]} if id(part) in names else part)
+
+
+def _id(part: Part) -> str | None:
+    identity = part.get("id")
+    return identity if isinstance(identity, str) else None
 
 
 def _changed(messages: list[Message], change: Callable[[Part], Part]) -> list[Message]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from collector.conventions import unwrap
 from collector.conventions.asked import MessageCall, canonical, requested_within, requests_of
-from collector.conventions.call_ids import is_made_up
+from collector.conventions.call_ids import given
 from collector.conventions.pairing import ReportedRun, is_unsaid, pair, pair_across_ids
 from collector.conventions.parts import Part
 from collector.conventions.runs_beside import Beside
@@ -78,8 +78,7 @@ def _runs(tree: Tree) -> list[ReportedRun]:
         if span.span_type != "tool":
             continue
         key = None if span.tool_arguments is None else canonical(span.tool_arguments)
-        call_id = None if is_made_up(span.tool_call_id) else span.tool_call_id
-        run = ReportedRun(span=span, key=key, call_id=call_id)
+        run = ReportedRun(span=span, key=key, call_id=given(span.tool_call_id))
         same = _around(tree, found, run) or beside.of(run)
         if same is not None and not same.is_over_before(run):
             same.learn(run)
@@ -216,7 +215,7 @@ def _of_run(ordinal: int, run: ReportedRun, failure: str | None) -> TraceToolCal
     return TraceToolCall(
         ordinal=ordinal,
         span_id=span.span_id,
-        call_id=run.call_id,
+        call_id=given(run.call_id),
         name=span.tool_name or (asked.name if asked else ""),
         arguments=arguments,
         result=result,
@@ -234,7 +233,7 @@ def _of_asked(ordinal: int, asked: MessageCall) -> TraceToolCall:
     return TraceToolCall(
         ordinal=ordinal,
         span_id=asked.span_id,
-        call_id=asked.call_id,
+        call_id=given(asked.call_id),
         name=asked.name,
         arguments=asked.arguments,
         result=asked.response.get("response") if asked.response else None,

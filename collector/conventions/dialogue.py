@@ -3,7 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from collector.conventions.call_ids import with_ids_of_calls, with_ids_of_results, without_made_up
+from collector.conventions.call_ids import (
+    calls_of_items,
+    have_items,
+    with_calls_for_items,
+    with_ids_of_calls,
+    with_ids_of_results,
+    without_made_up,
+    without_marked,
+)
 from collector.conventions.claude_code import CLAUDE_CODE_LOGS, messages_in
 from collector.conventions.collected import Candidate, Collected
 from collector.conventions.finish import read_finish_reason
@@ -99,12 +107,15 @@ def _completed(
     if collected.candidates("raw_dialogue"):
         asked = _fuller(collected, asked, "input", "user")
         answered = _fuller(collected, answered, "output", "assistant")
+        asked, answered = _without_items(collected, asked, "input"), _without_items(collected, answered, "output")
     if collected.dialect is not None and collected.dialect.name == _OPENLIT:
         asked, answered = _with_ids(asked), _with_call_ids(collected, answered)
     if collected.candidates("made_up_ids"):
-        asked, answered = _without_made_up(asked), _without_made_up(answered)
-    if collected.candidates("result_ids") and asked.messages is not None:
-        asked = replace(asked, messages=with_ids_of_results(asked.messages))
+        asked, answered = _changed(asked, without_made_up), _changed(answered, without_made_up)
+    if collected.candidates("marked_ids"):
+        answered = _changed(answered, without_marked)
+    if collected.candidates("result_ids"):
+        asked = _changed(asked, with_ids_of_results)
     return asked, answered
 
 
@@ -131,17 +142,30 @@ def _fuller(collected: Collected, told: SourcedMessages, slot: Slot, role: str) 
 
 
 def _with_ids(told: SourcedMessages) -> SourcedMessages:
-    return told if told.messages is None else replace(told, messages=with_ids(told.messages))
+    return _changed(told, with_ids)
 
 
 def _with_call_ids(collected: Collected, told: SourcedMessages) -> SourcedMessages:
     """The calls of an answer with the ids that the span has for them, of which OpenLIT makes one text."""
     ids = [one for _, _, value, _ in collected.candidates("call_ids") for one in (text_of(value) or "").split(", ")]
-    return told if told.messages is None else replace(told, messages=with_ids_of_calls(told.messages, ids))
+    return _changed(told, lambda messages: with_ids_of_calls(messages, ids))
 
 
-def _without_made_up(told: SourcedMessages) -> SourcedMessages:
-    return told if told.messages is None else replace(told, messages=without_made_up(told.messages))
+def _without_items(collected: Collected, told: SourcedMessages, slot: Slot) -> SourcedMessages:
+    """Messages with the ids of calls, which the request or the answer has beside those of items, as Agno's."""
+    if told.messages is None or not have_items(told.messages):
+        return told
+    raw = (
+        collected.opened(value, source)
+        for _, place, value, source in collected.candidates(slot)
+        if isinstance(value, str) and not place.path and not place.is_group and looks_encoded(value)
+    )
+    calls = dict(pair for value in raw for pair in calls_of_items(value))
+    return _changed(told, lambda messages: with_calls_for_items(messages, calls))
+
+
+def _changed(told: SourcedMessages, change: Callable[[list[Message]], list[Message]]) -> SourcedMessages:
+    return told if told.messages is None else replace(told, messages=change(told.messages))
 
 
 def _says(told: SourcedMessages) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from collector.conventions.asked import MessageCall, lone_value
 from collector.conventions.member import TraceMember
-from collector.conventions.parts import ITEM_ID
+from collector.conventions.parts import ITEM_IDS
 from collector.conventions.tree import Tree
 from storage.records import JsonValue
 
@@ -179,8 +179,8 @@ def _can_be(run: ReportedRun, call: MessageCall) -> bool:
 def _join(book: _Book, run: ReportedRun, call: MessageCall) -> None:
     """A run and its call; of two ids that which the model gave counts, unless it is an item's."""
     run.asked = call
-    is_given = call.call_id is not None and not call.call_id.startswith(ITEM_ID)
-    if is_given or run.call_id is None or run.call_id.startswith(ITEM_ID):
+    is_given = call.call_id is not None and not call.call_id.startswith(ITEM_IDS)
+    if is_given or run.call_id is None or run.call_id.startswith(ITEM_IDS):
         run.call_id = call.call_id or run.call_id
     book.taken.add(id(call))
 

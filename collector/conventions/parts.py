@@ -30,7 +30,7 @@ _MAX_WRAPPERS = 6
 UNCAPTURED = object()
 """The response in a block that has no member for one."""
 
-ITEM_ID = "fc_"
+ITEM_IDS = ("fc_", "ctc_")
 """How the ids of the items begin that OpenAI's responses tell calls in, which have another id for their results."""
 
 
@@ -126,7 +126,7 @@ def _call(block: dict[str, JsonValue], name: str | None, inner: dict[str, JsonVa
 
 def is_item(part: Part) -> bool:
     """Whether the id of a call or a result is that of an item of OpenAI's responses."""
-    return str(part.get("id")).startswith(ITEM_ID)
+    return str(part.get("id")).startswith(ITEM_IDS)
 
 
 def hidden_blocks(text: str) -> list[JsonValue] | None:

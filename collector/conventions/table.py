@@ -23,6 +23,7 @@ Slot: TypeAlias = Literal[
     "call_ids",  # of the calls in an answer, several in one text
     "result_ids",  # messages in which results alone have the ids of calls, and calls those of items
     "made_up_ids",  # messages in which calls have ids that no model gave them
+    "marked_ids",  # answers in which such ids can be known by how they begin
     "trajectory",  # what was asked and what came of it, in one list
     "system",
     "answer_text",  # the pieces of an answer that is not told as a message

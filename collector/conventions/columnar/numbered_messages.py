@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from collector.conventions.columnar.normal import bare_arguments, bare_response
 from collector.conventions.messages import ROLES
 from collector.conventions.numbered import Branches, Node
+from collector.conventions.parts import ITEM_IDS
 from collector.conventions.plan import ShapePlan
 from collector.conventions.table import Slot
 from collector.conventions.values import is_redacted
@@ -118,7 +119,7 @@ def _message(told: Mapping[str, str], calls: Sequence[Mapping[str, str]]) -> Mes
     parts: list[JsonValue] = [{"type": "text", "content": content}] if content else []
     if role == "tool":
         response = bare_response(content) if "tool_call_id" in told else None
-        if response is None:
+        if response is None or told["tool_call_id"].startswith(ITEM_IDS):
             return None
         result: dict[str, JsonValue] = {"type": "tool_call_response", "id": told["tool_call_id"], "response": response}
         if "name" in told:
@@ -129,7 +130,7 @@ def _message(told: Mapping[str, str], calls: Sequence[Mapping[str, str]]) -> Mes
     for call in calls:
         arguments = bare_arguments(call["arguments"])
         part: JsonValue = {"type": "tool_call", "id": call["id"], "name": call["name"], "arguments": arguments}
-        if arguments is None or part in parts:
+        if arguments is None or part in parts or call["id"].startswith(ITEM_IDS):
             return None
         parts.append(part)
     message: Message = {"role": role, "parts": parts}

@@ -171,8 +171,9 @@ class _Reading:
     def _by_halves(self, row: int, recipe: Recipe, at: int, slots: Sequence[Slot]) -> Row | None:
         """Read a conversation that tells both sides; None where there is more to it."""
         place = self._starts[row] + at
-        told = halved(self._laid.texts[place]) if self._laid.letters[place] == _TEXT else None
-        if told is None:
+        text = self._laid.texts[place]
+        told = halved(text) if self._laid.letters[place] == _TEXT else None
+        if told is None or any(mark in text for marks in recipe.odd_ids.values() for mark in marks):
             return None
         collected = self._collected(row, recipe)
         output = raw_text(collected, "output", ("output",), None) or told.answer
@@ -216,7 +217,7 @@ class _Reading:
         if isinstance(where, int):
             text = texts[start + where]
             told = normal_messages(text) if letters[start + where] == _TEXT else None
-            if told is None:
+            if told is None or any(mark in text for mark in recipe.odd_ids[side]):
                 return None
             words = told.asked if side == "input" else told.answered
             key = "messages_key" if told.mended is None else "messages"

@@ -1,13 +1,15 @@
 """How the spans of one plan are read: worked out once, so that a span costs no more looks than it has fields."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from collector.conventions.call_ids import MADE_UP
 from collector.conventions.columnar.numbered_messages import NumberedMessages, numbered_messages
 from collector.conventions.columnar.simple import NOWHERE, REASON, place_at, reason_at
 from collector.conventions.columnar.tools import ToolRecipe, tool_recipe
 from collector.conventions.finish import ANSWERS
 from collector.conventions.numbered import places_in
+from collector.conventions.parts import ITEM_IDS
 from collector.conventions.plan import ShapePlan
 from collector.conventions.span import OFFERING, TALKING
 from collector.conventions.table import Slot
@@ -31,7 +33,11 @@ _CONTENT: frozenset[Slot] = frozenset(
         "pending",
     }
 )
-_CLOSER: frozenset[Slot] = frozenset({"system", "whole_input", "call_ids", "result_ids", "made_up_ids"})
+_CLOSER: frozenset[Slot] = frozenset({"system", "whole_input", "call_ids", "made_up_ids"})
+_ODD_IDS: Mapping[str, tuple[Slot, Sequence[str]]] = {
+    "input": ("result_ids", ITEM_IDS),
+    "output": ("marked_ids", MADE_UP),
+}
 _BESIDE_TRAJECTORY: tuple[Slot, ...] = (
     "input_messages",
     "output_messages",
@@ -52,6 +58,7 @@ class Recipe:
     asked: int | NumberedMessages | None  # messages that may be in the normal form, or are numbered; None: look closer
     answered: int | NumberedMessages | None
     trajectory: int | None  # what was asked and answered, where it stands in one list alone
+    odd_ids: Mapping[str, Sequence[str]]  # by side, how ids begin, with a quote before them, that take a closer look
     announcing: Sequence[tuple[int, str]]  # the values of keys by which a span only announces another one
     can_fail: bool  # by its attributes
     definitions: Sequence[tuple[int, str]]  # what tool definitions follow from; a text without the word tells none
@@ -73,6 +80,10 @@ def recipe_of(plan: ShapePlan) -> Recipe:
         asked=_messages(plan, "input_messages") if is_quick else None,
         answered=_messages(plan, "output_messages") if is_quick else None,
         trajectory=_trajectory(plan) if is_quick else None,
+        odd_ids={
+            side: tuple(f'"{mark}' for mark in marks) if plan.leads.get(slot) else ()
+            for side, (slot, marks) in _ODD_IDS.items()
+        },
         announcing=tuple((lead.at, lead.place.value) for lead in plan.leads.get("pending", ())),
         can_fail=can_fail,
         definitions=_places_of_definitions(plan) if kind in OFFERING else (),

@@ -56,7 +56,7 @@ def runs_of(told: SpanColumns, among: Mask) -> tuple[Places, pa.Table]:
         {
             "span_id": columns["span_id"],
             "ordinal": pa.array(ordinals, pa.int32()),
-            "call_id": pc.if_else(pc.starts_with(columns["tool_call_id"], MADE_UP), None, columns["tool_call_id"]),
+            "call_id": _given(columns["tool_call_id"]),
             "name": columns["tool_name"].fill_null(""),
             "arguments": columns["tool_arguments"],
             "result": columns["tool_result"],
@@ -66,6 +66,13 @@ def runs_of(told: SpanColumns, among: Mask) -> tuple[Places, pa.Table]:
             "end_time": pa.array(ends, pa.timestamp("ns"), mask=ends == 0),
         }
     )
+
+
+def _given(ids: pa.Array) -> pa.Array:
+    """Ids of calls without those that a framework made up."""
+    for mark in MADE_UP:
+        ids = pc.if_else(pc.starts_with(ids, mark), None, ids)
+    return ids
 
 
 def _codes(column: pa.Array) -> Places:

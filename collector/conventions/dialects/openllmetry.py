@@ -46,7 +46,10 @@ OPENLLMETRY = Dialect(
         "cached_tokens": _crew("cached_prompt_tokens"),
         "reasoning_tokens": _crew("reasoning_tokens"),
         "finish_reasons": ("llm.response.finish_reason", "llm.response.stop_reason"),
-        "result_ids": ("scope opentelemetry.instrumentation.openai_agents/gen_ai.input.messages",),
+        "result_ids": tuple(
+            f"scope {scope}/gen_ai.input.messages"
+            for scope in ("opentelemetry.instrumentation.openai_agents", "opentelemetry.instrumentation.openai.v1")
+        ),
         "whole_input": ("scope @traceloop/gen_ai.input.messages",),
         "tool_name": (
             "scope opentelemetry.instrumentation.llamaindex/traceloop.entity.output#tool_name",

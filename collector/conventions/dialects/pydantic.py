@@ -12,6 +12,12 @@ PYDANTIC_AI = Dialect(
     span_names={"agent run": "agent", "running tools": "chain"},
     places={
         "trajectory": ("pydantic_ai.all_messages", "all_messages_events", "only events"),
+        "marked_ids": (
+            "only gen_ai.output.messages",
+            "pydantic_ai.all_messages",
+            "all_messages_events",
+            "only events",
+        ),  # models are sent these ids in later requests
         "output": ("only final_result",),
         "tool_arguments": ("only tool_arguments",),
         "tool_result": ("only tool_response",),

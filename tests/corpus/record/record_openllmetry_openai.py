@@ -22,15 +22,15 @@ class OpenLLMetry(openai_application.Dialect):
     embedding_name = "openai.embeddings"
 
     def response(self, question: str, turn: int) -> Expected:
-        """The model's calls are known by the id of their item; the tool's answers by the id of the call."""
-        oslo = replace(script.OSLO, id=ITEM_ID)
-        asked = [expect.text("user", question), expect.asks_tools(oslo), expect.tool_answers(script.OSLO)]
-        messages = {"input_messages": asked} if turn else {"output_messages": [expect.asks_tools(oslo)]}
+        """An answer has its calls by the id of their item; where the result is sent, its id is that of the call."""
+        item = expect.asks_tools(replace(script.OSLO, id=ITEM_ID))
+        asked = [expect.text("user", question), expect.asks_tools(script.OSLO), expect.tool_answers(script.OSLO)]
+        messages = {"input_messages": asked} if turn else {"output_messages": [item]}
         return expect.llm(self.responses_name, question, turn, **messages)
 
     def responses(self, question: str) -> Expected:
-        """The id of the item is all that the call and its result could be joined by, and it is only on the call."""
-        call = {"call_id": ITEM_ID, "name": script.TOOL, "arguments": script.OSLO.arguments}
+        """The call has the id of its result."""
+        call = {"call_id": script.OSLO.id, "name": script.TOOL, "arguments": script.OSLO.arguments}
         whole = trace(question, input=None, output=None, tool_calls=[call])
         return self.expected([expect.application(), *self.turns(self.response, question)], whole)
 
