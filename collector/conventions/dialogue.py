@@ -23,7 +23,14 @@ from collector.conventions.messages import (
     with_system,
 )
 from collector.conventions.parts import parts_of, text_part
-from collector.conventions.pieces import have_content, have_words_or_more, lacks_something, tells_more, with_ids
+from collector.conventions.pieces import (
+    have_content,
+    have_words_or_more,
+    lacks_something,
+    parts_by_type,
+    tells_more,
+    with_ids,
+)
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, opened, text_of
 from storage.records import JsonValue, LogRecord, Message, SpanType
@@ -35,7 +42,7 @@ EVENT_ROLES = {
     "gen_ai.tool.message": "tool",
     "gen_ai.choice": "assistant",
 }
-_CHOICE = "gen_ai.choice"
+_CHOICE, _USER = "gen_ai.choice", "gen_ai.user.message"
 _OPENLIT = "openlit"
 _EVENT_CONTENT = "gen_ai.event.content"  # a whole message as JSON: Azure, Semantic Kernel for .NET
 
@@ -80,6 +87,8 @@ def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) ->
         told = _from_events(collected, logs)
         asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
     asked, answered = _completed(collected, asked, answered)
+    if answered.messages and collected.tells("automatic_calls"):
+        answered = replace(answered, messages=[*_automatic_calls(collected), *answered.messages])
     if not _says(asked):
         asked = _stronger(asked, _from_raw(collected, "input", "user", kind))
     if not _says(answered):
@@ -117,6 +126,22 @@ def _completed(
     if collected.candidates("result_ids"):
         asked = _changed(asked, with_ids_of_results)
     return asked, answered
+
+
+def _automatic_calls(collected: Collected) -> list[Message]:
+    """Return the calls that Google's client made before the answer, with their results if the response has them."""
+    for _, place, _, _ in collected.candidates("automatic_calls"):
+        calls = collected.group(place.key)
+        for _, _, value, source in collected.candidates("output"):
+            response = collected.opened(value, source) if isinstance(value, str) else value
+            history = find_messages(as_dict(response).get(_HISTORY), "user")
+            if history:
+                return split_trajectory(history)[1]
+        return [message_of({"role": "assistant", "tool_calls": calls}, "assistant")] if calls else []
+    return []
+
+
+_HISTORY = "automatic_function_calling_history"
 
 
 def _opened_whole(told: SourcedMessages) -> SourcedMessages:
@@ -300,8 +325,10 @@ def _from_events(collected: Collected, logs: Sequence[LogRecord]) -> Dialogue:
     asked_source = answered_source = ""
     for name, fields, origin in _message_events(collected, logs):
         message = _event_message(name, fields)
-        if message is None or _is_told(message, asked):
+        if message is None:
             continue
+        if name == _USER:
+            _take_back(message, asked)
         if name == _CHOICE:
             answered.append(message)
             answered_source = f"{origin} {name}"
@@ -315,16 +342,17 @@ def _from_events(collected: Collected, logs: Sequence[LogRecord]) -> Dialogue:
     )
 
 
-def _is_told(message: Message, before: Sequence[Message]) -> bool:
-    """Whether a message is a result that one before it tells, too: botocore sends each as a tool's and as a user's."""
-    results = [part for part in as_list(message["parts"]) if as_dict(part).get("id") is not None]
-    if message["role"] != "tool" or not results or len(results) != len(as_list(message["parts"])):
-        return False
-    told = [part for one in before[-_MAX_REPEATED:] if one["role"] == "tool" for part in as_list(one["parts"])]
-    return all(part in told for part in results)
+def _take_back(message: Message, before: list[Message]) -> None:
+    """Drop the results at the end of the messages before that a message has, too, maybe with words beside them.
 
-
-_MAX_REPEATED = 32  # a guess: messages of a request among which the same result can stand again
+    Botocore sends each result as a tool's, and then all of them as they are in the user's message, where failures are.
+    """
+    ids = {part["id"] for part in parts_by_type(message, "tool_call_response") if part.get("id") is not None}
+    while ids and before and before[-1]["role"] == "tool":
+        results = [as_dict(part) for part in as_list(before[-1]["parts"])]
+        if not all(part.get("id") in ids for part in results):
+            break
+        before.pop()
 
 
 def _message_events(collected: Collected, logs: Sequence[LogRecord]) -> Iterator[tuple[str, Mapping[str, object], str]]:

@@ -373,7 +373,7 @@ def _langchain(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
         **{key: fields[key] for key in kept if fields.get(key) is not None},
         "role": role,
         **({"tool_calls": calls} if calls else {}),
-        **{key: more[key] for key in _THOUGHTS_BESIDE if more.get(key)},
+        **{key: more[key] for key in (*_THOUGHTS_BESIDE, "refusal") if more.get(key)},
     }
 
 
@@ -388,8 +388,9 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
     parts = parts_of(embedded_blocks(content))
     if role == "assistant" and not _THOUGHTS_BESIDE.isdisjoint(value):
         parts = _with_thoughts(value, parts)
-    if not parts and isinstance(value.get("refusal"), str):
-        parts.append(text_part(str(value["refusal"])))
+    refusal = value.get("refusal", as_dict(value.get("additional_kwargs")).get("refusal"))
+    if not parts and isinstance(refusal, str):
+        parts.append(text_part(refusal))
     more = as_dict(value.get("additional_kwargs")) if "blocks" in value else {}  # LlamaIndex
     calls = [as_dict(call) for call in as_list(value.get("tool_calls") or more.get("tool_calls") or [])]
     if isinstance(value.get("function_call"), dict):

@@ -175,7 +175,7 @@ def may_hide_blocks(text: str) -> bool:
     return text[-1:] == ")" and _KIND_IN_OBJECT in text and text[0].isupper()
 
 
-_UNSPOKEN = ("reasoning", "reasoning_content", "thinking", "function_call", "tool_use")
+_UNSPOKEN = ("refusal", "reasoning", "reasoning_content", "thinking", "function_call", "tool_use")
 _ANSWERED = frozenset({*_UNSPOKEN, "redacted_thinking", "text", "output_text", "message"})
 _ITEMS = frozenset(
     {

@@ -13,11 +13,13 @@ from collector.conventions.member import TraceMember, member_of
 from collector.conventions.messages import answer_text, tool_request, wordless_answer
 from collector.conventions.names import PENDING
 from collector.conventions.own import OwnKeys
+from collector.conventions.pieces import parts_by_type
 from collector.conventions.span import read_span
 from collector.conventions.tree import Tree, tree_of
 from collector.conventions.unanswered import ANSWERING, BLANKS, output_beside, unanswered
+from collector.conventions.values import as_list
 from collector.conventions.wrapping import last_steps, repeating
-from storage.records import MAX_COUNT, LogRecord, Message, OfferedTool, Span, SpanReading, TraceReading
+from storage.records import MAX_COUNT, JsonValue, LogRecord, Message, OfferedTool, Span, SpanReading, TraceReading
 
 _TALKING = ("llm", "agent", "chain")
 _AROUND = ("agent", "chain")
@@ -229,7 +231,36 @@ def conversation_of(tree: Tree) -> tuple[Message, ...]:
     for span in tree.spans.values():
         told = speaking(span)
         longest = told if len(told) >= len(longest) else longest
-    return longest
+    return _with_requests(tree, longest)
+
+
+def _with_requests(tree: Tree, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return a conversation with the calls of its results, which OpenLIT leaves out of what the model was sent.
+
+    The model's own answer, on an earlier span, has them.
+    """
+    requested = {part.get("id") for message in messages for part in parts_by_type(message, "tool_call")}
+    results = {part.get("id") for message in messages for part in parts_by_type(message, "tool_call_response")}
+    lacking = results - requested - {None}
+    answers = (message for span in tree.spans.values() if lacking for message in span.output_messages or ())
+    calls = {
+        call["id"]: call
+        for answer in answers
+        for call in parts_by_type(answer, "tool_call")
+        if call.get("id") in lacking
+    }
+    found: list[Message] = []
+    for message in messages if calls else ():
+        ids = [part.get("id") for part in parts_by_type(message, "tool_call_response")]
+        added: list[JsonValue] = [calls.pop(one) for one in ids if one in calls]
+        if added:
+            at = next((at for at in range(len(found), 0, -1) if found[at - 1]["role"] != "tool"), 0)
+            if at and found[at - 1]["role"] == "assistant":
+                found[at - 1] = {**found[at - 1], "parts": [*as_list(found[at - 1]["parts"]), *added]}
+            else:
+                found.insert(at, {"role": "assistant", "parts": added})
+        found.append(message)
+    return tuple(found) or messages
 
 
 def speaking(reading: SpanReading | TraceMember) -> tuple[Message, ...]:

@@ -39,6 +39,7 @@ OPENINFERENCE = Dialect(
     places={
         "input_messages": ("llm.input_messages.*",),
         "finish_reasons": ("llm.finish_reason",),
+        "automatic_calls": ("scope openinference.instrumentation.google_genai/message.tool_calls.*",),
         "output_messages": ("llm.output_messages.*",),
         "input": (
             "reranker.query",

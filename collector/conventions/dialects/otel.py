@@ -129,6 +129,9 @@ OTEL_GENAI = Dialect(
             "gen_ai.usage.raw#input_tokens_details.cached_tokens",
             "gen_ai.usage.raw#cache_read_input_tokens",
         ),
+        "made_up_ids": tuple(
+            f"scope opentelemetry.instrumentation.google_genai/gen_ai.{side}.messages" for side in ("output", "input")
+        ),
         "cached_apart": tuple(
             f"scope {scope}/gen_ai.usage.{cached}input_tokens"
             for scope in _LEAVING_CACHED_OUT

@@ -32,6 +32,7 @@ LANGFUSE = Dialect(
     places={
         "input": (f"{_LANGFUSE}.input", "langfuse.trace.input"),
         "output": (f"{_LANGFUSE}.output", "langfuse.trace.output"),
+        "system": (f"kind llm/{_LANGFUSE}.metadata.instructions",),  # of its JavaScript over OpenAI's responses
         "model": (f"{_LANGFUSE}.model.name",),
         "tool_definitions": (f"{_LANGFUSE}.input#tools", f"{_LANGFUSE}.metadata.tools"),
         "offered": (f"{_LANGFUSE}.input",),
