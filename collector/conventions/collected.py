@@ -72,7 +72,7 @@ class Collected:
     `values` are those of the plan's keys, in their order.
     """
 
-    __slots__ = ("_events", "_found", "_plan", "_values", "counts", "memo", "notes", "sources", "span")
+    __slots__ = ("_events", "_found", "_plan", "_values", "beside", "counts", "memo", "notes", "sources", "span")
 
     def __init__(
         self,
@@ -85,6 +85,7 @@ class Collected:
         self.span = span
         self.sources: dict[str, str] = {} if plan.dialect is None else {"dialect": plan.dialect_source}
         self.notes: list[str] = []
+        self.beside: tuple[int, int] | None = None  # how many tokens input and output leave out
         self.counts: dict[Slot, int | None] = {}  # of tokens, as they were sent
         self._plan = plan
         self._values = values

@@ -61,23 +61,24 @@ def left_beside(counts: Counts) -> tuple[int, int]:
 
 def _beyond(collected: Collected, slot: Slot) -> int:
     """Return what a count leaves out, by the other counts of the span; negative if it is the total."""
-    if not any(map(collected.tells, _BESIDE)):
-        return 0
+    if collected.beside is None:
+        collected.beside = _beside(collected) if any(map(collected.tells, _BESIDE)) else (0, 0)
+    return collected.beside[slot == "output_tokens"]
+
+
+def _beside(collected: Collected) -> tuple[int, int]:
+    cached = (_count(collected, "cached_tokens") or 0) + (_count(collected, "written_tokens") or 0)
+    reasoned = _count(collected, "reasoning_tokens") or 0
+    may_be_total = collected.tells("total_as_output")
+    if not (cached or reasoned or may_be_total):
+        return 0, 0
     sides = [_count(collected, side) for side in _SIDES]
     asked, answered = (count or 0 for count in sides)
-    is_total = bool(asked) and _count(collected, "total_as_output") == answered
-    cached = (_count(collected, "cached_tokens") or 0) + (_count(collected, "written_tokens") or 0)
-    counts = Counts(
-        asked=asked,
-        answered=answered - asked if is_total else answered,
-        cached=cached,
-        reasoned=_count(collected, "reasoning_tokens") or 0,
-        total=0 if None in sides else _count(collected, "total_tokens") or 0,
-    )
-    beside = left_beside(counts)
-    if slot == "input_tokens":
-        return beside[0]
-    return beside[1] - (asked if is_total else 0)
+    repeated = asked if may_be_total and asked and _count(collected, "total_as_output") == answered else 0
+    total = 0 if None in sides or not (cached or reasoned) else _count(collected, "total_tokens") or 0
+    counts = Counts(asked=asked, answered=answered - repeated, cached=cached, reasoned=reasoned, total=total)
+    of_input, of_output = left_beside(counts)
+    return of_input, of_output - repeated
 
 
 _BESIDE: Final[Sequence[Slot]] = ("cached_tokens", "written_tokens", "reasoning_tokens", "total_as_output")

@@ -114,16 +114,23 @@ def model_at(plan: ShapePlan) -> int:
 def count_at(plan: ShapePlan, slot: Slot) -> int:
     """The number of the key that holds a count, unless others that take a closer look may complete it."""
     at = place_at(plan, slot)
-    if slot not in _COMPLETED or at == NOWHERE:
+    if slot not in _PARTS or at == NOWHERE:
         return at
-    is_apart = slot == "input_tokens" and "cached_apart" in plan.told
-    is_apart = is_apart or "usage_apart" in plan.told or "total_as_output" in plan.told
-    return ELSEWHERE if is_apart or any(place_at(plan, other) == ELSEWHERE for other in _COMPLETING_ALL) else at
+    by_itself: Slot = "cached_apart" if slot == "input_tokens" else "total_as_output"
+    if by_itself in plan.told or "usage_apart" in plan.told:
+        return ELSEWHERE
+    parts = _PARTS[slot]
+    has_total = "total_tokens" in plan.leads and any(part in plan.leads for part in parts)
+    others = (*_PARTS, *sum(_PARTS.values(), ()), "total_tokens") if has_total else parts
+    return ELSEWHERE if any(place_at(plan, other) == ELSEWHERE for other in others) else at
 
 
-_COMPLETED: Final[Sequence[Slot]] = ("input_tokens", "output_tokens")
+_PARTS: Final[Mapping[Slot, tuple[Slot, ...]]] = {
+    "input_tokens": ("cached_tokens", "written_tokens"),
+    "output_tokens": ("reasoning_tokens",),
+}
+"""The counts that must not exceed another one; with a total, all together show what is left out."""
 _COMPLETING: Final[Sequence[Slot]] = ("written_tokens", "total_tokens")
-_COMPLETING_ALL: Final[Sequence[Slot]] = (*_COMPLETED, "cached_tokens", "reasoning_tokens", *_COMPLETING)
 
 
 def _places_beside(laid: Laid, slot: Slot) -> list[int]:
