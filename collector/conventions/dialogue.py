@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from collector.conventions.agent_logs import messages_in
 from collector.conventions.call_ids import (
     calls_of_items,
     have_items,
@@ -12,7 +13,6 @@ from collector.conventions.call_ids import (
     without_made_up,
     without_marked,
 )
-from collector.conventions.claude_code import CLAUDE_CODE_LOGS, messages_in
 from collector.conventions.collected import Candidate, Collected
 from collector.conventions.finish import read_finish_reason
 from collector.conventions.messages import (
@@ -82,7 +82,10 @@ def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) ->
         told = _from_trajectory(collected)
         asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
     if logs and not _says(answered):
-        answered = _stronger(answered, SourcedMessages(messages=messages_in(logs), source=CLAUDE_CODE_LOGS))
+        logged = messages_in(logs)
+        answered = (
+            answered if logged is None else _stronger(answered, SourcedMessages(messages=logged[0], source=logged[1]))
+        )
     if (collected.span.events or logs) and not (_says(asked) and _says(answered)):
         told = _from_events(collected, logs)
         asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)

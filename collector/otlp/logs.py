@@ -28,9 +28,14 @@ CLAUDE_CODE = "claude_code."
 CLAUDE_CODE_EVENTS = ("tool_result", "api_request", "assistant_response")
 """The events of Claude Code that tell what no span of it does. Their bodies are their names behind its own."""
 
+CODEX_EVENTS = ("codex.user_prompt", "codex.tool_result")
+"""The events of Codex that tell what no span of it does. Their field for the name holds a line of its source."""
+
 _EVENT_NAME = "event.name"  # the attribute that older SDKs put the name into, before records had a field for it
 _IS_KEPT = f"the event name must start with {KEPT_EVENTS}"
 _BODIES = pa.array([f"{CLAUDE_CODE}{name}" for name in CLAUDE_CODE_EVENTS])
+_ATTRIBUTES = pa.array(CODEX_EVENTS)
+_KEPT = pa.array([*_BODIES.to_pylist(), *CODEX_EVENTS])
 _NO_SPANS = SPANS.empty_table()
 _NO_NAME, _NO_TIME = pa.scalar(""), pa.scalar(0, pa.uint64())
 
@@ -78,14 +83,15 @@ def _event_names(records: pa.RecordBatch) -> pa.StringArray:
     place = np.full(len(names), -1, dtype=np.int64)
     place[parents(attributes)[named]] = named
     texts = pairs.field("value").field("string_value").take(pa.array(place, mask=place < 0)).fill_null("")
-    names = pc.if_else(pc.equal(names, _NO_NAME), texts, names)
+    is_theirs = pc.or_(pc.equal(names, _NO_NAME), pc.is_in(texts, value_set=_ATTRIBUTES))
+    names = pc.if_else(is_theirs, texts, names)
     bodies = records.column("body").field("string_value").fill_null("")
     return pc.if_else(pc.is_in(bodies, value_set=_BODIES), bodies, names)
 
 
 def _checks(records: pa.RecordBatch, names: pa.StringArray) -> dict[str, pa.BooleanArray]:
     """Why a record is not kept, and which are not. Of one that tells nothing to be kept, no other fault is told."""
-    kept = pc.or_(pc.starts_with(names, KEPT_EVENTS), pc.is_in(names, value_set=_BODIES))
+    kept = pc.or_(pc.starts_with(names, KEPT_EVENTS), pc.is_in(names, value_set=_KEPT))
     ids = id_faults(records.column("trace_id"), records.column("span_id"))
     return {_IS_KEPT: pc.invert(kept)} | {reason: pc.and_(kept, mask) for reason, mask in ids.items()}
 

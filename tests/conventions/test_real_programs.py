@@ -395,3 +395,33 @@ def test_crewais_usage_may_be_what_python_writes_of_it(written: str) -> None:
     told = {"crewai.crew.token_usage": written.format(usage), "traceloop.span.kind": "workflow"}
     found = read(told, scope="opentelemetry.instrumentation.crewai.instrumentation")
     assert (found.input_tokens, found.output_tokens, found.cached_tokens, found.reasoning_tokens) == (11, 7, 3, 2)
+
+
+def test_codex_tells_calls_in_log_records() -> None:
+    """Prompt, arguments, results and failures are in records of spans around and within the tool's own."""
+    scope, conversation = "codex_exec", {"conversation.id": "c1"}
+    turn = a_span({"model": "gpt-5"}, name="session_task.turn", scope=scope)
+    asked = a_span(name="run_hooks_and_record_inputs", scope=scope, parent=turn)
+    told = {"tool_name": "exec_command", "call_id": "call_1", "codex.tool.phase": "dispatch", **conversation}
+    tool = a_span(told, name="exec_command", scope=scope, parent=turn, start_s=1)
+    within = a_span(name="dispatch_tool_call_with_state", scope=scope, parent=tool, start_s=1)
+    ran = {
+        "tool_name": "exec_command",
+        "call_id": "call_1",
+        "arguments": '{"cmd": "ls"}',
+        "output": "a",
+        "success": "true",
+    }
+    prompt = a_log(asked, "codex.user_prompt", attributes={"prompt": "q"}, time_ns=1)
+    for success, failure in (("true", (False, None)), ("false", (True, "a"))):
+        result = a_log(within, "codex.tool_result", attributes=ran | {"success": success}, time_ns=2)
+        reading = read_all(turn, asked, tool, within, logs=[prompt, result])
+        (found,) = reading.tool_calls
+        assert (found.call_id, found.name, found.arguments, found.result) == (
+            "call_1",
+            "exec_command",
+            {"cmd": "ls"},
+            "a",
+        )
+        assert (found.is_error, found.error) == failure
+        assert (reading.input, reading.session_id) == ("q", "c1")

@@ -80,6 +80,40 @@ CLAUDE_CODE = Dialect(
     capture="set OTEL_LOG_USER_PROMPTS=1 where Claude Code runs",
 )
 
+_CODEX_TURN = "codex.turn.token_usage"
+
+CODEX = Dialect(
+    name="codex",
+    signs=(
+        Sign(key="codex."),
+        *(
+            Sign(scope=f"codex{program}")
+            for program in ("_exec", "_cli_rs", "_tui", "-tui", "_vscode", "_app_server", "-app-server", "_mcp_server")
+        ),
+    ),
+    kinds=(
+        Kinds(key="codex.tool.phase", values={"": "tool"}),
+        Kinds(key="codex.usage.total_tokens", values={"": "llm"}),  # the end of an answer, told nowhere else
+    ),
+    span_names={
+        "session_task.turn": "agent",
+        "run_hooks_and_record_inputs": "chain",  # to which the record of the prompt belongs
+        "dispatch_tool_call_with_state": "chain",  # within the tool's, to which the record of its result belongs
+    },
+    places={
+        "input": ("event codex.user_prompt/prompt",),
+        "tool_name": ("only tool_name",),
+        "tool_call_id": ("only call_id",),
+        "asked_model": ("only model",),
+        "input_tokens": (f"{_CODEX_TURN}.input_tokens",),
+        "output_tokens": (f"{_CODEX_TURN}.output_tokens",),
+        "cached_tokens": (f"{_CODEX_TURN}.cached_input_tokens",),
+        "reasoning_tokens": (f"{_CODEX_TURN}.reasoning_output_tokens",),
+        "session_id": ("only conversation.id", "only thread_id", "event codex.user_prompt/conversation.id"),
+    },
+    capture="set exporter and log_user_prompt = true in [otel] of Codex's config.toml, whose log records tell it",
+)
+
 GENKIT = Dialect(
     name="genkit",
     signs=(Sign(key="genkit:"),),
