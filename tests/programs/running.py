@@ -21,6 +21,7 @@ from tests.corpus.record import otlp_json
 from tests.corpus.record.model_server import serving
 from tests.corpus.record.recording import environment, forget_the_machine, received
 from tests.programs import truth
+from tests.programs.apps import shop
 from tests.programs.server import ProgramsServer
 
 FOLDER = Path(__file__).parent
@@ -28,7 +29,17 @@ APPS = FOLDER / "apps"
 CATALOGUE: Mapping[str, Mapping[str, Any]] = tomllib.loads((FOLDER / "catalogue.toml").read_text(encoding="utf-8"))
 INSTALL_S, RUN_S = 900, 300
 NICE = ("nice", "-n", "10")
-_ABOUT_PLUMBING = ("opentelemetry-exporter", "opentelemetry-sdk")
+_ABOUT_PLUMBING = ("opentelemetry-exporter", "opentelemetry-sdk", "@opentelemetry/", "zod")
+
+
+_SHOP = {  # what programs of Node know of shop.py
+    "system": shop.SYSTEM,
+    "prompts": shop.PROMPTS,
+    "model": shop.MODEL,
+    "pixel": shop.PIXEL,
+    "descriptions": {name: says for name, (says, _) in shop.TOOLS.items()},
+    "tools": shop.CHAT_TOOLS,
+}
 
 
 class CannotRecord(Exception):
@@ -81,9 +92,9 @@ def install(entry: Mapping[str, Any], place: Path) -> dict[str, str]:
     """Install the newest releases of a program's packages, and return their versions."""
     if packages := entry.get("npm"):
         (place / "package.json").write_text('{"type": "module", "private": true}', encoding="utf-8")
-        _command("npm", "install", "--no-audit", "--no-fund", "--silent", *packages, at=place)
+        _command("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages, at=place)
         listed = json.loads(_command("npm", "ls", "--json", "--depth=0", at=place))["dependencies"]
-        return {name: package["version"] for name, package in listed.items()}
+        return {name: one["version"] for name, one in listed.items() if not name.startswith(_ABOUT_PLUMBING)}
     uv, python = str(Path(sys.executable).with_name("uv")), str(place / "bin" / "python")
     _command(uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(place), at=place)
     _command(uv, "pip", "install", "--quiet", "--python", python, *entry["pip"], at=place)
@@ -96,7 +107,9 @@ def install(entry: Mapping[str, Any], place: Path) -> dict[str, str]:
 def run(program: str, entry: Mapping[str, Any], place: Path, server: ProgramsServer) -> tuple[list[str], str]:
     """Run a program until it ends, and return the scenarios that it ran, and its errors."""
     script, *arguments = entry["script"]
+    more = {}
     if "npm" in entry:
+        more["SHOP"] = json.dumps(_SHOP)
         for file in APPS.glob("*.mjs"):
             shutil.copy(file, place)
         command = ["node", str(place / script), *arguments]
@@ -104,7 +117,7 @@ def run(program: str, entry: Mapping[str, Any], place: Path, server: ProgramsSer
         command = [str(place / "bin" / "python"), str(APPS / script), *arguments]
     inherited = {name: os.environ[name] for name in ("PATH", "LANG", "SCENARIOS") if name in os.environ}
     env = inherited | environment(program, server.url) | {"HOME": str(place), "MODEL_URL": server.url}
-    env |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    env |= more | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     env |= {name: value.replace("{url}", server.url) for name, value in entry.get("env", {}).items()}
     try:
         done = subprocess.run(
@@ -124,7 +137,8 @@ def _write(program: str, server: ProgramsServer, folder: Path, place: Path) -> l
     assert isinstance(logs, ExportLogsServiceRequest)
     spans = truth.spans_of(traces, logs)
     names = []
-    for one in truth.truths(server.world.exchanges, spans):
+    has_model_spans = CATALOGUE[program].get("model-spans", True)
+    for one in truth.truths(server.world.exchanges, spans, has_model_spans=has_model_spans):
         name = f"{program}.{one.exchanges[0].scenario}.{one.trace_id[-6:]}"
         parts = {"json": _only(one.trace_id, traces), "logs.json": _only(one.trace_id, logs)}
         for ending, part in parts.items():

@@ -6,7 +6,7 @@ and holds numbers that only this answer has, and a field is claimed if its text 
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,7 @@ class Truth:
     trace_id: str
     spans: dict[str, Json] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
+    has_all: bool = True  # each call of the model has a span of its own
     errors: set[str] = field(default_factory=set)  # ids of calls that failed for all to see
 
 
@@ -88,21 +89,28 @@ def spans_of(traces: ExportTraceServiceRequest, logs: ExportLogsServiceRequest) 
     return by_id
 
 
-def truths(exchanges: Sequence[Exchange], spans: Mapping[bytes, Span]) -> list[Truth]:
-    """Return what is true of each trace that holds calls of the model."""
+def truths(exchanges: Sequence[Exchange], spans: Mapping[bytes, Span], *, has_model_spans: bool = True) -> list[Truth]:
+    """Return what is true of each trace that holds calls of the model, which some libraries make no spans of."""
     calls = {call.id: call for exchange in exchanges for call in exchange.answer.calls}
     traces: dict[str, Truth] = {}
-    of_model: set[bytes] = set()
+    of_span: dict[bytes, list[Exchange]] = {}
     for exchange in exchanges:
         for span in model_spans(exchange, list(spans.values())):
-            of_model.add(span.wire.span_id)
+            of_span.setdefault(span.wire.span_id, []).append(exchange)
             truth = traces.setdefault(span.trace_id, Truth(span.trace_id))
-            whole = whole_of(span.trace_id, spans)
-            truth.spans[span.wire.span_id.hex()] = _model_claims(exchange, span, whole, calls)
             if exchange not in truth.exchanges:
                 truth.exchanges.append(exchange)
-    for call in calls.values():
-        for span in tool_spans(call, spans.values(), of_model):
+    of_model: set[bytes] = set()
+    for span_id, of_it in of_span.items():
+        span = spans[span_id]
+        exact = [exchange for exchange in of_it if _is_exact(exchange, span)] if len(of_it) > 1 else of_it
+        traces[span.trace_id].has_all &= len(of_it) == 1
+        if len(exact) == 1 and has_model_spans:
+            of_model.add(span_id)
+            claims = _model_claims(exact[0], span, whole_of(span.trace_id, spans), calls)
+            traces[span.trace_id].spans[span_id.hex()] = claims
+    for call, at_ns in ((call, exchange.at_ns) for exchange in exchanges for call in exchange.answer.calls):
+        for span in tool_spans(call, at_ns, spans.values(), of_model):
             if span.trace_id in traces:
                 traces[span.trace_id].spans[span.wire.span_id.hex()] = _tool_claims(call, span)
                 if span.has_failed:
@@ -128,8 +136,9 @@ def model_spans(exchange: Exchange, spans: Sequence[Span]) -> list[Span]:
     numbers += [text for text in (exchange.answer.reasoning, exchange.answer.refusal) if text]
     evident = [span for span in spans if any(span.holds(number) for number in numbers)]
     around = [span for span in evident if span.surrounds(exchange.at_ns)]
+    around = [span for span in around if _is_exact(exchange, span)] or around
     if not around:  # of a stream, some make a span after it
-        exact = [span for span in evident if {tokens.output, tokens.output - tokens.reasoning} & _integers(span)]
+        exact = [span for span in evident if _is_exact(exchange, span)]
         around = sorted(exact, key=lambda span: abs(span.wire.start_time_unix_nano - exchange.at_ns))[:1]
     is_inner = {id(span) for span in around if not any(_is_evident(one, around) for one in span.below())}
     inner = [span for span in around if id(span) in is_inner]
@@ -137,12 +146,13 @@ def model_spans(exchange: Exchange, spans: Sequence[Span]) -> list[Span]:
     return [span for span in inner if id(span) not in nested]
 
 
-def tool_spans(call: ToolCall, spans: Iterator[Span] | Any, of_model: set[bytes]) -> list[Span]:
-    """Return the innermost spans that are named after a tool and hold the arguments of a call."""
+def tool_spans(call: ToolCall, after_ns: int, spans: Iterable[Span], of_model: set[bytes]) -> list[Span]:
+    """Return the innermost spans that are named after a tool and hold a call that the model asked for before."""
     named = [
         span
         for span in spans
         if span.wire.span_id not in of_model
+        and span.wire.start_time_unix_nano > after_ns
         and (call.name in span.wire.name or call.name in span.values)
         and (span.holds(call.id) or span.holds(arguments_anchor(call)) or span.holds(result_anchor(call)))
     ]
@@ -161,7 +171,7 @@ def _trace_claims(truth: Truth, whole: Span) -> Json:
     claims: Json = {}
     of_model = [fields for fields in truth.spans.values() if fields.get("span_type") == "llm"]
     for name, count in (("input_tokens", "input"), ("output_tokens", "output")):
-        if all(name in fields for fields in of_model):
+        if truth.has_all and of_model and all(name in fields for fields in of_model):
             claims[name] = sum(getattr(exchange.answer.tokens, count) for exchange in truth.exchanges)
     last = truth.exchanges[-1].answer
     text = last.text or last.refusal
@@ -202,7 +212,8 @@ def _model_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[st
     if model:
         claims["model"] = model
     claims |= _token_claims(exchange, span)
-    if request.prompt and _holds_text(span, request.prompt):
+    is_question = shop.PROMPTS[exchange.scenario] in request.prompt  # and no observation in the user's name
+    if is_question and _holds_text(span, request.prompt):
         claims["input"] = request.prompt
     if request.system and _holds_text(span, request.system):
         claims["system"] = request.system
@@ -233,19 +244,30 @@ def _history_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[
     before = [calls[id_] for entry in exchange.request.entries for id_ in entry.calls if id_ in calls]
     if listed := [_id_and_arguments(call, whole) for call in before if _has_arguments(call, span)]:
         claims["input_tool_calls"] = listed
-    answered = [calls[id_] for entry in exchange.request.entries for id_ in entry.results if id_ in calls]
-    if all(call.result is not None for call in answered) and (
+    results = [
+        (calls[id_], sent) for entry in exchange.request.entries for id_, sent in entry.results.items() if id_ in calls
+    ]
+    if all(call.result is not None for call, _ in results) and (
         listed := [
-            {"id": call.id if whole.holds(call.id) else None, "response": call.result}
-            for call in answered
+            {"id": call.id if whole.holds(call.id) else None, "response": _response(call, sent, span)}
+            for call, sent in results
             if span.holds(result_anchor(call))
         ]
     ):
         claims["input_tool_results"] = listed
     has_tools = any(span.holds(description) for description, _ in shop.TOOLS.values())
-    if has_tools and set(exchange.request.tools) == set(shop.TOOLS):
+    if has_tools and len(exchange.request.tools) == len(shop.TOOLS):
         claims["tool_definitions"] = exchange.request.tools
     return claims
+
+
+def _response(call: ToolCall, sent: object, span: Span) -> object:
+    """Return a result as it was sent to the model, or as the tool gave it if the wrapper is not in the span."""
+    if isinstance(sent, dict) and len(sent) == 1:
+        ((key, value),) = sent.items()
+        if value == call.result and re.search(rf"{key}\W{{1,12}}{re.escape(str(value)[:6])}", span.text):
+            return sent
+    return call.result
 
 
 def _tool_claims(call: ToolCall, span: Span) -> Json:
@@ -274,6 +296,8 @@ def result_anchor(call: ToolCall) -> str:
 
 
 def _has_arguments(call: ToolCall, span: Span) -> bool:
+    if "answer" in call.arguments:  # the tool that ends a run, with the text of the answer
+        return span.holds(str(call.arguments["answer"]).split(":")[0] + ":")
     if "order_id" in call.arguments:  # the result names the order too
         return re.search(rf"order_id\W+{call.arguments['order_id']}", span.text) is not None
     return span.holds(arguments_anchor(call)) and span.holds(call.name)
@@ -293,6 +317,12 @@ def _ids(exchange: Exchange) -> list[str]:
 
 def _is_evident(span: Span, among: Sequence[Span]) -> bool:
     return span.scope != SDK_SCOPE and any(span is one for one in among)
+
+
+def _is_exact(exchange: Exchange, span: Span) -> bool:
+    """Return whether the usage of an answer is an attribute of its own."""
+    tokens = exchange.answer.tokens
+    return bool({tokens.output, tokens.output - tokens.reasoning} & _integers(span))
 
 
 def _integers(span: Span) -> set[object]:

@@ -17,7 +17,7 @@ def chat(body: Json) -> Request:
     for message in body["messages"]:
         role = "system" if message["role"] == "developer" else message["role"]
         calls = [call["id"] for call in message.get("tool_calls") or []]
-        results = [message["tool_call_id"]] if role == "tool" else []
+        results = {message["tool_call_id"]: text_of(message.get("content"))} if role == "tool" else {}
         text = "" if role == "tool" else text_of(message.get("content"))
         entries.append(Entry(role=role, text=text, calls=calls, results=results))
     tools = [tool["function"]["name"] for tool in body.get("tools") or []]
@@ -40,7 +40,7 @@ def responses(body: Json, earlier: Mapping[str, list[Json]]) -> Request:
             entries.append(Entry(role="assistant", text=text, calls=calls))
             turn = []
         if item.get("type") == "function_call_output":
-            entries.append(Entry(role="tool", results=[item["call_id"]]))
+            entries.append(Entry(role="tool", results={item["call_id"]: text_of(item["output"])}))
         elif "role" in item:
             role = "system" if item["role"] == "developer" else item["role"]
             entries.append(Entry(role=role, text=text_of(item.get("content"))))
@@ -61,7 +61,9 @@ def anthropic(body: Json) -> Request:
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
-        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        results = {
+            block["tool_use_id"]: text_of(block.get("content")) for block in blocks if block["type"] == "tool_result"
+        }
         text = "".join(block["text"] for block in blocks if block["type"] == "text")
         entries.append(Entry(role=message["role"], text=text, calls=calls, results=results))
     tools = [tool["name"] for tool in body.get("tools") or []]
@@ -76,7 +78,8 @@ def google(body: Json, model: str) -> Request:
         parts = content["parts"]
         role = "assistant" if content.get("role") == "model" else "user"
         calls = [part["functionCall"].get("id") or "" for part in parts if "functionCall" in part]
-        results = [part["functionResponse"].get("id") or "" for part in parts if "functionResponse" in part]
+        responses = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        results = {response.get("id") or "": response.get("response") for response in responses}
         text = "".join(part.get("text", "") for part in parts if not part.get("thought"))
         entries.append(Entry(role=role, text=text, calls=calls, results=results))
     declared = [tool.get("functionDeclarations") or [] for tool in body.get("tools") or []]
@@ -116,7 +119,8 @@ def bedrock(body: Json, model: str) -> Request:
     for message in body["messages"]:
         blocks = message["content"]
         calls = [block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block]
-        results = [block["toolResult"]["toolUseId"] for block in blocks if "toolResult" in block]
+        given_back = [block["toolResult"] for block in blocks if "toolResult" in block]
+        results = {result["toolUseId"]: text_of(result["content"]) for result in given_back}
         text = "".join(block.get("text", "") for block in blocks)
         entries.append(Entry(role=message["role"], text=text, calls=calls, results=results))
     tools = [tool["toolSpec"]["name"] for tool in (body.get("toolConfig") or {}).get("tools", []) if "toolSpec" in tool]

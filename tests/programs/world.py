@@ -14,12 +14,12 @@ REFUSAL = "I will not do evil"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One message of a request, whatever the protocol: its role, its text, and the ids of calls and of results."""
+    """One message of a request, whatever the protocol: its role, its text, the ids of calls, and results by call id."""
 
     role: str
     text: str = ""
     calls: Sequence[str] = ()
-    results: Sequence[str] = ()
+    results: Mapping[str, object] = field(default_factory=dict)  # as the program sent them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +109,14 @@ class _Step:
         return self._call(0, names[0], arguments, None) if names else None
 
     def _call(self, index: int, name: str, arguments: dict[str, object], result: object) -> ToolCall:
+        name = next((tool for tool in self.request.tools if tool.endswith(f"-{name}")), name)  # of a plugin
         id_ = f"{self.request.id_prefix}_{self.number}_{index}"
         return ToolCall(id=id_, name=name, arguments=arguments, result=result)
 
 
 def _text(step: _Step) -> Answer:
+    if final := step.other({"answer": step.text()}, "final_answer"):
+        return step.answer(final)
     return step.answer(text=step.text())
 
 

@@ -1,6 +1,8 @@
 # mypy: ignore-errors
 """LlamaIndex's function agent over OpenAI's chat completions."""
 
+import os
+
 import shop
 from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
 
@@ -29,9 +31,8 @@ class Model(OpenAI):
 
 async def run(name: str, prompt: str) -> None:
     """Run one scenario."""
-    agent = FunctionAgent(
-        tools=TOOLS, llm=Model(model=shop.MODEL), system_prompt=shop.SYSTEM, streaming=name == "twice"
-    )
+    model = Model(model=shop.MODEL, api_base=os.environ["OPENAI_BASE_URL"])
+    agent = FunctionAgent(tools=TOOLS, llm=model, system_prompt=shop.SYSTEM, streaming=False)
     before = [ChatMessage(role="user", content="FIRST"), ChatMessage(role="assistant", content="yes")]
     await agent.run(prompt, chat_history=before if name == "second" else None)
 

@@ -15,7 +15,7 @@ from semantic_kernel.connectors.ai.open_ai import OpenAIChatCompletion  # noqa: 
 from semantic_kernel.functions import kernel_function  # noqa: E402
 
 handler = LoggingHandler(logger_provider=get_logger_provider())
-handler.addFilter(lambda record: record.name.startswith("semantic_kernel"))
+handler.addFilter(lambda record: record.name.startswith("semantic_kernel.utils.telemetry"))
 logging.getLogger().addHandler(handler)
 logging.getLogger().setLevel(logging.INFO)
 
