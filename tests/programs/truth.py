@@ -155,6 +155,7 @@ def tool_spans(call: ToolCall, after_ns: int, spans: Iterable[Span], of_model: s
         and span.wire.start_time_unix_nano > after_ns
         and (call.name in span.wire.name or call.name in span.values)
         and (span.holds(call.id) or span.holds(arguments_anchor(call)) or span.holds(result_anchor(call)))
+        and (span.holds(result_anchor(call)) or span.has_failed)  # or else it is a part of the answer
     ]
     return [span for span in named if not any(one in named for one in span.below())]
 
