@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check format docs record-programs bench soak soak-kill soak-browser soak-simulation soak-exhaustive soak-property lock clean
+.PHONY: help run test quick check format docs record-programs test-snippets bench soak soak-kill soak-browser soak-simulation soak-exhaustive soak-property lock clean
 
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
@@ -23,6 +23,7 @@ help:
 	@echo 'make format  let ruff fix and format the code'
 	@echo 'make docs    the documents as a site, in build/site'
 	@echo 'make record-programs  run the programs of tests/programs with the newest releases from PyPI and npm, and print how well each is read'
+	@echo 'make test-snippets  install and run the examples of docs/capture.md'
 	@echo 'make bench   measure'
 	@echo 'make soak    all of soak-kill, soak-browser, soak-simulation, soak-exhaustive and soak-property (which record the commit that passed), two hours beside hostile clients, an hour of mixed load with restarts'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
@@ -62,6 +63,9 @@ docs: $(VENV)/.dev
 
 record-programs: $(VENV)/.dev
 	@exec nice -n 10 $(BIN)/python -m tests.programs $(ARGS)
+
+test-snippets: $(VENV)/.dev
+	@nice -n 10 $(BIN)/python -m pytest tests/programs/test_snippets.py --snippets -rs $(ARGS)
 
 bench: $(VENV)/.dev
 	@exec $(BIN)/python -m benchmarks $(ARGS)

@@ -57,6 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=3, help="How often the tests marked `kill` kill a process.")
     parser.addoption("--changed", action="store_true", help="What `make test` runs beside others.")
     parser.addoption("--examples", type=int, default=2, help="Requests that are made up for each route and each check.")
+    parser.addoption("--snippets", action="store_true", help="Install and run the examples of docs/capture.md.")
     parser.addoption("--fuzz-seconds", type=float, help="Call DuckDB's functions for so long, each time other ones.")
 
 

@@ -78,7 +78,7 @@ def record(program: str, folder: Path) -> Recorded:
         place = Path(name)
         versions = install(entry, place)
         scenarios, errors = run(program, entry, place, server)
-        names = _write(program, server, folder, place)
+        names = write(program, server, folder, place)
     there = {name.split(".")[1] for name in names}
     problems = [f"{program}: no trace of the scenario {one}" for one in scenarios if one not in there]
     if problems or not scenarios:
@@ -107,17 +107,13 @@ def install(entry: Mapping[str, Any], place: Path) -> dict[str, str]:
 def run(program: str, entry: Mapping[str, Any], place: Path, server: ProgramsServer) -> tuple[list[str], str]:
     """Run a program until it ends, and return the scenarios that it ran, and its errors."""
     script, *arguments = entry["script"]
-    more = {}
+    env = environment_of(program, place, server)
     if "npm" in entry:
-        more["SHOP"] = json.dumps(_SHOP)
         for file in APPS.glob("*.mjs"):
             shutil.copy(file, place)
         command = ["node", str(place / script), *arguments]
     else:
         command = [str(place / "bin" / "python"), str(APPS / script), *arguments]
-    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "SCENARIOS") if name in os.environ}
-    env = inherited | environment(program, server.url) | {"HOME": str(place), "MODEL_URL": server.url}
-    env |= more | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     env |= {name: value.replace("{url}", server.url) for name, value in entry.get("env", {}).items()}
     try:
         done = subprocess.run(
@@ -128,7 +124,17 @@ def run(program: str, entry: Mapping[str, Any], place: Path, server: ProgramsSer
     return re.findall(r"^scenario (\S+)$", done.stdout, re.MULTILINE), _end_of(done.stderr)
 
 
-def _write(program: str, server: ProgramsServer, folder: Path, place: Path) -> list[str]:
+def environment_of(program: str, place: Path, server: ProgramsServer) -> dict[str, str]:
+    """Return what a program's process needs to reach the server, and nothing else."""
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "SCENARIOS") if name in os.environ}
+    env = inherited | environment(program, server.url) | {"HOME": str(place), "MODEL_URL": server.url}
+    env |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "SHOP": json.dumps(_SHOP)}
+    env |= {"GOOGLE_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": server.url, "OPENAI_API_BASE": env["OPENAI_BASE_URL"]}
+    is_node = (place / "package.json").exists()  # which uses no proxy
+    return env | {"OPENAI_BASE_URL": f"{server.url}/v1"} if is_node else env
+
+
+def write(program: str, server: ProgramsServer, folder: Path, place: Path) -> list[str]:
     """Write each trace that has calls of the model, with the truth beside it."""
     messages = received(server.received)
     traces = messages.get("traces") or ExportTraceServiceRequest()
@@ -137,7 +143,7 @@ def _write(program: str, server: ProgramsServer, folder: Path, place: Path) -> l
     assert isinstance(logs, ExportLogsServiceRequest)
     spans = truth.spans_of(traces, logs)
     names = []
-    has_model_spans = CATALOGUE[program].get("model-spans", True)
+    has_model_spans = CATALOGUE.get(program, {}).get("model-spans", True)
     for one in truth.truths(server.world.exchanges, spans, has_model_spans=has_model_spans):
         name = f"{program}.{one.exchanges[0].scenario}.{one.trace_id[-6:]}"
         parts = {"json": _only(one.trace_id, traces), "logs.json": _only(one.trace_id, logs)}

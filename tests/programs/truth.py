@@ -136,14 +136,15 @@ def model_spans(exchange: Exchange, spans: Sequence[Span]) -> list[Span]:
     numbers += [text for text in (exchange.answer.reasoning, exchange.answer.refusal) if text]
     evident = [span for span in spans if any(span.holds(number) for number in numbers)]
     around = [span for span in evident if span.surrounds(exchange.at_ns)]
-    around = [span for span in around if _is_exact(exchange, span)] or around
+    own = [span for span in around if span.scope != SDK_SCOPE]
+    below = {id(one) for span in own for one in span.below()}
+    of_sdk = [span for span in around if span.scope == SDK_SCOPE and id(span) not in below]
     if not around:  # of a stream, some make a span after it
-        exact = [span for span in evident if _is_exact(exchange, span)]
-        around = sorted(exact, key=lambda span: abs(span.wire.start_time_unix_nano - exchange.at_ns))[:1]
-    is_inner = {id(span) for span in around if not any(_is_evident(one, around) for one in span.below())}
-    inner = [span for span in around if id(span) in is_inner]
-    nested = {id(one) for span in inner for one in span.below()}
-    return [span for span in inner if id(span) not in nested]
+        after = [span for span in evident if _is_exact(exchange, span)]
+        own = sorted(after, key=lambda span: abs(span.wire.start_time_unix_nano - exchange.at_ns))[:1]
+    own = [span for span in own if _is_exact(exchange, span)] or own
+    among = {id(span) for span in own}
+    return [span for span in own if among.isdisjoint(id(one) for one in span.below())] + of_sdk
 
 
 def tool_spans(call: ToolCall, after_ns: int, spans: Iterable[Span], of_model: set[bytes]) -> list[Span]:
@@ -176,7 +177,8 @@ def _trace_claims(truth: Truth, whole: Span) -> Json:
             claims[name] = sum(getattr(exchange.answer.tokens, count) for exchange in truth.exchanges)
     last = truth.exchanges[-1].answer
     text = last.text or last.refusal
-    if text and not last.calls and _holds_text(whole, text):
+    is_answered = any("output" in fields for fields in of_model) or not of_model  # and not the text of an error alone
+    if text and not last.calls and is_answered and _holds_text(whole, text):
         claims["final_response"] = text
     prompt = shop.PROMPTS[truth.exchanges[0].scenario]
     if whole.holds(prompt):
@@ -213,7 +215,8 @@ def _model_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[st
     if model:
         claims["model"] = model
     claims |= _token_claims(exchange, span)
-    is_question = shop.PROMPTS[exchange.scenario] in request.prompt  # and no observation in the user's name
+    known = [prompt for prompt in shop.PROMPTS.values() if any(prompt in entry.text for entry in request.entries)]
+    is_question = not known or any(prompt in request.prompt for prompt in known)  # no observation in the user's name
     if is_question and _holds_text(span, request.prompt):
         claims["input"] = request.prompt
     if request.system and _holds_text(span, request.system):
@@ -316,10 +319,6 @@ def _ids(exchange: Exchange) -> list[str]:
     return [call.id for call in exchange.answer.calls]
 
 
-def _is_evident(span: Span, among: Sequence[Span]) -> bool:
-    return span.scope != SDK_SCOPE and any(span is one for one in among)
-
-
 def _is_exact(exchange: Exchange, span: Span) -> bool:
     """Return whether the usage of an answer is an attribute of its own."""
     tokens = exchange.answer.tokens
@@ -344,7 +343,8 @@ def _written(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     while '\\"' in text or "\\\\" in text:
         text = text.replace("\\\\", "\\").replace('\\"', '"')
-    return text.replace("\\n", "\n").replace("\\u00f6", "ö")
+    text = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
+    return text.replace("\\n", "\n")
 
 
 def _plain(value: AnyValue) -> object:
