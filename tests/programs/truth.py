@@ -24,6 +24,13 @@ Json = dict[str, Any]
 SDK_SCOPE = "com.anthropic.sdk.python"  # the client's own span, below that of an instrumentation
 
 
+FINISHES = {
+    "length": {"length", "max_tokens", "max_output_tokens"},
+    "tool_call": {"tool_calls", "tool_use", "tool-calls", "tool_call"},
+    "stop": {"stop", "end_turn"},
+}
+
+
 @dataclass(slots=True)
 class Span:
     """A span as it was sent, with all its text."""
@@ -227,6 +234,10 @@ def _model_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[st
         claims["output_reasoning"] = answer.reasoning
     if listed := [_id_and_arguments(call, whole) for call in answer.calls if _has_arguments(call, span)]:
         claims["output_tool_calls"] = listed
+    reason = "length" if answer.is_cut else "tool_call" if answer.calls else "stop"
+    words = {re.sub(r"^\W+|\W+$", "", str(value)).removeprefix("FinishReason.").lower() for value in span.values}
+    if not answer.refusal and words & FINISHES[reason]:
+        claims["finish_reason"] = reason
     return claims | _history_claims(exchange, span, whole, calls)
 
 
