@@ -258,13 +258,15 @@ def requested_within(tree: Tree, history: Sequence[MessageCall]) -> list[Message
     """
     if not history:
         return []
+    latest_ns = max(call.start_ns for call in history)
     ends: dict[str, int] = {}  # by the words of the user: when the first span that was sent the turn had ended
     for span in tree.spans.values():
-        words = _turn_words(span) if span.span_type in _SENT_TO and span.end_ns is not None else None
-        if words is not None and span.end_ns is not None:
-            ends[words] = min(ends.get(words, span.end_ns), span.end_ns)
+        if span.span_type in _SENT_TO and span.end_ns is not None and span.end_ns <= latest_ns:
+            words = _turn_words(span)
+            if words is not None:
+                ends[words] = min(ends.get(words, span.end_ns), span.end_ns)
     found = []
-    for call in history:
+    for call in history if ends else ():
         words = _turn_words(tree.spans[call.span_id])
         if words is not None and ends.get(words, call.start_ns + 1) <= call.start_ns:
             call.known_ns = call.start_ns
