@@ -70,7 +70,7 @@ def requests_of(tree: Tree) -> Requests:
     wrappers = repeating(tree, [span.span_id for span, _ in telling])
     with_calls = {span.span_id for span, _ in telling}
     wrappers |= {again for again, first in doubled(tree).items() if first in with_calls}
-    asked = [call for span, tools in telling if span.span_id not in wrappers for call in tools.calls]
+    asked = [call for span, tools in telling if span.span_id not in wrappers for call in _requested(tree, span, tools)]
     conversations = Conversations({(call.call_id, call.name) for call in asked})
     uses = Counter(call.call_id for call in asked if call.call_id is not None)
     results, history = _Results({call_id for call_id, times in uses.items() if times > 1}), []
@@ -117,6 +117,11 @@ class _MessageTools:
     def has_calls(self) -> bool:
         """Whether there is a call, and not results alone."""
         return any(part["type"] == "tool_call" for part in self.parts)
+
+    @property
+    def has_results(self) -> bool:
+        """Whether there is a result."""
+        return any(part["type"] == "tool_call_response" for part in self.parts)
 
     @property
     def calls(self) -> list[MessageCall]:
@@ -248,6 +253,26 @@ class _Results:
         """
         sent = self._sent.get(first.mark, [])
         return [one for one in sent if one[0] > first.start_ns] or sent
+
+
+def _requested(tree: Tree, span: TraceMember, tools: _MessageTools) -> list[MessageCall]:
+    """Return the calls of an answer, without those of an earlier trace if it is the state of a whole conversation.
+
+    A run that is resumed ends with a state that has the calls from before; its first model was sent them.
+    """
+    if not tools.has_results:
+        return tools.calls
+    models = (one for one in tree.spans.values() if one.span_type == "llm" and one.input_messages)
+    below = (one for one in models if one is span or tree.is_below(one.span_id, span.span_id))
+    first = next(below, span)
+    before = Counter(call.mark for call in _MessageTools(first, _this_turn(first.input_messages)).calls)
+    found = []
+    for call in tools.calls:
+        if before[call.mark] > 0:
+            before[call.mark] -= 1
+        else:
+            found.append(call)
+    return found
 
 
 def requested_within(tree: Tree, history: Sequence[MessageCall]) -> list[MessageCall]:

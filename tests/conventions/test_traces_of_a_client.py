@@ -202,3 +202,35 @@ def test_messages_tell_what_earlier_traces_called() -> None:
     reading = read_all(a_span({"gen_ai.operation.name": "chat", "gen_ai.input.messages": messages}))
     assert [message["role"] for message in reading.conversation] == ["user", "assistant", "tool"]
     assert reading.tool_calls == ()
+
+
+def resumed(asked: Sequence[Chat], *answered: Chat) -> list[list[Span]]:
+    """Runs that are resumed behind some messages, whose outermost span, or only one, lists the whole conversation."""
+
+    def messages(told: Sequence[Chat]) -> list[Any]:
+        found: list[Any] = json.loads(str(genai(told, FINAL)["gen_ai.input.messages"]))
+        return found
+
+    whole = [*asked, *answered]
+    graph = {
+        "openinference.span.kind": "CHAIN",
+        "input.value": "null",
+        "output.value": json.dumps({"messages": messages(whole)}),
+    }
+    agent = {"gen_ai.operation.name": "invoke_agent", "pydantic_ai.all_messages": json.dumps(messages(whole))}
+    roots = [a_span(agent, scope="pydantic-ai"), a_span(graph, scope="openinference.instrumentation.langchain")]
+    roots = [replace(root, end_ns=root.start_ns + 10**10) for root in roots]
+    model = {**genai(asked, FINAL), "gen_ai.output.messages": json.dumps(messages(whole[1:]))}
+    return [*([root, a_span(genai(asked, FINAL), parent=root, start_s=1)] for root in roots), [a_span(model)]]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_state_that_begins_with_calls_of_an_earlier_trace_counts_the_others(place: int) -> None:
+    """What the first model of a resumed run was sent was requested before; what the state has beyond it was not."""
+    asked = [USER, calling(0), RESULTS[0]]
+    for answered, expected in (((FINAL,), []), ((calling(1), RESULTS[1], FINAL), ["call_1"])):
+        spans = resumed(asked, *answered)[place]
+        reading = read_all(*spans)
+        assert ids(reading.tool_calls) == expected
+        assert [(one.call_id, one.result) for one in reading.earlier_calls] == [("call_0", "result 0")]
+        assert_traces_alike(sent(spans))
