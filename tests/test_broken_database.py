@@ -313,7 +313,7 @@ def test_the_database_of_the_rules_is_made_anew() -> None:
     for _ in range(2):
         assert matcher_db.decide_spans(spans, [question]).num_rows == 1
         with pytest.raises(duckdb.InternalException):
-            matcher_db._connection.execute(BREAKS)
+            matcher_db._answer(BREAKS)
     matcher_db.rest()
     assert matcher_db.decide_spans(spans, [question]).num_rows == 1
     matcher_db.close()

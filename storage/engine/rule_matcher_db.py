@@ -5,7 +5,8 @@ A statement made of a rule that breaks DuckDB, or needs too much memory, breaks 
 
 import logging
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -112,8 +113,8 @@ class RuleMatcherDb:
         """Let go of the spans that statements were about."""
         if self._looked_at is None:
             return
-        self._revive()
-        self._connection.execute("DROP TABLE IF EXISTS looked_at")
+        with self._closed_by_errors():
+            self._connection.execute("DROP TABLE looked_at")
         self._looked_at = None
 
     def decide_spans(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> pa.Table:
@@ -130,14 +131,12 @@ class RuleMatcherDb:
         self._look_at(spans)
         self._register("decided", decisions)
         text = sql.query("jobs_of_spans").replace("/* release */", _release([one.sql for one in releases], releases))
-        return self._connection.execute(text).to_arrow_table()
+        return self._answer(text)
 
     def arrivals(self, spans: pa.Table, tenants: Sequence[str] | None) -> pa.Table:
         """What came of each trace of these tenants; None: of all."""
         self._look_at(spans)
-        return self._connection.execute(
-            sql.query("arrivals"), {"tenants": None if tenants is None else list(tenants)}
-        ).to_arrow_table()
+        return self._answer(sql.query("arrivals"), {"tenants": None if tenants is None else list(tenants)})
 
     def find(self, spans: pa.Table, questions: Sequence[RuleQuestion], releases: Sequence[ReleaseExpression]) -> Found:
         """What there is in spans of some traces, which may be parts of them."""
@@ -150,25 +149,21 @@ class RuleMatcherDb:
         furthest = [self._furthest(spans, one) for one in _asking(questions, spans)]
         return Found(
             clauses=pa.concat_tables([_CLAUSES.empty_table(), *furthest]),
-            facts=self._connection.execute(
-                sql.query("facts_of_traces").replace("/* releases */", facts)
-            ).to_arrow_table(),
+            facts=self._answer(sql.query("facts_of_traces").replace("/* releases */", facts)),
         )
 
     def decide_traces(self, traces: pa.Table, found: Sequence[Found], questions: Sequence[RuleQuestion]) -> pa.Table:
         """What becomes of each trace by each rule, by what was found of its parts; with the number of the trace."""
-        self._revive()
         self._register("traces", traces)
         self._register("found", pa.concat_tables([part.clauses for part in found]))
         self._register("sampling", _sampling(questions))
         text = sql.query("decide_traces").replace("/* sampled */", f"(sampled_below IS NULL OR {self._sampled})")
-        return self._connection.execute(text).to_arrow_table()
+        return self._answer(text)
 
     def jobs_of_traces(
         self, traces: pa.Table, decisions: pa.Table, found: Sequence[Found], releases: Sequence[ReleaseExpression]
     ) -> pa.Table:
         """What is to be evaluated of the traces that were matched."""
-        self._revive()
         self._register("traces", traces)
         self._register("decided", decisions)
         self._register("facts", pa.concat_tables([part.facts for part in found]))
@@ -179,14 +174,13 @@ class RuleMatcherDb:
         )
         text = sql.query("jobs_of_traces").replace("/* releases */", about)
         text = text.replace("/* release */", _release([f"a.r{n}" for n in numbers], releases))
-        return self._connection.execute(text).to_arrow_table()
+        return self._answer(text)
 
     def _furthest(self, spans: pa.Table, question: RuleQuestion) -> pa.Table:
         text = sql.query("furthest_clauses").replace("/* clause */", question.clause.sql)
         found = self._ask(text, question, {**question.clause.parameters, "tenant": question.tenant}, spans)
         if found is None:
-            wanted = {"tenant": question.tenant}
-            found = self._connection.execute(sql.query("traces_of_tenant"), wanted).to_arrow_table()
+            found = self._answer(sql.query("traces_of_tenant"), {"tenant": question.tenant})
         return _of_revision(found, question.revision).cast(_CLAUSES)
 
     def _decide_together(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> dict[int, pa.Table]:
@@ -195,10 +189,9 @@ class RuleMatcherDb:
             return {questions[0].revision: self._decide_alone(spans, questions[0])}
         text, parameters = self._statement(questions)
         try:
-            found = self._connection.execute(text, parameters).to_arrow_table()
+            found = self._answer(text, parameters)
         except (duckdb.Error, RuntimeError) as error:
             log.debug("%d rules cannot be asked together: %s", len(questions), error)
-            self.close()
             self._look_at(spans)
             half = len(questions) // 2
             return self._decide_together(spans, questions[:half]) | self._decide_together(spans, questions[half:])
@@ -208,8 +201,7 @@ class RuleMatcherDb:
         text, parameters = self._statement([question])
         found = self._ask(text, question, parameters, spans)
         if found is None:
-            wanted = {"tenant": question.tenant}
-            undecided = self._connection.execute(sql.query("spans_of_tenant"), wanted).to_arrow_table()
+            undecided = self._answer(sql.query("spans_of_tenant"), {"tenant": question.tenant})
             return _of_revision(undecided, question.revision).cast(DECISIONS)
         return _decisions(found, question.revision, 0)
 
@@ -238,9 +230,8 @@ class RuleMatcherDb:
         """The answer; None where there is none, at a second attempt in a new DuckDB neither."""
         for again in (False, True):
             try:
-                answer = self._connection.execute(text, dict(parameters)).to_arrow_table()
+                answer = self._answer(text, parameters)
             except (duckdb.Error, RuntimeError) as error:
-                self.close()
                 self._look_at(spans)
                 if again:
                     self._blame(question.revision, error)
@@ -261,21 +252,26 @@ class RuleMatcherDb:
             self._opened = _connect()
         return self._opened
 
-    def _revive(self) -> None:
-        """Start anew if DuckDB declared itself invalid, as it does where a statement meets a bug in it."""
+    def _answer(self, text: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        with self._closed_by_errors():
+            return self._connection.execute(text, parameters and dict(parameters)).to_arrow_table()
+
+    @contextmanager
+    def _closed_by_errors(self) -> Iterator[None]:
+        """Close the database if a statement fails, because after some errors DuckDB refuses all others."""
         try:
-            self._connection.execute("SELECT 1")
-        except duckdb.Error as error:
-            log.warning("the database of the rules was invalid, and is made anew: %s", error)
+            yield
+        except (duckdb.Error, RuntimeError):
             self.close()
+            raise
 
     def _look_at(self, spans: pa.Table) -> None:
         """Let statements be about these spans. From a table of DuckDB's own each reads them at a third of the cost."""
-        self._revive()
         if spans is not self._looked_at:
-            self._register("incoming", spans)
-            self._connection.execute("CREATE OR REPLACE TABLE looked_at AS FROM incoming")
-            self._connection.unregister("incoming")
+            with self._closed_by_errors():
+                self._register("incoming", spans)
+                self._connection.execute("CREATE OR REPLACE TABLE looked_at AS FROM incoming")
+                self._connection.unregister("incoming")
             self._looked_at = spans
 
     def _register(self, name: str, table: pa.Table) -> None:

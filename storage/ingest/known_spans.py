@@ -21,6 +21,7 @@ class KnownSpans:
 
     A commit whose keys are all unknown to the hashes, which is nearly every one, asks only for spans that are older
     than those: with 80,000 spans of the same seconds stored, 1.5 µs of CPU a span where to read their keys took 2.1.
+    While none are older, it asks nothing.
     """
 
     def __init__(self) -> None:
@@ -33,7 +34,8 @@ class KnownSpans:
         for keys in cursor.execute(sql.query("latest_keys"), asked).to_arrow_reader(_KEYS_AT_ONCE):
             self._recent.add(presence.key_hashes(pa.Table.from_batches([keys])))
             since = min(since, pc.min(keys.column("batch")).as_py())
-        self._recent.start(since)
+        ((has_older,),) = cursor.execute(sql.query("has_spans_before"), {"batch": since}).fetchall()
+        self._recent.start(since if has_older else 0)
 
     def add(self, hashes: Hashes, commit: int) -> None:
         """Remember spans that were committed."""
@@ -46,9 +48,9 @@ class KnownSpans:
             return spans, hashes
         known = presence.repeated(spans, hashes)
         suspects = self._recent.suspects(hashes)
-        before = _ANY if suspects.any() else self._recent.since << SEQ_BITS
-        cursor.register("incoming_keys", spans.select(presence.KEY))
-        known |= presence.matching(spans, _present(cursor, presence.windows(spans.column("start_time")), before))
+        if before := _ANY if suspects.any() else self._recent.since << SEQ_BITS:
+            cursor.register("incoming_keys", spans.select(presence.KEY))
+            known |= presence.matching(spans, _present(cursor, presence.windows(spans.column("start_time")), before))
         suspects &= ~known
         if suspects.any():
             cursor.register("incoming_keys", spans.select(presence.KEY).filter(pa.array(suspects)))
@@ -67,7 +69,7 @@ def _times_of_traces(cursor: duckdb.DuckDBPyConnection) -> Sequence[tuple[int, i
 def _present(cursor: duckdb.DuckDBPyConnection, times: Sequence[tuple[int, int]], before: int) -> set[tuple[str, ...]]:
     """Which of the incoming keys are stored, of spans that start at one of the times and have lesser numbers."""
     found: set[tuple[str, ...]] = set()
-    for start, stop in times if before else ():
+    for start, stop in times:
         asked = {"from_ns": start, "to_ns": stop, "before": before}
         found.update(cursor.execute(sql.query("present_in_window"), asked).fetchall())
     return found

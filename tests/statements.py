@@ -1,0 +1,23 @@
+"""Statements of DuckDB, as they are executed: their numbers are exact where times are noisy."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+import pytest
+
+
+@contextmanager
+def executed() -> Iterator[list[str]]:
+    """Collect the text of each statement that this process executes, whatever the thread."""
+    texts: list[str] = []
+    execute = duckdb.DuckDBPyConnection.execute
+
+    def noted(connection: duckdb.DuckDBPyConnection, query: Any, *parameters: Any, **named: Any) -> Any:
+        texts.append(str(query))
+        return execute(connection, query, *parameters, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duckdb.DuckDBPyConnection, "execute", noted)
+        yield texts
