@@ -248,7 +248,7 @@ class TraceReading:
     input_tokens: int | None  # each leaf model call once; None where none was told
     output_tokens: int | None
     cost_usd: float | None
-    earlier_calls: tuple[TraceToolCall, ...] = ()  # of earlier traces, as this one was sent them with their results
+    earlier_calls: tuple[TraceToolCall, ...]  # of earlier traces, as this one was sent them with their results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,7 @@ def trace_reading_of(document: Mapping[str, Any]) -> TraceReading:
         conversation=tuple(document["conversation"]),
         tool_calls=tuple(map(_call_of, document["toolCalls"])),
         tool_definitions=_definitions_of(document),
+        earlier_calls=(),  # which no document holds: they are for conversations of sessions
         **{_snake(name): document[name] for name in texts},
     )
 
