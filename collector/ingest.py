@@ -310,7 +310,7 @@ class Ingest:
             return failed(error)
 
     def _kept(self, decoded: Decoded) -> Decoded:
-        """What was decoded, without what is to be dropped or taken out. Where that fails the requests fail."""
+        """Drop scopes and redact values, as the settings say; a failure fails the requests."""
         if self._scopes is not None:
             batch, dropped = self._scopes.drop(decoded.batch)
             decoded = replace(decoded, batch=batch, dropped=dropped)

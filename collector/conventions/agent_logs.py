@@ -12,7 +12,7 @@ _ANSWER: Final = "claude_code.assistant_response"
 
 
 class _Result(NamedTuple):
-    """How an agent tells of a call that is over: the attributes of the record."""
+    """Attributes of an agent's log record about a finished tool call."""
 
     call_id: str
     arguments: Sequence[str]  # the first that is there

@@ -40,7 +40,7 @@ def answering_model(collected: Collected) -> str | None:
 
 
 def _is_confirmed(named: object, text: str) -> bool:
-    """Whether a text names a model as a response does: a quick look, which spares decoding it."""
+    """Return whether a text names a model as a response does, without decoding it."""
     return isinstance(named, str) and any(f'{key}{named}"' in text for key in _KEYS)
 
 

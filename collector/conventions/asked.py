@@ -120,7 +120,7 @@ class _MessageTools:
 
     @property
     def has_results(self) -> bool:
-        """Whether there is a result."""
+        """Return whether a message has the result of a tool call."""
         return any(part["type"] == "tool_call_response" for part in self.parts)
 
     @property

@@ -58,7 +58,7 @@ def with_ids_of_calls(messages: list[Message], ids: Sequence[str]) -> list[Messa
 
 
 def have_items(messages: Iterable[Message]) -> bool:
-    """Whether calls or results have the ids of items."""
+    """Return whether calls or results have the ids of items."""
     return any(is_item(part) for message in messages for part in as_list(message["parts"]) if isinstance(part, dict))
 
 

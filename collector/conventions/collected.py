@@ -126,12 +126,12 @@ class Collected:
 
     @property
     def capture(self) -> str:
-        """How to have the library send content; empty where that is not known."""
+        """Return the setting with which the library sends content; empty if it is not known."""
         return self._plan.capture
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing says what the span does but the name of a model."""
+        """Return whether only the name of a model tells the span type."""
         return self._plan.is_bare
 
     def candidates(self, slot: Slot) -> list[Candidate]:

@@ -20,7 +20,7 @@ _MAX_MESSAGE_CHARS = 4_000  # a guess: LangChain puts tracebacks into messages; 
 
 
 def failure_of(collected: Collected, result: ToolResult | None, *, has_output: bool) -> tuple[str | None, str | None]:
-    """What is said about the failure, and its type; both None for a span that did not fail.
+    """Return the message and the type of the failure; both None for a span that did not fail.
 
     A tool fails without an error status, too: where its result says so. So does a span with an exception that was not
     handled: one with status OK has an output then.

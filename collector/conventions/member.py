@@ -57,7 +57,7 @@ class TraceMember:
 
     @property
     def is_record(self) -> bool:
-        """Whether the span tells tokens and nothing else, so that it may only record what a call used."""
+        """Return whether the span has tokens and nothing else, so that it may be a record of a call's usage."""
         is_counted = self.input_tokens is not None or self.output_tokens is not None
         is_silent = self.input is None and self.output is None and not self.asked and not self.answered
         return is_counted and is_silent and (self.is_bare or self.span_type == "other")

@@ -220,9 +220,9 @@ def _kind(shape: Shape, seen: Sequence[index.Known | None], dialect: Dialect | N
 
 
 def _capture(dialect: Dialect, scope: str) -> str:
-    """How to have a library send content: as its scope says, else as its dialect does."""
-    told = (text for beginning, text in dialect.captures.items() if index.is_below(scope, beginning))
-    return next(told, dialect.capture)
+    """Return the setting with which a library sends content: that of its scope, else of its dialect."""
+    of_scope = (text for beginning, text in dialect.captures.items() if index.is_below(scope, beginning))
+    return next(of_scope, dialect.capture)
 
 
 def _only_names_model(shape: Shape, seen: Sequence[index.Known | None]) -> bool:
