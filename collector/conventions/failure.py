@@ -16,6 +16,7 @@ OK = 1
 ERROR = 2
 
 _TRACEBACK = "Traceback (most recent call last)"
+_UNSAID = "failed without a message"
 _MAX_MESSAGE_CHARS = 4_000  # a guess: LangChain puts tracebacks into messages; what is beyond stays on the span
 
 
@@ -26,12 +27,14 @@ def failure_of(collected: Collected, result: ToolResult | None, *, has_output: b
     handled: one with status OK has an output then.
     """
     error, error_type = _recorded_failure(collected, has_output=has_output)
-    if result is None or error is not None or error_type is not None:
+    if result is None or error not in (None, _UNSAID) or error_type is not None:
         return error, error_type
     if not result.is_error and not unwrap.says_error(result.value):
-        return None, None
-    collected.sources["error"] = collected.sources.get("tool_result", "")
-    return (text_of(result.value) or "failed without a message")[:_MAX_MESSAGE_CHARS], None
+        return error, None
+    message = text_of(result.value)
+    if error is None or message:
+        collected.sources["error"] = collected.sources.get("tool_result", "")
+    return (message or _UNSAID)[:_MAX_MESSAGE_CHARS], None
 
 
 def _recorded_failure(collected: Collected, *, has_output: bool) -> tuple[str | None, str | None]:
@@ -124,7 +127,7 @@ def _message(
     if not has_failed or error_type is not None:
         return None
     collected.sources["error"] = source or "status"
-    return "failed without a message"
+    return _UNSAID
 
 
 def _shortened(message: str) -> str:

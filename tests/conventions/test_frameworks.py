@@ -165,3 +165,31 @@ def test_logfires_tool_says_how_it_failed_and_null_is_no_session() -> None:
     told = {"name": "weather", "error": json.dumps({"message": "Error running tool"}), "group_id": "null"}
     found = read(told, name="Function: {name}", scope="logfire.openai_agents", status_code=2)
     assert (found.error, found.session_id) == ('{"message": "Error running tool"}', None)
+
+
+HAYSTACK_STEP = "haystack.agent.step.tool"
+
+
+def test_haystacks_step_of_one_tool_is_a_call_with_its_failure() -> None:
+    """Haystack 3.4 makes a span of each call: the flag says that it failed, and the result why, if it was captured."""
+    told = {"haystack.tool.name": "track", "haystack.tool.error": True, f"{HAYSTACK_STEP}.input": json.dumps(OSLO)}
+    found = read(told | {f"{HAYSTACK_STEP}.output": json.dumps({"error": "lost at sea"})}, name=HAYSTACK_STEP)
+    assert (found.span_type, found.tool_name, found.tool_arguments) == ("tool", "track", OSLO)
+    assert found.error is not None and "lost at sea" in found.error
+    without = read({"haystack.tool.name": "track", "haystack.tool.error": True}, name=HAYSTACK_STEP)
+    assert without.error == "failed without a message"
+
+
+def test_haystacks_step_of_all_tools_is_no_call() -> None:
+    """Haystack 3.0 makes one span of all calls of a step and names no tool: the messages in it have the calls."""
+    asked = {"role": "assistant", "content": [{"tool_call": {"tool_name": "weather", "arguments": OSLO, "id": "c1"}}]}
+    told = {f"{HAYSTACK_STEP}.input": json.dumps({"messages": [asked]})}
+    origin = {"tool_name": "weather", "arguments": OSLO, "id": "c1"}
+    answer = {"role": "tool", "content": [{"tool_call_result": {"result": "7", "origin": origin, "error": False}}]}
+    told |= {f"{HAYSTACK_STEP}.output": json.dumps({"tool_messages": [answer]})}
+    model = a_span({"haystack.agent.step.llm.output": json.dumps({"replies": [asked]})}, name="haystack.agent.step.llm")
+    tools = a_span(told, name=HAYSTACK_STEP, start_s=1)
+    found = read_all(model, tools)
+    span = found.spans[tools.span_id]
+    assert (span.span_type, span.tool_name) == ("chain", None)
+    assert [(one.call_id, one.name, one.result) for one in found.tool_calls] == [("c1", "weather", 7)]

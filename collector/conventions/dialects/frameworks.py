@@ -48,13 +48,18 @@ MASTRA = Dialect(
     capture="Mastra sends it unless its observability hides input and output",
 )
 
-_REPLY = "haystack.component.output#replies.0.meta"
-_META = "haystack.component.output#meta"
+_STEP = "haystack.agent.step"
+_ABOUT_REPLY = (
+    "haystack.component.output#replies.0.meta",  # beside a message
+    f"{_STEP}.llm.output#replies.0.meta",  # of an agent's model, from 3.0 on
+    "haystack.component.output#meta.0",  # in a list beside texts
+    "haystack.component.output#meta",  # beside vectors
+)
 
 
 def _of_reply(*members: str) -> tuple[str, ...]:
-    """Members of what Haystack says about an answer: beside a message, in a list beside texts, or beside vectors."""
-    return tuple(f"{where}.{member}" for where in (_REPLY, f"{_META}.0", _META) for member in members)
+    """Members of what Haystack says about an answer."""
+    return tuple(f"{where}.{member}" for where in _ABOUT_REPLY for member in members)
 
 
 HAYSTACK = Dialect(
@@ -74,24 +79,34 @@ HAYSTACK = Dialect(
                 "": "chain",
             },
         ),
+        Kinds(key="haystack.tool.name", values={"": "tool"}),
     ),
     span_names={
-        "haystack.agent.step.llm": "llm",
-        "haystack.agent.step.tool": "tool",
-        "haystack.agent.step": "chain",
+        f"{_STEP}.llm": "llm",
+        _STEP: "chain",  # also that of all tools together, which 3.0 names no tool on
         "haystack.agent": "agent",
         "haystack.": "chain",
     },
     places={
         "input": (
             "haystack.agent.input",
+            f"{_STEP}.llm.input",
+            f"{_STEP}.tool.input",
             "haystack.component.input#query",
             "haystack.component.input#text",
             "haystack.component.input",
             "haystack.pipeline.input_data",
         ),
-        "output": ("haystack.agent.output", "haystack.component.output", "haystack.pipeline.output_data"),
-        "tool_definitions": ("haystack.component.input#tools", "haystack.agent.tools"),
+        "output": (
+            "haystack.agent.output",
+            f"{_STEP}.llm.output",
+            f"{_STEP}.tool.output",
+            "haystack.component.output",
+            "haystack.pipeline.output_data",
+        ),
+        "tool_name": ("haystack.tool.name",),
+        "failed": ("haystack.tool.error=true",),
+        "tool_definitions": ("haystack.component.input#tools", f"{_STEP}.llm.input#tools", "haystack.agent.tools"),
         "model": _of_reply("model"),
         "finish_reasons": _of_reply("finish_reason"),
         "input_tokens": _of_reply("usage.prompt_tokens", "usage.input_tokens"),

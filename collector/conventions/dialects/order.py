@@ -89,6 +89,7 @@ KIND_ORDER: tuple[str, ...] = (
     "lmnr.span.type",
     "mastra.span.type",
     "haystack.component.type",
+    "haystack.tool.name",
     "span.type",
     "entity.type",
     "ai.operationId",
