@@ -30,6 +30,7 @@ from collector.conventions.pieces import (
     parts_by_type,
     tells_more,
     with_ids,
+    with_thoughts,
 )
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, opened, text_of
@@ -120,6 +121,8 @@ def _completed(
         asked = _fuller(collected, asked, "input", "user")
         answered = _fuller(collected, answered, "output", "assistant")
         asked, answered = _without_items(collected, asked, "input"), _without_items(collected, answered, "output")
+        if collected.candidates("answer_thoughts"):
+            answered = _with_thoughts(collected, answered)
     if collected.dialect is not None and collected.dialect.name == _OPENLIT:
         asked, answered = _with_ids(asked), _with_call_ids(collected, answered)
     if collected.candidates("made_up_ids"):
@@ -190,6 +193,16 @@ def _without_items(collected: Collected, told: SourcedMessages, slot: Slot) -> S
     )
     calls = dict(pair for value in raw for pair in calls_of_items(value))
     return _changed(told, lambda messages: with_calls_for_items(messages, calls))
+
+
+def _with_thoughts(collected: Collected, told: SourcedMessages) -> SourcedMessages:
+    """An answer with thoughts that it tells as a text, as the response beside it shows."""
+    thoughts = [
+        collected.member(place, value, source)
+        for _, place, value, source in collected.candidates("answer_thoughts")
+        if isinstance(value, str) and place.path[-1] in value
+    ]
+    return _changed(told, lambda messages: with_thoughts(messages, [text for text in thoughts if text]))
 
 
 def _changed(told: SourcedMessages, change: Callable[[list[Message]], list[Message]]) -> SourcedMessages:

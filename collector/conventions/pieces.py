@@ -82,6 +82,19 @@ def with_ids(messages: list[Message]) -> list[Message]:
     return found
 
 
+def with_thoughts(messages: list[Message], thoughts: Sequence[JsonValue]) -> list[Message]:
+    """Messages with the texts that are thoughts as these."""
+    return [
+        {**message, "parts": [_thought(part, thoughts) for part in as_list(message["parts"])]} for message in messages
+    ]
+
+
+def _thought(part: JsonValue, thoughts: Sequence[JsonValue]) -> JsonValue:
+    fields = as_dict(part)
+    is_thought = fields.get("type") == "text" and fields.get("content") in thoughts
+    return {**fields, "type": "reasoning"} if is_thought else part
+
+
 def lacks_something(messages: Sequence[Message]) -> bool:
     """Whether messages are without content, or calls and results without an id."""
     return any(

@@ -29,6 +29,7 @@ Slot: TypeAlias = Literal[
     "answer_text",  # the pieces of an answer that is not told as a message
     "answer_reasoning",
     "answer_calls",
+    "answer_thoughts",  # of an answer's messages, in which they are a text like the words
     "automatic_calls",  # calls that a client library made itself before the answer
     "finish_reasons",  # why an answer ended; by which a blank text may be that of calls of tools
     "tool_name",

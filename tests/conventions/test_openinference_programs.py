@@ -34,6 +34,25 @@ def test_counts_that_openinference_leaves_out_are_in_the_raw_answer(
     assert (found.input_tokens, found.cached_tokens, found.reasoning_tokens) == expected
 
 
+def test_smolagents_thoughts_and_counts_are_in_the_response_that_python_wrote() -> None:
+    """Its instrumentation tells thoughts as a text behind the words, and neither cached nor reasoning tokens."""
+    message = "ChatCompletionMessage(content='7 °C', role='assistant', reasoning_content='Look it up.')"
+    usage = (
+        "CompletionUsage(completion_tokens=30, completion_tokens_details=CompletionTokensDetails(reasoning_tokens=9), "
+        "prompt_tokens_details=PromptTokensDetails(cached_tokens=8))"
+    )
+    raw = f"ChatCompletion(id='c', choices=[Choice(finish_reason='stop', message={message})], usage={usage})"
+    told: dict[str, Any] = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.role": "assistant"}
+    for number, words in enumerate(("7 °C", "Look it up.")):
+        place = f"llm.output_messages.0.message.contents.{number}.message_content"
+        told |= {f"{place}.type": "text", f"{place}.text": words}
+    told |= {"llm.token_count.prompt": 61, "llm.token_count.completion": 30, "output.value": json.dumps({"raw": raw})}
+    found = read(told, scope="openinference.instrumentation.smolagents")
+    parts = [{"type": "text", "content": "7 °C"}, {"type": "reasoning", "content": "Look it up."}]
+    assert (found.output, found.output_messages) == ("7 °C", ({"role": "assistant", "parts": parts},))
+    assert (found.cached_tokens, found.reasoning_tokens) == (8, 9)
+
+
 def test_langgraphs_metadata_tells_session_and_user() -> None:
     """What a run of a graph is given as metadata is on each of its spans."""
     metadata = {"thread_id": "th-1", "userId": "u-1", "ls_integration": "langgraph"}

@@ -224,8 +224,10 @@ def _model_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[st
     claims |= _token_claims(exchange, span)
     known = [prompt for prompt in shop.PROMPTS.values() if any(prompt in entry.text for entry in request.entries)]
     is_question = not known or any(prompt in request.prompt for prompt in known)  # no observation in the user's name
-    if is_question and _holds_text(span, request.prompt):
+    if is_question and _plain_words(request.prompt) in _plain_words(span.text):
         claims["input"] = request.prompt
+    elif asked := [prompt for prompt in known if prompt in request.prompt and _holds_text(span, prompt)]:
+        claims["input_contains"] = asked  # a framework joins messages after the instrumentation has seen them
     if request.system and _holds_text(span, request.system):
         claims["system"] = request.system
     if (text := answer.text or answer.refusal) and _holds_text(span, text):
@@ -342,7 +344,11 @@ def _integers(span: Span) -> set[object]:
 
 def _holds_text(span: Span, text: str) -> bool:
     """Return whether the beginning of a text stands in it; the rest may be escaped."""
-    return re.sub(r"\W+", " ", text)[:24].strip() in re.sub(r"\W+", " ", span.text)
+    return _plain_words(_plain_words(text)[:24]) in _plain_words(span.text)
+
+
+def _plain_words(text: str) -> str:
+    return re.sub(r"\W+", " ", text).strip()
 
 
 def _text(attributes: Any) -> str:

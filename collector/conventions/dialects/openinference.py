@@ -3,6 +3,7 @@
 from collector.conventions.table import Dialect, Kinds, Sign
 
 _HAYSTACK = "replies.0._meta.usage"  # of a message that Python wrote
+_SMOLAGENTS = "scope openinference.instrumentation.smolagents/output.value#raw"  # the response, as Python wrote it
 
 OPENINFERENCE = Dialect(
     name="openinference",
@@ -41,6 +42,7 @@ OPENINFERENCE = Dialect(
         "finish_reasons": ("llm.finish_reason",),
         "automatic_calls": ("scope openinference.instrumentation.google_genai/message.tool_calls.*",),
         "output_messages": ("llm.output_messages.*",),
+        "answer_thoughts": (f"{_SMOLAGENTS}.choices.0.message.reasoning_content",),
         "input": (
             "reranker.query",
             "embedding.embeddings.*#embedding.text",
@@ -76,6 +78,7 @@ OPENINFERENCE = Dialect(
             "only kind llm/output.value#usage.prompt_tokens_details.cached_tokens",
             "only kind llm/output.value#usage.input_tokens_details.cached_tokens",
             f"only kind llm/output.value#{_HAYSTACK}.prompt_tokens_details.cached_tokens",
+            f"{_SMOLAGENTS}.usage.prompt_tokens_details.cached_tokens",
         ),
         "reasoning_tokens": (
             "llm.token_count.completion_details.reasoning",
@@ -83,6 +86,7 @@ OPENINFERENCE = Dialect(
             "only kind llm/output.value#usage.output_tokens_details.reasoning_tokens",
             "only kind llm/output.value#usage_metadata.thoughts_token_count",
             f"only kind llm/output.value#{_HAYSTACK}.completion_tokens_details.reasoning_tokens",
+            f"{_SMOLAGENTS}.usage.completion_tokens_details.reasoning_tokens",
         ),
         "written_tokens": ("llm.token_count.prompt_details.cache_write",),
         "total_tokens": ("llm.token_count.total",),
