@@ -3,11 +3,13 @@
 import gzip
 import json
 import random
+import re
 import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +144,58 @@ def test_every_encoding_is_read(server: Live, kind: str, encoding: str) -> None:
     assert (reply.status_code, reply.headers["content-type"]) == (200, kind)
     assert reply.content == (b"" if kind == PROTOBUF else b"{}")
     visible(server, batch)
+
+
+STOCK, LOST = "12 units in Graz", "Shell command failed"
+ENDS_OF_CALLS: dict[str, list[tuple[str, dict[str, str], str, str | None]]] = {
+    "programs/claude-code-plain": [
+        ("toolu_850_0", {"command": "echo 12 units in Graz", "description": "Look up the stock"}, STOCK, None),
+        ("toolu_850_1", {"command": "echo lost at sea >&2; exit 3", "description": "Track the order"}, LOST, LOST),
+    ],
+    "programs-2026-11/codex-cli.stock-order.0844": [
+        ("call_1", {"cmd": "echo 12 units in Graz"}, STOCK, None),
+        ("call_2", {"cmd": "echo 3 units in Linz"}, "3 units in Linz", None),
+        ("call_3", {"cmd": "echo lost at sea >&2; exit 3"}, "lost at sea", None),
+    ],
+}
+"""Of each call of a recording its id, arguments, the last line of its result, and its error."""
+
+
+@pytest.mark.parametrize("recording", ENDS_OF_CALLS)
+@pytest.mark.parametrize("order", ["before", "together", "after"])
+def test_a_tools_own_span_has_what_log_records_tell_of_its_call(server: Live, order: str, recording: str) -> None:
+    """Arguments, results and errors in records of another span of the trace are on the tool's, whenever they come."""
+    trace_id = random.randbytes(16).hex()
+    spans, logs = (_recorded(f"{recording}{end}.json", trace_id) for end in ("", ".logs"))
+    if order == "before":
+        assert post(server, logs, kind=JSON, path="/v1/logs").status_code == 200
+        until(lambda: bodies(server, trace_id), bool)
+    assert post(server, spans, kind=JSON).status_code == 200
+    if order == "after":
+        until(lambda: server.sql(f"SELECT span_id FROM spans WHERE trace_id = '{trace_id}'"), bool)
+    if order != "before":
+        assert post(server, logs, kind=JSON, path="/v1/logs").status_code == 200
+    question = f"""
+        SELECT tool_call_id, tool_arguments, tool_result, error FROM spans
+        WHERE trace_id = '{trace_id}' AND span_type = 'tool' ORDER BY tool_call_id
+    """
+    until(lambda: [_end(*row) for row in server.sql(question)], lambda found: found == ENDS_OF_CALLS[recording])
+    document = server.client.get(f"{server.http}/api/v1/traces/{trace_id}").json()
+    fields = ("toolCallId", "toolArguments", "toolResult", "error")
+    shown = [_end(*(span[name] for name in fields)) for span in document["spans"] if span["spanType"] == "tool"]
+    assert sorted(shown, key=itemgetter(0)) == ENDS_OF_CALLS[recording]
+
+
+def _recorded(name: str, trace_id: str) -> bytes:
+    """Return a recorded request of one trace, under another id."""
+    text = (CORPUS / name).read_text(encoding="utf-8")
+    (known,) = set(re.findall('"traceId": *"([0-9a-f]{32})"', text))
+    return text.replace(known, trace_id).encode()
+
+
+def _end(call_id: Any, arguments: Any, result: Any, error: Any) -> tuple[Any, ...]:
+    arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
+    return call_id, arguments, str(result).splitlines()[-1], error
 
 
 def test_grpc_takes_log_records(server: Live) -> None:

@@ -191,6 +191,22 @@ def test_log_records_that_come_first_are_found(tmp_path: Path) -> None:
         assert "It rains." in str(told)
 
 
+def test_log_records_from_before_and_with_their_span_are_each_read_once(tmp_path: Path) -> None:
+    """A record that comes in the commit of its span is not found a second time among those that are stored."""
+    spans, logs = a_batch(an_export(2)), some_logs(1, of=1, says="It snows.")
+    both = SpanBatch(
+        spans=spans.spans,
+        resources=pa.concat_tables([spans.resources, logs.resources]),
+        scopes=pa.concat_tables([spans.scopes, logs.scopes]),
+        logs=logs.logs,
+    )
+    with a_store(tmp_path) as store:
+        commit(store, some_logs(1, of=1, says="It rains."))
+        commit(store, both)
+        ((told,),) = rows(store, f"SELECT output_messages FROM spans WHERE span_id = '{span_id(1)}'")
+        assert (str(told).count("It rains."), str(told).count("It snows.")) == (1, 1)
+
+
 def test_a_batch_that_cannot_be_read_at_once_is_read_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,10 +1,11 @@
 """What the log records of Claude Code and Codex tell: calls of tools with what came of them, and answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from collector.conventions import unwrap
 from collector.conventions.parts import response_part, text_part
+from collector.conventions.unwrap import ToolResult
 from collector.conventions.values import text_of
 from storage.records import JsonValue, LogRecord, Message
 
@@ -27,6 +28,29 @@ _RESULTS: Final = {
     "codex.tool_result": _Result("call_id", ("arguments",), output="output", errors=("output",)),
 }
 
+CALL_IDS: Final[Mapping[str, str]] = {event: how.call_id for event, how in _RESULTS.items()}
+"""Attributes with the id of a call, by the events that tell how it ended: they belong to the tool's span, too."""
+
+
+class LoggedCall(NamedTuple):
+    """A finished tool call, as a log record tells it."""
+
+    source: str
+    arguments: JsonValue
+    result: ToolResult | None  # None: the record tells only that it ended well
+
+
+def call_id_in(log: LogRecord) -> str | None:
+    """Return the id of the call whose end a log record tells; None if it tells of none."""
+    key = CALL_IDS.get(log.event_name)
+    return None if key is None else text_of(log.attributes.get(key)) or None
+
+
+def call_in(logs: Sequence[LogRecord], call_id: str | None) -> LoggedCall | None:
+    """Return how a call ended by the last of the log records that tells it; None if none does."""
+    told = [log for log in logs if call_id is not None and call_id_in(log) == call_id]
+    return _logged(max(told, key=lambda log: log.time_ns)) if told else None
+
 
 def messages_in(logs: Sequence[LogRecord]) -> tuple[list[Message], str] | None:
     """The calls with what came of them, and the words of the model, by time, and who told; None if no record does."""
@@ -34,7 +58,7 @@ def messages_in(logs: Sequence[LogRecord]) -> tuple[list[Message], str] | None:
     source = ""
     for log in sorted(logs, key=lambda log: log.time_ns):
         if log.event_name in _RESULTS:
-            found += _call(log, _RESULTS[log.event_name])
+            found += _call(log)
         elif log.event_name == _ANSWER:
             text = text_of(log.attributes.get("response"))
             if text and not text.isspace():
@@ -45,20 +69,27 @@ def messages_in(logs: Sequence[LogRecord]) -> tuple[list[Message], str] | None:
     return (found, source) if found else None
 
 
-def _call(log: LogRecord, how: _Result) -> list[Message]:
-    told = log.attributes
-    call_id, name = text_of(told.get(how.call_id)), text_of(told.get("tool_name"))
-    call: dict[str, JsonValue] = {
-        "type": "tool_call",
-        "id": call_id,
-        "name": name,
-        "arguments": unwrap.arguments(next((told[key] for key in how.arguments if key in told), None)),
-    }
+def _call(log: LogRecord) -> list[Message]:
+    logged = _logged(log)
+    call_id, name = text_of(log.attributes.get(CALL_IDS[log.event_name])), text_of(log.attributes.get("tool_name"))
+    call: dict[str, JsonValue] = {"type": "tool_call", "id": call_id, "name": name, "arguments": logged.arguments}
     messages: list[Message] = [{"role": "assistant", "parts": [call]}]
+    if logged.result is not None:
+        part = response_part(call_id, logged.result.value, name, is_error=logged.result.is_error)
+        messages.append({"role": "tool", "parts": [part]})
+    return messages
+
+
+def _logged(log: LogRecord) -> LoggedCall:
+    how, told = _RESULTS[log.event_name], log.attributes
+    result = None
     if text_of(told.get("success")) == "false":
         errors = (text_of(told.get(key)) for key in how.errors)
-        error = next(filter(None, errors), "failed without a message")
-        messages.append({"role": "tool", "parts": [response_part(call_id, error, name, is_error=True)]})
+        result = ToolResult(next(filter(None, errors), "failed without a message"), is_error=True)
     elif how.output in told:
-        messages.append({"role": "tool", "parts": [response_part(call_id, text_of(told[how.output]), name)]})
-    return messages
+        result = ToolResult(text_of(told[how.output]))
+    return LoggedCall(
+        source=f"log {log.event_name}",
+        arguments=unwrap.arguments(next((told[key] for key in how.arguments if key in told), None)),
+        result=result,
+    )

@@ -18,7 +18,7 @@ from collector.conventions.pieces import have_content, text_said
 from collector.conventions.prices import with_cost
 from collector.conventions.raw import blank_text, empty_list, ours, raw_text
 from collector.conventions.table import Slot
-from collector.conventions.tool import ToolUse, tool_use
+from collector.conventions.tool import ToolUse, logged_use, tool_use
 from collector.conventions.values import text_of
 from storage.records import LogRecord, Message, OfferedTool, Span, SpanReading, SpanType
 
@@ -97,6 +97,8 @@ def read_content(collected: Collected, logs: Sequence[LogRecord]) -> Content:
     if collected.kind is not None:
         collected.sources["span_type"] = collected.kind_source
     use = tool_use(collected) if kind == "tool" else None
+    if use is not None and logs:
+        use = logged_use(collected, use, logs)
     talk = dialogue(collected, logs, kind) if kind in TALKING or kind == "embedding" else NO_DIALOGUE
     texts = _input(collected, talk), _output(collected, talk)
     asked, answered = _messages(collected, talk) if kind in TALKING else (None, None)

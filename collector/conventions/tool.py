@@ -1,9 +1,11 @@
 """What the span of a tool says about its call."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from collector.conventions import unwrap
+from collector.conventions.agent_logs import call_in
 from collector.conventions.collected import BLANKS, Collected
 from collector.conventions.messages import messages_of
 from collector.conventions.parts import Part
@@ -11,7 +13,7 @@ from collector.conventions.pieces import have_content, parts_by_type
 from collector.conventions.table import Slot
 from collector.conventions.unwrap import ToolResult
 from collector.conventions.values import encodable, is_redacted
-from storage.records import JsonValue
+from storage.records import JsonValue, LogRecord
 
 _ADK = "adk"
 _NULL = "null"
@@ -63,6 +65,23 @@ def tool_use(collected: Collected) -> ToolUse:
         arguments=arguments,
         result=ToolResult(value, result.call_id, result.is_error),
     )
+
+
+def logged_use(collected: Collected, use: ToolUse, logs: Sequence[LogRecord]) -> ToolUse:
+    """Complete a call with what log records tell of its arguments and its end."""
+    logged = call_in(logs, use.call_id)
+    if logged is None:
+        return use
+    arguments, result = use.arguments, use.result
+    if arguments is None and logged.arguments is not None:
+        arguments = logged.arguments
+        collected.sources["tool_arguments"] = logged.source
+    if logged.result is not None and "tool_result" not in collected.sources:
+        result = logged.result
+        collected.sources["tool_result"] = logged.source
+    elif logged.result is not None:
+        result = replace(result, is_error=result.is_error or logged.result.is_error)
+    return replace(use, arguments=arguments, result=result)
 
 
 def _arguments(collected: Collected) -> JsonValue:

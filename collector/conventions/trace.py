@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from collector.conventions.agent_logs import call_id_in
 from collector.conventions.calls import all_calls
 from collector.conventions.definitions import once_by_name
 from collector.conventions.doubles import doubled, recorded
@@ -43,15 +44,22 @@ class Sums:
 def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> TraceReading:
     """What the spans and log records of one trace mean together; it never raises, whatever they hold."""
     logs_by_span: dict[str, list[LogRecord]] = {}
+    logs_by_call: dict[str | None, list[LogRecord]] = {}
     for log in logs:
         logs_by_span.setdefault(log.span_id, []).append(log)
+        if (call_id := call_id_in(log)) is not None:
+            logs_by_call.setdefault(call_id, []).append(log)
     readings: dict[str, SpanReading] = {}
     members: list[TraceMember] = []
     for span in sorted(
         (span for span in spans if not _is_pending(span)), key=lambda span: (span.start_ns, span.span_id)
     ):
         if span.span_id not in readings:
-            readings[span.span_id] = reading = read_span(span, logs_by_span.get(span.span_id, ()), own)
+            own_logs = logs_by_span.get(span.span_id, [])
+            reading = read_span(span, own_logs, own)
+            if reading.span_type == "tool" and reading.tool_call_id in logs_by_call:
+                reading = read_span(span, [*own_logs, *logs_by_call[reading.tool_call_id]], own)
+            readings[span.span_id] = reading
             members.append(member_of(span, reading))
     announced = {span.span_id: read_span(span, (), own) for span in spans if _is_pending(span)}
     tree = tree_of(members)

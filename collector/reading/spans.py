@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, Final
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from collector.conventions.agent_logs import CALL_IDS, call_id_in
 from collector.conventions.columnar.reader import SpanReader, row_of_span, rows_table
 from collector.conventions.own import OwnKeys
 from collector.conventions.prices import with_costs
@@ -60,6 +61,7 @@ class ConventionsReader:
         self._reader = SpanReader(own)
         self._counts = counts or ReadingCounts()
         self.edition = edition_of(own)
+        self.call_ids = CALL_IDS
 
     def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
         """A row of `MEANINGS` for each row of spans, by the log records that belong to them; it never raises."""
@@ -80,10 +82,16 @@ class ConventionsReader:
     def _with_logs(self, columns: pa.Table, spans: pa.Table, logs: pa.Table) -> pa.Table:
         """The columns, and over them what spans mean that log records belong to."""
         of_span: dict[tuple[str, ...], list[LogRecord]] = defaultdict(list)
+        of_call: dict[tuple[str, ...], list[LogRecord]] = defaultdict(list)
         for record in logs_of(logs):
             of_span[record.tenant, record.trace_id, record.span_id].append(record)
-        keys = zip(*(spans.column(name).to_pylist() for name in _KEY), strict=True)
-        rows = [row for row, key in enumerate(keys) if key in of_span]
+            if (call_id := call_id_in(record)) is not None:
+                of_call[record.tenant, record.trace_id, call_id].append(record)
+        keys = list(zip(*(spans.column(name).to_pylist() for name in _KEY), strict=True))
+        for row in _rows_of_calls(columns, {call_id for *_, call_id in of_call}):
+            told = of_call.get((*keys[row][:2], columns.column("tool_call_id")[row].as_py()), [])
+            of_span[keys[row]] += told  # none: as if no record belonged to it
+        rows = [row for row, key in enumerate(keys) if of_span.get(key)]
         if not rows:
             return columns
         self._counts.add({"log_records": len(rows)})
@@ -109,6 +117,16 @@ class ConventionsReader:
         except Exception as error:  # noqa: BLE001 - one span that cannot be read must not hide all others
             self._counts.add({"unreadable": 1})
             return _unreadable(error)
+
+
+def _rows_of_calls(columns: pa.Table, call_ids: Collection[str]) -> list[int]:
+    """Return the rows of tools' spans that are about one of some calls."""
+    if not call_ids:
+        return []
+    ids = pa.array(call_ids, pa.string())
+    is_one = pc.and_(pc.equal(columns.column("span_type"), "tool"), pc.is_in(columns.column("tool_call_id"), ids))
+    rows: list[int] = pc.indices_nonzero(is_one.combine_chunks()).to_pylist()
+    return rows
 
 
 def edition_of(own: OwnKeys) -> str:

@@ -1,5 +1,6 @@
 """What spans and traces mean, as the store asks for it: told from outside, kept with the rows."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import pyarrow as pa
@@ -14,6 +15,13 @@ class Reads(Protocol):
     def edition(self) -> str:
         """What tells apart two ways of reading: the same spans may mean something else by another."""
 
+    @property
+    def call_ids(self) -> Mapping[str, str]:
+        """Names of events that tell how calls of tools ended, and the attribute with the call's id.
+
+        Log records of such events belong to the spans of these calls, too.
+        """
+
     def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
         """A row of `batch.MEANINGS` for each row of the table `span`, by the log records that belong to it."""
 
@@ -22,6 +30,7 @@ class NobodyReads:
     """Stands in where nothing reads: rows mean nothing, and are of no edition."""
 
     edition = ""
+    call_ids: Mapping[str, str] = {}
 
     def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:  # noqa: ARG002 - as the protocol has it
         """Rows of NULL."""

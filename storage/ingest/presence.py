@@ -114,6 +114,11 @@ class RecentKeys:
         self._last = -1  # the commit whose keys were added last
 
     @property
+    def is_empty(self) -> bool:
+        """Return whether no key was added."""
+        return self._young_count == 0 and len(self._generations) == 1
+
+    @property
     def since(self) -> int:
         """The first of the commits all of whose keys are surely known."""
         return self._old_since

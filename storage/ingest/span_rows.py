@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,7 +12,7 @@ from storage import sql
 from storage.ingest import presence
 from storage.ingest.batch import MEANINGS
 from storage.ingest.meaning import Reads
-from storage.ingest.windows import TraceKey, bounds_of, extents_of
+from storage.ingest.windows import EVERYTHING, TraceKey, bounds_of, extents_of
 
 _SPAN_DIGITS: Final = 16
 _SCORE: Final = "gen_ai.evaluation.result"  # a log record of which nothing is read
@@ -24,6 +25,9 @@ _READ: Final = [
 ]  # fmt: skip
 """What of a log record is read."""
 
+_CALL_EVENTS: Final = pa.schema([("event_name", pa.string()), ("call_key", pa.string())])
+_NO_CALLS: Final = pa.schema([(name, pa.string()) for name in ("tenant", "trace_id", "tool_call_id")]).empty_table()
+
 _AT_ONCE: Final = 256  # spans that are read again together; a guess: some megabytes of large ones
 
 
@@ -33,6 +37,8 @@ class SpanRows:
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self._logged = presence.RecentKeys(capacity=_KNOWN_LOGS)
+        self._events = pa.array(reads.call_ids, pa.string())
+        self._has_ends_of_calls = False
         self._edition: int | None = None
 
     def start(self, cursor: duckdb.DuckDBPyConnection) -> None:
@@ -42,18 +48,26 @@ class SpanRows:
         self._edition = edition_number(cursor, self._reads.edition)
         reader = cursor.execute(sql.query("latest_log_keys"), {"rows": self._logged.capacity}).to_arrow_reader(1 << 18)
         for keys in reader:
-            self._logged.add(presence.key_hashes(pa.Table.from_batches([keys])))
+            self._remember(pa.Table.from_batches([keys]))
 
-    def complete(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, came: pa.Table) -> pa.Table:
-        """The rows with what they mean, by the log records that came with them and before."""
-        logs = self._logs_of(cursor, spans, _readable(came))
+    def complete(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, came: pa.Table, *, batch: int) -> pa.Table:
+        """The rows of a commit with what they mean, by the log records that came with them and before."""
+        logs = self._logs_of(cursor, spans, _readable(came), batch)
         return _with_meanings(self._reads, self._edition, spans, logs)
 
     def note(self, came: pa.Table) -> None:
         """Remember log records that were committed."""
         telling = _readable(came)
         if telling.num_rows:
-            self._logged.add(presence.key_hashes(telling))
+            self._remember(telling)
+
+    def _remember(self, logs: pa.Table) -> None:
+        """Remember whose log records these are: the keys of spans, and those of traces in which they tell of calls."""
+        self._logged.add(presence.key_hashes(logs))
+        ends = logs.filter(pc.is_in(logs.column("event_name"), value_set=self._events))
+        if ends.num_rows:
+            self._has_ends_of_calls = True
+            self._logged.add(np.unique(_trace_hashes(ends)))
 
     def complete_again(
         self, cursor: duckdb.DuckDBPyConnection, came: pa.Table, *, before: int
@@ -67,6 +81,7 @@ class SpanRows:
         if not extents:
             return found
         cursor.register("wanted_spans", telling.select(presence.KEY))
+        cursor.register("wanted_calls", _calls_in(telling, self._reads.call_ids))
         numbers = cursor.execute(
             sql.query("numbers_of_spans"), bounds_of(extents.values()) | {"before": before}
         ).to_arrow_table()
@@ -87,12 +102,16 @@ class SpanRows:
         replace_meanings(cursor, read_again(cursor, self._reads, self._edition, spans))
         yield from (TraceKey(*key) for key in _pairs(spans))
 
-    def _logs_of(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, came: pa.Table) -> pa.Table:
-        """The log records that belong to spans: of those that came now, and of those that are stored."""
+    def _logs_of(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, came: pa.Table, batch: int) -> pa.Table:
+        """The log records that belong to spans: of those that came now, with a commit, and of those before."""
+        if self._logged.is_empty:
+            return came
         suspects = self._logged.suspects(presence.key_hashes(spans))
+        if self._has_ends_of_calls:
+            suspects |= self._logged.suspects(_trace_hashes(spans))
         if not suspects.any():
             return came
-        stored = _stored_logs(cursor, spans.filter(pa.array(suspects)))
+        stored = _stored_logs(cursor, self._reads, spans.filter(pa.array(suspects)), before=batch)
         read = came.select(_READ)
         return pa.concat_tables([stored.cast(read.schema), read])
 
@@ -107,7 +126,7 @@ def replace_meanings(cursor: duckdb.DuckDBPyConnection, rows: pa.Table) -> None:
 def read_again(cursor: duckdb.DuckDBPyConnection, reads: Reads, edition: int | None, spans: pa.Table) -> pa.Table:
     """Stored rows of spans with what they mean by an edition, and by all log records that belong to them."""
     bare = spans.drop_columns([*MEANINGS.names, "edition"])
-    return _with_meanings(reads, edition, bare, _stored_logs(cursor, spans))
+    return _with_meanings(reads, edition, bare, _stored_logs(cursor, reads, spans))
 
 
 def edition_number(cursor: duckdb.DuckDBPyConnection, digest: str) -> int | None:
@@ -123,9 +142,29 @@ def _with_meanings(reads: Reads, edition: int | None, spans: pa.Table, logs: pa.
     return spans.append_column("edition", pa.repeat(pa.scalar(edition, pa.int32()), spans.num_rows))
 
 
-def _stored_logs(cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> pa.Table:
-    cursor.register("logged_spans", spans.select(presence.KEY))
-    return cursor.execute(sql.query("logs_of_spans")).to_arrow_table()
+def _stored_logs(
+    cursor: duckdb.DuckDBPyConnection, reads: Reads, spans: pa.Table, *, before: int = EVERYTHING
+) -> pa.Table:
+    cursor.register("logged_spans", spans.select([*presence.KEY, "attributes"]))
+    events, keys = list(reads.call_ids), list(reads.call_ids.values())
+    cursor.register("call_events", pa.table({"event_name": events, "call_key": keys}, schema=_CALL_EVENTS))
+    return cursor.execute(sql.query("logs_of_spans"), {"before": before}).to_arrow_table()
+
+
+def _calls_in(logs: pa.Table, keys: Mapping[str, str]) -> pa.Table:
+    """Return the calls of tools whose end log records tell."""
+    tables = []
+    for event, key in keys.items():
+        ends = logs.filter(pc.equal(logs.column("event_name"), event))
+        ids = pc.map_lookup(ends.column("attributes"), pa.scalar(key), "first")
+        tables.append(ends.select(["tenant", "trace_id"]).append_column("tool_call_id", ids))
+    return pa.concat_tables(tables) if tables else _NO_CALLS
+
+
+def _trace_hashes(rows: pa.Table) -> presence.Hashes:
+    """Return a hash of each row's trace: of the key of a span with an id that no span has."""
+    no_span = pa.repeat(pa.scalar("0" * _SPAN_DIGITS), rows.num_rows)
+    return presence.key_hashes(rows.select(["tenant", "trace_id"]).append_column("span_id", no_span))
 
 
 def _readable(logs: pa.Table) -> pa.Table:

@@ -388,7 +388,7 @@ class Writer:
             cursor.execute(sql.query("insert_logs"), {"batch": number})
             traces |= self._rows.complete_again(cursor, new.logs, before=number << SEQ_BITS)
         if new.spans.num_rows:
-            rows = self._rows.complete(cursor, spelled_out(new.spans, new), new.logs)
+            rows = self._rows.complete(cursor, spelled_out(new.spans, new), new.logs, batch=number)
             cursor.register("incoming_spans", _numbered(rows, number))
             cursor.execute(sql.query("insert_spans"), {"batch": number, "rows": rows.num_rows})
             expiry = {"newest_us": self._newest_us, **self._retention}

@@ -397,6 +397,22 @@ def test_crewais_usage_may_be_what_python_writes_of_it(written: str) -> None:
     assert (found.input_tokens, found.output_tokens, found.cached_tokens, found.reasoning_tokens) == (11, 7, 3, 2)
 
 
+def test_a_span_keeps_what_it_tells_itself_of_its_call() -> None:
+    """Log records complete what the span of a tool leaves out, the last of them; a failure that they tell is one."""
+    turn = a_span({"span.type": "interaction"}, name="claude_code.interaction")
+    own = {"span.type": "tool", "tool_name": "Bash", "tool_use_id": "t1", "tool_input": '{"command": "ls"}'}
+    tool = a_span({**own, "tool.output": "a.txt"}, name="claude_code.tool", parent=turn, start_s=1)
+    ran = {"tool_use_id": "t1", "tool_input": "{}"}
+    logs = [
+        a_log(turn, "claude_code.tool_result", attributes=ran | {"success": success}, time_ns=number)
+        for number, success in enumerate(("true", "false"))
+    ]
+    reading = read_all(turn, tool, logs=logs).spans[tool.span_id]
+    assert (reading.tool_arguments, reading.tool_result, reading.error) == ({"command": "ls"}, "a.txt", "a.txt")
+    of_another = a_log(turn, "claude_code.tool_result", attributes=ran | {"tool_use_id": "t2", "success": "false"})
+    assert read_all(turn, tool, logs=[of_another]).spans[tool.span_id].error is None
+
+
 def test_codex_tells_calls_in_log_records() -> None:
     """Prompt, arguments, results and failures are in records of spans around and within the tool's own."""
     scope, conversation = "codex_exec", {"conversation.id": "c1"}

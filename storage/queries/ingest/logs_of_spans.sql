@@ -1,6 +1,33 @@
--- The log records that belong to some spans; of scores nothing is read.
+-- The log records of commits before one that belong to some spans: by their ids, or because they tell how a call ended whose
+-- id is an attribute of a span of their trace. Keys alone are looked at in all records; of scores nothing is read.
+WITH keyed AS MATERIALIZED (
+    SELECT rowid AS id, tenant, trace_id, span_id, call_key
+    FROM log_record
+    SEMI JOIN logged_spans USING (tenant, trace_id)
+    LEFT JOIN call_events USING (event_name)
+    WHERE event_name <> 'gen_ai.evaluation.result' AND batch < $before
+),
+named_call AS (
+    SELECT tenant, trace_id, unnest(map_values(attributes)) AS call_id
+    FROM logged_spans
+    SEMI JOIN (FROM keyed WHERE call_key IS NOT NULL) USING (tenant, trace_id)
+),
+own AS (
+    SELECT id
+    FROM keyed
+    SEMI JOIN logged_spans USING (tenant, trace_id, span_id)
+),
+ending AS (
+    SELECT l.rowid AS id, l.tenant, l.trace_id, l.attributes[call_key] AS call_id
+    FROM log_record AS l
+    LEFT JOIN call_events USING (event_name)
+    WHERE l.rowid IN (SELECT id FROM keyed WHERE call_key IS NOT NULL)
+)
 SELECT tenant, trace_id, span_id, event_name, logged_at, body, body_type, attributes, attribute_types
 FROM log_record
-SEMI JOIN logged_spans USING (tenant, trace_id, span_id)
-WHERE event_name <> 'gen_ai.evaluation.result'
-ORDER BY batch, log_record.rowid;
+WHERE rowid IN (
+    FROM own
+    UNION ALL
+    (SELECT id FROM ending SEMI JOIN named_call USING (tenant, trace_id, call_id))
+)
+ORDER BY batch, rowid;

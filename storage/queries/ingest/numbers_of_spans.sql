@@ -1,9 +1,17 @@
--- The numbers of the wanted spans that came before one, which start between two instants and came with the commits between
--- two numbers.
-SELECT DISTINCT seq
-FROM span
+-- The numbers of the wanted spans, and of those of wanted calls of tools, that came before one, which start between two
+-- instants and came with the commits between two numbers.
+WITH candidate AS (
+    SELECT seq, tenant, trace_id, span_id, tool_call_id
+    FROM span
+    WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
+        AND batch BETWEEN $first_batch AND $last_batch
+        AND seq < $before
+)
+SELECT seq
+FROM candidate
 SEMI JOIN wanted_spans USING (tenant, trace_id, span_id)
-WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
-    AND batch BETWEEN $first_batch AND $last_batch
-    AND seq < $before
+UNION
+SELECT seq
+FROM candidate
+SEMI JOIN wanted_calls USING (tenant, trace_id, tool_call_id)
 ORDER BY seq;
