@@ -168,7 +168,7 @@ def _memory_raised(store: Store) -> Found:
 
 
 def _behind(store: Store) -> Found:
-    behind = store.gauges.look().unmatched
+    behind = store.gauges.unmatched()
     if behind.seconds < _BEHIND_S:
         return {}
     waits = duration_text(behind.seconds * 1e3)

@@ -1,6 +1,6 @@
 """Statements of DuckDB, as they are executed: their numbers are exact where times are noisy."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,17 @@ def executed() -> Iterator[list[str]]:
         texts.append(str(query))
         return execute(connection, query, *parameters, **named)
 
+    def noting(name: str) -> Callable[[duckdb.DuckDBPyConnection], Any]:
+        method = getattr(duckdb.DuckDBPyConnection, name)
+
+        def call(connection: duckdb.DuckDBPyConnection) -> Any:
+            texts.append(name.upper())
+            return method(connection)
+
+        return call
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duckdb.DuckDBPyConnection, "execute", noted)
+        for name in ("begin", "commit", "rollback"):
+            patch.setattr(duckdb.DuckDBPyConnection, name, noting(name))
         yield texts

@@ -329,4 +329,8 @@ def test_sql_settles_traces_as_python_does(
     now_us = START_NS // 1000 + now_s * 10**6
     wanted = SettleWaits(after_root_us=waits[0] * 10**6, quiet_us=waits[1] * 10**6, longest_us=waits[2] * 10**6)
     found = open_store.matching.open_traces.due(wanted, now_us=now_us, looked_us=now_us, most=9)
-    assert (found.num_rows == 1) is is_settled(arrivals, settling, now_us * 1000)
+    assert (found.traces.num_rows == 1) is is_settled(arrivals, settling, now_us * 1000)
+    if not found.traces.num_rows:  # nothing is missed by who looks again at the time that it names
+        assert found.next_us is not None
+        assert found.next_us > now_us
+        assert not is_settled(arrivals, settling, (found.next_us - 1) * 1000)

@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from storage import sql
 from storage.engine.database import Database
+from storage.engine.kept_rows import KeptRows
+from storage.engine.table_writes import tables_read
 from storage.ingest.writer import Writer
 
 SCORES: Final = "scores:"
@@ -50,12 +52,17 @@ class CountedScores:
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
         self._writer = writer
+        self._last = KeptRows(database, sql.query("last_annotation"))
+        queries = sql.query("score_extent"), sql.query("scores_from_events"), sql.query("scores_to_count")
+        self._tables = frozenset[str]().union(*map(tables_read, queries))
 
     def last(self) -> int:
         """The number of what was said last."""
-        with self._database.cursor() as cursor:
-            ((last,),) = cursor.execute(sql.query("last_annotation")).fetchall()
-        return int(last)
+        return int(self._last.rows()[0][0])
+
+    def writes(self, *, is_wanted: bool) -> int:
+        """Number that is another one once scores may have come, or, if any are wanted, what lets them be counted."""
+        return self._database.writes.count(self._tables if is_wanted else ("annotation", "log_record"))
 
     def count(self, wanted: Sequence[WantedScore], now_us: int) -> int:
         """Give scores that are wanted and were not counted yet the next numbers of results; how many these are.

@@ -12,6 +12,7 @@ from storage import sql
 from storage.alerting.monitors import Happening, store_happening
 from storage.alerting.outbox import Outbox
 from storage.engine.database import Database
+from storage.engine.kept_rows import KeptRows
 from storage.ingest.writer import Writer
 from storage.records import JsonValue
 from storage.sql import named
@@ -80,10 +81,16 @@ class MetricMonitors:
         self._writer = writer
         self._records = VersionedRecords(writer=writer, kind="metric monitor", most=MOST_MONITORS)
         self._outbox = outbox
+        self._all = KeptRows(database, sql.query("metric_monitors"))
 
     def all(self, *, tenant: str | None = None, deleted: bool = False) -> list[MetricMonitorRow]:
         """The monitors of a tenant and of none, by name (None: all); `deleted`: also those with an alert to end."""
         return self._find(tenant=tenant, deleted=deleted)
+
+    def watched(self) -> list[MetricMonitorRow]:
+        """All monitors, also deleted ones with an alert to end."""
+        rows = self._all.named({"tenant": None, "monitor_id": None, "deleted": True})
+        return [MetricMonitorRow(**row) for row in rows]
 
     def get(self, monitor_id: str, *, tenant: str | None = None) -> MetricMonitorRow | None:
         """A metric monitor; None where there is none, or it was deleted."""

@@ -13,6 +13,7 @@ from storage.alerting.alerts import AlertFinding, Escalation, Measure, escalate_
 from storage.alerting.counted_scores import SCORES
 from storage.alerting.outbox import Outbox
 from storage.engine.database import Database
+from storage.engine.kept_rows import KeptRows
 from storage.errors import Moved
 from storage.ingest.writer import Writer
 from storage.records import JsonValue
@@ -162,6 +163,8 @@ class Monitors:
         self._writer = writer
         self._outbox = outbox
         self._stored = stored
+        self._last_result = KeptRows(database, sql.query("last_result"))
+        self._without_rule = KeptRows(database, sql.query("alerts_of_deleted_rules"))
 
     def wait_for_results(self, timeout_s: float) -> None:
         """Wait until more results were stored, or the time is over."""
@@ -193,6 +196,8 @@ class Monitors:
 
     def results(self, after: int, most: int) -> tuple[list[Counted], int]:
         """The next results that count, in order, and up to where they are all."""
+        if self._last_result.rows()[0][0] <= after:
+            return [], after
         with self._database.snapshot() as cursor:
             ((last,),) = cursor.execute(sql.query("last_result")).fetchall()
             if last <= after:
@@ -290,8 +295,7 @@ class Monitors:
         Raises:
             Overloaded: it is not known whether it was noted; it may be tried again.
         """
-        with self._database.cursor() as cursor:
-            found = cursor.execute(sql.query("alerts_of_deleted_rules"), {"now_us": at_ns // 1000}).fetchall()
+        found = [row[:2] for row in self._without_rule.rows() if row[2] <= at_ns // 1000]
         if not found:
             return []
 

@@ -12,6 +12,7 @@ import duckdb
 from storage import sql
 from storage.aging import Aging
 from storage.engine.database import Database
+from storage.engine.kept_rows import KeptRows
 from storage.ingest.writer import Writer
 from storage.records import JsonValue
 from storage.sql import named
@@ -180,6 +181,7 @@ class Outbox:
 
     def __init__(self, database: Database, writer: Writer, aging: Aging) -> None:
         self._database = database
+        self._open = KeptRows(database, sql.query("first_open_delivery"))
         self._writer = writer
         self._aging = aging
         self._listeners: list[Callable[[], None]] = []
@@ -210,6 +212,8 @@ class Outbox:
         Raises:
             Overloaded: nothing was stored.
         """
+        if not self._open.rows():
+            return False
         wanted = {"at_us": at_ns // 1000, "limit": 1}
         with self._database.cursor() as cursor:
             if not cursor.execute(sql.query("gathered_deliveries"), wanted).fetchall():
@@ -219,6 +223,8 @@ class Outbox:
 
     def due(self, at_ns: int, *, each: int, limit: int) -> list[DueDelivery]:
         """What is to be attempted by now, at most so many for each receiver, the longest due first."""
+        if not self._open.rows():
+            return []
         values = {"at_us": at_ns // 1000, "each": each, "limit": limit}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("due_alert_deliveries"), values)
@@ -227,6 +233,8 @@ class Outbox:
 
     def next_due_ns(self, after_ns: int) -> int | None:
         """When the next attempt is due after an instant."""
+        if not self._open.rows():
+            return None
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("next_alert_delivery"), {"at_us": after_ns // 1000})
             ((due_us,),) = cursor.fetchall()

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import duckdb
 
@@ -23,6 +23,7 @@ from storage.engine.log_end import log_files, lost_commits
 from storage.engine.migration import MARK, migrate, require_migrated
 from storage.engine.pandas_import import hide_pandas
 from storage.engine.room import DiskRoom, checkpoint_bytes
+from storage.engine.table_writes import TableWrites, WritingCursor
 from storage.engine.threads import Threads
 from storage.engine.workarounds import Workarounds
 from storage.errors import Busy, Damaged, ReadOnly, Reopened, Unusable
@@ -104,6 +105,7 @@ class Database:
         self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
         self._attempts = 0  # to open it again
         self._cursors = Cursors()
+        self.writes = TableWrites()
         self.damage = Damage()
         self._own = threading.local()  # the cursor of a thread that asks several questions as of one moment
         self.room = DiskRoom(directory)
@@ -268,15 +270,17 @@ class Database:
         self.threads.rest()
         self._mind_room()
         with self.cursor(may_end=False) as cursor:
-            began_s = time.perf_counter()
+            began_s, writing = time.perf_counter(), WritingCursor(cursor)
             try:
                 cursor.begin()
-                yield cursor
+                yield cast("duckdb.DuckDBPyConnection", writing)
                 cursor.commit()
                 self.commits.add(time.perf_counter() - began_s)
             except BaseException:
                 roll_back(cursor)
                 raise
+            finally:  # a commit that fails may be stored all the same
+                self.writes.note(writing.tables)
 
     def clear_buffers(self) -> None:
         """See to it that what is written next holds no words of others. For the writer's thread."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from storage import sql
 from storage.engine.database import Database
+from storage.engine.kept_rows import KeptRows
 from storage.ingest.writer import Writer
 from storage.judging.held_jobs import finished, tell_held_by_results
 from storage.judging.job_results import JobResult, results_table, table_of
@@ -151,6 +152,8 @@ class Jobs(Repeating):
     def __init__(self, database: Database, writer: Writer) -> None:
         super().__init__(writer)
         self._database = database
+        self._waiting = KeptRows(database, sql.query("waiting_jobs"))
+        self._claimed = KeptRows(database, sql.query("first_claimed_job"))
         self.stored = threading.Event()  # set whenever results were stored; for the one who follows them
 
     def release_all(self, *, now_us: int, longest_wait_us: int) -> None:
@@ -210,9 +213,16 @@ class Jobs(Repeating):
 
     def waiting(self, now_us: int) -> list[Waiting]:
         """What is ready to be claimed, or will be."""
-        with self._database.cursor() as cursor:
-            rows = cursor.execute(sql.query("waiting_jobs"), {"now_us": now_us}).fetchall()
+        rows = self._waiting.rows(
+            {"now_us": now_us},
+            now_us=now_us,
+            is_over=lambda rows: any(next_us is not None and next_us <= now_us for *_, next_us in rows),
+        )
         return [Waiting(revision=revision, due=due, next_us=next_us) for revision, due, next_us in rows]
+
+    def are_claimed(self) -> bool:
+        """Whether there are jobs whose leases may end."""
+        return bool(self._claimed.rows())
 
     def left(self, until: int | None = None) -> tuple[int, int]:
         """How many evaluations are to be made of jobs up to one by number, or of all, and the number of the last job.

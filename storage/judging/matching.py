@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from storage import sql
 from storage.engine.database import Database
+from storage.engine.kept_rows import KeptRows
 from storage.ingest.writer import Writer
 from storage.judging.backfills import BackfillTable
 from storage.judging.held_jobs import targets_of_jobs, tell_held
@@ -52,6 +53,7 @@ class Matching:
         self._database = database
         self._writer = writer
         self._committed = committed
+        self._state = KeptRows(database, sql.query("matching_state"))
         self.open_traces = OpenTraces(database, writer)
         self.open_sessions = OpenSessions(database, writer)
         self.backfills = BackfillTable(database, writer)
@@ -67,8 +69,7 @@ class Matching:
 
     def state(self) -> MatchingState:
         """How far matching has come."""
-        with self._database.cursor() as cursor:
-            ((seq, committed),) = cursor.execute(sql.query("matching_state")).fetchall()
+        ((seq, committed),) = self._state.rows()
         return MatchingState(seq=seq, committed=committed)
 
     def window(self, *, after: int, until: int, wanted: SpanSelection) -> tuple[pa.Table, int] | None:

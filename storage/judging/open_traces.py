@@ -32,6 +32,14 @@ class SettleWaits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DueTraces:
+    """Traces that have settled, or may have, and when the first of the other open ones does."""
+
+    traces: pa.Table
+    next_us: int | None  # None: no other is open
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
     """Some traces that have settled, and their spans up to the cursor of matching, each by its number."""
 
@@ -64,8 +72,12 @@ class OpenTraces:
         """Let nothing have come later than now: the clock was set back since."""
         self._writer.store(lambda cursor: _turn_back(cursor, now_us), 1)
 
-    def due(self, waits: SettleWaits, *, now_us: int, looked_us: int, most: int) -> pa.Table:
-        """The traces that have settled, and those that may have; as many as are dealt with at once."""
+    def writes(self) -> int:
+        """How often traces were opened or closed since the start."""
+        return self._database.writes.count(("trace_open",))
+
+    def due(self, waits: SettleWaits, *, now_us: int, looked_us: int, most: int) -> DueTraces:
+        """Find the traces that have settled, and those that may have; as many as are dealt with at once."""
         parameters = {
             "after_root_us": waits.after_root_us,
             "quiet_us": waits.quiet_us,
@@ -75,8 +87,10 @@ class OpenTraces:
             "traces": most,
         }
         with self._database.cursor() as cursor:
-            traces = cursor.execute(sql.query("open_traces"), parameters).to_arrow_table()
-        return traces.add_column(0, "trace", pa.array(np.arange(traces.num_rows)))
+            found = cursor.execute(sql.query("open_traces"), parameters).to_arrow_table()
+        traces = found.filter(found["trace_id"].is_valid()).drop_columns("next_us")
+        traces = traces.add_column(0, "trace", pa.array(np.arange(traces.num_rows)))
+        return DueTraces(traces=traces, next_us=found["next_us"][0].as_py())
 
     def settled(self, due: pa.Table, *, until: int) -> Settled:
         """The traces among these that have settled, by what was found of all their spans."""

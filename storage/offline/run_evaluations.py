@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from storage import sql
 from storage.engine.database import Database
+from storage.engine.kept_rows import KeptRows
 from storage.ingest.writer import Writer
 from storage.offline.runs import Run
 from storage.sql import named
@@ -69,6 +70,7 @@ class RunEvaluations:
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
+        self._open = KeptRows(database, sql.query("run_evaluations"))
         self._writer = writer
 
     def add(self, run: Run, new: NewEvaluation, *, now_us: int) -> Evaluation:
@@ -98,7 +100,7 @@ class RunEvaluations:
 
     def open(self) -> list[Evaluation]:
         """What can be done now: the run has ended, and the evaluation has not."""
-        return self._found(only_open=True)
+        return [Evaluation(**row) for row in self._open.named({"run_id": None, "only_open": True})]
 
     def set_state(self, evaluation_id: str, state: State, *, error: str | None = None, now_us: int) -> bool:
         """Say how far one is; False where it is over already.

@@ -7,6 +7,7 @@ import duckdb
 from storage import sql
 from storage.alerting.outbox import Outbox, WebhookEvent, queue_event
 from storage.engine.database import Database
+from storage.engine.kept_rows import KeptRows
 from storage.ingest.writer import Writer
 
 _LONGEST_WAIT_US: Final = 3_600_000_000
@@ -20,6 +21,7 @@ class RunLooks:
         self._database = database
         self._writer = writer
         self._outbox = outbox
+        self._due = KeptRows(database, sql.query("runs_to_look_at"))
 
     def due(self, *, most: int, now_ns: int) -> list[str]:
         """Return runs that have ended, or were judged again, since they were last looked at.
@@ -27,9 +29,7 @@ class RunLooks:
         A run waits up to an hour for its evaluations, and for those of earlier runs, which may become its baseline.
         """
         params = {"runs": most, "waits_after_us": now_ns // 1000 - _LONGEST_WAIT_US}
-        with self._database.cursor() as cursor:
-            rows = cursor.execute(sql.query("runs_to_look_at"), params).fetchall()
-        return [run_id for (run_id,) in rows]
+        return [run_id for (run_id,) in self._due.rows(params, now_us=now_ns // 1000)]
 
     def is_asked_for(self, tenant: str, project: str, event_type: str) -> bool:
         """Whether a receiver wants such events of a project."""

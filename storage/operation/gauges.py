@@ -12,6 +12,7 @@ import duckdb
 
 from storage import sql
 from storage.engine.database import Database
+from storage.engine.kept_rows import KeptRows
 from storage.timing import Times
 
 _KEPT_S: Final = 0.5
@@ -69,6 +70,7 @@ class Gauges:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._matching = KeptRows(database, sql.query("matching_state"))
         self._looking = threading.Lock()
         self._looked_at_s = float("-inf")
         self._standing: WaitingCounts | None = None
@@ -97,6 +99,14 @@ class Gauges:
             if self._standing is None or time.monotonic() - self._looked_at_s > _KEPT_S:
                 self._standing, self._looked_at_s = self._look(), time.monotonic()
             return self._standing
+
+    def unmatched(self) -> Behind:
+        """What waits to be matched."""
+        ((seq, committed),) = self._matching.rows()
+        if seq >= committed:
+            return Behind(spans=0, seconds=0.0)
+        with self._database.cursor() as cursor:
+            return _behind(cursor, seq, time.time_ns() // 1000)
 
     def calls_recorded_twice(self) -> list[RecordedTwice]:
         """Find calls of models of the last hour that two scopes recorded in two traces, so that they count twice."""

@@ -6,6 +6,8 @@ from typing import Final, Literal, TypeAlias
 
 from storage import sql
 from storage.engine.database import Database
+from storage.engine.kept_rows import KeptRows
+from storage.engine.table_writes import tables_read
 from storage.review.review_queues import MOST_ENTRIES, ReviewQueue, ReviewQueues
 
 FeedPolicy: TypeAlias = Literal["failing", "disagreement", "uncertainty", "random"]
@@ -13,6 +15,9 @@ FeedPolicy: TypeAlias = Literal["failing", "disagreement", "uncertainty", "rando
 _DAY_US: Final = 86_400_000_000
 DAYS: Final = 30
 """Results older than this are not drawn any more. A guess: what people review is what is done about now."""
+
+
+_TABLES: Final = tables_read(sql.query("review_queues")) | tables_read(sql.query("review_feed_state"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +40,15 @@ class ReviewFeeding:
     def __init__(self, database: Database, queues: ReviewQueues) -> None:
         self._database = database
         self._queues = queues
+        self._state = KeptRows(database, sql.query("review_feed_state"))
+
+    def writes(self) -> int:
+        """Number that is another one once queues, results or votes may have changed."""
+        return self._database.writes.count(_TABLES)
 
     def state(self) -> tuple[object, ...]:
         """Something that is other once there are other results or votes."""
-        with self._database.cursor() as cursor:
-            return tuple(cursor.execute(sql.query("review_feed_state")).fetchone() or ())
+        return tuple(*self._state.rows())
 
     def fill(self, queue: ReviewQueue, feeds: Sequence[Feed], *, now_us: int) -> int:
         """Add what the feeds of a queue draw; how much that is. The same results are drawn however often this is done.

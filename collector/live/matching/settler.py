@@ -19,6 +19,8 @@ _TRACES: Final = 2_000
 _REST: Final = 4
 """After a look at the open traces the next one is put off for so many times as long."""
 _LEAST_REST_S: Final = 0.25
+_LONGEST_REST_US: Final = 60_000_000
+"""Open traces are looked at this often, whatever is known of them: a guess at what an omission may cost."""
 
 
 class Settler:
@@ -32,10 +34,13 @@ class Settler:
         self._waits = SettleWaits(
             after_root_us=_us(settling.after_root_s), quiet_us=_us(settling.quiet_s), longest_us=_us(settling.longest_s)
         )
+        self._least_wait_us = min(self._waits.after_root_us, self._waits.quiet_us, self._waits.longest_us)
         self._clock = clock
         self._has_begun = False
         self._looked_us = 0
         self._next_look_s = 0.0
+        self._due_us = 0  # when the first of the open traces may settle
+        self._writes = 0  # of the open traces, that this time allows for
 
     def begin(self) -> None:
         """Make sense of what the last process left; again and again until that has succeeded, and then never."""
@@ -49,7 +54,10 @@ class Settler:
         if not at_once and began_s < self._next_look_s:
             return None
         now_us = self._clock() // 1000
-        due = self._matching.open_traces.due(self._waits, now_us=now_us, looked_us=self._looked_us, most=_TRACES)
+        if not self._is_due(now_us) and not at_once:
+            return None
+        look = self._matching.open_traces.due(self._waits, now_us=now_us, looked_us=self._looked_us, most=_TRACES)
+        due = look.traces
         jobs, is_whole = None, True
         if due.num_rows:
             settled = self._matching.open_traces.settled(due, until=self._matching.state().seq)
@@ -60,6 +68,9 @@ class Settler:
                 opened = opened_sessions(settled.traces, questions.tenants_of_sessions)
                 self._matching.open_traces.store(replace(settlement, opened=opened))
                 jobs = int(settlement.jobs.num_rows)
+        if is_whole and due.num_rows < _TRACES:
+            self._due_us = now_us + _LONGEST_REST_US if look.next_us is None else look.next_us
+            self._due_us = min(self._due_us, now_us + _LONGEST_REST_US)
         if not is_whole:  # the others are looked at again once they are added up
             self._next_look_s = began_s + max(_REST * (time.monotonic() - began_s), _LEAST_REST_S)
         elif due.num_rows < _TRACES:
@@ -68,6 +79,14 @@ class Settler:
         elif not due["has_settled"][-1].as_py():
             self._looked_us = due["settles_with_root_us"][-1].as_py()
         return jobs
+
+    def _is_due(self, now_us: int) -> bool:
+        """Whether a trace may have settled. What came since the last look settles after the shortest of the waits."""
+        writes = self._matching.open_traces.writes()
+        if writes != self._writes:
+            self._writes = writes
+            self._due_us = min(self._due_us, now_us + self._least_wait_us)
+        return now_us >= self._due_us
 
     def decide(self, settled: Settled, questions: Questions, asked: Sequence[RuleQuestion], now_us: int) -> Settlement:
         """What some of the rules decide about traces, or sessions, part by part of their spans.

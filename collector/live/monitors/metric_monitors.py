@@ -57,7 +57,7 @@ class MetricMonitorThread:
         """
         with self._looking:
             now_ns = self._clock()
-            rows = self._monitors.all(deleted=True)
+            rows = self._monitors.watched()
             looks = [look for row in rows if all_of_them or _is_due(row, now_ns) if (look := self._look(row, now_ns))]
             if looks:
                 self._monitors.store(looks)

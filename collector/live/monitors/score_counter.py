@@ -11,6 +11,8 @@ _SHARE: Final = 20
 """After a look that took a second, nothing is looked for in so many, unless somebody said something: a guess."""
 
 _PAUSE_S: Final = 2.0
+_LONGEST_PAUSE_S: Final = 60.0
+"""Between two looks while nothing is written in which scores are found: a guess."""
 
 
 class ScoreCounter:
@@ -27,8 +29,9 @@ class ScoreCounter:
         self._scores = scores
         self._active = active
         self._clock = clock
-        self._seen = -1
-        self._next_s = 0.0
+        self._seen = (-1, False)  # the last score, and whether rules wanted any
+        self._writes = -1
+        self._next_s = self._longest_s = 0.0
 
     def count(self) -> int:
         """Count what can be counted; how many scores these are. It may look at nothing while nobody says anything.
@@ -36,13 +39,17 @@ class ScoreCounter:
         Raises:
             Overloaded: some may have been counted; it may be tried again.
         """
-        last = self._scores.last()
-        if last == self._seen and time.monotonic() < self._next_s:
+        wanted = list(wanted_scores(self._active()))
+        writes = self._scores.writes(is_wanted=bool(wanted))  # before anything is read
+        seen, began_s = (self._scores.last(), bool(wanted)), time.monotonic()
+        is_due = began_s >= (self._next_s if writes != self._writes else self._longest_s)
+        if seen == self._seen and not is_due:
             return 0
-        began_s = time.monotonic()
-        counted = self._scores.count(list(wanted_scores(self._active())), self._clock() // 1000)
+        counted = self._scores.count(wanted, self._clock() // 1000)
         ended_s = time.monotonic()
-        self._seen, self._next_s = last, ended_s + max(_PAUSE_S, _SHARE * (ended_s - began_s))
+        self._seen, self._writes = seen, writes
+        self._next_s = ended_s + max(_PAUSE_S, _SHARE * (ended_s - began_s))
+        self._longest_s = ended_s + max(_LONGEST_PAUSE_S, _SHARE * (ended_s - began_s))
         return counted
 
 

@@ -35,6 +35,7 @@ class ReviewFeeder:
         self._ingest_is_behind = ingest_is_behind
         self._clock = clock
         self._seen: object = None
+        self._writes = -1
         self._thread = FollowerThread(
             self._look_on,
             name="review-feeder",
@@ -58,13 +59,17 @@ class ReviewFeeder:
         Raises:
             Overloaded: some queues may have been filled.
         """
+        writes = self._feeding.writes()  # before anything is read
+        if writes == self._writes:
+            return 0
         now_us = self._clock() // 1000
         queues = [each for each in self._queues.all(tenant=None, now_us=now_us) if each.feeds != "[]"]
         state = (self._feeding.state(), [(each.queue_id, each.version, each.entries) for each in queues])
-        if not queues or state == self._seen:
-            return 0
-        added = sum(self._feeding.fill(each, feeds_of(each), now_us=now_us) for each in queues)
-        self._seen = state
+        added = 0
+        if queues and state != self._seen:
+            added = sum(self._feeding.fill(each, feeds_of(each), now_us=now_us) for each in queues)
+            self._seen = state
+        self._writes = writes
         return added
 
     def _look_on(self) -> None:

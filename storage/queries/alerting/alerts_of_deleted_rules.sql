@@ -1,8 +1,10 @@
--- The alerts that are not over although their rule was deleted; a file may be away for a moment while it is replaced.
-SELECT a.tenant, a.alert_id
+-- The alerts that are open although their rule was deleted, and when they are over; a file may be away for a moment while
+-- it is replaced.
+SELECT
+    a.tenant,
+    a.alert_id,
+    epoch_us(r.deleted_at + CASE WHEN r.origin = 'FILE' THEN INTERVAL 10 MINUTE ELSE INTERVAL 0 MINUTE END) AS over_us
 FROM alert AS a
 INNER JOIN rule AS r ON r.rule_id = a.rule_id
-WHERE a."state" <> 'recovered'
-    AND r.deleted_at + CASE WHEN r.origin = 'FILE' THEN INTERVAL 10 MINUTE ELSE INTERVAL 0 MINUTE END
-    <= make_timestamp($now_us::BIGINT)
+WHERE a."state" <> 'recovered' AND r.deleted_at IS NOT NULL
 ORDER BY a.opened_at, a.alert_id;

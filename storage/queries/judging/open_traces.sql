@@ -1,5 +1,6 @@
 -- Traces that have settled at a time; and those without a root among what came lately that would have, if their root had
--- ended before, and were not looked at since. Those first that settled, then those that were quiet for longest.
+-- ended before, and were not looked at since. Those first that settled, then those that were quiet for longest. Without
+-- any there is a row without a trace: each row says when the next of the others are due.
 WITH arrivals AS (
     SELECT
         tenant,
@@ -20,22 +21,36 @@ WITH arrivals AS (
         least(
             CASE WHEN root_ended THEN settles_with_root_us ELSE last_us + $quiet_us::BIGINT END,
             first_us + $longest_us::BIGINT
-        ) <= $now_us::BIGINT AS has_settled
+        ) AS settles_us,
+        settles_us <= $now_us::BIGINT AS has_settled
     FROM arrivals
+), due AS (
+    SELECT *
+    FROM settling
+    WHERE has_settled
+        OR (NOT root_ended AND settles_with_root_us > $looked_us::BIGINT AND settles_with_root_us <= $now_us::BIGINT)
+    ORDER BY has_settled DESC, settles_with_root_us
+    LIMIT $traces
+), others AS (
+    SELECT
+        least(
+            min(settles_us) FILTER (settles_us > $now_us::BIGINT),
+            min(settles_with_root_us) FILTER (NOT root_ended AND settles_with_root_us > $now_us::BIGINT)
+        ) AS next_us
+    FROM settling
 )
 SELECT
-    tenant,
-    trace_id,
-    last_us,
-    ('0x' || trace_id[17:])::UBIGINT AS trace_key,
-    span_count,
-    first_part,
-    last_part,
-    parts,
-    settles_with_root_us,
-    has_settled
-FROM settling
-WHERE has_settled
-    OR (NOT root_ended AND settles_with_root_us > $looked_us::BIGINT AND settles_with_root_us <= $now_us::BIGINT)
-ORDER BY has_settled DESC, settles_with_root_us
-LIMIT $traces;
+    d.tenant,
+    d.trace_id,
+    d.last_us,
+    ('0x' || d.trace_id[17:])::UBIGINT AS trace_key,
+    d.span_count,
+    d.first_part,
+    d.last_part,
+    d.parts,
+    d.settles_with_root_us,
+    d.has_settled,
+    o.next_us
+FROM others AS o
+LEFT JOIN due AS d ON true
+ORDER BY d.has_settled DESC, d.settles_with_root_us;

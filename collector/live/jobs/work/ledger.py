@@ -251,12 +251,16 @@ class Ledger:
         now_s = self._clock()
         claims, next_s = ([], None) if self._stopping.is_set() else self._claims(now_s)
         handed_in = self._take_handed_in()
-        renews = now_s >= self._renew_at_s
+        is_time = now_s >= self._renew_at_s
+        renews = is_time and (bool(self._held) or self._jobs.are_claimed())
         self._left_over.tell(is_idle=not (self._held or claims or handed_in))
         if handed_in or claims or renews:
             self._take_turn(now_s, handed_in, claims, renews=renews)
-            if claims or handed_in:
-                return 0.0
+        if is_time:
+            self._begin_day(now_s)
+            self._renew_at_s = now_s + self._retry_policy.lease_s / 3
+        if claims or handed_in:
+            return 0.0
         if not self._held:
             with self._changed:
                 if not self._woken:
@@ -302,9 +306,6 @@ class Ledger:
                 handed_in.add(self._handed_in)
                 self._handed_in = handed_in
             raise
-        if renews:
-            self._begin_day(now_s)
-            self._renew_at_s = now_s + self._retry_policy.lease_s / 3
         for job_id in done:
             self._held.pop(job_id, None)
         for (queue, _), jobs in zip(claims, claimed, strict=True):

@@ -1,0 +1,67 @@
+"""Writes of tables, counted in memory: this process alone writes, so it need not read again what it has not changed."""
+
+import functools
+import re
+import threading
+from collections.abc import Collection
+from typing import Final
+
+import duckdb
+
+from storage import sql
+
+_WRITES: Final = re.compile(r"\b(?:INSERT (?:OR \w+ )?INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE)\s+(?!SET\b)\"?(\w+)")
+_COMMENT: Final = re.compile(r"--[^\n]*")
+
+
+class TableWrites:
+    """Number of transactions that wrote each table since the start. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers: dict[str, int] = {}
+
+    def note(self, tables: Collection[str]) -> None:
+        """Count a transaction that may have written these tables; after its commit, before its caller knows of that."""
+        with self._lock:
+            for table in tables:
+                self._numbers[table] = self._numbers.get(table, 0) + 1
+
+    def count(self, tables: Collection[str]) -> int:
+        """How often any of these was written: it grows with each such transaction."""
+        with self._lock:
+            return sum(self._numbers.get(table, 0) for table in tables)
+
+
+class WritingCursor:
+    """Cursor of a transaction that writes, which remembers the tables that its statements write."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self._cursor = cursor
+        self.tables: set[str] = set()
+
+    def execute(self, query: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
+        """As that of the cursor."""
+        self.tables |= tables_written(query)
+        return self._cursor.execute(query, parameters)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._cursor, name)
+
+
+@functools.lru_cache(1024)
+def tables_written(query: str) -> frozenset[str]:
+    """The names of the tables that a statement writes."""
+    return frozenset(_WRITES.findall(_COMMENT.sub("", query)))
+
+
+@functools.cache
+def tables_read(query: str) -> frozenset[str]:
+    """All words of a statement, and of the views among them: the tables that it reads are in there."""
+    views = dict(sql.views())
+    words, left = set[str](), {query}
+    while left:
+        more = set(re.findall(r"\w+", _COMMENT.sub("", left.pop()))) - words
+        words |= more
+        left |= {views[each] for each in more & views.keys()}
+    return frozenset(words)
