@@ -50,9 +50,14 @@ class _Handler(Handler):
                 self.send_events([("", whole)])
             else:
                 self.send_json(whole)
-        elif last == "converse":
+        elif last in ("converse", "converse-stream"):
             model = unquote(urlsplit(self.path).path.split("/")[-2])
-            self.send_json(wires.bedrock_answer(self.server.answer(wires.bedrock(asked, model)).answer))
+            answer = self.server.answer(wires.bedrock(asked, model)).answer
+            if last == "converse":
+                self.send_json(wires.bedrock_answer(answer))
+            else:
+                frames = wires.event_stream(wires.bedrock_events(answer))
+                self._send(200, frames, "application/vnd.amazon.eventstream")
         else:
             super().reply(path, asked)
 

@@ -23,6 +23,7 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "anthropic": ("/v1/messages", {"model": "m", "messages": [{"role": "user", "content": PROMPT}]}),
     "google": ("/v1beta/models/m:generateContent", {"contents": [{"role": "user", "parts": [{"text": PROMPT}]}]}),
     "bedrock": ("/model/m/converse", {"messages": [{"role": "user", "content": [{"text": PROMPT}]}]}),
+    "bedrock-stream": ("/model/m/converse-stream", {"messages": [{"role": "user", "content": [{"text": PROMPT}]}]}),
 }
 
 

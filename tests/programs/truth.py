@@ -74,6 +74,7 @@ class Truth:
     trace_id: str
     spans: dict[str, Json] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
+    ran: list[Exchange] = field(default_factory=list)  # others, known by the runs of their tools alone
     has_all: bool = True  # each call of the model has a span of its own
     errors: set[str] = field(default_factory=set)  # ids of calls that failed for all to see
 
@@ -114,25 +115,42 @@ def truths(exchanges: Sequence[Exchange], spans: Mapping[bytes, Span], *, has_mo
         traces[span.trace_id].has_all &= len(of_it) == 1
         if len(exact) == 1 and has_model_spans:
             of_model.add(span_id)
-            claims = _model_claims(exact[0], span, whole_of(span.trace_id, spans), calls)
+            own = {call.id for exchange in of_it for call in exchange.answer.calls}
+            before = {id_: call for id_, call in calls.items() if id_ not in own}
+            claims = _model_claims(exact[0], span, whole_of(span.trace_id, spans), before)
+            claims |= _automatic_claims(of_it, span, whole_of(span.trace_id, spans))
             traces[span.trace_id].spans[span_id.hex()] = claims
-    for call, at_ns in ((call, exchange.at_ns) for exchange in exchanges for call in exchange.answer.calls):
-        for span in tool_spans(call, at_ns, spans.values(), of_model):
-            if span.trace_id in traces:
-                traces[span.trace_id].spans[span.wire.span_id.hex()] = _tool_claims(call, span)
-                if span.has_failed:
-                    traces[span.trace_id].errors.add(call.id)
+    for exchange in exchanges:
+        _add_runs(exchange, spans, of_model, traces)
     return list(traces.values())
 
 
+def _add_runs(
+    exchange: Exchange, spans: Mapping[bytes, Span], of_model: set[bytes], traces: Mapping[str, Truth]
+) -> None:
+    """Add the runs of the tools that an answer called, where a trace has calls of the model."""
+    for call in exchange.answer.calls:
+        for span in tool_spans(call, exchange.at_ns, spans.values(), of_model):
+            truth = traces.get(span.trace_id)
+            if truth is not None:
+                truth.spans[span.wire.span_id.hex()] = _tool_claims(call, span)
+                if exchange not in [*truth.exchanges, *truth.ran]:
+                    truth.ran.append(exchange)
+                if span.has_failed:
+                    truth.errors.add(call.id)
+
+
 def whole_of(trace_id: str, spans: Mapping[bytes, Span]) -> Span:
-    """Return all text of a trace as one span: a program has an id at hand that stands anywhere in the trace."""
+    """Return all text of a trace as one span."""
     text = "\n".join(span.text for span in spans.values() if span.trace_id == trace_id)
     return Span(WireSpan(), "", "", text, [])
 
 
 def model_spans(exchange: Exchange, spans: Sequence[Span]) -> list[Span]:
-    """Return the spans of one call of the model: one, or two if the client's library makes one of its own."""
+    """Return the spans of one call of the model: one, or two if the client's library makes one of its own.
+
+    Codex makes one when the answer has come, below that of the turn.
+    """
     tokens = exchange.answer.tokens
     numbers: list[str | int] = [
         tokens.output,
@@ -151,7 +169,9 @@ def model_spans(exchange: Exchange, spans: Sequence[Span]) -> list[Span]:
         own = sorted(after, key=lambda span: abs(span.wire.start_time_unix_nano - exchange.at_ns))[:1]
     own = [span for span in own if _is_exact(exchange, span)] or own
     among = {id(span) for span in own}
-    return [span for span in own if among.isdisjoint(id(one) for one in span.below())] + of_sdk
+    inner = [span for span in own if among.isdisjoint(id(one) for one in span.below())]
+    later = [[one for one in span.below() if _is_exact(exchange, one)] for span in inner]
+    return [one for span, told in zip(inner, later, strict=True) for one in told or [span]] + of_sdk
 
 
 def tool_spans(call: ToolCall, after_ns: int, spans: Iterable[Span], of_model: set[bytes]) -> list[Span]:
@@ -190,13 +210,9 @@ def _trace_claims(truth: Truth, whole: Span) -> Json:
     prompt = shop.PROMPTS[truth.exchanges[0].scenario]
     if whole.holds(prompt):
         claims["input_contains"] = [prompt]
-    if any(_has_call(call, whole) for exchange in truth.exchanges for call in exchange.answer.calls):
-        claims["tool_calls"] = [
-            _call_claims(call, whole, truth.errors)
-            for exchange in truth.exchanges
-            for call in exchange.answer.calls
-            if _has_call(call, whole)
-        ]
+    asked = sorted([*truth.exchanges, *truth.ran], key=lambda exchange: exchange.number)
+    if calls := [call for exchange in asked for call in exchange.answer.calls if _has_call(call, whole)]:
+        claims["tool_calls"] = [_call_claims(call, whole, truth.errors) for call in calls]
     elif "final_response" in claims:
         claims["tool_calls"] = []
     return claims
@@ -234,13 +250,19 @@ def _model_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[st
         claims["output"] = text
     if answer.reasoning and span.holds(answer.reasoning):
         claims["output_reasoning"] = answer.reasoning
-    if listed := [_id_and_arguments(call, whole) for call in answer.calls if _has_arguments(call, span)]:
+    if listed := _listed(answer.calls, span, whole):
         claims["output_tool_calls"] = listed
     reason = "length" if answer.is_cut else "tool_call" if answer.calls else "stop"
     words = {re.sub(r"^\W+|\W+$", "", str(value)).removeprefix("FinishReason.").lower() for value in span.values}
     if not answer.refusal and words & FINISHES[reason]:
         claims["finish_reason"] = reason
     return claims | _history_claims(exchange, span, whole, calls)
+
+
+def _automatic_claims(exchanges: Sequence[Exchange], span: Span, whole: Span) -> Json:
+    """Return the calls of a span around several answers: they are answers of it, and no part of its input."""
+    listed = _listed([call for exchange in exchanges for call in exchange.answer.calls], span, whole)
+    return {"output_tool_calls": listed} if len(exchanges) > 1 and listed else {}
 
 
 def _token_claims(exchange: Exchange, span: Span) -> Json:
@@ -259,14 +281,14 @@ def _token_claims(exchange: Exchange, span: Span) -> Json:
 def _history_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[str, ToolCall]) -> Json:
     claims: Json = {}
     before = [calls[id_] for entry in exchange.request.entries for id_ in entry.calls if id_ in calls]
-    if listed := [_id_and_arguments(call, whole) for call in before if _has_arguments(call, span)]:
+    if listed := _listed(before, span, whole):
         claims["input_tool_calls"] = listed
     results = [
         (calls[id_], sent) for entry in exchange.request.entries for id_, sent in entry.results.items() if id_ in calls
     ]
     if all(call.result is not None for call, _ in results) and (
         listed := [
-            {"id": call.id if whole.holds(call.id) else None, "response": _response(call, sent, span)}
+            _id_claim(call, span, whole) | {"response": _response(call, sent, span)}
             for call, sent in results
             if span.holds(result_anchor(call))
         ]
@@ -324,8 +346,22 @@ def _has_call(call: ToolCall, whole: Span) -> bool:
     return _has_arguments(call, whole) or whole.holds(call.id)
 
 
-def _id_and_arguments(call: ToolCall, whole: Span) -> Json:
-    return {"id": call.id if whole.holds(call.id) else None, "name": call.name, "arguments": call.arguments}
+def _listed(calls: Sequence[ToolCall], span: Span, whole: Span) -> list[Json]:
+    """Return the calls in a span that has arguments of some; those in pieces of a stream are claimed by their ids."""
+    if not any(_has_arguments(call, span) for call in calls):
+        return []
+    return [
+        _id_claim(call, span, whole)
+        | {"name": call.name}
+        | ({"arguments": call.arguments} if _has_arguments(call, span) else {})
+        for call in calls
+        if _has_call(call, span)
+    ]
+
+
+def _id_claim(call: ToolCall, span: Span, whole: Span) -> Json:
+    """Return the id if the span has it; None if the trace has none, and no claim if only another span tells it."""
+    return {"id": call.id} if span.holds(call.id) else {} if whole.holds(call.id) else {"id": None}
 
 
 def _ids(exchange: Exchange) -> list[str]:

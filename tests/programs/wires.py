@@ -1,7 +1,9 @@
 """The protocols of the model server: requests into one form, and answers for Google's and Bedrock's."""
 
 import json
-from collections.abc import Iterator, Mapping
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tests.corpus.record.openai_wire import text_of
@@ -149,10 +151,49 @@ def bedrock_answer(answer: Answer) -> Json:
     return {"output": {"message": message}, "stopReason": stop, "usage": usage, "metrics": {"latencyMs": 1}}
 
 
-def sse(events: Iterator[tuple[str, Json | str]]) -> bytes:
-    """Events as server-sent events."""
-    lines = []
-    for name, data in events:
-        text = data if isinstance(data, str) else json.dumps(data)
-        lines.append((f"event: {name}\n" if name else "") + f"data: {text}\n\n")
-    return "".join(lines).encode()
+def bedrock_events(answer: Answer) -> Iterator[tuple[str, Json]]:
+    """Yield the events of Bedrock's converse_stream: texts in two pieces, the input of a tool in two as well."""
+    whole = bedrock_answer(answer)
+    yield "messageStart", {"role": "assistant"}
+    deltas: list[Json]
+    for index, block in enumerate(whole["output"]["message"]["content"]):
+        at: Json = {"contentBlockIndex": index}
+        if call := block.get("toolUse"):
+            start = {name: call[name] for name in ("toolUseId", "name")}
+            yield "contentBlockStart", {"start": {"toolUse": start}} | at
+            deltas = [{"toolUse": {"input": piece}} for piece in _halves(json.dumps(call["input"]))]
+        elif thought := block.get("reasoningContent"):
+            text = thought["reasoningText"]
+            deltas = [{"reasoningContent": {"text": piece}} for piece in _halves(text["text"])]
+            deltas.append({"reasoningContent": {"signature": text["signature"]}})
+        else:
+            deltas = [{"text": piece} for piece in _halves(block["text"])]
+        for delta in deltas:
+            yield "contentBlockDelta", {"delta": delta} | at
+        yield "contentBlockStop", at
+    yield "messageStop", {"stopReason": whole["stopReason"]}
+    yield "metadata", {name: whole[name] for name in ("usage", "metrics")}
+
+
+def event_stream(events: Iterable[tuple[str, Json]]) -> bytes:
+    """Encode events as AWS does: lengths, headers and a payload, with a checksum after the lengths and at the end."""
+    frames = []
+    for name, payload in events:
+        headers = {":message-type": "event", ":event-type": name, ":content-type": "application/json"}
+        head = b"".join(
+            struct.pack(">B", len(key)) + key.encode() + struct.pack(">BH", _IS_TEXT, len(value)) + value.encode()
+            for key, value in headers.items()
+        )
+        body = json.dumps(payload).encode()
+        prelude = struct.pack(">II", len(head) + len(body) + 16, len(head))
+        frame = prelude + struct.pack(">I", zlib.crc32(prelude)) + head + body
+        frames.append(frame + struct.pack(">I", zlib.crc32(frame)))
+    return b"".join(frames)
+
+
+_IS_TEXT = 7  # the type of a header's value
+
+
+def _halves(text: str) -> tuple[str, str]:
+    middle = len(text) // 2
+    return text[:middle], text[middle:]

@@ -6,8 +6,9 @@ import sys
 
 import shop
 
-provider = shop.tracing()
-shop.logging_too()
+if sys.argv[1] != "logfire":
+    provider = shop.tracing()
+    shop.logging_too()
 match sys.argv[1]:
     case "openinference":
         from openinference.instrumentation.google_genai import GoogleGenAIInstrumentor
@@ -27,8 +28,8 @@ match sys.argv[1]:
         logfire.configure(send_to_logfire=False, console=False)
         logfire.instrument_google_genai()
 
-from google import genai  # noqa: E402 - after the instrumentation
-from google.genai import types  # noqa: E402
+from google import genai
+from google.genai import types
 
 client = genai.Client(api_key="none", http_options=types.HttpOptions(base_url=os.environ["MODEL_URL"]))
 

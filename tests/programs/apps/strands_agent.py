@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Strands' agent: the argument is the service of the model."""
+"""Strands' agent: arguments are the service of the model, and `stream` for streams of Bedrock."""
 
 import os
 import sys
@@ -22,8 +22,8 @@ def model() -> object:
     if SERVICE == "bedrock":
         from strands.models import BedrockModel
 
-        options = {"endpoint_url": os.environ["MODEL_URL"], "region_name": "us-east-1", "streaming": False}
-        return BedrockModel(model_id="anthropic.claude-sonnet-4-5-v1:0", **options)
+        options = {"endpoint_url": os.environ["MODEL_URL"], "region_name": "us-east-1"}
+        return BedrockModel(model_id="anthropic.claude-sonnet-4-5-v1:0", streaming="stream" in sys.argv, **options)
     from strands.models.openai import OpenAIModel
 
     return OpenAIModel(model_id=shop.MODEL)
