@@ -162,6 +162,7 @@ class _Waiting:
     def __init__(self) -> None:
         self._by_id: dict[str, deque[MessageCall]] = {}
         self._without_id: dict[str, deque[MessageCall]] = {}
+        self._with_id: dict[str, deque[MessageCall]] = {}  # by name; also calls that have got their result
         self._count = 0
 
     def add(self, call: MessageCall) -> bool:
@@ -173,6 +174,7 @@ class _Waiting:
             if any(call.mark == other.mark for other in queue):
                 return False
             queue.append(call)
+            self._with_id.setdefault(call.name, deque()).append(call)
         self._count += 1
         return True
 
@@ -181,16 +183,28 @@ class _Waiting:
         identity, name = response.get("id"), response.get("name")
         queue = self._by_id.get(identity) if isinstance(identity, str) else None
         call = queue.popleft() if queue else None
-        if call is None:
-            queue = self._without_id.get(name) if isinstance(name, str) else None
-            if queue:
-                call = queue.popleft()
-            elif self._count == 1:
-                queues = (*self._without_id.values(), *self._by_id.values())
-                call = next(queue.popleft() for queue in queues if queue)
+        if call is None and isinstance(name, str):
+            call = self._first_of(name, is_any=identity is None)
+        if call is None and self._count == 1:
+            queues = (*self._without_id.values(), *self._by_id.values())
+            call = next(queue.popleft() for queue in queues if queue)
         if call is not None:
             self._count -= 1
         return call
+
+    def _first_of(self, name: str, *, is_any: bool) -> MessageCall | None:
+        """Return the first call of a name that has no id, or any: Google's client gives calls ids, and results none."""
+        queue = self._without_id.get(name)
+        if queue:
+            return queue.popleft()
+        named = self._with_id.get(name) if is_any else None
+        while named:
+            call = named.popleft()
+            waiting = self._by_id[call.call_id or ""]
+            if call in waiting:
+                waiting.remove(call)
+                return call
+        return None
 
 
 class _Results:

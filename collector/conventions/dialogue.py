@@ -1,6 +1,6 @@
 """The messages of one span: from attributes, from its events, from log records, or pieced together."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from collector.conventions.agent_logs import messages_in
@@ -24,6 +24,7 @@ from collector.conventions.messages import (
 )
 from collector.conventions.parts import parts_of, text_part
 from collector.conventions.pieces import (
+    calls_of_stream,
     have_content,
     have_words_or_more,
     lacks_something,
@@ -34,7 +35,7 @@ from collector.conventions.pieces import (
 )
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, opened, text_of
-from storage.records import JsonValue, LogRecord, Message, SpanType
+from storage.records import JsonValue, LogRecord, Message, SpanEvent, SpanType
 
 EVENT_ROLES = {
     "gen_ai.system.message": "system",
@@ -91,12 +92,11 @@ def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) ->
         told = _from_events(collected, logs)
         asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
     asked, answered = _completed(collected, asked, answered)
-    if answered.messages and collected.tells("automatic_calls"):
-        answered = replace(answered, messages=[*_automatic_calls(collected), *answered.messages])
     if not _says(asked):
         asked = _stronger(asked, _from_raw(collected, "input", "user", kind))
     if not _says(answered):
         answered = _stronger(answered, _from_raw(collected, "output", "assistant", kind))
+    answered = _with_further_calls(collected, answered)
     if answered.messages and not _says(answered) and (calls_are_left_out or _ended_in_calls(collected, answered)):
         answered = replace(answered, messages=[{**message, "parts": []} for message in answered.messages])
     system = _system(collected) if collected.tells("system") else None
@@ -132,6 +132,42 @@ def _completed(
     if collected.candidates("result_ids"):
         asked = _changed(asked, with_ids_of_results)
     return asked, answered
+
+
+def _with_further_calls(collected: Collected, answered: SourcedMessages) -> SourcedMessages:
+    """Return an answer with the calls that its messages do not have: automatic ones, and those told beside them."""
+    if answered.messages and collected.tells("automatic_calls"):
+        answered = replace(answered, messages=[*_automatic_calls(collected), *answered.messages])
+    if answered.messages and collected.tells("calls_beside"):
+        answered = replace(answered, messages=_with_calls_beside(collected, answered.messages))
+    return answered
+
+
+def _with_calls_beside(collected: Collected, messages: list[Message]) -> list[Message]:
+    """Return an answer with its calls: LiteLLM leaves them out of messages that have words, MLflow out of streams."""
+    if any(True for message in messages for _ in parts_by_type(message, "tool_call")):
+        return messages
+    calls: list[JsonValue] = []
+    for _, place, _, _ in collected.candidates("calls_beside"):
+        told = collected.group(place.key) if place.is_group else ()
+        calls += [call for one in told if (call := as_dict(one).get("function_call"))]
+    calls += calls_of_stream(_pieces_of_stream(collected.span.events))
+    if not calls:
+        return messages
+    parts = as_list(message_of({"role": "assistant", "tool_calls": calls}, "assistant")["parts"])
+    return [*messages[:-1], {**messages[-1], "parts": [*as_list(messages[-1]["parts"]), *parts]}]
+
+
+def _pieces_of_stream(events: Iterable[SpanEvent]) -> Iterator[JsonValue]:
+    """Yield the pieces with calls of a stream of OpenAI's chat completions, each of which MLflow makes an event."""
+    for event in events:
+        piece = event.attributes.get(_PIECE) if event.name.startswith(_PIECES) else None
+        if isinstance(piece, str) and _HAS_CALLS in piece:
+            yield opened(piece)
+
+
+_PIECES, _PIECE = "mlflow.chunk.item.", "mlflow.chunk.value"
+_HAS_CALLS = '"tool_calls": ['
 
 
 def _automatic_calls(collected: Collected) -> list[Message]:

@@ -116,7 +116,7 @@ def message_of(value: dict[str, JsonValue], role: str) -> Message:
             return {"role": own, "parts": part_of(content) or _blank(content)}
     parts = value.get("parts")
     if type(parts) is list and "content" not in value and "tool_calls" not in value:
-        return _finished(in_parts(parts, _role(value.get("role"), role)), value)
+        return _finished(in_parts(parts, _role(value.get("role"), role), value.get("tool_call_id")), value)
     kind = value.get("type")
     kind = kind if isinstance(kind, str) else ""
     if "kwargs" in value or "data" in value or kind in _LANGCHAIN_TYPES:

@@ -107,7 +107,7 @@ def pair(
     free = [call for call in asked if id(call) not in book.taken]
     if free and any(_is_open(run) for run in runs):
         _fill(tree, book, free)
-        for group in _groups([run for run in runs if _is_open(run)]):
+        for group in _groups(tree, book, [run for run in runs if _is_open(run)]):
             _pair_equal(tree, book, group, is_history=is_history)
         for run in runs:
             if _is_open(run):
@@ -127,7 +127,7 @@ def pair_across_ids(
         return asked
     book = _Book()
     _fill(tree, book, asked)
-    for group in _groups(waiting):
+    for group in _groups(tree, book, waiting):
         _pair_in_order(tree, book, group, is_history=is_history)
     for run in waiting:
         if run.asked is None:
@@ -223,11 +223,16 @@ def _form(run: ReportedRun) -> str:
     return f"~{arguments}" if isinstance(arguments, str) else f"={run.key}"
 
 
-def _groups(runs: Sequence[ReportedRun]) -> Iterator[list[ReportedRun]]:
-    """Runs that nothing but their order tells apart: below one parent, with one name and equal arguments."""
-    found: dict[tuple[str | None, str | None, str], list[ReportedRun]] = {}
+def _groups(tree: Tree, book: _Book, runs: Sequence[ReportedRun]) -> Iterator[list[ReportedRun]]:
+    """Runs that nothing but their order tells apart: with one name, equal arguments, and the same calls nearest above.
+
+    LlamaIndex puts each of several parallel runs below a step of its own.
+    """
+    found: dict[_Bucket | None, list[ReportedRun]] = {}
     for run in runs:
-        found.setdefault((run.span.parent_span_id, run.span.tool_name, _form(run)), []).append(run)
+        buckets = ((level, run.span.tool_name or "", _form(run)) for level in _levels(tree, run))
+        found.setdefault(next((bucket for bucket in buckets if bucket in book.buckets), None), []).append(run)
+    found.pop(None, None)
     yield from found.values()
 
 

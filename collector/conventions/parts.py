@@ -118,6 +118,8 @@ def call_of(block: dict[str, JsonValue]) -> Part:
 
 def _call(block: dict[str, JsonValue], name: str | None, inner: dict[str, JsonValue]) -> Part:
     written = _first(inner, _ARGUMENTS)
+    if written == {}:  # LangChain puts the input of Anthropic's streams beside it, as the pieces of its JSON
+        written = inner.get("partial_json") or written
     arguments = None if is_redacted(written) else unwrap.arguments(written)
     if arguments is None and inner is not block and name is not None and not {"type", *_ARGUMENTS} & block.keys():
         arguments = {}  # a function that is called with nothing: OpenInference leaves `{}` out
@@ -241,7 +243,7 @@ def thoughts_in(value: object, depth: int = _MAX_WRAPPERS) -> str | None:
     A member without words gives way to the next one: a summary may be empty, and the content beside it full.
     """
     if isinstance(value, str):
-        told = opened(value) if depth and _may_hide_thoughts(value) else value
+        told = opened(value) if depth and may_hide_thoughts(value) else value
         is_block = isinstance(told, list) or (isinstance(told, dict) and told.get("type") == "reasoning")
         return thoughts_in(told, depth - 1) if is_block else value
     if not depth:
@@ -258,7 +260,7 @@ def thoughts_in(value: object, depth: int = _MAX_WRAPPERS) -> str | None:
     return found
 
 
-def _may_hide_thoughts(text: str) -> bool:
+def may_hide_thoughts(text: str) -> bool:
     """Return whether thoughts may be a block as a literal (OpenLIT), or a summary as JSON (OpenLLMetry)."""
     return text[:1] in ("{", "[") and any(kind in text for kind in ("reasoning", "summary_text"))
 

@@ -1,20 +1,21 @@
 """Messages in the normal form that came in pieces, or without what stands elsewhere: put together and completed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from collector.conventions.parts import Part, may_hide_blocks, part_of, response_part, text_part
 from collector.conventions.values import as_dict, as_list
 from storage.records import JsonValue, Message
 
 
-def in_parts(blocks: list[JsonValue], role: str) -> Message:
-    """A message that is in parts already: those of a tool are its result, and calls in a hidden block are told once."""
+def in_parts(blocks: list[JsonValue], role: str, call_id: JsonValue = None) -> Message:
+    """A message that is in parts already: those of a tool are its result, and calls in a hidden block are told once.
+
+    LiteLLM tells the id of a result beside its parts.
+    """
     parts: list[JsonValue] = [part for block in blocks for part in part_of(block)]
     if role == "tool" and parts and all(isinstance(part, dict) and part.get("type") == "text" for part in parts):
-        return {
-            "role": role,
-            "parts": [response_part(None, "\n".join(str(as_dict(part).get("content") or "") for part in parts))],
-        }
+        text = "\n".join(str(as_dict(part).get("content") or "") for part in parts)
+        return {"role": role, "parts": [response_part(call_id if isinstance(call_id, str) else None, text)]}
     if any(isinstance(block, dict) and may_hide_blocks(str(block.get("content"))) for block in blocks):
         parts = [part for at, part in enumerate(parts) if not any(_is_repeated(part, other) for other in parts[:at])]
         if role == "user" and parts and all(as_dict(part).get("type") in _OF_MODELS for part in parts):
@@ -62,6 +63,20 @@ def continued(before: Message, message: Message) -> Message:
         "".join(str(as_dict(part).get("content") or "") for part in as_list(one["parts"])) for one in (before, message)
     )
     return {**message, "parts": [text_part(more if more == said else said + more)]}
+
+
+def calls_of_stream(pieces: Iterable[JsonValue]) -> list[JsonValue]:
+    """Put calls together that come in pieces: the first of each has its id and name, all have some of its JSON."""
+    calls: dict[str, dict[str, JsonValue]] = {}
+    for piece in pieces:
+        for choice in as_list(as_dict(piece).get("choices")):
+            for told in as_list(as_dict(as_dict(choice).get("delta")).get("tool_calls")):
+                more = as_dict(told)
+                function = as_dict(more.get("function"))
+                call = calls.setdefault(str(more.get("index")), {"arguments": ""})
+                call |= {key: value for key, value in (("id", more.get("id")), ("name", function.get("name"))) if value}
+                call["arguments"] = f"{call['arguments']}{function.get('arguments') or ''}"
+    return list(calls.values())
 
 
 def with_ids(messages: list[Message]) -> list[Message]:

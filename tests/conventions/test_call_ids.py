@@ -85,3 +85,12 @@ def test_the_agent_of_pydantic_ai_answers_without_made_up_ids() -> None:
     messages = [text("user", "Hi"), call("f", OSLO, MADE_UP), response("sun", MADE_UP), text("assistant", "Sunny.")]
     told = read({"pydantic_ai.all_messages": json.dumps(messages)}, scope=PYDANTIC)
     assert told.output_messages == (call("f", OSLO), response("sun"), text("assistant", "Sunny."))
+
+
+def test_tools_of_langchain_have_the_id_that_they_were_called_with() -> None:
+    """It is told beside the input, also of a tool that failed and gave nothing back."""
+    langfuse = {"langfuse.observation.type": "tool", "langfuse.observation.metadata.tool_call_id": '"call_1"'}
+    assert read(langfuse).tool_call_id == "call_1"
+    told = {"inputs": OSLO, "input_str": str(OSLO), "kwargs": {"tool_call_id": "call_1"}}
+    traceloop = {"traceloop.span.kind": "tool", "traceloop.entity.input": json.dumps(told)}
+    assert read(traceloop, scope="opentelemetry.instrumentation.langchain").tool_call_id == "call_1"

@@ -33,6 +33,7 @@ from storage.query.rows import spans_of
 from storage.records import Span, SpanReading, TraceReading, TraceToolCall
 from tests.conventions.corpus_reading import SCENARIOS
 from tests.conventions.making import a_span
+from tests.conventions.programs_reading import PROGRAMS
 from tests.conventions.test_hostile import OWN, spans
 from tests.corpus.record import otlp_json
 from tests.trying import tried
@@ -124,6 +125,13 @@ def test_a_recorded_payload_is_read_alike(folder: Path) -> None:
     assert_alike(a_batch(corpus(folder)))
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_a_program_sent_is_read_alike(name: str) -> None:
+    """Likewise of each recorded program."""
+    text = (PROGRAMS[name] / f"{name}.json").read_text(encoding="utf-8")
+    assert_alike(a_batch(otlp_json.loads(text, ExportTraceServiceRequest)))
+
+
 def test_all_payloads_together_are_read_alike() -> None:
     """Shapes and dialects beside each other in one batch, twice through one reader, do not get mixed up."""
     batch = a_batch(*map(corpus, SCENARIOS))
@@ -159,6 +167,22 @@ def encodable(value: Any) -> Any:
             return replace(value, **{name: encodable(getattr(value, name)) for name in value.__dataclass_fields__})
         case _:
             return value
+
+
+def test_a_call_id_in_the_result_stays_if_the_input_has_none() -> None:
+    """What is read of a place within JSON does not take back what the content of a tool's span tells."""
+    told = {
+        "traceloop.span.kind": "tool",
+        "traceloop.entity.name": "f",
+        "traceloop.entity.input": '{"inputs": {"a": 1}}',
+    }
+    message = {"type": "tool", "content": "sun", "tool_call_id": "call_1"}
+    span = a_span(
+        told | {"traceloop.entity.output": json.dumps({"output": message})},
+        scope="opentelemetry.instrumentation.langchain",
+    )
+    assert read_span(span, (), NO_KEYS).tool_call_id == "call_1"
+    assert_alike(sent([span]))
 
 
 @given(st.lists(spans, min_size=1, max_size=8), st.sampled_from([NO_KEYS, OWN]))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from storage.records import Span, SpanType
-from tests.conventions.making import a_span, call, read, read_all, response, text
+from tests.conventions.making import a_span, an_event, call, read, read_all, response, text
 
 OSLO: dict[str, Any] = {"city": "Oslo"}
 VOLT = "@voltagent/core"
@@ -193,3 +193,40 @@ def test_haystacks_step_of_all_tools_is_no_call() -> None:
     span = found.spans[tools.span_id]
     assert (span.span_type, span.tool_name) == ("chain", None)
     assert [(one.call_id, one.name, one.result) for one in found.tool_calls] == [("c1", "weather", 7)]
+
+
+def test_litellms_answer_has_its_words_and_the_calls_beside_them() -> None:
+    """Its messages have words or nothing, and the calls are numbered elsewhere, without their ids."""
+    beside = {"gen_ai.completion.0.function_call.name": "weather"}
+    beside["gen_ai.completion.0.function_call.arguments"] = json.dumps(OSLO)
+    words = {"type": "text", "content": "Let me look."}
+    (asked,) = call("weather", OSLO)["parts"]
+    for parts in ([words], []):
+        told = json.dumps([{"role": "assistant", "parts": parts, "finish_reason": "tool_calls"}])
+        chat = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": told}
+        (message,) = read({**chat, **beside}, scope="litellm").output_messages or ()
+        assert message["parts"] == [*parts, asked]
+
+
+def test_litellms_results_have_their_ids() -> None:
+    """They stand beside the parts of the message."""
+    told = [{"role": "tool", "tool_call_id": "c1", "parts": [{"type": "text", "content": "sun"}]}]
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(told)}
+    assert read(chat, scope="litellm").input_messages == (response("sun", "c1"),)
+
+
+def test_mlflows_stream_has_the_calls_that_its_answer_lacks() -> None:
+    """Of a stream of chat completions it tells the words in the answer, and all pieces in events."""
+    deltas: list[dict[str, Any]] = [{"content": "Let me look."}]
+    for index, name in enumerate(("weather", "track")):
+        begun = {"index": index, "id": f"c{index}", "function": {"name": name, "arguments": ""}}
+        deltas.append({"tool_calls": [begun]})
+        texts = ('{"city', '": "Oslo"}')
+        deltas += [{"tool_calls": [{"index": index, "id": None, "function": {"arguments": one}}]} for one in texts]
+    pieces = [json.dumps({"choices": [{"index": 0, "delta": delta}]}) for delta in deltas]
+    events = [an_event(f"mlflow.chunk.item.{n}", {"mlflow.chunk.value": piece}) for n, piece in enumerate(pieces)]
+    answer = {"role": "assistant", "content": "Let me look.", "tool_calls": None}
+    told = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanOutputs": json.dumps({"choices": [{"message": answer}]})}
+    (message,) = read(told, events=events).output_messages or ()
+    calls = [part for n, name in enumerate(("weather", "track")) for part in call(name, OSLO, f"c{n}")["parts"]]
+    assert message["parts"] == [{"type": "text", "content": "Let me look."}, *calls]

@@ -10,7 +10,7 @@ from collector.conventions.parts import text_part
 from collector.evaluation.trace_case import case_of_trace
 from tests.conventions.making import a_span, call, read, read_all, response, text
 
-OSLO = {"city": "Oslo"}
+OSLO: Any = {"city": "Oslo"}
 CALL = call("f", {"city": "Oslo"}, "c1")
 PICTURE = {"type": "uri", "modality": "image", "uri": "https://example.com/cat.png"}
 RESULT = response({"celsius": 7}, "c1")
@@ -225,6 +225,15 @@ def test_a_call_told_twice_in_one_message_is_one() -> None:
     [found] = find_messages(message, "assistant") or []
     parts: Any = found["parts"]
     assert [part.get("id", "text") for part in parts] == ["text", "c1", "c2"]
+
+
+def test_the_input_of_a_streamed_call_is_read_from_its_pieces() -> None:
+    """LangChain keeps the block of Anthropic's stream with an empty input, and with the JSON beside it."""
+    block = {"type": "tool_use", "id": "c1", "name": "f", "input": {}, "partial_json": json.dumps(OSLO), "index": 0}
+    beside = [{"name": "f", "args": OSLO, "id": "c1", "type": "tool_call"}]
+    told: dict[str, Any] = {"role": "assistant", "content": [block]}
+    for message in (told, {**told, "tool_calls": beside}):
+        assert find_messages(message, "assistant") == [call("f", OSLO, "c1")]
 
 
 @pytest.mark.parametrize("as_text", [True, False])

@@ -95,6 +95,15 @@ def test_equal_runs_are_paired_in_their_order() -> None:
     assert listed(reading, "call_id") == ["c1", "c2"]
 
 
+def test_equal_runs_in_steps_of_their_own_are_paired_in_their_order() -> None:
+    """As those of LlamaIndex's agents."""
+    root = a_span()
+    model = a_model(asked_for((OSLO, "c1"), (OSLO, "c2")), parent=root, start_s=1)
+    steps = [a_span(parent=root, start_s=second) for second in (2, 3)]
+    runs = [a_run(OSLO, parent=step, start_s=number + 2) for number, step in enumerate(steps)]
+    assert listed(read_all(root, model, *steps, *runs), "call_id") == ["c1", "c2"]
+
+
 def test_an_ambiguous_run_has_no_id() -> None:
     """Of two equal calls one ran: which, nobody knows, so neither has an id, and there are two."""
     root = a_span()
@@ -278,6 +287,14 @@ def test_a_result_with_another_id_is_that_of_the_only_call() -> None:
     first = a_model(call("f", OSLO, "fc_1"), start_s=1)
     second = a_model(text("assistant", "x"), sent=[call("f", OSLO, "fc_1"), response("sun", "call_1")], start_s=2)
     assert listed(read_all(first, second), "call_id", "result") == [("fc_1", "sun")]
+
+
+def test_results_without_ids_belong_to_the_first_calls_of_their_name() -> None:
+    """Google's client gives the automatic calls in an answer ids, and their results none."""
+    parts = [{**response(result)["parts"][0], "name": "f"} for result in ("o", "b")]
+    results = {"role": "tool", "parts": parts}
+    answer = a_model(asked_for((OSLO, "c1"), (BERGEN, "c2")), results, text("assistant", "x"))
+    assert listed(read_all(answer), "call_id", "arguments", "result") == [("c1", OSLO, "o"), ("c2", BERGEN, "b")]
 
 
 FAILED = "Error: declined"

@@ -5,7 +5,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from collector.conventions.parts import may_hide_blocks
+from collector.conventions.parts import may_hide_blocks, may_hide_thoughts
 from collector.conventions.unwrap import WRITTEN
 from collector.conventions.values import MAX_DEPTH, NotJson, decode, is_redacted
 from storage.records import JsonValue
@@ -228,7 +228,7 @@ def _check(message: _NormalMessage | _NearlyNormal) -> bool | None:
 def _is_plain(part: _Reasoning | _Response) -> bool:
     """Whether thoughts or a result stand as they are."""
     if isinstance(part, _Reasoning):
-        return not may_hide_blocks(part.content)
+        return not (may_hide_blocks(part.content) or may_hide_thoughts(part.content))
     is_named = bool(part.id) and part.name != "" and part.result is msgspec.UNSET
     if not is_named or isinstance(part.response, list | msgspec.UnsetType):
         return False

@@ -13,7 +13,15 @@ from collector.conventions.columnar.laid import Laid, Shapes
 from collector.conventions.columnar.normal import halved, normal_messages
 from collector.conventions.columnar.numbered_messages import gathered
 from collector.conventions.columnar.recipe import Recipe, recipe_of
-from collector.conventions.columnar.simple import ALL_FIELDS, COST, COUNTS, REASON, Simple, simple_fields
+from collector.conventions.columnar.simple import (
+    ALL_FIELDS,
+    COST,
+    COUNTS,
+    REASON,
+    TOOL_TEXTS,
+    Simple,
+    simple_fields,
+)
 from collector.conventions.columnar.span_fields import ERROR, SpanFields
 from collector.conventions.columnar.stored import Row, definitions_text, json_text, row_of
 from collector.conventions.columnar.tools import read_tool
@@ -273,7 +281,7 @@ def row_of_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> Row:
 def _add_fields(row: Row, collected: Collected, slots: Sequence[Slot]) -> None:
     """Add fields, and the notes that there are of them; of what joins spans alone nobody is told."""
     for slot in slots:
-        if slot not in ("response_id", REASON):  # the content tells the reason
+        if slot not in ("response_id", REASON, *TOOL_TEXTS):  # the content tells the reason and the call
             row[slot] = _field(collected, slot)
     row["notes"] = "\n".join(collected.notes) or None
     if "response_id" in slots:

@@ -33,7 +33,9 @@ _CONTENT: frozenset[Slot] = frozenset(
         "pending",
     }
 )
-_CLOSER: frozenset[Slot] = frozenset({"system", "whole_input", "automatic_calls", "call_ids", "made_up_ids"})
+_CLOSER: frozenset[Slot] = frozenset(
+    {"system", "whole_input", "automatic_calls", "calls_beside", "call_ids", "made_up_ids"}
+)
 _ODD_IDS: Mapping[str, tuple[Slot, Sequence[str]]] = {
     "input": ("result_ids", ITEM_IDS),
     "output": ("marked_ids", MADE_UP),

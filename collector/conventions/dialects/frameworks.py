@@ -143,6 +143,7 @@ LITELLM = Dialect(
     places={
         "input_messages": _of_service("messages"),
         "output_messages": _of_service("choices", "content"),
+        "calls_beside": ("scope litellm/gen_ai.completion.*",),
         "system": _of_service("system"),
         "tool_definitions": _of_service("tools"),
         "model": _of_service("model"),

@@ -55,6 +55,7 @@ OPENLLMETRY = Dialect(
             "scope opentelemetry.instrumentation.llamaindex/traceloop.entity.output#tool_name",
             "traceloop.entity.name",
         ),
+        "tool_call_id": ("scope opentelemetry.instrumentation.langchain/traceloop.entity.input#kwargs.tool_call_id",),
         "tool_definitions": ("llm.request.functions.*",),
         "session_id": (f"{_PROPERTIES}.session_id", f"{_PROPERTIES}.thread_id", f"{_PROPERTIES}.conversation_id"),
         "user_id": (f"{_PROPERTIES}.user_id",),

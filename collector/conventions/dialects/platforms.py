@@ -33,6 +33,7 @@ LANGFUSE = Dialect(
         "input": (f"{_LANGFUSE}.input", "langfuse.trace.input"),
         "output": (f"{_LANGFUSE}.output", "langfuse.trace.output"),
         "system": (f"kind llm/{_LANGFUSE}.metadata.instructions",),  # of its JavaScript over OpenAI's responses
+        "tool_call_id": (f"{_LANGFUSE}.metadata.tool_call_id",),  # of LangChain
         "model": (f"{_LANGFUSE}.model.name",),
         "tool_definitions": (f"{_LANGFUSE}.input#tools", f"{_LANGFUSE}.metadata.tools"),
         "offered": (f"{_LANGFUSE}.input",),
@@ -138,6 +139,7 @@ MLFLOW = Dialect(
         "tool_definitions": ("mlflow.chat.tools",),
         "system": ("only instructions",),
         "raw_answer": ("kind llm/mlflow.spanOutputs",),
+        "calls_beside": ("kind llm/mlflow.spanOutputs",),  # whose stream has them, an event for each piece
         "named_model": ("mlflow.llm.model",),
         "asked_model": ("only model", "mlflow.spanInputs#model"),
         "provider": ("mlflow.llm.provider",),
