@@ -22,7 +22,7 @@ from collector.conventions.messages import (
     split_trajectory,
     with_system,
 )
-from collector.conventions.parts import parts_of, text_part
+from collector.conventions.parts import may_think, parts_of, text_part
 from collector.conventions.pieces import (
     calls_of_stream,
     have_content,
@@ -31,10 +31,11 @@ from collector.conventions.pieces import (
     parts_by_type,
     tells_more,
     with_ids,
-    with_thoughts,
+    with_reply,
 )
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, opened, text_of
+from collector.conventions.written import written_map
 from storage.records import JsonValue, LogRecord, Message, SpanEvent, SpanType
 
 EVENT_ROLES = {
@@ -95,7 +96,7 @@ def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) ->
     if not _says(asked):
         asked = _stronger(asked, _from_raw(collected, "input", "user", kind))
     if not _says(answered):
-        answered = _stronger(answered, _from_raw(collected, "output", "assistant", kind))
+        answered = _with_reply(collected, _stronger(answered, _from_raw(collected, "output", "assistant", kind)))
     answered = _with_further_calls(collected, answered)
     if answered.messages and not _says(answered) and (calls_are_left_out or _ended_in_calls(collected, answered)):
         answered = replace(answered, messages=[{**message, "parts": []} for message in answered.messages])
@@ -121,8 +122,7 @@ def _completed(
         asked = _fuller(collected, asked, "input", "user")
         answered = _fuller(collected, answered, "output", "assistant")
         asked, answered = _without_items(collected, asked, "input"), _without_items(collected, answered, "output")
-        if collected.candidates("answer_thoughts"):
-            answered = _with_thoughts(collected, answered)
+        answered = _with_reply(collected, answered)
     if collected.dialect is not None and collected.dialect.name == _OPENLIT:
         asked, answered = _with_ids(asked), _with_call_ids(collected, answered)
     if collected.candidates("made_up_ids"):
@@ -197,10 +197,13 @@ def _opened_whole(told: SourcedMessages) -> SourcedMessages:
 
 def _fuller(collected: Collected, told: SourcedMessages, slot: Slot, role: str) -> SourcedMessages:
     """The messages of the request or the answer itself, where these tell all that attributes do, and more of it."""
-    if not told.messages or not lacks_something(told.messages):
+    may_be_first = collected.kind != "llm"  # as of LangChain's chains
+    if not told.messages or not (may_be_first or lacks_something(told.messages)):
         return told
     for _, place, value, source in collected.candidates(slot):
         if place.path or place.is_group or not isinstance(value, str) or not looks_encoded(value):
+            continue
+        if may_be_first and value.count('"content"') <= len(told.messages):
             continue
         raw = _found(collected, value, collected.opened(value, source), role)
         if raw is not None and tells_more(raw, told.messages):
@@ -231,14 +234,17 @@ def _without_items(collected: Collected, told: SourcedMessages, slot: Slot) -> S
     return _changed(told, lambda messages: with_calls_for_items(messages, calls))
 
 
-def _with_thoughts(collected: Collected, told: SourcedMessages) -> SourcedMessages:
-    """An answer with thoughts that it tells as a text, as the response beside it shows."""
-    thoughts = [
-        collected.member(place, value, source)
-        for _, place, value, source in collected.candidates("answer_thoughts")
-        if isinstance(value, str) and place.path[-1] in value
-    ]
-    return _changed(told, lambda messages: with_thoughts(messages, [text for text in thoughts if text]))
+def _with_reply(collected: Collected, told: SourcedMessages) -> SourcedMessages:
+    """An answer with the thoughts, and the words, that the model's own reply has and it has not."""
+    messages = told.messages
+    for _, place, value, source in collected.candidates("reply") if messages is not None else ():
+        if isinstance(value, str) and not (place.path and f'"{place.path[0]}"' in value) and not may_think(value):
+            continue
+        reply: object = collected.member(place, value, source) if place.path else value
+        if isinstance(reply, str):
+            reply = collected.opened(reply, source) if looks_encoded(reply) else written_map(reply)
+        messages = with_reply(messages or [], find_messages(reply, "assistant") or ())
+    return told if messages is told.messages else replace(told, messages=messages)
 
 
 def _changed(told: SourcedMessages, change: Callable[[list[Message]], list[Message]]) -> SourcedMessages:

@@ -27,7 +27,7 @@ from collector.conventions.pieces import (
     without_needless_blanks,
 )
 from collector.conventions.values import as_dict, as_list, encodable, is_redacted
-from collector.conventions.written import written_message
+from collector.conventions.written import written_map, written_message
 from storage.records import JsonValue, Message
 
 MAX_CONTAINERS = 8  # maps and lists around messages; four were seen
@@ -293,7 +293,14 @@ def _of_plain(value: dict[str, JsonValue], role: str) -> list[Message] | None:
         return [_of_text(str(reply), role) for reply in replies]
     if isinstance(value.get("text"), str) and not {"generation_info", "finish_reason"}.isdisjoint(value):
         return [_of_text(str(value["text"]), role)]
+    if "text" in value and not _BESIDE_TEXT.isdisjoint(value) and value.keys() <= _BESIDE_TEXT | {"text"}:  # DSPy
+        calls = value.get("tool_calls")
+        written: list[JsonValue] = [written_map(one) if isinstance(one, str) else one for one in as_list(calls or [])]
+        return [message_of({**value, "role": role, "content": value["text"], "tool_calls": written}, role)]
     return None
+
+
+_BESIDE_TEXT = frozenset({"reasoning_content", "tool_calls", "logprobs", "citations"})
 
 
 def _with_system(value: dict[str, JsonValue], found: list[Message]) -> list[Message]:

@@ -142,6 +142,8 @@ def hidden_blocks(text: str) -> list[JsonValue] | None:
     if text[0] not in "{[":
         return _blocks_of_item(written_map(text))
     told = opened(text)
+    if isinstance(told, dict) and told.keys() == _OF_BEDROCK:
+        return [told]
     blocks = as_list(told)
     kinds = [block.get("type") if isinstance(block, dict) else None for block in blocks]
     if all(kind in _ANSWERED for kind in kinds) and any(kind in _UNSPOKEN for kind in kinds):
@@ -177,6 +179,16 @@ def may_hide_blocks(text: str) -> bool:
     return text[-1:] == ")" and _KIND_IN_OBJECT in text and text[0].isupper()
 
 
+def may_think(text: str) -> bool:
+    """Return whether it is worth looking for thoughts in what a model sent."""
+    return any(mark in text for mark in _MARKS_OF_THOUGHTS)
+
+
+_MARKS_OF_THOUGHTS = (
+    '"thinking"', "reasoning_content", '"summary_text"', '"reasoning_text"', '"reasoning":"', '"reasoning": "',
+    '"thought"',
+)  # fmt: skip
+_OF_BEDROCK = {"reasoningContent"}  # a block that OpenLLMetry makes a text of, as of all that it does not know
 _UNSPOKEN = ("refusal", "reasoning", "reasoning_content", "thinking", "function_call", "tool_use")
 _ANSWERED = frozenset({*_UNSPOKEN, "redacted_thinking", "text", "output_text", "message"})
 _ITEMS = frozenset(

@@ -97,17 +97,24 @@ def with_ids(messages: list[Message]) -> list[Message]:
     return found
 
 
-def with_thoughts(messages: list[Message], thoughts: Sequence[JsonValue]) -> list[Message]:
-    """Messages with the texts that are thoughts as these."""
-    return [
-        {**message, "parts": [_thought(part, thoughts) for part in as_list(message["parts"])]} for message in messages
-    ]
+def with_reply(messages: list[Message], reply: Sequence[Message]) -> list[Message]:
+    """An answer in one message with the thoughts and the words of the model's own reply, as far as it has none itself.
 
-
-def _thought(part: JsonValue, thoughts: Sequence[JsonValue]) -> JsonValue:
-    fields = as_dict(part)
-    is_thought = fields.get("type") == "text" and fields.get("content") in thoughts
-    return {**fields, "type": "reasoning"} if is_thought else part
+    A text that is a thought there is one here, too.
+    """
+    sent = [message for message in reply if message["role"] == "assistant"]
+    if len(messages) != 1 or len(sent) != 1:
+        return messages
+    parts = as_list(messages[0]["parts"])
+    thoughts = [part for part in parts_by_type(sent[0], "reasoning") if part.get("content")]
+    if any(parts_by_type(messages[0], "reasoning")):
+        thoughts = []
+    texts = [part["content"] for part in thoughts]
+    kept = [part for part in parts if not (texts and as_dict(part).get("content") in texts)]
+    words = [part for part in parts_by_type(sent[0], "text") if not is_blank_text(part)]
+    if any(as_dict(part).get("type") == "text" and not is_blank_text(part) for part in kept):
+        words = []
+    return [{**messages[0], "parts": [*thoughts, *words, *kept]}] if thoughts or words else messages
 
 
 def lacks_something(messages: Sequence[Message]) -> bool:

@@ -29,8 +29,8 @@ Slot: TypeAlias = Literal[
     "answer_text",  # the pieces of an answer that is not told as a message
     "answer_reasoning",
     "answer_calls",
-    "answer_thoughts",  # of an answer's messages, in which they are a text like the words
     "calls_beside",  # calls that the messages of an answer may lack: numbered ones, or those in events of its stream
+    "reply",  # what the model sent itself: it may have thoughts and words that the answer made of it leaves out
     "automatic_calls",  # calls that a client library made itself before the answer
     "finish_reasons",  # why an answer ended; by which a blank text may be that of calls of tools
     "tool_name",

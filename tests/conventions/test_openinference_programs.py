@@ -48,9 +48,57 @@ def test_smolagents_thoughts_and_counts_are_in_the_response_that_python_wrote() 
         told |= {f"{place}.type": "text", f"{place}.text": words}
     told |= {"llm.token_count.prompt": 61, "llm.token_count.completion": 30, "output.value": json.dumps({"raw": raw})}
     found = read(told, scope="openinference.instrumentation.smolagents")
-    parts = [{"type": "text", "content": "7 °C"}, {"type": "reasoning", "content": "Look it up."}]
+    parts = [{"type": "reasoning", "content": "Look it up."}, {"type": "text", "content": "7 °C"}]
     assert (found.output, found.output_messages) == ("7 °C", ({"role": "assistant", "parts": parts},))
     assert (found.cached_tokens, found.reasoning_tokens) == (8, 9)
+
+
+THINKING = {"type": "thinking", "thinking": "Look it up.", "signature": "c2ln"}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"choices": [{"message": {"role": "assistant", "content": "7 °C", "reasoning_content": "Look it up."}}]},
+        {"choices": [{"message": {"role": "assistant", "content": "7 °C", "reasoning": "Look it up."}}]},
+        {"role": "assistant", "content": [THINKING, {"type": "text", "text": "7 °C"}]},
+        {
+            "generations": [
+                [{"text": "7 °C", "message": {"lc": 1, "kwargs": {"type": "ai", "content": [THINKING, "7 °C"]}}}]
+            ]
+        },
+    ],
+)
+def test_thoughts_that_attributes_leave_out_are_in_the_reply(reply: dict[str, Any]) -> None:
+    """The attributes have the words alone; what the model sent itself has what it thought before."""
+    told = {"openinference.span.kind": "LLM", "output.value": json.dumps(reply)}
+    told |= {"llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": "7 °C"}
+    found = read(told)
+    parts = [{"type": "reasoning", "content": "Look it up."}, {"type": "text", "content": "7 °C"}]
+    assert (found.output, found.output_messages) == ("7 °C", ({"role": "assistant", "parts": parts},))
+
+
+def test_dspys_answer_has_words_thoughts_and_calls_as_python_wrote_them() -> None:
+    """A model that calls a tool answers a map in a list; words alone would be a text."""
+    asked = f"Call(function=Function(arguments='{json.dumps(OSLO)}', name='weather'), id='c1', type='function')"
+    told = {"text": None, "reasoning_content": "Look it up.", "tool_calls": [asked]}
+    found = read({"openinference.span.kind": "LLM", "output.value": json.dumps([told])})
+    parts = [{"type": "reasoning", "content": "Look it up."}, *call("weather", OSLO, "c1")["parts"]]
+    assert found.output_messages == ({"role": "assistant", "parts": parts},)
+
+
+def test_a_request_that_counts_tokens_asks_no_model() -> None:
+    """CrewAI has OpenAI count what a request would have, which the client's instrumentation calls a model's answer."""
+    told = {"openinference.span.kind": "LLM", "output.value": json.dumps({"input_tokens": 61})}
+    assert read(told, name="InputTokenCountResponse").span_type == "other"
+
+
+def test_a_crew_was_asked_its_inputs_else_its_first_task() -> None:
+    """The span of a crew has no other input; a task is a template where the crew has inputs."""
+    told = {"openinference.span.kind": "CHAIN", "crew_tasks": json.dumps([{"description": "Ask about {city}."}])}
+    scope = "openinference.instrumentation.crewai"
+    assert read({**told, "crew_inputs": ""}, scope=scope).input == "Ask about {city}."
+    assert read({**told, "crew_inputs": json.dumps(OSLO)}, scope=scope).input == json.dumps(OSLO)
 
 
 def test_langgraphs_metadata_tells_session_and_user() -> None:

@@ -71,9 +71,8 @@ def test_a_conversation_moves_on(server: ProgramsServer) -> None:
     assert [id_ for entry in second.request.entries for id_ in entry.results] == [call.id]
 
 
-def test_only_what_a_span_carries_is_claimed(server: ProgramsServer) -> None:
-    """The truth of a span holds the fields whose values stand in it, and the others of the answer not."""
-    exchange = ask(server, *BODIES["chat"])
+def a_recorded_span(exchange: Exchange, **attributes: str | int) -> ExportTraceServiceRequest:
+    """Return a request with a span around an exchange; underscores in names stand for dots."""
     request = ExportTraceServiceRequest()
     span = (
         request.resource_spans.add()
@@ -86,11 +85,52 @@ def test_only_what_a_span_carries_is_claimed(server: ProgramsServer) -> None:
             end_time_unix_nano=exchange.at_ns + 1,
         )
     )
-    span.attributes.add(key="usage.output").value.int_value = exchange.answer.tokens.output
-    span.attributes.add(key="messages").value.string_value = json.dumps([{"content": PROMPT}])
+    for name, value in attributes.items():
+        added = span.attributes.add(key=name.replace("_", ".")).value
+        if isinstance(value, int):
+            added.int_value = value
+        else:
+            added.string_value = value
+    return request
+
+
+def truth_of(server: ProgramsServer, request: ExportTraceServiceRequest) -> dict[str, Any]:
+    """Return what is claimed of the only trace."""
     spans = truth.spans_of(request, ExportLogsServiceRequest())
     (whole,) = truth.truths(server.world.exchanges, spans)
-    expected = truth.expectation(whole, spans, "program")
+    return truth.expectation(whole, spans, "program")
+
+
+def test_only_what_a_span_carries_is_claimed(server: ProgramsServer) -> None:
+    """The truth of a span holds the fields whose values stand in it, and the others of the answer not."""
+    exchange = ask(server, *BODIES["chat"])
+    messages = json.dumps([{"content": PROMPT}])
+    expected = truth_of(
+        server, a_recorded_span(exchange, usage_output=exchange.answer.tokens.output, messages=messages)
+    )
     claims = {"output_tokens": exchange.answer.tokens.output, "input": PROMPT}
     assert expected["spans"] == {(b"s" * 8).hex(): {"name": "chat", "span_type": "llm"} | claims}
     assert expected["trace"] == {"output_tokens": exchange.answer.tokens.output, "input_contains": [PROMPT]}
+
+
+def test_of_joined_messages_the_question_is_claimed(server: ProgramsServer) -> None:
+    """A framework that joins messages of one role afterwards has each of them in its span, and not the joined text."""
+    path, body = BODIES["chat"]
+    joined = [{"role": "user", "content": f"{PROMPT}\nError: try again"}]
+    exchange = ask(server, path, {**body, "messages": joined})
+    (claims,) = truth_of(server, a_recorded_span(exchange, usage=exchange.answer.tokens.output, messages=PROMPT))[
+        "spans"
+    ].values()
+    assert claims["input_contains"] == [PROMPT]
+    assert "input" not in claims
+
+
+@pytest.mark.parametrize("kind", ["text", "reasoning"])
+def test_thoughts_are_claimed_if_something_says_that_they_are(server: ProgramsServer, kind: str) -> None:
+    """Thoughts that are sent as words cannot be told from the answer behind them."""
+    exchange = ask(server, *BODIES["chat"])
+    output = json.dumps([{"type": kind, "content": exchange.answer.reasoning}])
+    (claims,) = truth_of(server, a_recorded_span(exchange, usage=exchange.answer.tokens.output, output=output))[
+        "spans"
+    ].values()
+    assert claims.get("output_reasoning") == (exchange.answer.reasoning if kind == "reasoning" else None)

@@ -17,6 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from tests.corpus.record.script import ToolCall
+from tests.programs import world
 from tests.programs.apps import shop
 from tests.programs.world import Exchange
 
@@ -204,16 +205,17 @@ def _trace_claims(truth: Truth, whole: Span) -> Json:
             claims[name] = sum(getattr(exchange.answer.tokens, count) for exchange in truth.exchanges)
     last = truth.exchanges[-1].answer
     text = last.text or last.refusal
+    is_mixed = any("output_contains" in fields for fields in of_model)  # with thoughts
     is_answered = any("output" in fields for fields in of_model) or not of_model  # and not the text of an error alone
-    if text and not last.calls and is_answered and _holds_text(whole, text):
-        claims["final_response"] = text
+    if text and not last.calls and (is_answered or is_mixed) and _holds_text(whole, text):
+        claims |= {"output_contains": [text]} if is_mixed else {"final_response": text}
     prompt = shop.PROMPTS[truth.exchanges[0].scenario]
     if whole.holds(prompt):
         claims["input_contains"] = [prompt]
     asked = sorted([*truth.exchanges, *truth.ran], key=lambda exchange: exchange.number)
     if calls := [call for exchange in asked for call in exchange.answer.calls if _has_call(call, whole)]:
         claims["tool_calls"] = [_call_claims(call, whole, truth.errors) for call in calls]
-    elif "final_response" in claims:
+    elif not claims.keys().isdisjoint({"final_response", "output_contains"}):
         claims["tool_calls"] = []
     return claims
 
@@ -246,9 +248,11 @@ def _model_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[st
         claims["input_contains"] = asked  # a framework joins messages after the instrumentation has seen them
     if request.system and _holds_text(span, request.system):
         claims["system"] = request.system
+    has_thoughts = bool(answer.reasoning) and span.holds(answer.reasoning)
+    is_mixed = has_thoughts and not tells_thoughts(span)
     if (text := answer.text or answer.refusal) and _holds_text(span, text):
-        claims["output"] = text
-    if answer.reasoning and span.holds(answer.reasoning):
+        claims |= {"output_contains": [text]} if is_mixed else {"output": text}
+    if has_thoughts and not is_mixed:
         claims["output_reasoning"] = answer.reasoning
     if listed := _listed(answer.calls, span, whole):
         claims["output_tool_calls"] = listed
@@ -263,6 +267,15 @@ def _automatic_claims(exchanges: Sequence[Exchange], span: Span, whole: Span) ->
     """Return the calls of a span around several answers: they are answers of it, and no part of its input."""
     listed = _listed([call for exchange in exchanges for call in exchange.answer.calls], span, whole)
     return {"output_tool_calls": listed} if len(exchanges) > 1 and listed else {}
+
+
+def tells_thoughts(span: Span) -> bool:
+    """Return whether anything in a span says that a text is thoughts: Google's ADK makes them words like others."""
+    keys = [attribute.key for attribute in span.wire.attributes if attribute.value.HasField("string_value")]
+    text = re.sub(world.THOUGHT, "", "\n".join([span.text, *keys]))
+    for prompt in shop.PROMPTS.values():
+        text = text.replace(prompt, "")
+    return re.search("reason|think|thought|summary_text", text, re.IGNORECASE) is not None
 
 
 def _token_claims(exchange: Exchange, span: Span) -> Json:

@@ -9,6 +9,7 @@ from tests.corpus.record.script import Answer, Tokens, ToolCall
 from tests.programs.apps import shop
 
 MODEL_DATE = "2026-09-09"
+THOUGHT = r"Thinking \d+: the user wants stock; weigh it\."
 REFUSAL = "I will not do evil"
 
 

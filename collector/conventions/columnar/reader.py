@@ -29,6 +29,7 @@ from collector.conventions.counts import read_cost, read_count
 from collector.conventions.failure import failure_of
 from collector.conventions.finish import last_finish, may_tell_reason, read_finish_reason, reason_of
 from collector.conventions.own import OwnKeys
+from collector.conventions.parts import may_think
 from collector.conventions.plan import ShapePlan
 from collector.conventions.raw import raw_text
 from collector.conventions.span import RAW, is_pending, read_content, read_definitions, read_model
@@ -158,12 +159,19 @@ class _Reading:
         """Read messages that are in the normal form, or numbered; None where there is more to it."""
         asked = self._side(row, recipe, "input")
         answered = None if asked is None else self._side(row, recipe, "output")
-        if asked is None or answered is None:
+        if asked is None or answered is None or (recipe.replies and self._may_think(row, recipe)):
             return None
         found = asked | answered
         if recipe.seeks_reason and not self._add_reason(row, recipe, found, found.pop(_SENT_REASON, None)):
             return None
         return self._with_more(row, recipe, found, slots)
+
+    def _may_think(self, row: int, recipe: Recipe) -> bool:
+        """Return whether what a model sent may have thoughts that messages do not have."""
+        start, texts = self._starts[row], self._laid.texts
+        if recipe.reasoning >= 0 and texts[start + recipe.reasoning] == "0":
+            return False
+        return any(texts[start + at] is not None and may_think(texts[start + at]) for at in recipe.replies)
 
     def _add_reason(self, row: int, recipe: Recipe, found: Row, sent: str | None) -> bool:
         """Add why an answer ended, by its messages; False if that takes a closer look."""

@@ -67,6 +67,8 @@ class Recipe:
     tool: ToolRecipe | None  # of a call of a tool that stands in attributes as it is
     seeks_reason: bool  # why the answer ended stands in no attribute of its own
     answers: Sequence[int]  # the keys of what a model may have sent, in which it may stand then
+    replies: Sequence[int]  # the keys of what a model sent itself, in which thoughts may stand
+    reasoning: int  # the key of how many tokens these have; negative if it is none
     has_content: bool  # something can be told of input, output, messages, arguments or results
 
 
@@ -92,6 +94,8 @@ def recipe_of(plan: ShapePlan) -> Recipe:
         tool=None if can_fail else tool_recipe(plan),
         seeks_reason=reason_at(plan) == NOWHERE and (kind == "llm" or bool(plan.leads.get(REASON))),
         answers=tuple(lead.at for slot in ANSWERS for lead in plan.leads.get(slot, ()) if not lead.place.is_group),
+        replies=tuple({lead.at: None for lead in plan.leads.get("reply", ())}),
+        reasoning=place_at(plan, "reasoning_tokens"),
         has_content=kind == "tool" or not _CONTENT.isdisjoint(plan.told),
     )
 

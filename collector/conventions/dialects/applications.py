@@ -135,6 +135,7 @@ GENKIT = Dialect(
     places={
         "input": ("json genkit:input",),
         "output": ("json genkit:output",),
+        "reply": ("kind llm/genkit:output#raw",),
         "tool_name": ("genkit:name",),
         "tool_definitions": ("kind llm/genkit:input#tools",),
         "model": ("kind llm/genkit:output#raw.model", "kind llm/genkit:output#raw.modelVersion"),

@@ -3,6 +3,7 @@
 from collector.conventions.table import Dialect, Kinds, Sign
 
 _HAYSTACK = "replies.0._meta.usage"  # of a message that Python wrote
+_CREWAI = "scope openinference.instrumentation.crewai"
 _SMOLAGENTS = "scope openinference.instrumentation.smolagents/output.value#raw"  # the response, as Python wrote it
 
 OPENINFERENCE = Dialect(
@@ -36,16 +37,21 @@ OPENINFERENCE = Dialect(
         Kinds(key="tool.name", values={"": "tool"}),
         Kinds(key="llm.model_name", values={"": "llm"}),
     ),
-    sure_names={"handoff to ": "chain"},  # a tool, says OpenAI's agents' instrumentation
+    sure_names={
+        "handoff to ": "chain",  # a tool, says OpenAI's agents' instrumentation
+        "InputTokenCountResponse": "other",  # counts what a request would have, and asks no model
+    },
     places={
         "input_messages": ("llm.input_messages.*",),
         "finish_reasons": ("llm.finish_reason",),
         "automatic_calls": ("scope openinference.instrumentation.google_genai/message.tool_calls.*",),
         "output_messages": ("llm.output_messages.*",),
-        "answer_thoughts": (f"{_SMOLAGENTS}.choices.0.message.reasoning_content",),
+        "reply": ("kind llm/output.value", "kind llm/output.value#raw"),
         "input": (
             "reranker.query",
             "embedding.embeddings.*#embedding.text",
+            f"{_CREWAI}/crew_inputs",
+            f"{_CREWAI}/crew_tasks#0.description",
             "input.value",
             "llm.prompts.*#prompt.text",
             "llm.prompts",
@@ -56,7 +62,11 @@ OPENINFERENCE = Dialect(
             "reranker.output_documents.*#document.content",
             "llm.choices.*#completion.text",
         ),
-        "raw_dialogue": ("kind llm/input.value", "kind llm/output.value"),
+        "raw_dialogue": (
+            "kind llm/input.value",
+            "kind llm/output.value",
+            "scope openinference.instrumentation.langchain/input.value",  # messages beside it are the first one alone
+        ),
         "tool_name": ("tool.name",),
         "tool_call_id": ("tool.id", "tool_call.id"),
         "tool_arguments": ("tool_call.function.arguments",),
