@@ -28,8 +28,10 @@ _DEEPEST: Final = 7  # a list of lists of generations, with messages within obje
 
 def answering_model(collected: Collected) -> str | None:
     """The model that the answer itself names, where that is not the one that an attribute names anyway."""
-    named = next((value for _, _, value, _ in collected.candidates("named_model")), None)
-    for _, _, value, source in collected.candidates("raw_answer"):
+    answers = collected.candidates("raw_answer")
+    names = collected.candidates("named_model") if answers else []
+    named = names[0][2] if names else None
+    for _, _, value, source in answers:
         if isinstance(value, str) and (_MENTIONS not in value or _is_confirmed(named, value)):
             continue
         model = next(_models(collected.opened(value, source) if isinstance(value, str) else value, _DEEPEST), None)

@@ -143,11 +143,11 @@ class Collected:
         told = self._events.get(slot) if self._events else None
         if not leads and told is None:
             return _NONE
-        values = self._values
+        values, is_content = self._values, slot in _CONTENT
         found = [] if told is None else told
         for rank, place, number, source in leads or ():
             value = values[number]
-            if slot in _CONTENT and is_redacted(value):
+            if is_content and is_redacted(value):
                 self.note(source if slot in _MESSAGES else slot, "was redacted before it was sent")
             elif value is not None or place.is_group:
                 found.append((rank, place, value, source))
@@ -159,6 +159,10 @@ class Collected:
     def tells(self, slot: Slot) -> bool:
         """Whether any row about a field fits."""
         return slot in self._plan.told or slot in self._events
+
+    def tells_any(self, slots: frozenset[Slot]) -> bool:
+        """Return whether any row about one of some fields fits."""
+        return not slots.isdisjoint(self._plan.told) or not slots.isdisjoint(self._events)
 
     def text(self, slot: Slot, field: str = "") -> str | None:
         """A field that is a text; it has the name of its slot unless it is given another."""

@@ -62,7 +62,7 @@ def left_beside(counts: Counts) -> tuple[int, int]:
 def _beyond(collected: Collected, slot: Slot) -> int:
     """Return what a count leaves out, by the other counts of the span; negative if it is the total."""
     if collected.beside is None:
-        collected.beside = _beside(collected) if any(map(collected.tells, _BESIDE)) else (0, 0)
+        collected.beside = _beside(collected) if collected.tells_any(_BESIDE) else (0, 0)
     return collected.beside[slot == "output_tokens"]
 
 
@@ -81,16 +81,17 @@ def _beside(collected: Collected) -> tuple[int, int]:
     return of_input, of_output - repeated
 
 
-_BESIDE: Final[Sequence[Slot]] = ("cached_tokens", "written_tokens", "reasoning_tokens", "total_as_output")
+_BESIDE: Final[frozenset[Slot]] = frozenset({"cached_tokens", "written_tokens", "reasoning_tokens", "total_as_output"})
 UNSTORED: Final[Sequence[Slot]] = ("written_tokens", "total_tokens", "total_as_output")
 """Counts by which others are completed, and which are no fields of a span."""
 
 
 def _count(collected: Collected, slot: Slot) -> int | None:
     """A count as it was sent, looked up once."""
-    if slot not in collected.counts:
-        collected.counts[slot] = _sent(collected, slot)
-    return collected.counts[slot]
+    counts = collected.counts
+    if slot not in counts:
+        counts[slot] = _sent(collected, slot) if collected.tells(slot) else None
+    return counts[slot]
 
 
 def _sent(collected: Collected, slot: Slot) -> int | None:

@@ -10,7 +10,7 @@ from collector.conventions.unwrap import ToolResult
 from collector.conventions.values import encodable, text_of
 from storage.records import SpanEvent
 
-_SLOTS: tuple[Slot, ...] = ("failed", "error", "error_type")
+_SLOTS: frozenset[Slot] = frozenset({"failed", "error", "error_type"})
 
 OK = 1
 ERROR = 2
@@ -40,7 +40,7 @@ def failure_of(collected: Collected, result: ToolResult | None, *, has_output: b
 def _recorded_failure(collected: Collected, *, has_output: bool) -> tuple[str | None, str | None]:
     span = collected.span
     has_failed = span.status_code == ERROR
-    if not has_failed and not span.events and not any(map(collected.tells, _SLOTS)):
+    if not has_failed and not span.events and not collected.tells_any(_SLOTS):
         return None, None
     for _, place, value, source in collected.candidates("failed"):
         if (text_of(value) or "").strip('"').lower() == place.value:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from collector.conventions.collected import Collected
@@ -36,7 +37,6 @@ _WORST_FIRST: Final = ("error", "content_filter", "length", "tool_call")
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LONGEST: Final = 200  # characters of a reason; a guess: the longest that was seen has 29
 _KEYS: Final = ("finish_reason", "finishReason", "finish_reasons", "stop_reason", "stopReason", "done_reason")
-_HINTS: Final = ("finish", "stop_reason", "stopReason", "done_reason", "incomplete_details", '"response"')
 _WRITTEN: Final = re.compile(r"finish_reason(?:=|\\?': ?)(?:<FinishReason\.|\\?')(\w{1,40})")
 """A reason in an object that Python wrote, of which nothing else may be JSON."""
 
@@ -98,6 +98,7 @@ def reason_of(value: object) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1_024)  # texts of 200 characters at most
 def _word(text: str) -> str | None:
     """Return the word for a text: `FinishReason.MAX_TOKENS`, `tool-calls`, and what streams join to `stopstop`."""
     plain = text.rpartition(".")[2].lower().replace("-", "_").replace(" ", "_").removeprefix("finish_reason_")
@@ -122,7 +123,13 @@ def last_finish(messages: Iterable[Message]) -> str | None:
 
 def may_tell_reason(text: str) -> bool:
     """Return whether it is worth opening an answer to look for a reason."""
-    return any(hint in text for hint in _HINTS)
+    return (
+        "finish" in text
+        or "_reason" in text
+        or "stopReason" in text
+        or "incomplete_details" in text
+        or '"response"' in text
+    )
 
 
 def reason_in(value: object, depth: int = _MAX_AROUND) -> str | None:

@@ -228,10 +228,11 @@ def _of_text(value: str, role: str) -> Message:
 
 
 def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | None:
-    if value and all(isinstance(item, list) for item in value) and not _is_pair(value[0]):
+    first = value[0] if value else None
+    if isinstance(first, list) and all(isinstance(item, list) for item in value) and not _is_pair(first):
         inner = [m for item in value for m in find_messages(item, role, depth - 1) or ()] if depth > 0 else []
         return inner or None
-    if value and all(isinstance(item, str) for item in value) and written_message(str(value[0])) is None:
+    if isinstance(first, str) and all(isinstance(item, str) for item in value) and written_message(first) is None:
         return None
     found: list[Message] = []
     was_item = is_open = False

@@ -175,7 +175,8 @@ def _of_message(item: dict[str, JsonValue]) -> list[JsonValue]:
 def may_hide_blocks(text: str) -> bool:
     """Whether it is worth opening a text to look for content blocks; False for all ordinary ones."""
     if text[:1] in ("{", "["):
-        return any(kind in text for kind in _UNSPOKEN) or (text.startswith(_LITERAL) and _KIND_IN_LITERAL in text)
+        has_kind = "refusal" in text or "reasoning" in text or "thinking" in text or "function_call" in text
+        return has_kind or "tool_use" in text or (text.startswith(_LITERAL) and _KIND_IN_LITERAL in text)
     return text[-1:] == ")" and _KIND_IN_OBJECT in text and text[0].isupper()
 
 

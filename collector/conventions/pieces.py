@@ -16,13 +16,17 @@ def in_parts(blocks: list[JsonValue], role: str, call_id: JsonValue = None) -> M
     if role == "tool" and parts and all(isinstance(part, dict) and part.get("type") == "text" for part in parts):
         text = "\n".join(str(as_dict(part).get("content") or "") for part in parts)
         return {"role": role, "parts": [response_part(call_id if isinstance(call_id, str) else None, text)]}
-    if any(isinstance(block, dict) and may_hide_blocks(str(block.get("content"))) for block in blocks):
+    if any(may_hide_blocks(block["content"]) for block in blocks if _has_words(block)):
         parts = [part for at, part in enumerate(parts) if not any(_is_repeated(part, other) for other in parts[:at])]
         if role == "user" and parts and all(as_dict(part).get("type") in _OF_MODELS for part in parts):
             role = "assistant"  # OpenAI's agents: an item without a role
     if role == "tool":
         parts = [part for at, part in enumerate(parts) if not _is_result_as_text(part, blocks)]
     return {"role": role, "parts": parts}
+
+
+def _has_words(block: JsonValue) -> bool:
+    return isinstance(block, dict) and isinstance(block.get("content"), str) and block["content"] != ""
 
 
 _OF_MODELS = ("reasoning", "tool_call")
@@ -119,14 +123,13 @@ def with_reply(messages: list[Message], reply: Sequence[Message]) -> list[Messag
 
 def lacks_something(messages: Sequence[Message]) -> bool:
     """Whether messages are without content, or calls and results without an id."""
-    return any(
-        not message["parts"]
-        or any(
-            isinstance(part, dict) and part.get("type") in _JOINED and part.get("id") is None
-            for part in as_list(message["parts"])
-        )
-        for message in messages
-    )
+    for message in messages:
+        if not message["parts"]:
+            return True
+        for part in as_list(message["parts"]):
+            if isinstance(part, dict) and part.get("id") is None and part.get("type") in _JOINED:
+                return True
+    return False
 
 
 def tells_more(raw: Sequence[Message], messages: Sequence[Message]) -> bool:
@@ -177,12 +180,18 @@ def text_said(message: Message) -> str:
 
 def have_words_or_more(messages: Sequence[Message]) -> bool:
     """Return whether there is anything in some of the messages but blank text."""
-    return any(not is_blank_text(part) for message in messages for part in as_list(message["parts"]))
+    for message in messages:  # loops, here and below: generators take twice as long
+        for part in as_list(message["parts"]):
+            if not is_blank_text(part):
+                return True
+    return False
 
 
 def is_blank_text(part: JsonValue) -> bool:
     """Return whether a part is a text that was recorded and is blank."""
-    content = part.get("content") if isinstance(part, dict) and part.get("type") == "text" else None
+    if not isinstance(part, dict) or part.get("type") != "text":
+        return False
+    content = part.get("content")
     return isinstance(content, str) and (not content or content.isspace())
 
 
@@ -194,8 +203,11 @@ def without_needless_blanks(parts: list[JsonValue]) -> list[JsonValue]:
 
 def have_content(messages: Sequence[Message]) -> bool:
     """Return whether any part has more than kind, id and name, which some libraries send with capture off too."""
-    parts = (part for message in messages for part in as_list(message["parts"]))
-    return any(not isinstance(part, dict) or _says_more(part) for part in parts)
+    for message in messages:
+        for part in as_list(message["parts"]):
+            if not isinstance(part, dict) or _says_more(part):
+                return True
+    return False
 
 
 def _says_more(part: Part) -> bool:

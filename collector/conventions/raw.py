@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from collector.conventions import unwrap
-from collector.conventions.collected import BLANKS, REDACTED, Candidate, Collected
+from collector.conventions.collected import BLANKS, Candidate, Collected
 from collector.conventions.messages import message_of
 from collector.conventions.pieces import have_content
 from collector.conventions.table import Slot
@@ -91,8 +91,7 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
 def _is_scrubbed(collected: Collected, value: object, source: str) -> bool:
     """Return whether a request or a response in JSON has marks of a redaction in place of all that was said."""
     if isinstance(value, str):
-        is_marked = value[:1] in ("{", "[") and any(mark in value.lower() for mark in _MARKS)
-        value = collected.opened(value, source) if is_marked else None
+        value = collected.opened(value, source) if value[:1] in ("{", "[") and _may_be_marked(value.lower()) else None
     if isinstance(value, dict):
         value = next((value[name] for name in _CONVERSATIONS if value.get(name)), None)
     words = list(_words(value))
@@ -112,8 +111,11 @@ def _words(value: object) -> Iterator[str]:
                 yield from _words(part)
 
 
+def _may_be_marked(text: str) -> bool:
+    return "redact" in text or "[filtered" in text or "[scrubbed" in text
+
+
 _REDACTED: Final = "was redacted before it was sent"
-_MARKS: Final = tuple(mark.lower() for mark in REDACTED)
 _CONVERSATIONS: Final = ("messages", "input", "contents", "prompt", "message", "content")
 _NO_WORDS: Final = frozenset({"role", "type", "id", "name", "tool_call_id", "call_id"})
 

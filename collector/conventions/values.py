@@ -27,6 +27,7 @@ _REDACTED = frozenset({"[redacted]", "<redacted>", "__redacted__", "redacted", "
 """What senders write in the place of a value, in any case: OpenInference, Sentry, this product and others."""
 
 _SCRUBBED = "[Scrubbed due to "  # Logfire, with the word that it did not like
+_FIRST_OF_MARKS = frozenset("[<_rR")
 _MARK_CHARS = 100  # a guess at what is longer than any mark
 
 _BRACKETS = {"{": "}", "[": "]", '"': '"', "(": ")", "'": "'"}
@@ -119,6 +120,8 @@ def is_redacted(value: object) -> bool:
     if not isinstance(value, str) or len(value) > _MARK_CHARS:
         return False
     text = value.strip()
+    if text[:1] not in _FIRST_OF_MARKS:
+        return False
     return text.lower() in _REDACTED or (text.startswith(_SCRUBBED) and text.endswith("]"))
 
 
