@@ -11,8 +11,8 @@ from storage.records import JsonValue
 
 _MENTIONS: Final = "model"
 _NAMES: Final = ("model_name", "model", "model_version", "modelVersion")
-_KEYS: Final = ('model":"', 'model": "', 'model_name":"', 'model_name": "')
-_METADATA: Final = ("response_metadata", "generation_info", "llm_output", "llmOutput", "_meta", "meta")
+_IN_ORDER: Final = ("response_metadata", "generation_info", "llm_output", "llmOutput", "_meta", "meta")
+_METADATA: Final = frozenset(_IN_ORDER)
 _WITHIN: Final = ("generations", "message", "kwargs", "data", "raw", "response", "replies")
 _RESPONSES: Final = frozenset({"choices", "candidates", "usage", "usage_metadata", "usageMetadata", "eval_count"})
 """Keys of a vendor's response, beside which the model is named; an answer in JSON may name any model."""
@@ -43,7 +43,15 @@ def answering_model(collected: Collected) -> str | None:
 
 def _is_confirmed(named: object, text: str) -> bool:
     """Return whether a text names a model as a response does, without decoding it."""
-    return isinstance(named, str) and any(f'{key}{named}"' in text for key in _KEYS)
+    if not isinstance(named, str):
+        return False
+    close, apart = f'":"{named}"', f'": "{named}"'
+    return (
+        "model" + close in text
+        or "model" + apart in text
+        or "model_name" + close in text
+        or "model_name" + apart in text
+    )
 
 
 def _models(value: object, depth: int) -> Iterator[str]:
@@ -59,7 +67,7 @@ def _models(value: object, depth: int) -> Iterator[str]:
     for name in _WITHIN if depth else ():
         if name in value:
             yield from _models(value[name], depth - 1)
-    for name in _METADATA:
+    for name in () if _METADATA.isdisjoint(value) else _IN_ORDER:
         yield from _named(as_dict(value.get(name)))
 
 

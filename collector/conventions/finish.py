@@ -46,6 +46,7 @@ _WITHIN: Final = (
     "outputs", "replies", "result", "delta", "llm_output", "lastMessage", "update",
 )  # fmt: skip
 """The keys of what stands around a reason in an answer."""
+_AROUND: Final = frozenset(_WITHIN)
 _MAX_AROUND: Final = 8  # maps and lists around a reason; six were seen
 _COMPLETED: Final = "completed"
 _LAST: Final = 4  # of a list: the answer is at its end
@@ -147,7 +148,7 @@ def reason_in(value: object, depth: int = _MAX_AROUND) -> str | None:
             return reason
     if "incomplete_details" in value or value.get("object") == "response":
         return _of_response(value)
-    for key in _WITHIN:
+    for key in () if _AROUND.isdisjoint(value) else _WITHIN:
         inner = value.get(key)
         reason = reason_in(inner, depth - 1) if isinstance(inner, list | dict) else None
         if reason is not None:

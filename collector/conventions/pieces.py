@@ -16,7 +16,7 @@ def in_parts(blocks: list[JsonValue], role: str, call_id: JsonValue = None) -> M
     if role == "tool" and parts and all(isinstance(part, dict) and part.get("type") == "text" for part in parts):
         text = "\n".join(str(as_dict(part).get("content") or "") for part in parts)
         return {"role": role, "parts": [response_part(call_id if isinstance(call_id, str) else None, text)]}
-    if any(may_hide_blocks(block["content"]) for block in blocks if _has_words(block)):
+    if any(may_hide_blocks(words) for words in map(_words, blocks) if words):
         parts = [part for at, part in enumerate(parts) if not any(_is_repeated(part, other) for other in parts[:at])]
         if role == "user" and parts and all(as_dict(part).get("type") in _OF_MODELS for part in parts):
             role = "assistant"  # OpenAI's agents: an item without a role
@@ -25,8 +25,9 @@ def in_parts(blocks: list[JsonValue], role: str, call_id: JsonValue = None) -> M
     return {"role": role, "parts": parts}
 
 
-def _has_words(block: JsonValue) -> bool:
-    return isinstance(block, dict) and isinstance(block.get("content"), str) and block["content"] != ""
+def _words(block: JsonValue) -> str | None:
+    words = block.get("content") if isinstance(block, dict) else None
+    return words if isinstance(words, str) else None
 
 
 _OF_MODELS = ("reasoning", "tool_call")

@@ -177,12 +177,12 @@ class _Reading:
         """Add why an answer ended, by its messages; False if that takes a closer look."""
         if recipe.plan.leads.get(REASON):
             return False
+        reason = None if sent is None else reason_of(sent)
+        if reason is not None:
+            found["finish_reason"] = reason
+            return True
         start, texts = self._starts[row], self._laid.texts
-        reason = reason_of(sent)
-        if reason is None:
-            return not any(texts[start + at] and may_tell_reason(texts[start + at]) for at in recipe.answers)
-        found["finish_reason"] = reason
-        return True
+        return not any(texts[start + at] and may_tell_reason(texts[start + at]) for at in recipe.answers)
 
     def _by_halves(self, row: int, recipe: Recipe, at: int, slots: Sequence[Slot]) -> Row | None:
         """Read a conversation that tells both sides; None where there is more to it."""
