@@ -275,7 +275,7 @@ def tells_thoughts(span: Span) -> bool:
     text = re.sub(world.THOUGHT, "", "\n".join([span.text, *keys]))
     for prompt in shop.PROMPTS.values():
         text = text.replace(prompt, "")
-    return re.search("reason|think|thought|summary_text", text, re.IGNORECASE) is not None
+    return re.search("reasoning|thinking|thought|summary_text", text, re.IGNORECASE) is not None
 
 
 def _token_claims(exchange: Exchange, span: Span) -> Json:
