@@ -171,7 +171,7 @@ def model_spans(exchange: Exchange, spans: Sequence[Span]) -> list[Span]:
     own = [span for span in own if _is_exact(exchange, span)] or own
     among = {id(span) for span in own}
     inner = [span for span in own if among.isdisjoint(id(one) for one in span.below())]
-    later = [[one for one in span.below() if _is_exact(exchange, one)] for span in inner]
+    later = [[one for one in span.below() if one.scope != SDK_SCOPE and _is_exact(exchange, one)] for span in inner]
     return [one for span, told in zip(inner, later, strict=True) for one in told or [span]] + of_sdk
 
 
