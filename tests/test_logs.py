@@ -3,7 +3,6 @@
 import gzip
 import json
 import random
-import re
 import time
 import zlib
 from collections import Counter
@@ -41,6 +40,7 @@ from tests.corpus.record import otlp_json
 from tests.live import Live, a_live_server, until
 from tests.log_requests import a_log, a_log_export, decoded_logs, flat_logs, logs_as_json, some_logs
 from tests.plain_otlp import exact, plain, plain_attributes
+from tests.recorded import recorded
 from tests.serving import PROTOBUF
 from tests.storing import a_batch as spans_of
 from tests.storing import a_store, commit
@@ -166,7 +166,7 @@ ENDS_OF_CALLS: dict[str, list[tuple[str, dict[str, str], str, str | None]]] = {
 def test_a_tools_own_span_has_what_log_records_tell_of_its_call(server: Live, order: str, recording: str) -> None:
     """Arguments, results and errors in records of another span of the trace are on the tool's, whenever they come."""
     trace_id = random.randbytes(16).hex()
-    spans, logs = (_recorded(f"{recording}{end}.json", trace_id) for end in ("", ".logs"))
+    spans, logs = (recorded(f"{recording}{end}.json", trace_id) for end in ("", ".logs"))
     if order == "before":
         assert post(server, logs, kind=JSON, path="/v1/logs").status_code == 200
         until(lambda: bodies(server, trace_id), bool)
@@ -184,13 +184,6 @@ def test_a_tools_own_span_has_what_log_records_tell_of_its_call(server: Live, or
     fields = ("toolCallId", "toolArguments", "toolResult", "error")
     shown = [_end(*(span[name] for name in fields)) for span in document["spans"] if span["spanType"] == "tool"]
     assert sorted(shown, key=itemgetter(0)) == ENDS_OF_CALLS[recording]
-
-
-def _recorded(name: str, trace_id: str) -> bytes:
-    """Return a recorded request of one trace, under another id."""
-    text = (CORPUS / name).read_text(encoding="utf-8")
-    (known,) = set(re.findall('"traceId": *"([0-9a-f]{32})"', text))
-    return text.replace(known, trace_id).encode()
 
 
 def _end(call_id: Any, arguments: Any, result: Any, error: Any) -> tuple[Any, ...]:
