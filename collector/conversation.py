@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from collector.conventions.calls import call_key
 from storage.records import JsonValue, Message, TraceReading, TraceSummary, TraceToolCall
 
 if TYPE_CHECKING:
@@ -82,12 +83,10 @@ def session_conversation(
     """
     ordered = sorted(traces, key=lambda trace: (trace.summary.start_ns, trace.summary.trace_id))
     said = _Said()
-    known_calls = {
-        _call_key(call) for trace in ordered for call in trace.tool_calls if call.span_id in trace.executions
-    }
+    known_calls = {call_key(call) for trace in ordered for call in trace.tool_calls if call.span_id in trace.executions}
     if context is not None:
         said.hear(context.conversation)
-        known_calls.update(_call_key(call) for call in context.tool_calls)
+        known_calls.update(call_key(call) for call in context.tool_calls)
     turns: list[SessionTurn] = []
     cost = cost_before_usd
     for trace in ordered:
@@ -95,9 +94,9 @@ def session_conversation(
         calls = [
             call
             for call in trace.tool_calls
-            if call.call_id is None or call.span_id in trace.executions or _call_key(call) not in known_calls
+            if call.call_id is None or call.span_id in trace.executions or call_key(call) not in known_calls
         ]
-        known_calls.update(_call_key(call) for call in calls)
+        known_calls.update(call_key(call) for call in calls)
         turns.append(
             SessionTurn(
                 trace=trace,
@@ -115,20 +114,20 @@ def _completed(turns: Sequence[SessionTurn]) -> list[SessionTurn]:
 
     Executions that nothing tells apart stay as they are.
     """
-    uses = Counter(_call_key(call) for turn in turns for call in turn.tool_calls)
+    uses = Counter(call_key(call) for turn in turns for call in turn.tool_calls)
     later: dict[_Key, TraceToolCall] = {}
     completed: list[SessionTurn] = []
     for turn in reversed(turns):
         calls = [_with_result(call, later, uses) for call in turn.tool_calls]
         completed.append(replace(turn, tool_calls=calls))
-        later |= {_call_key(call): call for call in turn.trace.earlier_calls if call.has_result or call.is_error}
+        later |= {call_key(call): call for call in turn.trace.earlier_calls if call.has_result or call.is_error}
     return completed[::-1]
 
 
 def _with_result(call: TraceToolCall, later: Mapping[_Key, TraceToolCall], uses: Mapping[_Key, int]) -> TraceToolCall:
     if call.call_id is None or call.has_result or call.is_error or not later:
         return call
-    key = _call_key(call)
+    key = call_key(call)
     same = later.get(key)
     if same is None or uses[key] > 1:
         return call
@@ -209,12 +208,6 @@ def _key(message: Message) -> _Key:
     """What two messages share that say the same: who speaks, and the text, with no calls beside it, if there is any."""
     told: JsonValue = _texts(message) if _is_spoken(message) else message.get("parts")  # type: ignore[assignment]
     text = json.dumps([message.get("role"), told], sort_keys=True, ensure_ascii=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
-
-
-def _call_key(call: TraceToolCall) -> _Key:
-    """What a call and its repetition share: applications may number the calls of each turn anew."""
-    text = json.dumps([call.call_id, call.name, call.arguments], sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 

@@ -111,6 +111,19 @@ def test_the_steps_of_the_schema_keep_every_row(release: Path, of: str) -> None:
     database.close()
 
 
+def test_calls_of_deleted_traces_leave_with_the_upgrade(release: Path) -> None:
+    """Releases kept calls of tools that deleted traces requested; a step deletes those of traces that are not there."""
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{release / DATA / FILE_NAME}' AS {CATALOG}; USE {CATALOG}")
+        connection.execute("INSERT INTO tool_call BY NAME SELECT * REPLACE ('gone' AS trace_id) FROM tool_call")
+    database = Database(release / DATA, DatabaseOptions())
+    with database.cursor() as cursor:
+        assert cursor.execute("SELECT count(*) FILTER (trace_id = 'gone'), count(*) > 0 FROM tool_call").fetchall() == [
+            (0, True)
+        ]
+    database.close()
+
+
 def test_an_upgraded_file_has_the_schema_of_a_new_one(release: Path, tmp_path: Path) -> None:
     """Tables, columns in their order, types, defaults and constraints are alike, whichever steps made them."""
     schemas = []

@@ -3,6 +3,8 @@
 A call that only the first input of a turn has was requested in an earlier trace, and is counted there.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -11,6 +13,7 @@ from collector.conventions.asked import MessageCall, canonical, requested_within
 from collector.conventions.call_ids import given
 from collector.conventions.pairing import ReportedRun, is_unsaid, pair, pair_across_ids
 from collector.conventions.parts import Part
+from collector.conventions.pieces import parts_by_type
 from collector.conventions.runs_beside import Beside
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
@@ -26,6 +29,7 @@ class ToolCalls:
 
     own: tuple[TraceToolCall, ...] = ()
     earlier: tuple[TraceToolCall, ...] = ()  # requested in earlier traces, with the results that this one was sent
+    latest: tuple[TraceToolCall, ...] = ()  # those of them with an id whose results no earlier trace was sent
 
 
 def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
@@ -64,7 +68,32 @@ def all_calls(tree: Tree) -> ToolCalls:
         _of_asked(ordinal, one) if isinstance(one, MessageCall) else _of_run(ordinal, one, failed.get(one.span.span_id))
         for ordinal, (_, one) in enumerate(found)
     )
-    return ToolCalls(own=tuple(own), earlier=tuple(_of_asked(ordinal, one) for ordinal, one in enumerate(earlier)))
+    sent = [(_of_asked(ordinal, one), one) for ordinal, one in enumerate(earlier)]
+    return ToolCalls(
+        own=tuple(own),
+        earlier=tuple(call for call, _ in sent),
+        latest=tuple(
+            call
+            for call, one in sent
+            if call.call_id is not None and (call.has_result or call.is_error) and _is_latest(tree, one)
+        ),
+    )
+
+
+def call_key(call: TraceToolCall) -> bytes:
+    """Return what a call and its repetition share: applications may number the calls of each turn anew."""
+    text = json.dumps([call.call_id, call.name, call.arguments], sort_keys=True, ensure_ascii=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _is_latest(tree: Tree, call: MessageCall) -> bool:
+    """Return whether the result of a call stands behind all answers of the model in what a span was sent."""
+    for message in reversed(tree.spans[call.span_id].input_messages or ()):
+        if message["role"] == "assistant":
+            return False
+        if any(part is call.response for part in parts_by_type(message, "tool_call_response")):
+            return True
+    return False
 
 
 def _runs(tree: Tree) -> list[ReportedRun]:

@@ -157,9 +157,11 @@ TOOL_CALLS = pa.schema(
         pa.field("error", pa.string()),
         pa.field("start_time", pa.timestamp("ns")),
         pa.field("end_time", pa.timestamp("ns")),
+        pa.field("call_key", pa.uint64()),  # of calls without a result, and of results of other traces' calls
+        pa.field("is_sent", pa.bool_()),  # a result of another trace's call, which the trace was sent
     ]
 )
-"""The calls of tools in traces, each once."""
+"""The calls of tools in traces, each once, and the results of calls of other traces."""
 
 LOGS = pa.schema(
     [

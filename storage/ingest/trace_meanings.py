@@ -11,7 +11,9 @@ import pyarrow.compute as pc
 
 from storage import sql
 from storage.engine.database import Database
+from storage.ingest.batch import TOOL_CALLS
 from storage.ingest.meaning import Reads
+from storage.ingest.open_calls import complete_calls, open_calls
 from storage.ingest.span_rows import edition_number, read_again, replace_meanings
 from storage.ingest.windows import Limits, TraceKey, extents_of, fetch, key_table, keys_of
 from storage.ingest.writer import Writer
@@ -210,9 +212,11 @@ def _without_deleted(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> Trac
 
 def _store(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> None:
     """Store sums. The writer's thread calls this in a transaction."""
+    known = TOOL_CALLS.empty_table()
     if sums.of.keys:
         bounds = {"from_ns": sums.of.from_ns}
         cursor.register("wanted_traces", key_table(sums.of.keys))
+        known = open_calls(cursor, **bounds)
         cursor.execute(sql.query("delete_tool_calls"), bounds)
         cursor.execute(sql.query("delete_trace_readings"))
         counts = sums.of.spans.group_by(["tenant", "trace_id"]).aggregate([("edition", "min"), ([], "count_all")])
@@ -223,4 +227,5 @@ def _store(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> None:
     if sums.tool_calls.num_rows:
         cursor.register("incoming_tool_calls", sums.tool_calls)
         cursor.execute(sql.query("insert_tool_calls"))
+    complete_calls(cursor, known, sums.tool_calls)
     cursor.execute(sql.query("update_trace_state"), {"batch": sums.batch})

@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from storage import sql
+from storage.ingest.batch import TOOL_CALLS
+from storage.ingest.open_calls import complete_calls, open_calls
 
 MOST_ROWS: Final = 65_536
 """Of a table of which one trace may have any number of rows, so many leave in one transaction. A guess: that is half a
@@ -43,7 +45,7 @@ class Leaving(NamedTuple):
     first_batch: int
     last_batch: int
     first_start_ns: int
-    last_start_ns: int
+    end_ns: int  # a call that an answer requested is of the moment at which its span ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +101,11 @@ def erase(
         return Left(spans=0, places={})
     cursor.register("leaving_traces", _table(leaving))
     of_traces = _places_of_traces(cursor, leaving) if whole else {}
+    calls = _calls_of(cursor, leaving) if whole else TOOL_CALLS.empty_table()
     too_many = {table: places[:MOST_ROWS] for table, places in of_traces.items() if len(places) > MOST_ROWS}
     if too_many:
         _delete(cursor, too_many)
+        complete_calls(cursor, calls)
         return Left(spans=0, places=too_many, more=True)
     batches = {"first_batch": first_batch, "last_batch": last_batch}
     seqs = cursor.execute(sql.query("leaving_spans"), batches).to_arrow_table()
@@ -109,9 +113,16 @@ def erase(
     parts = _found(cursor, sql.query("places_of_parts"), batches)
     places = {**of_spans, "trace_part": parts, **of_traces}
     _delete(cursor, places)
+    complete_calls(cursor, calls)
     counts = pc.value_counts(seqs.column("trace_id")).to_pylist()
     spans_of = {each["values"]: each["counts"] for each in counts}
     return Left(spans=int(seqs.num_rows), places=places, spans_of=spans_of)
+
+
+def _calls_of(cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving]) -> pa.Table:
+    """Return calls and results of the traces, of which calls of traces that stay depend."""
+    cursor.register("wanted_traces", _table(leaving))
+    return open_calls(cursor, from_ns=min(each.first_start_ns for each in leaving))
 
 
 def _places_of_spans(cursor: duckdb.DuckDBPyConnection, seqs: pa.Table) -> Places:
@@ -126,7 +137,7 @@ def _places_of_spans(cursor: duckdb.DuckDBPyConnection, seqs: pa.Table) -> Place
 def _places_of_traces(cursor: duckdb.DuckDBPyConnection, leaving: Iterable[Leaving]) -> Places:
     started = {
         "from_ns": min(each.first_start_ns for each in leaving),
-        "to_ns": max(each.last_start_ns for each in leaving),
+        "to_ns": max(each.end_ns for each in leaving),
     }
     return {
         table: _found(cursor, statement, started if "$from_ns" in statement else {})

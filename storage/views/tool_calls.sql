@@ -1,4 +1,5 @@
--- Every call of a tool, one row each, however often spans and messages tell it; in order within a trace by `ordinal`.
+-- Every call of a tool, one row each, however often spans and messages tell it; in order within a trace by `ordinal`. A
+-- result that only a later trace was sent is stored with the call.
 CREATE OR REPLACE VIEW tool_calls AS
 SELECT
     tenant,
@@ -16,4 +17,5 @@ SELECT
         WHEN epoch_ns(end_time) <> 0 AND epoch_ns(start_time) <> 0
             THEN (epoch_ns(end_time)::HUGEINT - epoch_ns(start_time)) / 1e6
     END AS duration_ms
-FROM tool_call;
+FROM tool_call
+WHERE is_sent = false; -- as `NOT is_sent` skips no row groups

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collector.conventions.calls import tool_calls
+from collector.conventions.calls import all_calls, call_key
 from collector.conventions.columnar.forest import Forest, Places, forest_of
 from collector.conventions.columnar.runs import intricate, runs_of
 from collector.conventions.columnar.stored import json_text
@@ -53,9 +53,10 @@ def meanings(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
     again: dict[str, list[Any]] = {name: [] for name in _SUMS}
     for trace, members in _members(counted, forest, one_by_one):
         tree = tree_of(members)
-        found = tool_calls(tree)
-        counts[trace] = len(found)
-        calls += [_call_row(call, trace) for call in found]
+        found = all_calls(tree)
+        counts[trace] = len(found.own)
+        calls += [_call_row(call, trace) for call in found.own]
+        calls += [_call_row(call, trace, is_sent=True) for call in found.latest]
         if is_open[trace]:
             sums_of = sums_of_tree(tree)
             for name in _SUMS:
@@ -66,6 +67,10 @@ def meanings(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
     columns["tool_call_count"] = pa.array(counts)
     of_runs = {name: columns[name].take(pa.array(with_runs)) for name in ("tenant", "trace_id")}
     of_runs |= {name: runs.column(name) for name in runs.column_names}
+    of_runs |= {
+        "call_key": pa.nulls(runs.num_rows, pa.uint64()),
+        "is_sent": pa.repeat(pa.scalar(value=False), runs.num_rows),
+    }
     told_alone = pa.table({name: of_runs[name] for name in TOOL_CALLS.names}, schema=TOOL_CALLS)
     return (
         pa.table({name: columns[name] for name in TRACES.names}, schema=TRACES),
@@ -129,20 +134,28 @@ def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
     )
 
 
-def _call_row(call: TraceToolCall, trace: int) -> dict[str, Any]:
+def _call_row(call: TraceToolCall, trace: int, *, is_sent: bool = False) -> dict[str, Any]:
+    has_ended = call.has_result or call.is_error
     return {
         "trace": trace,
         "span_id": call.span_id,
         "ordinal": call.ordinal,
         "call_id": call.call_id,
         "name": call.name,
-        "arguments": None if call.arguments is None else json_text(call.arguments),
+        "arguments": None if call.arguments is None or is_sent else json_text(call.arguments),
         "result": _plain(call.result) if call.has_result else None,
         "is_error": call.is_error,
         "error": call.error,
         "start_time": call.start_ns,
         "end_time": call.end_ns,
+        "call_key": _number(call) if call.call_id is not None and has_ended == is_sent else None,
+        "is_sent": is_sent,
     }
+
+
+def _number(call: TraceToolCall) -> int:
+    """Return a number that a call and its result in another trace share."""
+    return int.from_bytes(call_key(call)[:8], "big")
 
 
 def _plain(value: JsonValue) -> str:

@@ -7,7 +7,7 @@ SELECT
     min(p.batch) AS first_batch,
     max(p.batch) AS last_batch,
     epoch_ns(min(p.start_time)) AS first_start_ns,
-    epoch_ns(max(p.last_start_time)) AS last_start_ns
+    epoch_ns(greatest(max(p.last_start_time), max(p.end_time))) AS end_ns
 FROM trace_part AS p
 SEMI JOIN wanted_traces AS w ON w.trace_key = p.trace_key AND w.tenant = p.tenant AND w.trace_id = p.trace_id
 WHERE $in_any_case

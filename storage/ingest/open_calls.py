@@ -1,0 +1,24 @@
+"""Calls of tools whose results another trace was sent, as by a client that makes each of its requests a trace."""
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage import sql
+
+_KEYS = ["tenant", "call_key", "start_time"]
+
+
+def open_calls(cursor: duckdb.DuckDBPyConnection, *, from_ns: int) -> pa.Table:
+    """The calls without a result, and results of other traces' calls, in the traces registered as `wanted_traces`."""
+    return cursor.execute(sql.query("open_calls_of_traces"), {"from_ns": from_ns}).to_arrow_table()
+
+
+def complete_calls(cursor: duckdb.DuckDBPyConnection, *changed: pa.Table) -> None:
+    """Give calls their results anew, after rows with their keys came or left. For a transaction of the writer."""
+    calls = pa.concat_tables([table.filter(table.column("call_key").is_valid()).select(_KEYS) for table in changed])
+    if not calls.num_rows:
+        return
+    cursor.register("changed_calls", calls)
+    bounds = pc.min_max(calls.column("start_time").cast(pa.int64())).as_py()
+    cursor.execute(sql.query("complete_tool_calls"), {"from_ns": bounds["min"], "to_ns": bounds["max"]})

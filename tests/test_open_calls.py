@@ -1,0 +1,164 @@
+"""Results that only a later trace was sent: with the call in SQL, in whatever order traces come, change and leave."""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collector.reading.updater import TraceUpdater
+from storage.store import Store
+from storage.upkeep.deletions import DeletionCriteria
+from tests.conventions.making import call, response, text
+from tests.matching import adding_up
+from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, commit, rows, span_id, trace_id
+
+SECOND_NS = 10**9
+HOUR_S = 3_600
+CALLS = "SELECT call_id, result, is_error, error FROM tool_calls ORDER BY start_time, call_id"
+USER = text("user", "Is there any?")
+Told = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A store whose traces are added up."""
+
+    store: Store
+    traces: TraceUpdater
+
+    def take(self, *requests: ExportTraceServiceRequest, tenant: str = "") -> None:
+        """Store requests and add them up."""
+        commit(self.store, *(a_batch(request, tenant=tenant) for request in requests))
+        assert self.traces.wait_idle(WAIT_S)
+
+    def calls(self) -> list[tuple[object, ...]]:
+        """The calls by time, each with its result."""
+        return rows(self.store, CALLS)
+
+    def kept(self) -> int:
+        """How many calls and results are kept."""
+        with self.store._database.cursor() as cursor:
+            ((count,),) = cursor.execute("SELECT count(*) FROM tool_call").fetchall()
+        return int(count)
+
+    def delete(self, trace: int) -> None:
+        """Delete a trace."""
+        self.store.deletions.request(DeletionCriteria(trace_id=trace_id(trace)), now_us=RECEIVED_AT_US)
+        while self.store.erasure.work():
+            pass
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[Stored]:
+    """An empty store."""
+    with a_store(tmp_path) as store, adding_up(store) as traces:
+        yield Stored(store, traces)
+
+
+def asking(identity: str, **arguments: str) -> Told:
+    """A message of a model that calls a tool."""
+    return dict(call("find", {**arguments}, identity))
+
+
+def request(
+    number: int, sent: Sequence[Told], answer: Told, *, at_s: float = 0, trace: int | None = None
+) -> ExportTraceServiceRequest:
+    """A request to a model that is a trace of its own."""
+    export = ExportTraceServiceRequest()
+    resource = export.resource_spans.add()
+    resource.resource.attributes.add(key="service.name").value.string_value = "shop"
+    start_ns = START_NS + round((at_s or number) * SECOND_NS)
+    span = resource.scope_spans.add().spans.add(
+        trace_id=bytes.fromhex(trace_id(number if trace is None else trace)),
+        span_id=bytes.fromhex(span_id(number)),
+        name="chat",
+        start_time_unix_nano=start_ns,
+        end_time_unix_nano=start_ns + SECOND_NS // 2,
+    )
+    told = {"gen_ai.input.messages": [USER, *sent], "gen_ai.output.messages": [answer]}
+    for key, value in {
+        "gen_ai.operation.name": "chat",
+        **{key: json.dumps(each) for key, each in told.items()},
+    }.items():
+        span.attributes.add(key=key).value.string_value = value
+    return export
+
+
+def failing(message: str, identity: str) -> Told:
+    """The result of a call that failed."""
+    part = {"type": "tool_call_response", "id": identity, "response": message, "is_error": True}
+    return {"role": "tool", "parts": [part]}
+
+
+ONE, TWO, FINAL = asking("c1", item="hose"), asking("c2", item="can"), text("assistant", "All there.")
+TALK = [
+    request(1, [], ONE),
+    request(2, [ONE, response("twelve", "c1")], TWO),
+    request(3, [ONE, response("twelve", "c1"), TWO, failing("lost", "c2")], FINAL),
+]
+WHOLE = [("c1", "twelve", False, None), ("c2", "lost", True, "lost")]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_call_has_the_result_that_a_later_trace_was_sent(stored: Stored, order: Sequence[int]) -> None:
+    """A call counts once, with result and failure, in whatever order its trace and those after it come."""
+    for number in order:
+        stored.take(TALK[number])
+    assert stored.calls() == WHOLE
+    assert rows(stored.store, "SELECT sum(tool_call_count) FROM traces") == [(2,)]
+    assert stored.kept() == 4  # each result once more, however often it is sent
+
+
+def test_traces_that_come_together_are_completed(stored: Stored) -> None:
+    """So are calls and results of one commit, and those that come a second time."""
+    stored.take(*TALK)
+    stored.take(*TALK[::-1])
+    assert stored.calls() == WHOLE
+
+
+def test_a_trace_that_is_added_up_again_keeps_what_its_calls_have(stored: Stored) -> None:
+    """The call's trace and the result's may grow after the result came."""
+    stored.take(*TALK)
+    for trace in (1, 2, 3):
+        stored.take(request(10 + trace, [], text("assistant", "Hello."), at_s=20, trace=trace))
+    assert stored.calls() == WHOLE
+
+
+def test_a_result_leaves_with_the_trace_that_was_sent_it(stored: Stored) -> None:
+    """What a deleted trace told is kept nowhere, and calls of deleted traces are none."""
+    stored.take(*TALK)
+    stored.delete(3)
+    assert stored.calls() == [WHOLE[0], ("c2", None, False, None)]
+    stored.delete(2)
+    assert stored.calls() == [("c1", None, False, None)]
+    stored.delete(1)
+    assert stored.kept() == 0
+
+
+def test_tenants_and_other_calls_stay_apart(stored: Stored) -> None:
+    """A result is for the call with its id, name and arguments, of its tenant, within an hour."""
+    stored.take(TALK[0])
+    sent = [ONE, response("twelve", "c1")]
+    other = [asking("c1", item="rake"), response("none", "c1")]
+    stored.take(request(4, other, FINAL), request(5, sent, FINAL, at_s=2 * HOUR_S))
+    stored.take(request(6, sent, FINAL), tenant="other")
+    assert stored.calls() == [("c1", None, False, None)]
+    stored.take(request(7, sent, FINAL, at_s=HOUR_S - 1))
+    assert stored.calls() == [("c1", "twelve", False, None)]
+
+
+def test_calls_that_nothing_tells_apart_have_no_result(stored: Stored) -> None:
+    """Ids may begin anew with each conversation: equal calls that are open at once have none, others theirs."""
+
+    def told(number: int, result: str) -> ExportTraceServiceRequest:
+        return request(number, [ONE, response(result, "c1")], FINAL)
+
+    stored.take(request(1, [], ONE), request(2, [], ONE), told(3, "a"), told(4, "b"))
+    assert [result for _, result, *_ in stored.calls()] == [None, None]
+    stored.take(request(5, [], ONE), told(6, "c"), request(7, [], ONE), told(8, "d"))
+    assert [result for _, result, *_ in stored.calls()] == [None, None, "c", "d"]
