@@ -11,6 +11,7 @@ from collector.conventions.plan import ShapePlan, plan_of, shape_of
 from collector.conventions.table import Dialect, FieldSource, Slot
 from collector.conventions.values import (
     AS_PYTHON_WRITES,
+    REDACTION,
     NotJson,
     at,
     clean,
@@ -21,6 +22,7 @@ from collector.conventions.values import (
     parsed,
     taken,
     text_of,
+    why_redacted,
 )
 from storage.records import JsonValue, LogRecord, Message, Span, SpanEvent, SpanType
 
@@ -148,7 +150,7 @@ class Collected:
         for rank, place, number, source in leads or ():
             value = values[number]
             if is_content and is_redacted(value):
-                self.note(source if slot in _MESSAGES else slot, "was redacted before it was sent")
+                self.note(source if slot in _MESSAGES else slot, why_redacted(value))
             elif value is not None or place.is_group:
                 found.append((rank, place, value, source))
         if told is not None:
@@ -170,7 +172,7 @@ class Collected:
         for _, place, value, source in self.candidates(slot):
             inner = self.member(place, value, source) if place.path else value
             if place.path and slot in _CONTENT and is_redacted(inner):
-                self.note(field, "was redacted before it was sent")
+                self.note(field, why_redacted(inner))
                 continue
             text = text_of(inner)
             if text is None or not text or text.isspace():
@@ -229,7 +231,7 @@ class Collected:
     def note_redacted(self, field: str, text: str) -> None:
         """Say so where the sender took the content out."""
         if len(text) < 200 and text.strip().startswith(REDACTED):  # noqa: PLR2004 - a marker, not an essay about one
-            self.note(field, "was redacted before it was sent")
+            self.note(field, REDACTION)
 
     def _note_once(self, text: str) -> None:
         if text not in self.notes:

@@ -9,7 +9,7 @@ from collector.conventions.collected import BLANKS, Candidate, Collected
 from collector.conventions.messages import message_of
 from collector.conventions.pieces import have_content
 from collector.conventions.table import Slot
-from collector.conventions.values import NotJson, decode, encodable, is_redacted, text_of
+from collector.conventions.values import REDACTION, NotJson, decode, encodable, is_redacted, text_of, why_redacted
 from storage.records import Message
 
 EMPTY_LIST = "[]"
@@ -31,7 +31,7 @@ def raw_text(collected: Collected, field: str, slots: tuple[Slot, ...], messages
             text = _first(collected, field, collected.candidates(slot))
             if text is not None:
                 return text
-    is_scrubbed = f"{field}: {_REDACTED}" in collected.notes  # then what is left of the messages is no text of its own
+    is_scrubbed = f"{field}: {REDACTION}" in collected.notes  # then what is left of the messages is no text of its own
     if messages and have_content(messages) and not is_scrubbed:
         return encodable(json.dumps(messages, ensure_ascii=False))
     return None
@@ -72,7 +72,7 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
         if isinstance(told, dict) and "role" in told and not have_content([message_of(told, "")]):
             continue  # a message of which its role alone was captured
         if is_redacted(told) or _is_scrubbed(collected, told, source):
-            collected.note(field, _REDACTED)
+            collected.note(field, why_redacted(told))
             continue
         text = text_of(told)
         if text is not None and text[:1] == "{":
@@ -115,7 +115,6 @@ def _may_be_marked(text: str) -> bool:
     return "redact" in text or "[filtered" in text or "[scrubbed" in text
 
 
-_REDACTED: Final = "was redacted before it was sent"
 _CONVERSATIONS: Final = ("messages", "input", "contents", "prompt", "message", "content")
 _NO_WORDS: Final = frozenset({"role", "type", "id", "name", "tool_call_id", "call_id"})
 

@@ -27,7 +27,8 @@ _REDACTED = frozenset({"[redacted]", "<redacted>", "__redacted__", "redacted", "
 """What senders write in the place of a value, in any case: OpenInference, Sentry, this product and others."""
 
 _SCRUBBED = "[Scrubbed due to "  # Logfire, with the word that it did not like
-_FIRST_OF_MARKS = frozenset("[<_rR")
+_FIRST_OF_MARKS = frozenset('[<_rR"')
+_OBJECT = re.compile(r"<[^\n]+ at 0x[0-9a-f]+>")  # of a class that shows nothing of its content: streams, generators
 _MARK_CHARS = 100  # a guess at what is longer than any mark
 
 _BRACKETS = {"{": "}", "[": "]", '"': '"', "(": ")", "'": "'"}
@@ -116,13 +117,28 @@ def looks_encoded(text: str) -> bool:
 
 
 def is_redacted(value: object) -> bool:
-    """Return whether a value is nothing but the mark of a redaction."""
+    """Return whether a value is nothing but the mark of a redaction, or an object of which Python shows the address.
+
+    It may be written as JSON, with quotes.
+    """
     if not isinstance(value, str) or len(value) > _MARK_CHARS:
         return False
     text = value.strip()
     if text[:1] not in _FIRST_OF_MARKS:
         return False
-    return text.lower() in _REDACTED or (text.startswith(_SCRUBBED) and text.endswith("]"))
+    text = text.strip('"')
+    if text.lower() in _REDACTED or (text.startswith(_SCRUBBED) and text.endswith("]")):
+        return True
+    return text[-1:] == ">" and _OBJECT.fullmatch(text) is not None
+
+
+def why_redacted(value: object) -> str:
+    """Say what a value is that `is_redacted`, behind the name of its field."""
+    is_object = isinstance(value, str) and _OBJECT.fullmatch(value.strip().strip('"')) is not None
+    return "is an object as Python shows it, without its content" if is_object else REDACTION
+
+
+REDACTION = "was redacted before it was sent"
 
 
 def text_of(value: object) -> str | None:

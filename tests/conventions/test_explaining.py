@@ -143,6 +143,13 @@ def test_a_refused_call_misses_no_output() -> None:
             "gen_ai.input.messages: was redacted before it was sent",
         ),
         ({"openinference.span.kind": "CHAIN", "input.value": "__REDACTED__"}, "input: was redacted before it was sent"),
+        *(
+            ({kind: "LLM", key: value}, "output: is an object as Python shows it, without its content")
+            for kind, key, value in (
+                ("mlflow.spanType", "mlflow.spanOutputs", '"<anthropic.Stream object at 0x7f0c8ae20050>"'),
+                ("openinference.span.kind", "output.value", "<async_generator object C.<locals>.f at 0x7f0c8ae20050>"),
+            )
+        ),
         (
             {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.id": "<not specified>"},
             "tool_call_id: gen_ai.tool.call.id holds only the placeholder <not specified>",

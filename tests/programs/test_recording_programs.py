@@ -134,3 +134,28 @@ def test_thoughts_are_claimed_if_something_says_that_they_are(server: ProgramsSe
         "spans"
     ].values()
     assert claims.get("output_reasoning") == (exchange.answer.reasoning if kind == "reasoning" else None)
+
+
+def test_the_span_of_usage_is_the_model_and_that_of_a_client_below_another_is_not(server: ProgramsServer) -> None:
+    """Codex makes a span when the answer has come; Anthropic's client makes its own around the answer."""
+    exchange = ask(server, *BODIES["chat"])
+    request = ExportTraceServiceRequest()
+    for parent, start_ns in (("client", exchange.at_ns - 1), ("turn", exchange.at_ns + 1)):
+        for name, above, start in ((parent, b"", exchange.at_ns - 2), (f"in {parent}", parent.encode(), start_ns)):
+            span = (
+                request.resource_spans.add()
+                .scope_spans.add()
+                .spans.add(
+                    trace_id=parent.encode(),
+                    span_id=name.encode(),
+                    parent_span_id=above,
+                    name=name,
+                    start_time_unix_nano=start,
+                    end_time_unix_nano=exchange.at_ns + 2,
+                )
+            )
+            span.attributes.add(key="usage").value.int_value = exchange.answer.tokens.output
+    request.resource_spans[1].scope_spans[0].scope.name = truth.SDK_SCOPE
+    spans = truth.spans_of(request, ExportLogsServiceRequest())
+    found = truth.model_spans(exchange, list(spans.values()))
+    assert [span.wire.name for span in found] == ["client", "in turn"]

@@ -1,6 +1,7 @@
 # mypy: ignore-errors
 """LangChain's agent: arguments are the instrumentation and the protocol of the model."""
 
+import os
 import sys
 
 import shop
@@ -37,6 +38,11 @@ def model(**more: object) -> object:
         from langchain_anthropic import ChatAnthropic
 
         return ChatAnthropic(model=shop.CLAUDE, max_tokens=4_000, **more)
+    if WIRE == "bedrock":
+        from langchain_aws import ChatBedrockConverse
+
+        options = {"endpoint_url": os.environ["MODEL_URL"], "region_name": "us-east-1"}
+        return ChatBedrockConverse(model="anthropic.claude-sonnet-4-5-v1:0", **options, **more)
     from langchain_openai import ChatOpenAI
 
     return ChatOpenAI(model=shop.MODEL, use_responses_api=WIRE == "responses", **more)

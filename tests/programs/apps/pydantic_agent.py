@@ -28,6 +28,12 @@ class Stock(BaseModel):
 
 def model() -> object:
     """Return the model of the protocol."""
+    if WIRE == "bedrock":
+        from pydantic_ai.models.bedrock import BedrockConverseModel
+        from pydantic_ai.providers.bedrock import BedrockProvider
+
+        provider = BedrockProvider(base_url=os.environ["MODEL_URL"], region_name="us-east-1")
+        return BedrockConverseModel("anthropic.claude-sonnet-4-5-v1:0", provider=provider)
     if WIRE != "google":
         return MODELS[WIRE]
     from pydantic_ai.models.google import GoogleModel
