@@ -169,7 +169,7 @@ LITELLM = Dialect(
         "session_id": ("only metadata.session_id",),
     },
     capture=(
-        "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY or unset it, since true sends events alone, "
+        "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY, since true sends events alone, "
         "and do not turn off message_logging of LiteLLM's callback"
     ),
 )

@@ -68,7 +68,7 @@ LANGFUSE = Dialect(
         "error": (f"{_LANGFUSE}.status_message",),
         "failed": (f"{_LANGFUSE}.level=error",),
     },
-    capture="pass input and output to the observation",
+    capture="pass input and output to the observation, and unset LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=false",
 )
 
 LANGSMITH = Dialect(
