@@ -237,14 +237,17 @@ def _without_items(collected: Collected, told: SourcedMessages, slot: Slot) -> S
 def _with_reply(collected: Collected, told: SourcedMessages) -> SourcedMessages:
     """An answer with the thoughts, and the words, that the model's own reply has and it has not."""
     messages = told.messages
-    for _, place, value, source in collected.candidates("reply") if messages is not None else ():
+    is_whole = messages is None or len(messages) != 1 or any(parts_by_type(messages[0], "reasoning"))
+    for _, place, value, source in () if is_whole else collected.candidates("reply"):
         if isinstance(value, str) and not (place.path and f'"{place.path[0]}"' in value) and not may_think(value):
             continue
         reply: object = collected.member(place, value, source) if place.path else value
         if isinstance(reply, str):
             reply = collected.opened(reply, source) if looks_encoded(reply) else written_map(reply)
-        messages = with_reply(messages or [], find_messages(reply, "assistant") or ())
-    return told if messages is told.messages else replace(told, messages=messages)
+        changed = with_reply(messages or [], find_messages(reply, "assistant") or ())
+        if changed != messages:
+            return replace(told, messages=changed)
+    return told
 
 
 def _changed(told: SourcedMessages, change: Callable[[list[Message]], list[Message]]) -> SourcedMessages:

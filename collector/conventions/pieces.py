@@ -103,17 +103,15 @@ def with_ids(messages: list[Message]) -> list[Message]:
 
 
 def with_reply(messages: list[Message], reply: Sequence[Message]) -> list[Message]:
-    """An answer in one message with the thoughts and the words of the model's own reply, as far as it has none itself.
+    """An answer in one message without thoughts, with those of the model's own reply; if it has no words, with these.
 
     A text that is a thought there is one here, too.
     """
     sent = [message for message in reply if message["role"] == "assistant"]
-    if len(messages) != 1 or len(sent) != 1:
+    if len(sent) != 1:
         return messages
     parts = as_list(messages[0]["parts"])
     thoughts = [part for part in parts_by_type(sent[0], "reasoning") if part.get("content")]
-    if any(parts_by_type(messages[0], "reasoning")):
-        thoughts = []
     texts = [part["content"] for part in thoughts]
     kept = [part for part in parts if not (texts and as_dict(part).get("content") in texts)]
     words = [part for part in parts_by_type(sent[0], "text") if not is_blank_text(part)]
