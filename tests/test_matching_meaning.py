@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import duckdb
@@ -64,7 +65,7 @@ def test_decisions_are_those_of_the_meaning(
     empty(store)
     for batch, ends_batch in put(store, made):
         if ends_batch or batch == len(made) - 1:
-            write(store, f"UPDATE ingest_state SET batch = {batch}")
+            let_be_committed(store, batch)
             while live._match_new(at_once=True):
                 pass
     clock.pass_s(3601)
@@ -118,6 +119,12 @@ def empty(store: Store) -> None:
     write(store, "; ".join((*deleted, "UPDATE matching_state SET seq = -1, last_job = 0")))
 
 
+def let_be_committed(store: Store, batch: int) -> None:
+    """Have so many commits been made, as the writer says."""
+    writer = store.matching._writer
+    writer._totals = replace(writer._totals, batch=batch)
+
+
 def put(store: Store, made: list[tuple[dict[str, Any], int, bool]]) -> list[tuple[int, bool]]:
     """Store made spans as if each had been committed alone; the commits, and after which of them there is a match."""
 
@@ -127,7 +134,7 @@ def put(store: Store, made: list[tuple[dict[str, Any], int, bool]]) -> list[tupl
             insert_one(cursor, batch << SEQ_BITS, {**span, **ids})
         cursor.execute(f"UPDATE span SET batch = seq >> {SEQ_BITS}")
         cursor.execute(_INSERT_PARTS)
-        cursor.execute("UPDATE ingest_state SET batch = -1")
 
     store.matching._writer.store(insert, 1)
+    let_be_committed(store, -1)
     return [(batch, ends_batch) for batch, (_, _, ends_batch) in enumerate(made)]

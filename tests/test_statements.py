@@ -9,9 +9,19 @@ import pytest
 from storage import sql
 from storage.ingest import presence
 from storage.ingest.presence import RecentKeys
+from tests.live import until
 from tests.serving import a_server, post
 from tests.statements import executed
 from tests.storing import WAIT_S, a_batch, a_store, an_export, commit, rows
+
+RULE = """
+name: rule {}
+conditions:
+  - {{field: name, op: contains, value: span}}
+evaluator: regex
+config: {{pattern: x}}
+sampleRate: 0
+"""
 
 
 def test_new_spans_are_compared_with_the_store_only_if_memory_cannot_tell(
@@ -52,3 +62,22 @@ def test_an_idle_server_executes_nothing(tmp_path: Path) -> None:
             if len(texts) <= seconds:
                 break
             assert attempt < 4, texts
+
+
+def test_a_small_commit_takes_few_statements(tmp_path: Path) -> None:
+    """At most 25 for a commit, its match by 20 rules, and the sums of its traces, in all threads."""
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    for number in range(20):
+        (rules / f"{number}.yaml").write_text(RULE.format(number), encoding="utf-8")
+    with a_server(tmp_path / "data", rules=rules) as server:
+        counts = []
+        for trace in range(3):  # the first ones open cursors
+            with executed() as texts:
+                post(f"http://{server.otlp_http}/v1/traces", an_export(8, trace=trace).SerializeToString())
+                assert server.store.wait_committed(WAIT_S)
+                until(server.store.matching.state, lambda state: state.seq >= state.committed)
+                assert server.traces.wait_idle(WAIT_S)
+            counts.append(len(texts))
+        assert counts[-1] <= 25
+        assert rows(server.store, "SELECT count(*) FROM decisions") == [(20 * 3 * 8,)]

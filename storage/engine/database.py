@@ -19,11 +19,12 @@ from storage.engine.clearing import clear_buffers
 from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug, one_moment, roll_back
 from storage.engine.damage import LOST_COMMITS, Damage, is_damage_text
 from storage.engine.free_space import punch_free
+from storage.engine.kept_cursors import KeptCursor, KeptCursors
 from storage.engine.log_end import log_files, lost_commits
 from storage.engine.migration import MARK, migrate, require_migrated
 from storage.engine.pandas_import import hide_pandas
 from storage.engine.room import DiskRoom, checkpoint_bytes
-from storage.engine.table_writes import TableWrites, WritingCursor
+from storage.engine.table_writes import TableWrites
 from storage.engine.threads import Threads
 from storage.engine.workarounds import Workarounds
 from storage.errors import Busy, Damaged, ReadOnly, Reopened, Unusable
@@ -104,7 +105,7 @@ class Database:
         self._options, self._report = options, report
         self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
         self._attempts = 0  # to open it again
-        self._cursors = Cursors()
+        self._cursors, self._idle = Cursors(), KeptCursors()
         self.writes = TableWrites()
         self.damage = Damage()
         self._own = threading.local()  # the cursor of a thread that asks several questions as of one moment
@@ -179,20 +180,28 @@ class Database:
         if shared is not None and may_end and may_share:
             yield shared
             return
-        cursor = self._open_cursor(mends=mends, may_end=may_end)
+        kept = self._open_cursor(mends=mends, may_end=may_end)
+        cursor, is_done = kept.cursor, False
         try:
-            yield cursor
+            yield cast("duckdb.DuckDBPyConnection", kept)
+            is_done = is_own and not self._cursors.was_ended(cursor)
         except (duckdb.Error, OSError, RuntimeError) as error:  # pyarrow has no other names for what DuckDB raises
+            self._idle.close()  # who comes next finds out whether the database is invalid
             if is_aftermath(error) or (self._cursors.was_ended(cursor) and not is_bug(error)):
                 raise Reopened from error
             if self.damage.note_error(error, own=is_own) and not is_bug(error):
                 raise Damaged(str(error).partition("\n")[0]) from error
             raise
         finally:
-            cursor.close()
-            self._cursors.remove(cursor)
+            try:
+                if is_done and not self._cursors.was_ended(cursor):
+                    self._idle.give_back(kept)
+                else:
+                    cursor.close()
+            finally:
+                self._cursors.remove(cursor)
 
-    def _open_cursor(self, *, mends: bool, may_end: bool) -> duckdb.DuckDBPyConnection:
+    def _open_cursor(self, *, mends: bool, may_end: bool) -> KeptCursor:
         try:
             return self._usable_cursor(may_end=may_end, waits=mends)
         except duckdb.Error as error:
@@ -208,14 +217,17 @@ class Database:
                 raise
             raise Reopened from error
 
-    def _usable_cursor(self, *, may_end: bool, waits: bool) -> duckdb.DuckDBPyConnection:
+    def _usable_cursor(self, *, may_end: bool, waits: bool) -> KeptCursor:
         if not self._opening.acquire(blocking=waits):
             raise Reopened
         try:
-            cursor = self._connection.cursor()
+            kept = self._idle.take()
+            cursor = self._connection.cursor() if kept is None else kept.cursor
             self._cursors.add(cursor, may_end=may_end)
         finally:
             self._opening.release()
+        if kept is not None:
+            return kept
         try:
             cursor.execute(f"USE {CATALOG}")
         except BaseException as error:
@@ -224,7 +236,7 @@ class Database:
             if isinstance(error, duckdb.InterruptException):  # by who opens the file again
                 raise Reopened from error
             raise
-        return cursor
+        return KeptCursor(cursor)
 
     def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
         """An answer that holds a cursor for as long as its reader likes, which ends where the file is opened again."""
@@ -270,17 +282,17 @@ class Database:
         self.threads.rest()
         self._mind_room()
         with self.cursor(may_end=False) as cursor:
-            began_s, writing = time.perf_counter(), WritingCursor(cursor)
+            began_s, kept = time.perf_counter(), cast("KeptCursor", cursor)
             try:
                 cursor.begin()
-                yield cast("duckdb.DuckDBPyConnection", writing)
+                yield cursor
                 cursor.commit()
                 self.commits.add(time.perf_counter() - began_s)
             except BaseException:
                 roll_back(cursor)
                 raise
             finally:  # a commit that fails may be stored all the same
-                self.writes.note(writing.tables)
+                self.writes.note(kept.tables)
 
     def clear_buffers(self) -> None:
         """See to it that what is written next holds no words of others. For the writer's thread."""
@@ -300,6 +312,7 @@ class Database:
         try:
             self.checkpoints.shorten(self.log_bytes())
         except duckdb.Error as error:
+            self._idle.close()
             self.damage.note_error(error, own=True)
             log.warning("the log of the database cannot be moved into its file: %s", error)
 
@@ -423,6 +436,7 @@ class Database:
 
     def _open_again(self, because: str | None = None) -> None:
         self._mind_room()
+        self._idle.close()
         self._connection.close()
         self.checkpoints.layout += 1
         try:
@@ -461,6 +475,7 @@ class Database:
 
     def close(self) -> None:
         """Close the file; cursors that are still open see no more of it."""
+        self._idle.close(for_good=True)
         self._connection.close()
         self._remove_scratch()
 

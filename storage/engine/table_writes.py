@@ -6,8 +6,6 @@ import threading
 from collections.abc import Collection
 from typing import Final
 
-import duckdb
-
 from storage import sql
 
 _WRITES: Final = re.compile(r"\b(?:INSERT (?:OR \w+ )?INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE)\s+(?!SET\b)\"?(\w+)")
@@ -31,22 +29,6 @@ class TableWrites:
         """How often any of these was written: it grows with each such transaction."""
         with self._lock:
             return sum(self._numbers.get(table, 0) for table in tables)
-
-
-class WritingCursor:
-    """Cursor of a transaction that writes, which remembers the tables that its statements write."""
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        self._cursor = cursor
-        self.tables: set[str] = set()
-
-    def execute(self, query: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
-        """As that of the cursor."""
-        self.tables |= tables_written(query)
-        return self._cursor.execute(query, parameters)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._cursor, name)
 
 
 @functools.lru_cache(1024)

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import duckdb
@@ -10,12 +11,13 @@ import pyarrow as pa
 from storage import sql
 from storage.engine.database import Database
 from storage.engine.kept_rows import KeptRows
+from storage.ingest.backlog import SEQ_BITS
 from storage.ingest.writer import Writer
 from storage.judging.backfills import BackfillTable
 from storage.judging.held_jobs import targets_of_jobs, tell_held
 from storage.judging.open_sessions import OpenSessions
 from storage.judging.open_traces import OpenTraces
-from storage.judging.span_window import SpanSelection, last_job_of, window
+from storage.judging.span_window import SpanSelection, move_cursor, small_window, window
 
 EVERYTHING = 2**63 - 1
 """Beyond the number of any span."""
@@ -53,7 +55,9 @@ class Matching:
         self._database = database
         self._writer = writer
         self._committed = committed
-        self._state = KeptRows(database, sql.query("matching_state"))
+        self._cursor = KeptRows(database, sql.query("matching_cursor"))
+        self._known: tuple[int, int] | None = None  # how far spans are matched, as of so many writes of that
+        self._stored = 0  # spans, when all of them were matched
         self.open_traces = OpenTraces(database, writer)
         self.open_sessions = OpenSessions(database, writer)
         self.backfills = BackfillTable(database, writer)
@@ -69,18 +73,39 @@ class Matching:
 
     def state(self) -> MatchingState:
         """How far matching has come."""
-        ((seq, committed),) = self._state.rows()
-        return MatchingState(seq=seq, committed=committed)
+        totals, writes = self._writer.totals, self._writes()
+        if self._known is None or self._known[1] != writes:
+            ((seq, _),) = self._cursor.rows()
+            self._known = seq, writes
+        state = MatchingState(seq=self._known[0], committed=((totals.batch + 1) << SEQ_BITS) - 1)
+        if state.seq >= state.committed:
+            self._stored = totals.stored
+        return state
+
+    def _writes(self) -> int:
+        return self._database.writes.count(("matching_state",))
+
+    def _move(self, write: Callable[[duckdb.DuckDBPyConnection], None], rows: int, seq: int) -> None:
+        """Store something with which spans are matched up to one by number."""
+        writes = self._writes()
+        self._writer.store(write, rows)
+        if self._writes() == writes + 1:  # nothing else was
+            self._known = seq, writes + 1
 
     def window(self, *, after: int, until: int, wanted: SpanSelection) -> tuple[pa.Table, int] | None:
         """The next spans in the order of their commits, and up to where they are all; None when there are none."""
-        statements = sql.query("numbers_after"), sql.query("spans_to_match")
+        statements, bounds = (sql.query("numbers_after"), sql.query("spans_to_match")), {"after": after, "until": until}
+        if self._writer.totals.stored - self._stored <= wanted.limits.rows:
+            with self._database.cursor() as cursor:
+                found = small_window(cursor, statements[1], bounds, wanted)
+            if found is not None:
+                return found if found[0].num_rows else None
         with self._database.snapshot() as cursor:
-            return window(cursor, statements, {"after": after, "until": until}, wanted)
+            return window(cursor, statements, bounds, wanted)
 
     def pass_over(self, state: MatchingState) -> None:
         """Move the cursor over spans that no rule is there for."""
-        self._writer.store(lambda cursor: _pass_over(cursor, state), 1)
+        self._move(lambda cursor: _pass_over(cursor, state), 1, state.committed)
 
     def store(self, step: MatchingStep) -> None:
         """Store what was decided, and how far.
@@ -90,17 +115,17 @@ class Matching:
             Moved: nothing was stored, because the cursor is not where the window began.
         """
         rows = step.decisions.num_rows // _DECISIONS_A_ROW + step.jobs.num_rows
-        self._writer.store(lambda cursor: _store(cursor, step), rows)
+        self._move(lambda cursor: _store(cursor, step), rows, step.until)
 
 
 def _pass_over(cursor: duckdb.DuckDBPyConnection, state: MatchingState) -> None:
-    last_job = last_job_of(cursor, state.seq)
-    cursor.execute(sql.query("update_matching_state"), {"seq": state.committed, "last_job": last_job})
+    move_cursor(cursor, after=state.seq, until=state.committed, jobs=0)
 
 
 def _store(cursor: duckdb.DuckDBPyConnection, step: MatchingStep) -> None:
     """Store one step. The writer's thread calls this in a transaction."""
-    last_job, now = last_job_of(cursor, step.after), {"now_us": step.now_us}
+    last_job = move_cursor(cursor, after=step.after, until=step.until, jobs=step.jobs.num_rows)
+    now = {"now_us": step.now_us}
     if step.decisions.num_rows:
         cursor.register("incoming_decisions", step.decisions)
         cursor.execute(sql.query("insert_decisions"), now)
@@ -111,5 +136,3 @@ def _store(cursor: duckdb.DuckDBPyConnection, step: MatchingStep) -> None:
     if step.arrivals is not None:
         cursor.register("incoming_arrivals", step.arrivals)
         cursor.execute(sql.query("insert_open_traces"), now)
-    last_job += step.jobs.num_rows
-    cursor.execute(sql.query("update_matching_state"), {"seq": step.until, "last_job": last_job})

@@ -60,6 +60,15 @@ def window(
         rows = max(min(spans.num_rows * limits.nbytes // nbytes, len(numbers)) // 2, 1)
 
 
+def small_window(
+    cursor: duckdb.DuckDBPyConnection, statement: str, bounds: Mapping[str, Any], wanted: SpanSelection
+) -> tuple[pa.Table, int] | None:
+    """All spans `$after` one number and `$until` another, of which there are few; None if they are too many bytes."""
+    text, parameters = asked_for(statement, wanted.columns)
+    spans, nbytes = fetch(cursor, text, {**parameters, **bounds}, wanted.limits.nbytes)
+    return (spans.sort_by("seq"), bounds["until"]) if nbytes <= wanted.limits.nbytes else None
+
+
 def asked_for(text: str, columns: Mapping[str, Expression]) -> tuple[str, dict[str, Any]]:
     """A statement with further columns, and the values of their parameters."""
     asked = "".join(f",\n    {one.sql} AS {column}" for column, one in columns.items())
@@ -91,6 +100,18 @@ def last_job_of(cursor: duckdb.DuckDBPyConnection, expected_seq: int) -> int:
     if seq != expected_seq:
         raise Moved(f"matching stands at {seq} instead of {expected_seq}")
     return last_job
+
+
+def move_cursor(cursor: duckdb.DuckDBPyConnection, *, after: int, until: int, jobs: int) -> int:
+    """Note up to where spans are matched, and so many new jobs; the number of the last job before these.
+
+    Raises:
+        Moved: the cursor is not where it should be.
+    """
+    moved = cursor.execute(sql.query("move_matching"), {"after": after, "until": until, "jobs": jobs}).fetchall()
+    if not moved:
+        raise Moved(f"matching does not stand at {after}")
+    return int(moved[0][0]) - jobs
 
 
 def cursor_of(cursor: duckdb.DuckDBPyConnection) -> tuple[int, int]:

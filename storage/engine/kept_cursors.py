@@ -1,0 +1,141 @@
+"""Cursors that are used again, because one that is opened needs a statement first: `USE`."""
+
+import functools
+import re
+from collections.abc import Iterator
+from typing import Any, Final, Self
+
+import duckdb
+import pyarrow as pa
+
+from storage.engine.table_writes import tables_written
+
+_AT_MOST: Final = 4
+"""Idle ones that are kept. A guess: the writer's, the matcher's, and two of other followers."""
+
+_LARGE_BYTES: Final = 256 << 10
+"""Larger tables are let go of at once, smaller ones once another table takes the name. A guess: to let go of one costs
+a statement, and an idle server may hold some of them."""
+
+_LEAVES_NOTHING: Final = re.compile(r"(?:--[^\n]*\n|\s)*(?:SELECT|WITH|FROM|VALUES|INSERT|UPDATE|DELETE|BEGIN)\b")
+
+
+class KeptCursor:
+    """Cursor that may be used again, unless something would be left of who had it: a setting, a snapshot, an interrupt.
+
+    It remembers the tables that its statements write.
+    """
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self.cursor = cursor
+        self.tables: set[str] = set()  # since it was handed out
+        self._large: set[str] = set()  # names of tables
+        self._is_reusable = True
+        self._is_read = True  # whether no rows are left of its last answer, which would hold its snapshot
+
+    def execute(self, query: str | duckdb.Statement, parameters: object = None) -> Self:
+        """As that of a cursor."""
+        text = query if isinstance(query, str) else query.query
+        written = tables_written(text)
+        self.tables |= written
+        self._is_reusable &= _leaves_nothing(text)
+        self._is_read = False
+        self.cursor.execute(query, parameters)
+        self._is_read = bool(written)  # DuckDB is done with it then, before its answer is read
+        return self
+
+    def fetchall(self) -> list[Any]:
+        """As that of a cursor."""
+        rows = self.cursor.fetchall()
+        self._is_read = True
+        return rows
+
+    def to_arrow_table(self) -> pa.Table:
+        """As that of a cursor."""
+        table = self.cursor.to_arrow_table()
+        self._is_read = True
+        return table
+
+    def to_arrow_reader(self, rows: int) -> pa.RecordBatchReader:
+        """As that of a cursor."""
+        reader = self.cursor.to_arrow_reader(rows)
+        return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
+
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        yield from reader
+        self._is_read = True
+
+    @property
+    def description(self) -> Any:  # noqa: ANN401 - as that of a cursor
+        """As that of a cursor."""
+        return self.cursor.description
+
+    def register(self, name: str, table: pa.Table) -> None:
+        """As that of a cursor."""
+        self.cursor.register(name, table)
+        if isinstance(table, pa.Table) and table.nbytes <= _LARGE_BYTES:
+            self._large.discard(name)
+        else:
+            self._large.add(name)
+
+    def begin(self) -> None:
+        """As that of a cursor."""
+        self.cursor.begin()
+
+    def commit(self) -> None:
+        """As that of a cursor."""
+        self.cursor.commit()
+        self._is_read = True
+
+    def rollback(self) -> None:
+        """As that of a cursor."""
+        self.cursor.rollback()
+        self._is_read = True
+
+    def __getattr__(self, name: str) -> object:
+        self._is_reusable = False  # it is not known what this leaves
+        return getattr(self.cursor, name)
+
+    def clear(self) -> bool:
+        """Let go of what is large; whether the cursor may be used again."""
+        if not (self._is_reusable and self._is_read):
+            return False
+        for name in self._large:
+            self.cursor.unregister(name)
+        self._large.clear()
+        self.tables.clear()
+        return True
+
+
+class KeptCursors:
+    """The idle cursors of one database. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._idle: list[KeptCursor] = []
+        self._most = _AT_MOST
+
+    def take(self) -> KeptCursor | None:
+        """Return one that nobody has, the one that was used last."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def give_back(self, cursor: KeptCursor) -> None:
+        """Keep a cursor for the next, or close it."""
+        if len(self._idle) < self._most and cursor.clear():
+            self._idle.append(cursor)
+        else:
+            cursor.cursor.close()
+
+    def close(self, *, for_good: bool = False) -> None:
+        """Close all of them: the database is to be closed, or may be invalid; `for_good`: none is kept after that."""
+        if for_good:
+            self._most = 0
+        while (cursor := self.take()) is not None:
+            cursor.cursor.close()
+
+
+@functools.lru_cache(1024)
+def _leaves_nothing(query: str) -> bool:
+    return _LEAVES_NOTHING.match(query) is not None

@@ -1,0 +1,92 @@
+"""Cursors of a database are used again, and nothing is left of who had them before."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from storage.engine.database import Database, DatabaseOptions
+from tests.prepared import prepare
+from tests.statements import executed
+
+USE = "USE tracejury"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """A database without rows, of which a cursor is idle."""
+    prepare(tmp_path)
+    database = Database(tmp_path, DatabaseOptions())
+    with database.transaction() as cursor:  # which sets the number of threads for the first time
+        cursor.execute("UPDATE result_state SET last_number = 0")
+    yield database
+    database.close()
+
+
+def test_a_cursor_is_used_again(database: Database) -> None:
+    """Questions and transactions share one, and no statement opens it."""
+    with executed() as texts:
+        with database.cursor() as cursor:
+            assert cursor.execute("SELECT last_number FROM result_state").fetchall() == [(0,)]
+        with database.transaction() as cursor:
+            cursor.execute("UPDATE result_state SET last_number = 5")
+        with database.snapshot() as cursor:
+            assert cursor.execute("SELECT last_number FROM result_state").to_arrow_table().num_rows == 1
+    assert USE not in texts
+
+
+@pytest.mark.parametrize("left", ["SET threads = 2", "CREATE TEMP TABLE mine AS SELECT 1", "PREPARE mine AS SELECT 1"])
+def test_nothing_is_left_of_what_a_statement_sets(database: Database, left: str) -> None:
+    """A cursor that was told something is closed."""
+    with database.cursor() as cursor:
+        cursor.execute(left)
+    with executed() as texts, database.cursor() as cursor:
+        cursor.execute("SELECT 1").fetchall()
+    assert USE in texts
+
+
+def test_an_answer_that_is_not_read_to_its_end_holds_no_snapshot(database: Database) -> None:
+    """The file is checkpointed while such a cursor would be idle, and the next one sees what was committed since."""
+    for _ in range(3):
+        with database.cursor() as cursor:
+            cursor.execute("FROM range(1000000)")
+        with database.cursor() as cursor:
+            next(iter(cursor.execute("FROM range(1000000)").to_arrow_reader(2048)))
+        with database.transaction() as cursor:
+            cursor.execute("UPDATE result_state SET last_number = last_number + 1")
+        database.checkpoint_alone()
+    with database.cursor() as cursor:
+        assert cursor.execute("SELECT last_number FROM result_state").fetchall() == [(3,)]
+
+
+def test_a_large_table_is_let_go_of(database: Database) -> None:
+    """A small one stays until another takes its name."""
+    small, large = pa.table({"a": range(10)}), pa.table({"a": range(100_000)})
+    with database.cursor() as cursor:
+        cursor.register("small", small)
+        cursor.register("large", large)
+        assert cursor.execute("SELECT count(*) FROM small, large").fetchall() == [(1_000_000,)]
+    with database.cursor() as cursor, pytest.raises(duckdb.CatalogException):
+        cursor.execute("FROM large")
+
+
+def test_a_cursor_whose_statement_failed_is_not_used_again(database: Database) -> None:
+    """Nor are idle ones, so that who comes next finds out whether the database is invalid."""
+    with suppress(duckdb.CatalogException), database.cursor() as cursor:
+        cursor.execute("FROM nothing")
+    with executed() as texts, database.cursor() as cursor:
+        cursor.execute("SELECT 1").fetchall()
+    assert USE in texts
+
+
+def test_the_file_is_opened_again_although_cursors_are_idle(database: Database, tmp_path: Path) -> None:
+    """Nothing holds the file once it is closed."""
+    assert database.refresh()
+    with database.cursor() as cursor:
+        assert cursor.execute("SELECT last_number FROM result_state").fetchall() == [(0,)]
+    with database.cursor():
+        database.close()
+    Database(tmp_path, DatabaseOptions()).close()
