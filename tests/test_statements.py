@@ -9,7 +9,9 @@ import pytest
 from storage import sql
 from storage.ingest import presence
 from storage.ingest.presence import RecentKeys
+from tests.connecting import a_connection
 from tests.live import until
+from tests.model_server import Says, a_model
 from tests.serving import a_server, post
 from tests.statements import executed
 from tests.storing import WAIT_S, a_batch, a_store, an_export, commit, rows
@@ -21,6 +23,12 @@ conditions:
 evaluator: regex
 config: {{pattern: x}}
 sampleRate: 0
+"""
+
+JUDGED = """
+name: judged
+criteria: Is it good?
+connectionId: judge
 """
 
 
@@ -81,3 +89,25 @@ def test_a_small_commit_takes_few_statements(tmp_path: Path) -> None:
             counts.append(len(texts))
         assert counts[-1] <= 25
         assert rows(server.store, "SELECT count(*) FROM decisions") == [(20 * 3 * 8,)]
+
+
+def test_judged_spans_share_statements(tmp_path: Path) -> None:
+    """At most four a span for what a judge says of those of one commit, over what the commit itself takes."""
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    (rules / "judged.yaml").write_text(JUDGED, encoding="utf-8")
+    with a_model(lambda _: Says({"score": 1})) as model, a_server(tmp_path / "data", rules=rules) as server:
+        server.pipeline.judging.connections.create(a_connection(model.base_url))
+        counts = []
+        for trace in range(3):
+            with executed() as texts:
+                post(f"http://{server.otlp_http}/v1/traces", an_export(8, trace=trace).SerializeToString())
+                assert server.store.wait_committed(WAIT_S)
+                assert server.pipeline.matcher.wait_matched(WAIT_S)
+                assert server.pipeline.workers.wait_idle(WAIT_S)
+                assert server.pipeline.monitors.wait_watched(WAIT_S)
+                assert server.store.spending.flush(WAIT_S)
+                assert server.traces.wait_idle(WAIT_S)
+            counts.append(len(texts))
+        assert counts[-1] <= 25 + 4 * 8, counts
+        assert rows(server.store, "SELECT count(*) FROM evaluations") == [(3 * 8,)]

@@ -196,13 +196,12 @@ class Monitors:
 
     def results(self, after: int, most: int) -> tuple[list[Counted], int]:
         """The next results that count, in order, and up to where they are all."""
-        if self._last_result.rows()[0][0] <= after:
+        ((last,),) = self._last_result.rows()
+        if last <= after:
             return [], after
-        with self._database.snapshot() as cursor:
-            ((last,),) = cursor.execute(sql.query("last_result")).fetchall()
-            if last <= after:
-                return [], after
-            table = cursor.execute(sql.query("counted_results"), {"after": after, "rows": most}).to_arrow_table()
+        params = {"after": after, "until": last, "rows": most}
+        with self._database.cursor() as cursor:
+            table = cursor.execute(sql.query("counted_results"), params).to_arrow_table()
         columns = [table.column(name).to_pylist() for name in Counted._fields]
         found = [Counted(*row) for row in zip(*columns, strict=True)]
         return found, found[-1].number if len(found) == most else last

@@ -156,7 +156,7 @@ class Windows:
         wanted = sorted(set(numbers))
         if not wanted:
             return None
-        with self._database.snapshot() as cursor:
+        with self._database.cursor() as cursor:
             cursor.register("wanted_spans", pa.table({"seq": pa.array(wanted, pa.int64())}))
             bounds = {"first": wanted[0], "last": wanted[-1]}
             return self._meanings(cursor, sql.query("stored_meanings_by_seq"), limits, bounds)

@@ -1,4 +1,5 @@
--- The results after one that monitors count, and the scores by others that rules let count, in the order in which they were stored.
+-- The results after one and up to another that monitors count, and the scores by others that rules let count, in the order
+-- in which they were stored.
 SELECT
     e.number,
     e.job_id,
@@ -17,6 +18,6 @@ SELECT
     e.is_baseline,
     epoch_us(e.created_at) AS created_us
 FROM counted_result AS e
-WHERE e.number > $after
+WHERE e.number > $after AND e.number <= $until
 ORDER BY e.number
 LIMIT $rows;

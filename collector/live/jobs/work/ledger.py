@@ -77,6 +77,11 @@ _RESTS: Final = 3
 """Times as long as a turn took, before the next one."""
 
 
+GATHER_S: Final = 0.5
+"""So long results wait for others to be stored with them, unless jobs are to be claimed or all are waited for: a
+turn takes six statements whatever is in it, and monitors look at what it stored. A guess."""
+
+
 class Queue(Protocol):
     """Where jobs go that are alike in who evaluates them."""
 
@@ -154,6 +159,7 @@ class Ledger:
         self._retry_policy = retry_policy
         self._held: dict[int, int] = {}  # revisions by job
         self._handed_in = _HandedIn()
+        self._handed_in_s = 0.0  # when the first of it was
         self._changed = threading.Condition()
         self._woken = False
         self._stopping = threading.Event()
@@ -216,6 +222,8 @@ class Ledger:
             if revision is not None:
                 self._note(revision, judged)
         with self._changed:
+            if not self._handed_in:
+                self._handed_in_s = self._clock()
             self._handed_in.add(more)
             self._woken = True
             self._changed.notify_all()
@@ -250,6 +258,8 @@ class Ledger:
             asked, self._woken = self._caught_up.asked, False
         now_s = self._clock()
         claims, next_s = ([], None) if self._stopping.is_set() else self._claims(now_s)
+        if not claims and (left_s := self._gather_s(now_s)) > 0:
+            return left_s if next_s is None else min(left_s, max(next_s, 0.001))
         handed_in = self._take_handed_in()
         is_time = now_s >= self._renew_at_s
         renews = is_time and (bool(self._held) or self._jobs.are_claimed())
@@ -266,6 +276,13 @@ class Ledger:
                 if not self._woken:
                     self._caught_up.tell(asked)
         return min(self._retry_policy.look_s, self._retry_policy.look_s if next_s is None else max(next_s, 0.001))
+
+    def _gather_s(self, now_s: float) -> float:
+        """For how long what was handed in waits for more."""
+        with self._changed:
+            if not self._handed_in or self._stopping.is_set() or self._caught_up.is_awaited:
+                return 0.0
+            return self._handed_in_s + GATHER_S - now_s
 
     def _claims(self, now_s: float) -> tuple[list[tuple[Queue, Claim]], float | None]:
         """What to claim for whom, and in how many seconds there may be more."""
