@@ -405,7 +405,7 @@ class _Aliases:
         self._by_call: dict[tuple[str, str], list[MessageCall]] = {}
         for call in asked:
             self._by_call.setdefault((call.name, call.key), []).append(call)
-        self._known: dict[tuple[str | None, str, str], MessageCall] = {}
+        self._known: dict[tuple[str | None, str, str], MessageCall | None] = {}
 
     def new(self, calls: list[MessageCall]) -> list[MessageCall]:
         """The calls of one list of messages without those that are other calls by another id."""
@@ -416,20 +416,26 @@ class _Aliases:
         taken: set[int] = set()
         renamed: set[int] = set()
         for call in strange:
-            same = self._known.get((call.call_id, call.name, call.key)) or self._asked(call, here, taken)
+            key = call.call_id, call.name, call.key
+            # Decided once: what is no other call where it is first sent is none of those requested later.
+            same = self._known[key] if key in self._known else self._asked(call, here, taken)
+            self._known[key] = same
             if same is not None:
                 taken.add(id(same))
                 renamed.add(id(call))
-                self._known[call.call_id, call.name, call.key] = same
                 if (same.call_id or "").startswith(ITEM_IDS):
                     same.call_id = call.call_id
                 same.response = same.response or call.response
         return [call for call in calls if id(call) not in renamed]
 
     def _asked(self, call: MessageCall, here: set[str | None], taken: set[int]) -> MessageCall | None:
-        """The first call with this name and these arguments that the list does not tell by its own id."""
+        """Return the first call with this name and these arguments that the list does not have by its own id.
+
+        It was requested before the list was sent: a call that the answer to the list requests is a retry.
+        """
         for other in self._by_call.get((call.name, call.key), ())[:_MAX_ALIKE]:
-            if id(other) not in taken and (other.call_id is None or other.call_id not in here):
+            is_before = other.span_id != call.span_id and other.start_ns <= call.start_ns
+            if is_before and id(other) not in taken and (other.call_id is None or other.call_id not in here):
                 return other
         return None
 

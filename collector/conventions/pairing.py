@@ -75,8 +75,8 @@ class _Book:
     taken: set[int] = field(default_factory=set)
     heads: dict[_Bucket, int] = field(default_factory=dict)  # before it, all of a bucket are taken
 
-    def free(self, bucket: _Bucket, limit: int, before_ns: int | None) -> list[MessageCall]:
-        """Up to `limit` calls of a bucket that are free and were asked for before some moment."""
+    def free(self, bucket: _Bucket, limit: int, start_ns: int, *, is_history: bool) -> list[MessageCall]:
+        """Return up to `limit` free calls of a bucket that a run can be of that began at some moment."""
         calls = self.buckets.get(bucket)
         if calls is None:
             return []
@@ -86,9 +86,9 @@ class _Book:
         self.heads[bucket] = head
         found: list[MessageCall] = []
         for call in itertools.islice(calls, head, None):
-            if before_ns is not None and call.start_ns > before_ns:
+            if not is_history and call.start_ns > start_ns:
                 break
-            if id(call) not in self.taken:
+            if id(call) not in self.taken and _can_begin(call, start_ns, is_history=is_history):
                 found.append(call)
                 if len(found) == limit:
                     break
@@ -98,10 +98,7 @@ class _Book:
 def pair(
     tree: Tree, runs: list[ReportedRun], asked: list[MessageCall], *, is_history: bool = False
 ) -> list[MessageCall]:
-    """Give each run its call; the calls that no run is for.
-
-    History is told after its calls have run, so that time does not order them.
-    """
+    """Give each run its call; return the calls that no run is for."""
     book = _Book()
     _pair_by_id(book, runs, asked)
     free = [call for call in asked if id(call) not in book.taken]
@@ -133,21 +130,21 @@ def pair_across_ids(
         if run.asked is None:
             _pair_alike(tree, book, run, is_history=is_history)
     left = [call for call in asked if id(call) not in book.taken]
-    return _pair_by_name([run for run in waiting if run.asked is None], left)
+    return _pair_by_name([run for run in waiting if run.asked is None], left, is_history=is_history)
 
 
 def _pair_in_order(tree: Tree, book: _Book, group: list[ReportedRun], *, is_history: bool) -> None:
     name, form = group[0].span.tool_name or "", _form(group[0])
-    before_ns = None if is_history else group[-1].span.start_ns
+    start_ns = group[0 if is_history else -1].span.start_ns
     for level in _levels(tree, group[0]):
-        calls = book.free((level, name, form), len(group), before_ns)
+        calls = book.free((level, name, form), len(group), start_ns, is_history=is_history)
         for run, call in zip(group, calls, strict=False):
             _join(book, run, call)
         if calls:
             return
 
 
-def _pair_by_name(runs: list[ReportedRun], asked: list[MessageCall]) -> list[MessageCall]:
+def _pair_by_name(runs: list[ReportedRun], asked: list[MessageCall], *, is_history: bool) -> list[MessageCall]:
     """Pair what is left by name and order, where there are as many runs of a name as calls and one side has no ids."""
     by_name: dict[str, tuple[list[ReportedRun], list[MessageCall]]] = {}
     for run in runs:
@@ -160,16 +157,23 @@ def _pair_by_name(runs: list[ReportedRun], asked: list[MessageCall]) -> list[Mes
         has_no_ids = all(run.call_id is None for run in found) or all(call.call_id is None for call in calls)
         if len(found) == len(calls) and has_no_ids:
             pairs = list(zip(found, calls, strict=True))
-            if all(_can_be(run, call) for run, call in pairs):
+            if all(_can_be(run, call, is_history=is_history) for run, call in pairs):
                 for run, call in pairs:
                     _join(book, run, call)
     return [call for call in asked if id(call) not in book.taken]
 
 
-def _can_be(run: ReportedRun, call: MessageCall) -> bool:
-    """Whether nothing says that a run is not of a call: it began before, or an argument has another value."""
+def _can_begin(call: MessageCall, start_ns: int, *, is_history: bool) -> bool:
+    """Return whether a call can begin at some moment: once requested, and before a model is sent its result."""
+    if is_history:
+        return call.response is None or call.start_ns >= start_ns
+    return call.start_ns <= start_ns
+
+
+def _can_be(run: ReportedRun, call: MessageCall, *, is_history: bool) -> bool:
+    """Return whether nothing says that a run is not of a call: its start, or another value of an argument."""
     asked, ran = call.arguments, run.span.tool_arguments
-    if call.start_ns > run.span.start_ns:
+    if not _can_begin(call, run.span.start_ns, is_history=is_history):
         return False
     if not isinstance(asked, dict) or not isinstance(ran, dict):
         return True
@@ -244,9 +248,9 @@ def _levels(tree: Tree, run: ReportedRun) -> Iterator[str]:
 def _pair_equal(tree: Tree, book: _Book, group: list[ReportedRun], *, is_history: bool) -> None:
     """Pair runs with calls of equal arguments below the nearest span above both, in their order."""
     name, form = group[0].span.tool_name or "", _form(group[0])
-    before_ns = None if is_history else group[-1].span.start_ns
+    start_ns = group[0 if is_history else -1].span.start_ns
     for level in _levels(tree, group[0]):
-        calls = book.free((level, name, form), len(group) + 1, before_ns)
+        calls = book.free((level, name, form), len(group) + 1, start_ns, is_history=is_history)
         if not calls:
             continue
         if len(calls) == len(group):
@@ -263,9 +267,9 @@ def _pair_equal(tree: Tree, book: _Book, group: list[ReportedRun], *, is_history
 
 def _pair_alike(tree: Tree, book: _Book, run: ReportedRun, *, is_history: bool) -> None:
     """Pair a run with the only call of its name whose arguments can be the same."""
-    before_ns = None if is_history else run.span.start_ns
     for level in _levels(tree, run):
-        calls = book.free((level, run.span.tool_name or "", _ANY), _MAX_ALIKE, before_ns)
+        bucket = level, run.span.tool_name or "", _ANY
+        calls = book.free(bucket, _MAX_ALIKE, run.span.start_ns, is_history=is_history)
         alike = [call for call in calls if _fit(call.arguments, run.span.tool_arguments)]
         if len(alike) == 1 and len(calls) < _MAX_ALIKE:
             _join(book, run, alike[0])

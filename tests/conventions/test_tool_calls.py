@@ -10,6 +10,7 @@ from tests.conventions.making import SECOND_NS, Attributes, a_log, a_span, call,
 
 OSLO: dict[str, Any] = {"city": "Oslo"}
 BERGEN: dict[str, Any] = {"city": "Bergen"}
+FAILED = "Error: declined"
 
 
 def a_model(*messages: Any, sent: Any = (), **fields: Any) -> Span:
@@ -268,6 +269,37 @@ def test_history_is_no_call_where_anything_else_tells_it() -> None:
     assert listed(read_all(second, a_run(OSLO, start_s=1, result="o")), "call_id", "result") == [("c1", "o")]
 
 
+def a_retry(*, answers: bool = True, own_id: str | None = None) -> list[Span]:
+    """Return a model that was sent a failed call and requests it again, and the run of that if it has an id."""
+    sent = [text("user", "Pay."), call("f", OSLO, "c1"), response(FAILED, "c1")]
+    answer = [call("f", OSLO, "c2")] if answers else []
+    run = [a_run(OSLO, own_id, start_s=3)] if own_id else []
+    return [a_model(*answer, sent=sent, start_s=1), *run]
+
+
+@pytest.mark.parametrize(
+    "spans, expected",
+    [
+        (a_retry(), "c2"),
+        (a_retry(own_id="c2"), "c2"),
+        (a_retry(answers=False, own_id="run-7"), "run-7"),
+        ([*a_retry(), a_model(sent=[call("f", OSLO, "c1"), response(FAILED, "c1")], start_s=2)], "c2"),
+    ],
+)
+def test_a_retry_has_no_result_of_the_call_that_failed(spans: list[Span], expected: str | None) -> None:
+    """A call whose result a model was sent has run, and is neither its answer nor a run that begins later."""
+    reading = read_all(*spans)
+    assert listed(reading, "call_id", "result", "is_error") == [(expected, None, False)]
+    assert [(one.call_id, one.result) for one in reading.earlier_calls] == [("c1", FAILED)]
+
+
+@pytest.mark.parametrize("arguments", [OSLO, None])
+def test_a_run_without_an_id_is_no_call_whose_result_was_sent_before(arguments: Any) -> None:
+    """It has neither the id nor the result of that call."""
+    reading = read_all(*a_retry(answers=False), a_run(arguments, start_s=3))
+    assert listed(reading, "call_id", "result", "is_error") == [(None, None, False)]
+
+
 def test_calls_without_ids_have_their_results_by_order() -> None:
     """Gemini's older messages name the function only."""
     calls: Any = [{"role": "model", "parts": [{"functionCall": {"name": "f", "args": one}} for one in (OSLO, BERGEN)]}]
@@ -295,9 +327,6 @@ def test_results_without_ids_belong_to_the_first_calls_of_their_name() -> None:
     results = {"role": "tool", "parts": parts}
     answer = a_model(asked_for((OSLO, "c1"), (BERGEN, "c2")), results, text("assistant", "x"))
     assert listed(read_all(answer), "call_id", "arguments", "result") == [("c1", OSLO, "o"), ("c2", BERGEN, "b")]
-
-
-FAILED = "Error: declined"
 
 
 def turns(*exchanges: tuple[Any, str], call_id: str = "call_0", before: Sequence[Any] = ()) -> list[Span]:
