@@ -326,11 +326,15 @@ def test_times_do_not_run_backwards(shown: Shown) -> None:
 
 def test_a_trace_without_content_names_the_setting(shown: Shown) -> None:
     """The page says that content was not captured and how to have it; `traces show` prints the same notes."""
-    silent = a_span({"gen_ai.operation.name": "chat"}, trace_id="5e" * 16, scope="opentelemetry.util.genai.handler")
+    silent = a_span(
+        {"gen_ai.operation.name": "chat"}, trace_id="5e" * 16, scope="opentelemetry.instrumentation.openai_v2"
+    )
     post(f"http://{shown.running.otlp_http}/v1/traces", a_request([silent]).SerializeToString())
     with Visit(shown.origin) as visit:
         page = until(lambda: visit.get(f"/traces/{silent.trace_id}").text, lambda text: "not captured" in text)
-        assert "set OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental" in page.partition("not captured:")[2]
+        notice = page.partition("not captured:")[2].partition("</p>")[0]
+        assert "set OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental" in notice
+        assert notice.endswith("and send its log records too</bdi>.")
         assert "were not captured" not in visit.get(f"/traces/{LONG_ID}").text
 
 

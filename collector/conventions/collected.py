@@ -132,6 +132,11 @@ class Collected:
         return self._plan.capture
 
     @property
+    def has_one_switch(self) -> bool:
+        """Return whether that setting is for inputs and outputs together."""
+        return self._plan.dialect is not None and self._plan.dialect.has_one_switch
+
+    @property
     def is_bare(self) -> bool:
         """Return whether only the name of a model tells the span type."""
         return self._plan.is_bare

@@ -1,6 +1,7 @@
 """Names that are the same in every dialect: of resources, of exceptions, of identifiers that join spans."""
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from collector.conventions.values import text_of
 from storage.records import AttributeValue
@@ -32,13 +33,29 @@ PENDING = ("logfire.span_type", "pending_span")
 """What marks the announcement of a span that is sent again when it has ended."""
 
 
-def capture_hint(notes: Iterable[str], side: str = "") -> str | None:
-    """Return the first setting that some notes name for content that was not captured, maybe ""; None if it was.
+_REASONS = {
+    "input": "capture is on, as the output shows: the library left the input out",
+    "output": "capture is on, as the input shows: the library left the output out",
+    "failed": "the call failed, perhaps before the library recorded it",
+}
+"""Why content is missing though no setting is, by the side or the failure."""
 
-    If a side is given, `input` or `output`, only notes about it count.
+
+def uncaptured_note(setting: str, reason: Literal["input", "output", "failed"] | None = None) -> str:
+    """Return the note of a side without content, with the setting that captures it unless a reason is known."""
+    hint = setting if reason is None else _REASONS[reason]
+    return f"{UNCAPTURED} ({hint})" if hint else UNCAPTURED
+
+
+def capture_hint(notes: Iterable[str], side: str = "") -> str | None:
+    """Return how to have content that was not captured, as some notes say, maybe ""; None if it was captured.
+
+    The first setting comes before the reasons of single spans. If a side is given, `input` or `output`, only notes
+    about it count.
     """
-    told = (note.partition(f": {UNCAPTURED}") for note in notes if note.startswith(side))
-    return next((rest.removeprefix(" (").removesuffix(")") for _, found, rest in told if found), None)
+    parts = (note.partition(f": {UNCAPTURED}") for note in notes if note.startswith(side))
+    hints = [rest.removeprefix(" (").removesuffix(")") for _, mark, rest in parts if mark]
+    return min(hints, key=lambda hint: hint in _REASONS.values(), default=None)
 
 
 def project_of(resource_attributes: Mapping[str, AttributeValue]) -> str:

@@ -12,7 +12,7 @@ from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessage
 from collector.conventions.failure import ERROR, failure_of
 from collector.conventions.finish import read_finish_reason
 from collector.conventions.messages import answer_text, last_text, offered_tool, wordless_answer
-from collector.conventions.names import RECORD, UNCAPTURED
+from collector.conventions.names import RECORD, uncaptured_note
 from collector.conventions.own import OwnKeys
 from collector.conventions.pieces import have_content, text_said
 from collector.conventions.prices import with_cost
@@ -103,8 +103,7 @@ def read_content(collected: Collected, logs: Sequence[LogRecord]) -> Content:
     texts = _input(collected, talk), _output(collected, talk)
     asked, answered = _messages(collected, talk) if kind in TALKING else (None, None)
     error, error_type = failure_of(collected, use.result if use else None, has_output=texts[1] is not None)
-    _explain(collected, kind, texts, use)
-    return Content(
+    content = Content(
         input=texts[0],
         output=texts[1],
         is_answer=_is_answer(texts[1], answered),
@@ -114,6 +113,8 @@ def read_content(collected: Collected, logs: Sequence[LogRecord]) -> Content:
         error=error,
         error_type=error_type,
     )
+    _explain(collected, kind, content)
+    return content
 
 
 def tells_nothing(content: Content) -> bool:
@@ -251,18 +252,34 @@ def read_model(collected: Collected) -> str | None:
     return told or collected.text("named_model", "model") or collected.text("asked_model", "model")
 
 
-def _explain(collected: Collected, kind: SpanType, texts: tuple[str | None, str | None], use: ToolUse | None) -> None:
+def _explain(collected: Collected, kind: SpanType, content: Content) -> None:
     """Say why a field is empty that one would expect on such a span."""
+    is_empty = content.input is None and content.output is None
     if is_pending(collected):
         collected.note("span", "announces a span that is sent again when it has ended, and is not counted")
-    if collected.is_bare and texts == (None, None) and collected.tells("input_tokens"):
+    if collected.is_bare and is_empty and collected.tells("input_tokens"):
         collected.note("span", RECORD)
-    elif kind == "llm" and None in texts:
-        hint = f" ({collected.capture})" if collected.capture else ""
-        for field, text in zip(("input", "output"), texts, strict=True):
-            if text is None and not (field == "output" and collected.span.status_code == 2):  # noqa: PLR2004 - ERROR
-                collected.note(field, f"{UNCAPTURED}{hint}")
-    if use is not None and use.arguments is None:
+    elif kind == "llm":
+        _explain_content(collected, content)
+    if content.use is not None and content.use.arguments is None:
         collected.note("tool_arguments", "are not on the span")
-    if collected.span.dropped_attributes_count and (None in texts):
+    if collected.span.dropped_attributes_count and (content.input is None or content.output is None):
         collected.note("span", f"{collected.span.dropped_attributes_count} attributes were dropped by the sender")
+
+
+def _explain_content(collected: Collected, content: Content) -> None:
+    """Name the setting that captures a missing side of a call, unless it is on or the call failed."""
+    has_failed = content.error is not None or content.error_type is not None
+    if content.input is None:
+        collected.note("input", _uncaptured(collected, "input", content.output_messages, has_failed=has_failed))
+    if content.output is None and collected.span.status_code != ERROR:
+        collected.note("output", _uncaptured(collected, "output", content.input_messages, has_failed=has_failed))
+
+
+def _uncaptured(
+    collected: Collected, side: Literal["input", "output"], beside: list[Message] | None, *, has_failed: bool
+) -> str:
+    if not collected.has_one_switch:
+        return uncaptured_note(collected.capture)
+    is_on = beside is not None and have_content(beside)
+    return uncaptured_note(collected.capture, side if is_on else "failed" if has_failed else None)

@@ -101,6 +101,7 @@ class Dialect:
     places: Mapping[Slot, Sequence[str]] = field(default_factory=dict)
     capture: str = ""  # how to have it send content
     captures: Mapping[str, str] = field(default_factory=dict)  # likewise, of libraries by the beginning of their scope
+    has_one_switch: bool = False  # `capture` sets inputs and outputs together: a span with one of them was sent with it
     has_early_status: bool = False  # it sets OK when a step begins, and the SDK lets no failure take that back
 
 

@@ -117,6 +117,47 @@ def test_no_setting_is_named_where_nothing_is_missing() -> None:
     assert capture_hint(["input: content is not captured"], "output") is None
 
 
+CALL = {"gen_ai.operation.name": "chat"}
+ANSWERED = {"gen_ai.output.messages": '[{"role": "assistant", "parts": [{"type": "text", "content": "7"}]}]'}
+QUESTION = {"gen_ai.input.messages": [text("user", "q")]}
+REFUSAL = {"gen_ai.output.messages": [{"role": "assistant", "parts": [], "finish_reason": "content_filter"}]}
+PYDANTIC, OPENAI = "pydantic-ai", "opentelemetry.instrumentation.openai_v2"
+FAILED = "the call failed, perhaps before the library recorded it"
+LEFT_OUT = "capture is on, as the {} shows: the library left the {} out"
+
+
+@pytest.mark.parametrize(
+    "attributes, fields, hints",
+    [
+        (QUESTION | REFUSAL, {"scope": OPENAI}, {"output": LEFT_OUT.format("input", "output")}),
+        (QUESTION, {"scope": PYDANTIC}, {"output": LEFT_OUT.format("input", "output")}),
+        (ANSWERED, {"scope": PYDANTIC}, {"input": LEFT_OUT.format("output", "input")}),
+        (
+            {},
+            {"scope": PYDANTIC, "status_code": 2},
+            {"input": FAILED},
+        ),
+        ({"dokimos.input": "q"}, {"scope": OPENAI}, {"output": "set OTEL_SEMCONV_STABILITY_OPT_IN"}),
+        (REFUSAL, {"scope": OPENAI}, {"input": "set OTEL_SEMCONV", "output": "set OTEL_SEMCONV"}),
+        (QUESTION | {"ai.operationId": "ai.generateText.doGenerate"}, {"scope": "ai"}, {"output": "set recordInputs"}),
+    ],
+)
+def test_no_setting_is_named_that_is_on(attributes: dict[str, Any], fields: Any, hints: dict[str, str]) -> None:
+    """A side with content shows that the only switch is on; Vercel has one for each side."""
+    span = a_span(CALL | attributes, **fields)
+    notes = read_span(span, (), NO_KEYS).notes
+    assert {side for side in ("input", "output") if capture_hint(notes, side) is not None} == set(hints)
+    for side, hint in hints.items():
+        assert (capture_hint(notes, side) or "").startswith(hint)
+    assert_alike(sent([span]))
+
+
+def test_a_setting_is_named_before_the_reason_of_one_span() -> None:
+    """A call that failed does not hide that another call was sent without content."""
+    notes = [note for code in (2, 0) for note in read(CALL, scope=PYDANTIC, status_code=code).notes]
+    assert capture_hint(notes) == "set include_content=True in the InstrumentationSettings of Pydantic AI"
+
+
 def test_a_refused_call_misses_no_output() -> None:
     """Where the service answered with an error there is nothing to capture."""
     reading = read({"gen_ai.operation.name": "chat", "input": "q"}, status_code=2)
@@ -226,8 +267,6 @@ def test_broken_arguments_are_kept_as_text() -> None:
 
 
 LANGSMITH = {"langsmith.span.kind": "llm", "gen_ai.operation.name": "chat"}
-CALL = {"gen_ai.operation.name": "chat"}
-ANSWERED = {"gen_ai.output.messages": '[{"role": "assistant", "parts": [{"type": "text", "content": "7"}]}]'}
 RAN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"}
 
 

@@ -157,6 +157,7 @@ GENKIT = Dialect(
         "failed": ("genkit:state=error",),
     },
     capture="do not set disableLoggingInputAndOutput in the telemetry configuration",
+    has_one_switch=True,
 )
 
 LIVEKIT = Dialect(

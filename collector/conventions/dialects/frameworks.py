@@ -117,6 +117,7 @@ HAYSTACK = Dialect(
         "total_tokens": _of_reply("usage.total_tokens"),
     },
     capture="set HAYSTACK_CONTENT_TRACING_ENABLED=true where the application runs",
+    has_one_switch=True,
 )
 
 _USAGE = "metadata.usage_object"

@@ -62,4 +62,5 @@ OPENLLMETRY = Dialect(
     },
     capture="unset TRACELOOP_TRACE_CONTENT=false where the application runs",
     captures={"opentelemetry.instrumentation.openai_agents": CAPTURE_OF_AGENTS},
+    has_one_switch=True,
 )

@@ -182,6 +182,7 @@ OTEL_GENAI = Dialect(
         "opentelemetry.instrumentation.openai_v2": f"{_CAPTURE_LATEST} since 2.4. Before: {_CAPTURE_IN_LOGS}",
         "opentelemetry.instrumentation.botocore": _CAPTURE_IN_LOGS,
     },
+    has_one_switch=True,
 )
 
 GEMINI_CLI = Dialect(
@@ -198,6 +199,7 @@ AGENT_FRAMEWORK = Dialect(
     signs=(Sign(scope="agent_framework"),),
     span_names={"workflow.": "chain", "executor.": "chain", "edge_group.": "chain"},
     capture="set ENABLE_SENSITIVE_DATA=true where the application runs",
+    has_one_switch=True,
 )
 
 SEMANTIC_KERNEL = Dialect(
@@ -207,6 +209,7 @@ SEMANTIC_KERNEL = Dialect(
         "set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true where the application runs, "
         "and send its log records too"
     ),
+    has_one_switch=True,
 )
 
 AG2 = Dialect(
@@ -235,6 +238,7 @@ AG2 = Dialect(
         "output": ("ag2.human_input.response", "ag2.code_execution.output"),
     },
     capture="set capture_content=True in the TelemetryMiddleware of AG2",
+    has_one_switch=True,
 )
 
 AUTOGEN = Dialect(
@@ -248,6 +252,7 @@ OPENLIT = Dialect(
     signs=(Sign(scope="openlit"), Sign(resource="telemetry.sdk.name", value="openlit", with_genai=True)),
     places={"call_ids": ("only kind llm/gen_ai.tool.call.id",)},
     capture=f"unset {_VARIABLE}=false, and do not pass capture_message_content=False to openlit.init",
+    has_one_switch=True,
 )
 
 STRANDS = Dialect(
@@ -300,4 +305,5 @@ ADK = Dialect(
         f"unset ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=false, or set {_OPT_IN} and {_VARIABLE}=SPAN_ONLY where the "
         "application runs"
     ),
+    has_one_switch=True,
 )

@@ -25,6 +25,7 @@ PYDANTIC_AI = Dialect(
         "asked_model": ("only model_name",),
     },
     capture="set include_content=True in the InstrumentationSettings of Pydantic AI",
+    has_one_switch=True,
 )
 
 LOGFIRE = Dialect(
