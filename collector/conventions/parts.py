@@ -145,7 +145,7 @@ def hidden_blocks(text: str) -> list[JsonValue] | None:
     if isinstance(told, dict) and told.keys() == _OF_BEDROCK:
         return [told]
     blocks = as_list(told)
-    kinds = [block.get("type") if isinstance(block, dict) else None for block in blocks]
+    kinds = [str(block.get("type")) if isinstance(block, dict) else None for block in blocks]
     if all(kind in _ANSWERED for kind in kinds) and any(kind in _UNSPOKEN for kind in kinds):
         return [inner for block in blocks for inner in _of_message(as_dict(block))]
     return _blocks_of_item(told) if text.startswith(_LITERAL) and isinstance(told, dict) else None

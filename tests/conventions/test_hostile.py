@@ -216,3 +216,13 @@ def test_events_without_end_are_survived() -> None:
     )
     logs = [a_log(span, "gen_ai.choice", {"message": {"content": str(n)}}, time_ns=n) for n in range(5_000)]
     assert read_span(span, logs, NO_KEYS).output == "4999"
+
+
+@pytest.mark.parametrize("kind", [[], {}, 1, None])
+@pytest.mark.parametrize("word", ["function_call", "tool_use", "reasoning", "refusal"])
+def test_a_type_that_is_no_text_does_not_stop_reading(kind: object, word: str) -> None:
+    """A text that looks like a block of an answer may have anything as its type."""
+    block = {"type": kind, word: None}
+    for content in (json.dumps(block), json.dumps([block]), repr(block), [block]):
+        message = {"role": "assistant", "content": content}
+        assert read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": [message]}).span_type == "llm"
