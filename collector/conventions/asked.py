@@ -1,12 +1,9 @@
 """The tool calls that messages tell of: who asked for which, and what came back."""
 
-import json
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-
-import msgspec
 
 from collector.conventions.doubles import doubled
 from collector.conventions.member import TraceMember
@@ -14,7 +11,7 @@ from collector.conventions.parts import ITEM_IDS, Part
 from collector.conventions.pieces import parts_by_type, text_said
 from collector.conventions.sent import Conversations, tool_parts
 from collector.conventions.tree import Tree
-from collector.conventions.values import text_of
+from collector.conventions.values import canonical, text_of
 from collector.conventions.wrapping import repeating
 from storage.records import JsonValue, Message
 
@@ -88,14 +85,6 @@ def requests_of(tree: Tree) -> Requests:
         results.learn(tools, max(span.start_ns, span.end_ns or 0))
     once = _once(asked, results)
     return Requests(asked=once, history=_history(history, once))
-
-
-def canonical(arguments: JsonValue) -> str:
-    """Equal arguments have equal texts."""
-    try:
-        return msgspec.json.encode(arguments, order="sorted").decode()
-    except (UnicodeEncodeError, OverflowError):
-        return json.dumps(arguments, sort_keys=True)
 
 
 def lone_value(arguments: JsonValue) -> str | None:

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from collector.conventions import unwrap
-from collector.conventions.asked import MessageCall, canonical, requested_within, requests_of
+from collector.conventions.asked import MessageCall, requested_within, requests_of
 from collector.conventions.call_ids import given
 from collector.conventions.pairing import ReportedRun, is_unsaid, pair, pair_across_ids
 from collector.conventions.parts import Part
 from collector.conventions.pieces import parts_by_type
 from collector.conventions.runs_beside import Beside
 from collector.conventions.tree import Tree
-from collector.conventions.values import text_of
+from collector.conventions.values import canonical, text_of
 from collector.conventions.wrapping import same_work
 from storage.records import JsonValue, TraceToolCall
 

@@ -19,14 +19,11 @@ from collector.conventions.parts import (
     thoughts_in,
 )
 from collector.conventions.pieces import (
-    continued,
+    Joined,
     in_parts,
-    is_text_alone,
-    parts_by_type,
     text_said,
-    without_needless_blanks,
 )
-from collector.conventions.values import as_dict, as_list, encodable, is_redacted
+from collector.conventions.values import as_dict, as_list, canonical, encodable, is_redacted
 from collector.conventions.written import written_map, written_message
 from storage.records import JsonValue, Message
 
@@ -234,7 +231,7 @@ def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | N
         return inner or None
     if isinstance(first, str) and all(isinstance(item, str) for item in value) and written_message(first) is None:
         return None
-    found: list[Message] = []
+    joined = Joined()
     was_item = is_open = False
     for told in value:
         item = written_message(told) if type(told) is str else told
@@ -245,41 +242,19 @@ def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | N
             if not message["role"]:
                 return None
             is_item = _is_item(item)
-            _join(found, message, is_open=is_open, are_items=is_item and was_item)
+            joined.add(message, is_open=is_open, are_items=is_item and was_item)
             was_item, is_open = is_item, item.get("finish_reason") == ""
         elif _is_pair(item):
-            found.append(_of_pair(item))
+            joined.add_whole(_of_pair(item))
         elif depth > 0 and isinstance(item, dict):
-            found += find_messages(item, role, depth - 1) or ()
-    return found or None
-
-
-def _join(found: list[Message], message: Message, *, is_open: bool, are_items: bool) -> None:
-    """Add a message, or what it adds to the one before; one that is open did not say why it ended."""
-    if is_open and is_text_alone(found[-1]) and is_text_alone(message):
-        found[-1] = continued(found[-1], message)
-    elif found and _is_one_answer(found[-1], message, are_items=are_items):
-        both = [*as_list(found[-1]["parts"]), *as_list(message["parts"])]
-        found[-1] = {**found[-1], "parts": without_needless_blanks(both)}
-    else:
-        found.append(message)
+            joined.add_whole(*(find_messages(item, role, depth - 1) or ()))
+    return joined.messages or None
 
 
 def _is_item(value: dict[str, JsonValue]) -> bool:
     """Whether a message is one of the items that an answer of OpenAI's responses consists of."""
     kind = value.get("type")
     return isinstance(kind, str) and (kind in _ITEM_ROLES or kind == "message")
-
-
-def _is_one_answer(before: Message, message: Message, *, are_items: bool) -> bool:
-    """Whether two messages of the model are one answer: no model calls again before the result of a call is there."""
-    if message["role"] != "assistant" or before["role"] != "assistant":
-        return False
-    return are_items or (_has_call(before) and _has_call(message))
-
-
-def _has_call(message: Message) -> bool:
-    return next(parts_by_type(message, "tool_call"), None) is not None
 
 
 def _of_plain(value: dict[str, JsonValue], role: str) -> list[Message] | None:
@@ -405,11 +380,14 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
         calls.append(as_dict(value["function_call"]))
     if isinstance(value.get("function_call_name"), str):  # OpenInference, of a call that has no id
         calls.append({"name": value["function_call_name"], "arguments": value.get("function_call_arguments_json")})
+    keys = {_call_key(part) for part in parts if isinstance(part, dict) and part.get("type") == "tool_call"}
     for call in calls:
         part = call_of(as_dict(call.get("tool_call")) or call)
         if len(calls) == 1 and is_item(part) and isinstance(value.get("tool_call_id"), str):  # LiteLLM, of responses
             part["id"] = value["tool_call_id"]
-        if not any(_is_same_call(part, other) for other in parts):
+        key = _call_key(part)
+        if key not in keys:
+            keys.add(key)
             parts.append(part)
     return parts
 
@@ -447,10 +425,9 @@ def _results(value: dict[str, JsonValue], content: object) -> list[JsonValue] | 
     return [part]
 
 
-def _is_same_call(part: Part, other: JsonValue) -> bool:
-    if not isinstance(other, dict) or other.get("type") != "tool_call":
-        return False
-    return all(part.get(key) == other.get(key) for key in ("id", "name", "arguments"))
+def _call_key(part: Part) -> str:
+    """Return a text that equal calls share."""
+    return canonical([part.get("id"), part.get("name"), part.get("arguments")])
 
 
 def _is_result(part: JsonValue) -> bool:

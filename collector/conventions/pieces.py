@@ -17,11 +17,12 @@ def in_parts(blocks: list[JsonValue], role: str, call_id: JsonValue = None) -> M
         text = "\n".join(str(as_dict(part).get("content") or "") for part in parts)
         return {"role": role, "parts": [response_part(call_id if isinstance(call_id, str) else None, text)]}
     if any(may_hide_blocks(words) for words in map(_words, blocks) if words):
-        parts = [part for at, part in enumerate(parts) if not any(_is_repeated(part, other) for other in parts[:at])]
+        parts = _once(parts)
         if role == "user" and parts and all(as_dict(part).get("type") in _OF_MODELS for part in parts):
             role = "assistant"  # OpenAI's agents: an item without a role
     if role == "tool":
-        parts = [part for at, part in enumerate(parts) if not _is_result_as_text(part, blocks)]
+        results = _texts_of_results(blocks)
+        parts = [part for part in parts if not (results and _has_text_of(part, results))]
     return {"role": role, "parts": parts}
 
 
@@ -33,22 +34,83 @@ def _words(block: JsonValue) -> str | None:
 _OF_MODELS = ("reasoning", "tool_call")
 
 
-def _is_result_as_text(part: JsonValue, blocks: list[JsonValue]) -> bool:
-    """Return whether a part is the words of a result that stands beside it, as OpenAI's agents tell both."""
-    words = as_dict(part).get("content") if as_dict(part).get("type") == "text" else None
+def _texts_of_results(blocks: list[JsonValue]) -> set[str]:
+    """Return the words of results, which stand beside them as parts of their own where OpenAI's agents tell both."""
     results = [as_dict(block) for block in blocks if as_dict(block).get("type") == "tool_call_response"]
-    texts = [text for result in results for text in as_list(result.get("response", result.get("result")))]
-    return words is not None and any(words in (text, as_dict(text).get("text")) for text in texts)
+    told = [text for result in results for text in as_list(result.get("response", result.get("result")))]
+    return {text for one in told for text in (one, as_dict(one).get("text")) if isinstance(text, str)}
 
 
-def _is_repeated(part: JsonValue, other: JsonValue) -> bool:
-    return (
-        isinstance(part, dict)
-        and isinstance(other, dict)
-        and part.get("type") == other.get("type") == "tool_call"
-        and part.get("name") == other.get("name")
-        and part.get("id") == other.get("id")
-    )
+def _has_text_of(part: JsonValue, texts: set[str]) -> bool:
+    words = part.get("content") if isinstance(part, dict) and part.get("type") == "text" else None
+    return isinstance(words, str) and words in texts
+
+
+def _once(parts: list[JsonValue]) -> list[JsonValue]:
+    """Return parts with each call once, by its name and id."""
+    kept: list[JsonValue] = []
+    calls: set[tuple[str, str]] = set()
+    for part in parts:
+        if isinstance(part, dict) and part.get("type") == "tool_call":
+            call = repr(part.get("name")), repr(part.get("id"))
+            if call in calls:
+                continue
+            calls.add(call)
+        kept.append(part)
+    return kept
+
+
+class Joined:
+    """Messages of a list, put together one by one: those of one answer become one message."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self._grown: list[JsonValue] | None = None  # the parts of the last one, once it is of several
+        self._has_call: bool | None = None  # the last one; None: not looked at
+
+    def add(self, message: Message, *, is_open: bool, are_items: bool) -> None:
+        """Add a message, or what it adds to the one before; one that is open did not say why it ended."""
+        if is_open and self.messages and is_text_alone(self.messages[-1]) and is_text_alone(message):
+            self.add_whole(continued(self.messages.pop(), message))
+        elif self.messages and self._is_one_answer(message, are_items=are_items):
+            self._grow(as_list(message["parts"]))
+        else:
+            self.add_whole(message)
+
+    def add_whole(self, *messages: Message) -> None:
+        """Add messages that are no pieces of others."""
+        self.messages += messages
+        self._grown = self._has_call = None
+
+    def _is_one_answer(self, message: Message, *, are_items: bool) -> bool:
+        """Whether two messages of the model are one answer: no model calls again before a call has its result."""
+        if message["role"] != "assistant" or self.messages[-1]["role"] != "assistant":
+            return False
+        if self._has_call is None:
+            self._has_call = _has_call(self.messages[-1])
+        if not (are_items or self._has_call):
+            return False
+        has_call = _has_call(message)
+        is_one = are_items or has_call
+        self._has_call = self._has_call or has_call
+        return is_one
+
+    def _grow(self, parts: list[JsonValue]) -> None:
+        """Add parts in place: to copy those before them each time would cost the square of their number."""
+        if self._grown is None:
+            last = self.messages[-1]
+            self._grown = _without_needless_blanks([*as_list(last["parts"]), *parts])
+            self.messages[-1] = {**last, "parts": self._grown}
+            return
+        more = [part for part in parts if not _is_empty(part)]
+        if not self._grown or (more and _is_empty(self._grown[0])):  # then it is all that there was
+            self._grown[:] = more or parts[:1]
+        else:
+            self._grown += more
+
+
+def _has_call(message: Message) -> bool:
+    return next(parts_by_type(message, "tool_call"), None) is not None
 
 
 def is_text_alone(message: Message) -> bool:
@@ -194,10 +256,13 @@ def is_blank_text(part: JsonValue) -> bool:
     return isinstance(content, str) and (not content or content.isspace())
 
 
-def without_needless_blanks(parts: list[JsonValue]) -> list[JsonValue]:
+def _without_needless_blanks(parts: list[JsonValue]) -> list[JsonValue]:
     """Return parts without empty texts, unless there is nothing else: then one of these is what was recorded."""
-    kept = [part for part in parts if not (is_blank_text(part) and as_dict(part)["content"] == "")]
-    return kept or parts[:1]
+    return [part for part in parts if not _is_empty(part)] or parts[:1]
+
+
+def _is_empty(part: JsonValue) -> bool:
+    return isinstance(part, dict) and part.get("type") == "text" and part.get("content") == ""
 
 
 def have_content(messages: Sequence[Message]) -> bool:

@@ -181,6 +181,14 @@ def clean(value: object, depth: int = 0) -> JsonValue:
             return encodable(str(value))
 
 
+def canonical(value: JsonValue) -> str:
+    """Return the JSON that equal values have in common."""
+    try:
+        return msgspec.json.encode(value, order="sorted").decode()
+    except (UnicodeEncodeError, OverflowError):
+        return json.dumps(value, sort_keys=True)
+
+
 def whole(value: object) -> int | None:
     """Read a count from 0 to `MAX_COUNT`: a number of any type, or a text of one; None for everything else."""
     if isinstance(value, str) and len(value) <= _MOST_DIGITS and value.strip().isdecimal():
