@@ -15,6 +15,7 @@ from collector.conventions.call_ids import (
 )
 from collector.conventions.collected import Candidate, Collected
 from collector.conventions.finish import read_finish_reason
+from collector.conventions.items_as_text import with_blocks, with_items
 from collector.conventions.messages import (
     find_messages,
     message_of,
@@ -117,7 +118,11 @@ def _ended_in_calls(collected: Collected, answered: SourcedMessages) -> bool:
 def _completed(
     collected: Collected, asked: SourcedMessages, answered: SourcedMessages
 ) -> tuple[SourcedMessages, SourcedMessages]:
-    """Messages with what libraries leave out of them and tell beside them."""
+    """Messages with what libraries leave out of them and tell beside them, or make texts of."""
+    if collected.tells("texts_of_items"):
+        asked, answered = _changed(asked, with_items), _changed(answered, with_items)
+    if collected.tells("texts_of_blocks"):
+        asked, answered = _changed(asked, with_blocks), _changed(answered, with_blocks)
     if collected.candidates("raw_dialogue"):
         asked = _fuller(collected, asked, "input", "user")
         answered = _fuller(collected, answered, "output", "assistant")

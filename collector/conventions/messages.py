@@ -12,6 +12,7 @@ from collector.conventions.parts import (
     embedded_blocks,
     is_block,
     is_item,
+    is_of_model,
     part_of,
     parts_of,
     response_part,
@@ -368,7 +369,7 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
         results = _results(value, content)
         if results is not None:
             return results
-    parts = parts_of(embedded_blocks(content))
+    parts = _content_parts(content, role)
     if role == "assistant" and not _THOUGHTS_BESIDE.isdisjoint(value):
         parts = _with_thoughts(value, parts)
     refusal = value.get("refusal", as_dict(value.get("additional_kwargs")).get("refusal"))
@@ -389,6 +390,14 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
         if key not in keys:
             keys.add(key)
             parts.append(part)
+    return parts
+
+
+def _content_parts(content: object, role: str) -> list[JsonValue]:
+    """Return the parts of content, of which a user's or an operator's text makes no calls and no thoughts."""
+    parts = parts_of(embedded_blocks(content))
+    if isinstance(content, str) and role in ("user", "system") and any(map(is_of_model, parts)):
+        return [text_part(content)]
     return parts
 
 

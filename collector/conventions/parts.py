@@ -4,8 +4,7 @@ import re
 from collections.abc import Callable
 
 from collector.conventions import unwrap
-from collector.conventions.values import NotJson, as_dict, as_list, decode, is_redacted, looks_encoded, opened, text_of
-from collector.conventions.written import written_map
+from collector.conventions.values import NotJson, as_dict, decode, is_redacted, looks_encoded, opened, text_of
 from storage.records import JsonValue
 
 Part = dict[str, JsonValue]
@@ -46,18 +45,12 @@ def parts_of(content: object) -> list[JsonValue]:
 def part_of(block: object, wrappers: int = _MAX_WRAPPERS) -> list[JsonValue]:
     """The parts that one content block stands for; what is not known is kept as it came. Words that are not: none."""
     if isinstance(block, str):
-        hidden = hidden_blocks(block) if wrappers else None
-        if hidden is not None:
-            return [part for inner in hidden for part in part_of(inner, 0)]
         return [text_part(block)] if block and not is_redacted(block) else []
     if not isinstance(block, dict):
         text = text_of(block)
         return [text_part(text)] if text else []
     kind = block.get("type", block.get("kind", block.get("part_kind")))
     if kind == "text" and type(block.get("content")) is str and "type" in block:
-        hidden = hidden_blocks(block["content"]) if wrappers else None
-        if hidden is not None:
-            return [part for inner in hidden for part in part_of(inner, 0)]
         return [block] if block["content"] and not is_redacted(block["content"]) else []
     reader = _BY_TYPE.get(kind) if isinstance(kind, str) else None
     if reader is None and "toolCallId" in block and isinstance(kind, str):
@@ -131,53 +124,9 @@ def is_item(part: Part) -> bool:
     return str(part.get("id")).startswith(ITEM_IDS)
 
 
-def hidden_blocks(text: str) -> list[JsonValue] | None:
-    """The content blocks that a text writes: as JSON or a literal, with thoughts or calls among them, or as objects.
-
-    Instrumentations of LangChain write so what a model of OpenAI's responses answered. That of OpenAI's agents makes
-    texts of all items but words: `ResponseFunctionToolCall(…)`, `{'type': 'input_image', …}`, whole messages.
-    """
-    if not may_hide_blocks(text):
-        return None
-    if text[0] not in "{[":
-        return _blocks_of_item(written_map(text))
-    told = opened(text)
-    if isinstance(told, dict) and told.keys() == _OF_BEDROCK:
-        return [told]
-    blocks = as_list(told)
-    kinds = [str(block.get("type")) if isinstance(block, dict) else None for block in blocks]
-    if all(kind in _ANSWERED for kind in kinds) and any(kind in _UNSPOKEN for kind in kinds):
-        return [inner for block in blocks for inner in _of_message(as_dict(block))]
-    return _blocks_of_item(told) if text.startswith(_LITERAL) and isinstance(told, dict) else None
-
-
-def _blocks_of_item(item: dict[str, JsonValue] | None) -> list[JsonValue] | None:
-    """The blocks of an item, or of a whole message of the model, that stands where words should; None for others."""
-    kind = None if item is None else item.get("type")
-    if item is None or (kind is not None and not isinstance(kind, str)):
-        return None
-    if kind is not None:
-        return _of_message(item) if kind in _ITEMS or kind.endswith(_OF_PROVIDERS) else None
-    return _of_message(item) if item.get("role") == "assistant" and not _MESSAGES_OWN.isdisjoint(item) else None
-
-
-def _of_message(item: dict[str, JsonValue]) -> list[JsonValue]:
-    """The blocks of a message of a model, with its refusal and its calls; any other item is a block itself."""
-    if item.get("type", "message") != "message":
-        return [item]
-    content, refusal = item.get("content"), item.get("refusal")
-    blocks = content if isinstance(content, list) else [] if content is None else [content]
-    calls = item.get("tool_calls") or item.get("function_call")
-    called = [{**as_dict(call), "type": "function"} for call in as_list(calls)] if calls else []
-    return [*blocks, *([{"type": "refusal", "refusal": refusal}] if refusal else []), *called]
-
-
-def may_hide_blocks(text: str) -> bool:
-    """Whether it is worth opening a text to look for content blocks; False for all ordinary ones."""
-    if text[:1] in ("{", "["):
-        has_kind = "refusal" in text or "reasoning" in text or "thinking" in text or "function_call" in text
-        return has_kind or "tool_use" in text or (text.startswith(_LITERAL) and _KIND_IN_LITERAL in text)
-    return text[-1:] == ")" and _KIND_IN_OBJECT in text and text[0].isupper()
+def is_of_model(part: JsonValue) -> bool:
+    """Return whether a part is a call or a thought, which none but a model tells."""
+    return isinstance(part, dict) and part.get("type") in ("reasoning", "tool_call")
 
 
 def may_think(text: str) -> bool:
@@ -187,22 +136,6 @@ def may_think(text: str) -> bool:
 
 
 _MARKS_OF_REASONING = ("reasoning_content", '"summary_text"', '"reasoning":"', '"reasoning": "')
-
-
-_OF_BEDROCK = {"reasoningContent"}  # a block that OpenLLMetry makes a text of, as of all that it does not know
-_UNSPOKEN = ("refusal", "reasoning", "reasoning_content", "thinking", "function_call", "tool_use")
-_ANSWERED = frozenset({*_UNSPOKEN, "redacted_thinking", "text", "output_text", "message"})
-_ITEMS = frozenset(
-    {
-        *_ANSWERED, "refusal", "reasoning_text", "input_text", "input_image", "image_url", "input_file",
-        "input_audio",
-    }
-    - {"text"}
-)  # fmt: skip
-_OF_PROVIDERS = ("_call", "_call_output", "mcp_list_tools", "mcp_approval_request")  # what else a model does
-_MESSAGES_OWN = frozenset({"tool_calls", "refusal"})
-_LITERAL = "{'"
-_KIND_IN_LITERAL, _KIND_IN_OBJECT = "'type': '", "type='"
 
 
 def response_part(call_id: str | None, response: object, name: str | None = None, *, is_error: bool = False) -> Part:

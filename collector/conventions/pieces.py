@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from collector.conventions.parts import Part, may_hide_blocks, part_of, response_part, text_part
+from collector.conventions.parts import Part, part_of, response_part, text_part
 from collector.conventions.values import as_dict, as_list
 from storage.records import JsonValue, Message
 
 
 def in_parts(blocks: list[JsonValue], role: str, call_id: JsonValue = None) -> Message:
-    """A message that is in parts already: those of a tool are its result, and calls in a hidden block are told once.
+    """Return a message that is in parts already; those of a tool are its result.
 
     LiteLLM tells the id of a result beside its parts.
     """
@@ -16,22 +16,10 @@ def in_parts(blocks: list[JsonValue], role: str, call_id: JsonValue = None) -> M
     if role == "tool" and parts and all(isinstance(part, dict) and part.get("type") == "text" for part in parts):
         text = "\n".join(str(as_dict(part).get("content") or "") for part in parts)
         return {"role": role, "parts": [response_part(call_id if isinstance(call_id, str) else None, text)]}
-    if any(may_hide_blocks(words) for words in map(_words, blocks) if words):
-        parts = _once(parts)
-        if role == "user" and parts and all(as_dict(part).get("type") in _OF_MODELS for part in parts):
-            role = "assistant"  # OpenAI's agents: an item without a role
     if role == "tool":
         results = _texts_of_results(blocks)
         parts = [part for part in parts if not (results and _has_text_of(part, results))]
     return {"role": role, "parts": parts}
-
-
-def _words(block: JsonValue) -> str | None:
-    words = block.get("content") if isinstance(block, dict) else None
-    return words if isinstance(words, str) else None
-
-
-_OF_MODELS = ("reasoning", "tool_call")
 
 
 def _texts_of_results(blocks: list[JsonValue]) -> set[str]:
@@ -46,7 +34,7 @@ def _has_text_of(part: JsonValue, texts: set[str]) -> bool:
     return isinstance(words, str) and words in texts
 
 
-def _once(parts: list[JsonValue]) -> list[JsonValue]:
+def once(parts: list[JsonValue]) -> list[JsonValue]:
     """Return parts with each call once, by its name and id."""
     kept: list[JsonValue] = []
     calls: set[tuple[str, str]] = set()

@@ -24,6 +24,8 @@ Slot: TypeAlias = Literal[
     "result_ids",  # messages in which results alone have the ids of calls, and calls those of items
     "made_up_ids",  # messages in which calls have ids that no model gave them
     "marked_ids",  # answers in which such ids can be known by how they begin
+    "texts_of_items",  # tells that items of OpenAI's responses can be texts as Python writes them
+    "texts_of_blocks",  # tells that the blocks of an answer can be texts, as JSON or literals
     "trajectory",  # what was asked and what came of it, in one list
     "system",
     "answer_text",  # the pieces of an answer that is not told as a message

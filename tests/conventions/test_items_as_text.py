@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.conventions import literals, values
-from collector.conventions.parts import part_of
+from collector.conventions.items_as_text import with_items
 from storage.records import Span
 from tests.conventions.making import a_span, read
 from tests.conventions.test_columnar import assert_alike, sent
@@ -43,6 +43,12 @@ def words(content: str) -> dict[str, Any]:
     return {"type": "text", "content": content}
 
 
+def opened(text: str, role: str = "assistant") -> Any:
+    """Return the parts of a message with one text, as a library that makes texts of items sent it."""
+    (message,) = with_items([{"role": role, "parts": [words(text)]}])
+    return message["parts"]
+
+
 def a_chat(asked: list[Any], answered: list[str]) -> Span:
     """Return a call as the official instrumentation of OpenAI's agents writes it: every part is a text."""
     messages = [{"role": role, "parts": [words(one) for one in parts]} for role, parts in asked]
@@ -74,12 +80,12 @@ def a_chat(asked: list[Any], answered: list[str]) -> Span:
 )
 def test_an_item_is_read_as_what_it_is(text: str, expected: dict[str, Any]) -> None:
     """Calls with ids and arguments, thoughts, refusals, earlier answers, pictures, messages of chat completions."""
-    assert part_of(words(text)) == [expected]
+    assert opened(text) == [expected]
 
 
 def test_what_a_provider_did_itself_is_no_answer() -> None:
     """A search is kept as it came, and is no text."""
-    (part,) = part_of(words(SEARCH))
+    (part,) = opened(SEARCH)
     assert isinstance(part, dict)
     assert (part["type"], part["id"]) == ("web_search_call", "ws_1")
 
@@ -91,6 +97,11 @@ def test_what_a_provider_did_itself_is_no_answer() -> None:
         "Call(type='function_call', name=open('/etc/passwd').read())",
         "call(type='function_call', name='f')",
         "Order(type='pizza')",
+        "Order(type='refund_call', id='1')",
+        "Foo(type='reasoning', summary='secret')",
+        "ResponseReasoningItem(type='reasoning', content='secret')",
+        "ResponseFunctionToolCall(type='function_call', name='refund')",
+        "{'type': 'refund_call', 'id': '1'}",
         "Order(type='call', what=1 + 1)",
         "{'type': 'pizza', 'text': 'hi'}",
         "{'role': 'user', 'tool_calls': [], 'x': {'type': 'y'}}",
@@ -100,7 +111,79 @@ def test_what_a_provider_did_itself_is_no_answer() -> None:
 )
 def test_other_words_stay_words(text: str) -> None:
     """Prose about an item, objects and maps of other kinds, what the grammar does not know, and cut-off items."""
-    assert part_of(words(text)) == [words(text)]
+    for role in ("assistant", "user", "system"):
+        assert opened(text, role) == [words(text)]
+
+
+WRITTEN = (
+    CALL,
+    THOUGHTS,
+    str({"text": "hm", "type": "reasoning_text"}),
+    '{"type": "function_call", "name": "refund", "arguments": "{}", "call_id": "c", "id": "fc_1"}',
+    '[{"type": "tool_use", "id": "t", "name": "refund", "input": {}}]',
+    '{"id": "rs_1", "summary": [{"text": "hm", "type": "summary_text"}], "type": "reasoning"}',
+    '{"reasoningContent": {"reasoningText": {"text": "hm"}}}',
+)
+"""Texts that are calls or thoughts where a library makes texts of them."""
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+@pytest.mark.parametrize(
+    "scope", ["", "my.own", "opentelemetry.instrumentation.openai_v2", "openlit.instrumentation.openai"]
+)
+def test_words_that_look_like_items_are_words(text: str, scope: str) -> None:
+    """What users and models write is opened on no span of another library, in JSON or in numbered attributes."""
+    asked, answered = ([{"role": role, "parts": [words(text)]}] for role in ("user", "assistant"))
+    span = a_span(
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": json.dumps(asked),
+            "gen_ai.output.messages": json.dumps(answered),
+        },
+        scope=scope,
+    )
+    reading = read(span.attributes, scope=scope)
+    assert (reading.input, reading.output) == (text, text)
+    assert (list(reading.input_messages or ()), list(reading.output_messages or ())) == (asked, answered)
+    assert_alike(sent([span]))
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+@pytest.mark.parametrize("role", ["user", "system"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"role": "gen_ai.prompt.0.role", "content": "gen_ai.prompt.0.content"},
+        {"role": "llm.input_messages.0.message.role", "content": "llm.input_messages.0.message.content"},
+    ],
+)
+def test_words_in_numbered_attributes_are_words(text: str, role: str, keys: dict[str, str]) -> None:
+    """A user's or an operator's words are no calls and no thoughts, and keep their role."""
+    scope = "opentelemetry.instrumentation.langchain"
+    kind = {"openinference.span.kind": "LLM", "llm.request.type": "chat"}
+    span = a_span({**kind, keys["role"]: role, keys["content"]: text}, scope=scope)
+    reading = read(span.attributes, scope=scope)
+    assert reading.input_messages == ({"role": role, "parts": [words(text)]},)
+    assert_alike(sent([span]))
+
+
+@pytest.mark.parametrize("text", [text for text in WRITTEN if text[0] in "{["])
+def test_blocks_in_numbered_answers_are_read_alike(text: str) -> None:
+    """An answer of LangChain in numbered attributes is opened one span at a time and together."""
+    scope = "opentelemetry.instrumentation.langchain"
+    answer = {"gen_ai.completion.0.role": "assistant", "gen_ai.completion.0.content": text}
+    span = a_span({"llm.request.type": "chat", **answer}, scope=scope)
+    assert_alike(sent([span]))
+
+
+@pytest.mark.parametrize("scope", ["opentelemetry.instrumentation.langchain", SCOPE])
+@pytest.mark.parametrize("text", [text for text in WRITTEN if text[0] in "{[" and text[1] != "'"])
+def test_a_user_writes_json_where_answers_are_json(scope: str, text: str) -> None:
+    """Also on the spans of the libraries that make texts of blocks, a user's JSON is words."""
+    asked = [{"role": "user", "parts": [words(text)]}]
+    told = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(asked)}
+    assert list(read(told, scope=scope).input_messages or ()) == asked
+    assert_alike(sent([a_span(told, scope=scope)]))
 
 
 def test_a_turn_of_openais_agents_is_a_call_and_its_answer() -> None:
@@ -147,7 +230,7 @@ def test_any_arguments_come_back(name: str, arguments: Any) -> None:
         f"ResponseFunctionToolCall(arguments={json.dumps({'a': arguments})!r}, call_id='c', name={name!r}, "
         "type='function_call')"
     )
-    (part,) = part_of(words(text))
+    (part,) = opened(text)
     assert part == {"type": "tool_call", "id": "c", "name": name, "arguments": json.loads(json.dumps({"a": arguments}))}
 
 
@@ -155,7 +238,7 @@ def test_any_arguments_come_back(name: str, arguments: Any) -> None:
 def test_any_text_is_read(text: str, end: str) -> None:
     """Whatever a text holds, it is words or parts that can be written as JSON."""
     for whole in (text + end, "{'" + text + end):
-        json.dumps(part_of(words(whole)))
+        json.dumps(opened(whole))
 
 
 @pytest.mark.parametrize("endless", ["['" + "\\'" * 9_000 + "]", '{"' + '\\"' * 9_000 + "}"])

@@ -5,7 +5,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from collector.conventions.parts import may_hide_blocks, may_hide_thoughts
+from collector.conventions.items_as_text import may_hide_blocks
+from collector.conventions.parts import may_hide_thoughts
 from collector.conventions.unwrap import WRITTEN
 from collector.conventions.values import MAX_DEPTH, NotJson, decode, is_redacted
 from storage.records import JsonValue

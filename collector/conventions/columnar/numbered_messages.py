@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.conventions.columnar.normal import bare_arguments, bare_response
+from collector.conventions.items_as_text import SLOTS, may_hide_blocks
 from collector.conventions.messages import ROLES
 from collector.conventions.numbered import Branches, Node
 from collector.conventions.parts import ITEM_IDS
@@ -27,6 +28,7 @@ class NumberedMessages:
     """Where the messages of a plan lie, each of which has a role, and words, calls of tools or a result."""
 
     places: "Sequence[_Place]"
+    may_hide: bool  # blocks in words: the library writes so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,11 @@ def numbered_messages(plan: ShapePlan, slot: Slot) -> NumberedMessages | None:
     items = plan.groups[leads[0].place.key]
     places = [_place(item) for item in items] if isinstance(items, list) else []
     found = [place for place in places if place is not None]
-    return NumberedMessages(places=found) if found and len(found) == len(places) else None
+    return (
+        NumberedMessages(places=found, may_hide=not SLOTS.isdisjoint(plan.told))
+        if found and len(found) == len(places)
+        else None
+    )
 
 
 def _place(item: Node) -> _Place | None:
@@ -94,6 +100,8 @@ def gathered(
             if letters[start + at] != _TEXT or not texts[start + at]:
                 return None
         told = {name: texts[start + at] for name, at in place.fields.items()}
+        if numbered.may_hide and may_hide_blocks(told.get("content", "")):
+            return None
         message = _message(told, [{name: texts[start + at] for name, at in call.items()} for call in place.calls])
         if message is None or (was_calling and place.calls):
             return None

@@ -10,6 +10,7 @@ _LIBRARIES = (
     "openai_agents", "pinecone", "qdrant", "replicate", "sagemaker", "together", "transformers", "vertexai", "voyageai",
     "watsonx", "weaviate", "writer",
 )  # fmt: skip
+_MESSAGES = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.prompt.*", "gen_ai.completion.*")
 _PROPERTIES = "traceloop.association.properties"
 
 
@@ -49,6 +50,14 @@ OPENLLMETRY = Dialect(
         "result_ids": tuple(
             f"scope {scope}/gen_ai.input.messages"
             for scope in ("opentelemetry.instrumentation.openai_agents", "opentelemetry.instrumentation.openai.v1")
+        ),
+        "texts_of_items": tuple(
+            f"scope opentelemetry.instrumentation.openai_agents/{key}" for key in ("gen_ai.operation.name", *_MESSAGES)
+        ),
+        "texts_of_blocks": tuple(
+            f"scope {scope}/{key}"
+            for scope in ("opentelemetry.instrumentation.langchain", "opentelemetry.instrumentation.bedrock")
+            for key in _MESSAGES
         ),
         "whole_input": ("scope @traceloop/gen_ai.input.messages",),
         "tool_name": (

@@ -250,7 +250,12 @@ AUTOGEN = Dialect(
 OPENLIT = Dialect(
     name="openlit",
     signs=(Sign(scope="openlit"), Sign(resource="telemetry.sdk.name", value="openlit", with_genai=True)),
-    places={"call_ids": ("only kind llm/gen_ai.tool.call.id",)},
+    places={
+        "call_ids": ("only kind llm/gen_ai.tool.call.id",),
+        "texts_of_blocks": tuple(
+            f"scope openlit.instrumentation.langchain/gen_ai.{side}.messages" for side in ("input", "output")
+        ),
+    },
     capture=f"unset {_VARIABLE}=false, and do not pass capture_message_content=False to openlit.init",
     has_one_switch=True,
 )
