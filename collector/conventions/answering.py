@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from collector.conventions.collected import Collected
+from collector.conventions.finish import has_counts, is_of_maps, is_response
 from collector.conventions.values import as_dict
 from collector.conventions.written import is_written
 from storage.records import JsonValue
@@ -14,11 +15,14 @@ _NAMES: Final = ("model_name", "model", "model_version", "modelVersion")
 _IN_ORDER: Final = ("response_metadata", "generation_info", "llm_output", "llmOutput", "_meta", "meta")
 _METADATA: Final = frozenset(_IN_ORDER)
 _WITHIN: Final = ("generations", "message", "kwargs", "data", "raw", "response", "replies")
-_RESPONSES: Final = frozenset({"choices", "candidates", "usage", "usage_metadata", "usageMetadata", "eval_count"})
+_CHOICES: Final = ("choices", "candidates")
+_COUNTS: Final = ("usage", "usage_metadata", "usageMetadata")
+_RESPONSES: Final = frozenset({*_CHOICES, *_COUNTS, "eval_count"})
 """Keys of a vendor's response, beside which the model is named; an answer in JSON may name any model."""
 
 _WRITTEN: Final = re.compile(
-    r"""\bmodel(?:_name|_version)?='([^'\\\n]+)'|'(?:[^'\\]|\\.?)*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)""", re.DOTALL
+    r"""\bmodel(?:_name|_version)?='([^'\\\n]+)'|[(\[{]|[)\]}]|'(?:[^'\\]|\\.?)*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)""",
+    re.DOTALL,
 )
 """A model in a response that Python wrote, outside of texts: to read all of it takes a hundred times as long."""
 
@@ -54,21 +58,50 @@ def _is_confirmed(named: object, text: str) -> bool:
     )
 
 
-def _models(value: object, depth: int) -> Iterator[str]:
+def _models(value: object, depth: int, *, is_within: bool = False) -> Iterator[str]:
+    """Yield the models that an answer names; `is_within` one that a framework made of a vendor's response."""
     if isinstance(value, str) and _MENTIONS in value and is_written(value):
-        yield from filter(None, (found[1] for found in _WRITTEN.finditer(value)))
+        yield from _written(value)
     elif isinstance(value, list):
         for item in value[:_FIRST] if depth else ():
-            yield from _models(item, depth - 1)
+            yield from _models(item, depth - 1, is_within=is_within)
     if not isinstance(value, dict):
         return
-    if not _RESPONSES.isdisjoint(value):
+    if not _RESPONSES.isdisjoint(value) and _is_of_vendor(value):
         yield from _named(value)
+    is_within = is_within or is_response(value)
     for name in _WITHIN if depth else ():
         if name in value:
-            yield from _models(value[name], depth - 1)
-    for name in () if _METADATA.isdisjoint(value) else _IN_ORDER:
+            yield from _models(value[name], depth - 1, is_within=is_within)
+    for name in () if not is_within or _METADATA.isdisjoint(value) else _IN_ORDER:
         yield from _named(as_dict(value.get(name)))
+
+
+def _is_of_vendor(value: dict[str, JsonValue]) -> bool:
+    return (
+        any(is_of_maps(value.get(key)) for key in _CHOICES)
+        or any(has_counts(value.get(key)) for key in _COUNTS)
+        or isinstance(value.get("eval_count"), int)
+        or value.get("object") == "response"  # of OpenAI, before it has counts
+    )
+
+
+def _written(text: str) -> Iterator[str]:
+    """Yield the model that the outermost object names: those within it may be a tool's arguments."""
+    depth, least, model = 0, len(text), None
+    for found in _WRITTEN.finditer(text):
+        mark = found[0]
+        if found[1] and depth < least:
+            least, model = depth, found[1]
+        elif mark in _OPENING:
+            depth += 1
+        elif mark in _CLOSING:
+            depth -= 1
+    if model is not None:
+        yield model
+
+
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 def _named(value: dict[str, JsonValue]) -> Iterator[str]:

@@ -6,9 +6,10 @@ from functools import lru_cache
 from typing import Final
 
 from collector.conventions.collected import Collected
-from collector.conventions.messages import tool_request
+from collector.conventions.messages import ROLES, tool_request
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, decode
+from collector.conventions.written import is_written, written_object
 from storage.records import JsonValue, Message
 
 FINISH_REASONS: Final = ("stop", "length", "tool_call", "content_filter", "error", "other")
@@ -37,8 +38,18 @@ _WORST_FIRST: Final = ("error", "content_filter", "length", "tool_call")
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LONGEST: Final = 200  # characters of a reason; a guess: the longest that was seen has 29
 _KEYS: Final = ("finish_reason", "finishReason", "finish_reasons", "stop_reason", "stopReason", "done_reason")
-_WRITTEN: Final = re.compile(r"finish_reason(?:=|\\?': ?)(?:<FinishReason\.|\\?')(\w{1,40})")
-"""A reason in an object that Python wrote, of which nothing else may be JSON."""
+_WRITTEN: Final = re.compile(
+    r"""(?:\bfinish_reason=|'finish_reason':\ ?)(?:<FinishReason\.|')(\w{1,40})"""
+    r"""|'(?:[^'\\]|\\.?)*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)""",
+    re.DOTALL,
+)
+"""A reason in an object that Python wrote, outside of texts: to read all of it takes a hundred times as long."""
+
+_OBJECT: Final = re.compile(r"[A-Z]\w*\(\w+=")
+_MAPS: Final = ("message", "delta", "kwargs", "response_metadata", "responseMetadata", "content")
+_LISTS: Final = ("choices", "candidates", "generations", "messages", "replies", "parts", "content")
+_COUNTS: Final = ("usage", "usage_metadata", "usageMetadata")
+_AROUND_ANSWERS: Final = frozenset({*_MAPS, *_LISTS, *_COUNTS, "role", "output"})
 
 _WITHIN: Final = (
     "choices", "candidates", "generations", "message", "messages", "kwargs", "data", "response_metadata",
@@ -72,8 +83,6 @@ def read_finish_reason(collected: Collected, answered: Sequence[Message] | None)
             if place.is_group or (isinstance(value, str) and not may_tell_reason(value)):
                 continue
             reason = reason_in(collected.opened(value, source) if isinstance(value, str) else value)
-            if reason is None and isinstance(value, str) and (written := _WRITTEN.findall(value)):
-                reason = reason_of(written[-1])
             if reason is not None:
                 collected.sources["finish_reason"] = source
                 return reason if reason != _COMPLETED else "stop" if tool_request(answered) is None else "tool_call"
@@ -133,16 +142,20 @@ def may_tell_reason(text: str) -> bool:
     )
 
 
-def reason_in(value: object, depth: int = _MAX_AROUND) -> str | None:
-    """Return the reason in the decoded answer of a model, whichever vendor's."""
+def reason_in(value: object, depth: int = _MAX_AROUND, *, is_within: bool = False) -> str | None:
+    """Return the reason in the decoded answer of a model, whichever vendor's; `is_within` an object that is one."""
     if depth <= 0:
         return None
+    if isinstance(value, str):
+        return _reason_written(value)
     if isinstance(value, list):
         items = value[: -_LAST - 1 : -1]
-        return next((reason for item in items if (reason := reason_in(item, depth - 1)) is not None), None)
+        told = (reason_in(item, depth - 1, is_within=is_within) for item in items)
+        return next((reason for reason in told if reason is not None), None)
     if not isinstance(value, dict):
         return None
-    for key in _KEYS:
+    is_within = is_within or is_response(value)
+    for key in _KEYS if is_within else ():
         reason = reason_of(value[key]) if key in value else None
         if reason is not None:
             return reason
@@ -150,10 +163,45 @@ def reason_in(value: object, depth: int = _MAX_AROUND) -> str | None:
         return _of_response(value)
     for key in () if _AROUND.isdisjoint(value) else _WITHIN:
         inner = value.get(key)
-        reason = reason_in(inner, depth - 1) if isinstance(inner, list | dict) else None
+        reason = reason_in(inner, depth - 1, is_within=is_within) if inner else None
         if reason is not None:
             return reason
     return None
+
+
+def is_response(value: dict[str, JsonValue]) -> bool:
+    """Return whether a map is an answer as a vendor or a framework sends it: an answer in JSON may have any keys."""
+    if _AROUND_ANSWERS.isdisjoint(value):
+        return False
+    role = value.get("role")
+    return (
+        (isinstance(role, str) and role.lower() in ROLES)
+        or any(isinstance(value.get(key), dict) for key in _MAPS)
+        or any(is_of_maps(value.get(key)) for key in _LISTS)
+        or any(has_counts(value.get(key)) for key in _COUNTS)
+        or "message" in as_dict(value.get("output"))  # Bedrock
+    )
+
+
+def is_of_maps(value: JsonValue) -> bool:
+    """Return whether a value is a list of maps, of lists, or of objects that Python wrote."""
+    first = value[0] if isinstance(value, list) and value else None
+    return isinstance(first, dict | list) or (isinstance(first, str) and is_written(first))
+
+
+def has_counts(value: JsonValue) -> bool:
+    """Return whether a value is a map with counts."""
+    return isinstance(value, dict) and (not value or any(isinstance(count, int) for count in value.values()))
+
+
+def _reason_written(text: str) -> str | None:
+    """Return the last reason in an object that Python wrote."""
+    if "finish_reason" not in text or not is_written(text):
+        return None
+    if not (text.endswith(")") and _OBJECT.match(text)) and written_object(text) is None:
+        return None
+    reasons = [found[1] for found in _WRITTEN.finditer(text) if found[1]]
+    return reason_of(reasons[-1]) if reasons else None
 
 
 def _of_response(value: dict[str, JsonValue]) -> str | None:

@@ -38,9 +38,15 @@ ANSWERS = {
     "chat completions": {"choices": [{"message": WORDS}], "model": ANSWERED},
     "pieces of a stream": [{"choices": [{"delta": WORDS}], "model": ANSWERED}, {"choices": []}],
     "Anthropic": {"role": "assistant", "content": [{"type": "text", "text": "Hello."}], "model": ANSWERED, "usage": {}},
-    "events of a response": [{"type": "response.created", "response": {"model": ANSWERED, "usage": None}}],
+    "events of a response": [
+        {"type": "response.created", "response": {"object": "response", "model": ANSWERED, "usage": None}}
+    ],
     "Gemini": {"candidates": [{"content": {"role": "model", "parts": [{"text": "Hello."}]}}], "modelVersion": ANSWERED},
     "LlamaIndex": {"message": WORDS, "raw": {"choices": [{"message": WORDS}], "model": ANSWERED}},
+    "smolagents with a call": {
+        **WORDS,
+        "raw": f"ChatCompletion(choices=[Choice(calls=[Function(arguments='{{}}', model='T')])], model='{ANSWERED}')",
+    },
     "smolagents": {**WORDS, "raw": f"ChatCompletion(choices=[Choice(text=\"model='gpt-4'\")], model='{ANSWERED}')"},
 }
 
@@ -56,7 +62,18 @@ def test_the_model_is_the_one_that_the_answer_names(attributes: dict[str, str], 
 @pytest.mark.parametrize("attributes, key", PLACES)
 @pytest.mark.parametrize(
     "answer",
-    ['{"model": "Corolla", "year": 2020}', '{"message": {"model": "T"}}', "The model='T' is out.", "[{", "[[[[[[[1"],
+    [
+        '{"model": "Corolla", "year": 2020}',
+        '{"message": {"model": "T"}}',
+        '{"model": "Tesla 3", "choices": ["red"]}',
+        '{"model": "Tesla 3", "usage": "daily"}',
+        '{"model": "Tesla 3", "eval_count": "three"}',
+        '{"meta": {"model": "Tesla 3"}}',
+        '{"data": [{"response_metadata": "none", "_meta": {"model": "Tesla 3"}}]}',
+        "The model='T' is out.",
+        "[{",
+        "[[[[[[[1",
+    ],
 )
 def test_an_answer_about_models_names_none(attributes: dict[str, str], key: str, answer: str) -> None:
     """What the model says in JSON is no response, whatever it calls a model."""

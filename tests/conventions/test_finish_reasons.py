@@ -219,6 +219,56 @@ def test_an_answer_of_responses_that_calls_a_tool_says_so() -> None:
         assert reading.finish_reason == word
 
 
+ANSWERS: dict[str, dict[str, Any]] = {
+    "gen_ai.output.messages": GENAI,
+    "output": GENAI,
+    "output.value": {"openinference.span.kind": "LLM", "llm.model_name": "m"},
+    "langfuse.observation.output": {"langfuse.observation.type": "generation"},
+    "gen_ai.completion": {"langsmith.span.kind": "llm"},
+    "mlflow.spanOutputs": {"mlflow.spanType": "CHAT_MODEL"},
+}
+
+
+@pytest.mark.parametrize("key", ANSWERS)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "the parser printed finish_reason='length' today",
+        "finish_reason='length' is what I got",
+        "{'finish_reason': 'length'} is what I got",
+        "Choice(finish_reason='length') is what I got",
+        '{"finish_reason": "length"}',
+        '{"stop_reason": "refusal"}',
+        '{"data": [{"stopReason": "safety"}]}',
+        '{"finish_reason": "length", "choices": ["red"], "usage": "daily"}',
+        '{"choices": "a", "data": {"finish_reason": "length"}}',
+        "{'finish_reason': 'length'}",
+    ],
+)
+def test_an_answer_about_reasons_has_none(key: str, said: str) -> None:
+    """An answer may be any text and any JSON, alone or in a message; only the object around it has a reason."""
+    for value in (said, json.dumps({**ANSWER, "content": said}), json.dumps([text("assistant", said)])):
+        span = a_span({**ANSWERS[key], key: value})
+        assert read(span.attributes).finish_reason is None
+        assert_alike(sent([span]))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "ChatCompletion(id='c', choices=[Choice(finish_reason='length', message=M(content='finish_reason=\"x\"'))])",
+        "finish_reason='length' content='cut o' usage=Usage(prompt_tokens=1)",
+        "ChatMessage(_content=[], _meta={'finish_reason': 'length'})",
+        "GenerateContentResponse(candidates=[Candidate(finish_reason=<FinishReason.MAX_TOKENS: 'MAX_TOKENS'>)])",
+    ],
+)
+def test_an_object_that_python_wrote_has_a_reason(written: str) -> None:
+    """It is that of its fields, and not one in its texts."""
+    span = a_span({"openinference.span.kind": "LLM", "output.value": written})
+    assert read(span.attributes).finish_reason == "length"
+    assert_alike(sent([span]))
+
+
 def test_the_words_of_an_answer_are_no_reason() -> None:
     """What the user or the model says about reasons is not one, nor are fields of what a tool returned."""
     for said in ('{"finish_reason": "length"}', "finish_reason: length", 'The "finish_reason" was length.'):
