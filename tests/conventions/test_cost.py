@@ -6,8 +6,9 @@ from types import FrameType
 
 import pytest
 
+from collector.conventions.items_as_text import with_items
 from collector.conventions.messages import find_messages
-from storage.records import JsonValue
+from storage.records import JsonValue, Message
 
 N = 400
 """Items of a list. To compare each with all others takes N²/2 calls, 80,000 for the smaller list."""
@@ -60,11 +61,15 @@ def test_twice_as_many_items_take_twice_as_many_calls(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_that_is_no_repetition_is_kept(kind: str) -> None:
     """Of one call that is told again and again one is kept, of blank words one, of the rest all."""
-    parts = [part for message in find_messages(_of(range(N), kind), "user") or () for part in _parts(message["parts"])]
+    parts = [part for message in _messages(_of(range(N), kind)) for part in _parts(message["parts"])]
     expected = {"calls among words": 1, "items of blank words": 1, "pieces of a stream": 1}.get(kind, N)
     assert len(parts) == expected
     if kind == "pieces of a stream":
         assert parts[0] == {"type": "text", "content": "".join(f"{number} " for number in range(N))}
+
+
+def _messages(value: JsonValue) -> list[Message]:
+    return with_items(find_messages(value, "user") or [])
 
 
 def _parts(value: JsonValue) -> list[JsonValue]:
@@ -79,11 +84,11 @@ def _calls(value: list[JsonValue]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    find_messages(value, "user")  # what is remembered of texts is not counted
+    _messages(value)  # what is remembered of texts is not counted
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        find_messages(value, "user")
+        _messages(value)
     finally:
         sys.setprofile(before)
     return count
