@@ -154,7 +154,7 @@ class Collected:
         found = [] if told is None else told
         for rank, place, number, source in leads or ():
             value = values[number]
-            if is_content and is_redacted(value):
+            if is_content and not place.is_group and is_redacted(value):
                 self.note(source if slot in _MESSAGES else slot, why_redacted(value))
             elif value is not None or place.is_group:
                 found.append((rank, place, value, source))

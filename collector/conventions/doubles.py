@@ -10,8 +10,9 @@ from collector.conventions.wrapping import repeating
 
 _Amounts: TypeAlias = tuple[int | None, int | None]  # tokens of the input and the output
 
-_MAX_NEAR = 8  # a guess: calls of as many tokens in a trace that are compared with one
+MAX_NEAR = 8  # a guess: calls of as many tokens, or with one response id, in a trace that are compared with one
 _TOLERANCE_NS = 50_000_000  # a guess: how much later a library that is called back can notice an end
+_MAX_LATER_NS = 2_000_000_000  # a guess: how long after a call its usage is recorded; AG2 does so at once
 _MAX_ALIKE = 64  # a guess: records that are compared with agents, and calls with one record
 _MAX_LEVELS = 64  # a guess: spans between an agent and a call of its models
 
@@ -19,8 +20,8 @@ _MAX_LEVELS = 64  # a guess: spans between an agent and a call of its models
 def doubled(tree: Tree) -> dict[str, str]:
     """The spans that tell a call of a model again, each with the one that tells it first.
 
-    They are of another library, one lies within the time of the other, and both tell as many tokens and one model.
-    Of two calls with ids of their own, neither is the other.
+    They are of another library, one lies within the time of the other, and both tell as many tokens, one model, and
+    inputs that do not differ. Of two calls with ids of their own, neither is the other.
     """
     alike: dict[tuple[int, int], list[TraceMember]] = {}
     for span in tree.spans.values():
@@ -29,7 +30,7 @@ def doubled(tree: Tree) -> dict[str, str]:
     found: dict[str, str] = {}
     for spans in alike.values():
         for at, span in enumerate(spans[1:], 1):
-            same = next((one for one in spans[max(0, at - _MAX_NEAR) : at] if _is_same(tree, one, span)), None)
+            same = next((one for one in spans[max(0, at - MAX_NEAR) : at] if _is_same(tree, one, span)), None)
             if same is not None:
                 found[span.span_id] = found.get(same.span_id, same.span_id)
     return found
@@ -38,7 +39,8 @@ def doubled(tree: Tree) -> dict[str, str]:
 def recorded(tree: Tree) -> dict[str, str]:
     """Return the spans that only record what calls used, each with the call, or the agent whose calls it sums up.
 
-    A record tells tokens, but neither an operation nor messages. Each call and each agent has one at most.
+    A record tells tokens soon after a call, but neither an operation nor messages. Each call and each agent has one at
+    most.
     """
     records = [span for span in tree.spans.values() if span.is_record]
     calls: dict[_Amounts, list[TraceMember]] = {}
@@ -91,26 +93,55 @@ def _amounts(span: TraceMember) -> _Amounts:
 
 def _may_record(tree: Tree, record: TraceMember, call: TraceMember) -> bool:
     """Return whether a record may be of a call. What is below the call or above it is no record beside it."""
-    ids = record.response_id, call.response_id
+    ids = record.answer_id, call.answer_id
     if not _is_over(call, record) or not _have_one_model(record, call) or (all(ids) and ids[0] != ids[1]):
         return False
     return not tree.is_below(record.span_id, call.span_id) and not tree.is_below(call.span_id, record.span_id)
 
 
 def _is_over(work: TraceMember, record: TraceMember) -> bool:
-    """Return whether some work was done when it was recorded."""
-    return max(record.start_ns, record.end_ns or 0) + _TOLERANCE_NS >= max(work.start_ns, work.end_ns or 0)
+    """Return whether some work was just done when it was recorded."""
+    end_ns = _until_ns(work)
+    return _until_ns(record) >= end_ns - _TOLERANCE_NS and record.start_ns <= end_ns + _MAX_LATER_NS
+
+
+def is_one_answer(first: TraceMember, later: TraceMember) -> bool:
+    """Return whether two spans with one response id tell of one call: proxies and local servers repeat short ids.
+
+    Two libraries may count the input differently, with or without what came from a cache.
+    """
+    has_one_input = first.scope != later.scope or _are_alike(first.input_tokens, later.input_tokens)
+    has_one_usage = has_one_input and _are_alike(first.output_tokens, later.output_tokens)
+    return has_one_usage and later.start_ns <= _until_ns(first) and _may_be_one_call(first, later)
+
+
+def _are_alike(first: int | None, second: int | None) -> bool:
+    return first is None or second is None or first == second
+
+
+def _may_be_one_call(first: TraceMember, second: TraceMember) -> bool:
+    return _have_one_model(first, second) and _may_have_one_input(first.input, second.input)
 
 
 def _have_one_model(first: TraceMember, second: TraceMember) -> bool:
-    begins = sorted((one.model or "" for one in (first, second)), key=len)
+    begins = sorted(((one.model or "").rpartition("/")[2] for one in (first, second)), key=len)
     return begins[1].startswith(begins[0])
+
+
+def _may_have_one_input(first: str | None, second: str | None) -> bool:
+    """Return whether two inputs can be of one call: one library may cut or wrap it, or send it as JSON."""
+    texts = sorted(((first or "").strip(), (second or "").strip()), key=len)
+    return texts[0] in texts[1] or any(text.startswith(("{", "[")) for text in texts)
+
+
+def _until_ns(work: TraceMember) -> int:
+    return max(work.start_ns, work.end_ns or 0) + _TOLERANCE_NS
 
 
 def _is_same(tree: Tree, first: TraceMember, span: TraceMember) -> bool:
     if first.scope == span.scope or tree.is_below(span.span_id, first.span_id):
         return False
-    if first.response_id and span.response_id:
-        return first.response_id == span.response_id
-    end_ns = max(first.start_ns, first.end_ns or 0) + _TOLERANCE_NS
-    return _have_one_model(first, span) and span.start_ns <= end_ns and (span.end_ns or 0) <= end_ns
+    if first.answer_id and span.answer_id:
+        return first.answer_id == span.answer_id and is_one_answer(first, span)
+    end_ns = _until_ns(first)
+    return span.start_ns <= end_ns and (span.end_ns or 0) <= end_ns and _may_be_one_call(first, span)

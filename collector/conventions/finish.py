@@ -36,7 +36,7 @@ _WORDS: Final = {spelling: word for word, spellings in _SPELLINGS.items() for sp
 _NOTHING: Final = frozenset({"none", "null", "unknown", "unspecified", "finish_reason_unspecified", "incomplete"})
 _WORST_FIRST: Final = ("error", "content_filter", "length", "tool_call")
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_LONGEST: Final = 200  # characters of a reason; a guess: the longest that was seen has 29
+_LONGEST: Final = 200  # characters of a reason, and reasons in a list; a guess: the longest that was seen has 29
 _KEYS: Final = ("finish_reason", "finishReason", "finish_reasons", "stop_reason", "stopReason", "done_reason")
 _WRITTEN: Final = re.compile(
     r"""(?:\bfinish_reason=|'finish_reason':\ ?)(?:<FinishReason\.|')(\w{1,40})"""
@@ -92,14 +92,14 @@ def read_finish_reason(collected: Collected, answered: Sequence[Message] | None)
 def reason_of(value: object) -> str | None:
     """Return the word for a reason; of several choices the worst counts."""
     if isinstance(value, str):
-        text = value.strip()[:_LONGEST]
+        text = value.strip()
         if text[:1] in ("[", "{", '"'):
             try:
                 inner = decode(text)
             except NotJson:
                 return None
             return None if isinstance(inner, str) and inner[:1] in ("[", "{", '"') else reason_of(inner)
-        return _word(text)
+        return _word(text[:_LONGEST])
     if isinstance(value, dict):  # Vercel's AI SDK 6 has a word of its own and the model's
         return next(filter(None, (reason_of(value.get(key)) for key in ("unified", "type", "reason", "raw"))), None)
     if isinstance(value, list | tuple):

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from collector.conventions.names import RECORD, RESPONSE_ID
 from collector.conventions.prices import COMPUTED
-from collector.conventions.values import NotJson, decode
+from collector.conventions.values import NotJson, decode, parsed, text_of
 from storage.records import JsonValue, Message, OfferedTool, Span, SpanReading, SpanType
 
+_NO_IDS = frozenset({"null", "none", "nil", "nan", "n/a", "undefined", "unknown", "<unknown>"})
 _TOOLS = "tool_call"  # how the types of the parts begin that are calls and results
 
 
@@ -56,11 +57,17 @@ class TraceMember:
         return (self.noted or "").splitlines()
 
     @property
+    def answer_id(self) -> str | None:
+        """The response id, unless it is a placeholder."""
+        return answer_id(self.response_id)
+
+    @property
     def is_record(self) -> bool:
         """Return whether the span has tokens and nothing else, so that it may be a record of a call's usage."""
         is_counted = self.input_tokens is not None or self.output_tokens is not None
         is_silent = self.input is None and self.output is None and not self.asked and not self.answered
-        return is_counted and is_silent and (self.is_bare or self.span_type == "other")
+        has_answered = self.finish_reason is not None
+        return is_counted and is_silent and not has_answered and (self.is_bare or self.span_type == "other")
 
     @property
     def input_messages(self) -> list[Message] | None:
@@ -103,7 +110,9 @@ class TraceMember:
 
 def member_of(span: Span, reading: SpanReading) -> TraceMember:
     """A span and its reading as a member of its trace."""
-    response_id = span.attributes.get(RESPONSE_ID)
+    response_id = text_of(span.attributes.get(RESPONSE_ID))
+    if response_id is not None and response_id.startswith('"'):
+        response_id = text_of(parsed(response_id))
     return TraceMember(
         span_id=span.span_id,
         parent_span_id=span.parent_span_id,
@@ -120,7 +129,7 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
         has_stored_arguments=False,
         tool_result=reading.tool_result,
         has_result=reading.tool_result is not None or "tool_result" in reading.sources,
-        response_id=response_id if isinstance(response_id, str) else None,
+        response_id=response_id,
         model=reading.model,
         scope=span.scope.name,
         input_tokens=reading.input_tokens,
@@ -137,6 +146,12 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
         offered=reading.tool_definitions,
         noted="\n".join(reading.notes),
     )
+
+
+def answer_id(text: str | None) -> str | None:
+    """Return a response id; None for blanks, dashes and words that stand where there is none."""
+    plain = (text or "").strip()
+    return plain if any(map(str.isalnum, plain)) and plain.lower() not in _NO_IDS else None
 
 
 def decoded(text: str) -> JsonValue:

@@ -226,9 +226,16 @@ def _capture(dialect: Dialect, scope: str) -> str:
 
 
 def _only_names_model(shape: Shape, seen: Sequence[index.Known | None]) -> bool:
-    """Return whether no key but those of models says what a span does, not even in words that are not known."""
+    """Return whether no key but those of models says what a span does, not even in words that are not known.
+
+    The parameters of a request say that it is one.
+    """
     telling = {key for key, known in zip(shape.keys, seen, strict=True) if known is not None and known.kinds}
-    return telling <= MODEL_NAMES
+    is_request = any(key.startswith(_REQUEST) and key not in MODEL_NAMES for key in shape.keys)
+    return telling <= MODEL_NAMES and not is_request
+
+
+_REQUEST = "gen_ai.request."  # how the parameters of a request begin, which a record of its usage lacks
 
 
 def _kind_of(value: object, values: Mapping[str, SpanType]) -> SpanType | None:

@@ -1,6 +1,7 @@
 """What a trace means: its calls, its conversation, its answer, and what it used."""
 
 import json
+from collections import deque
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from collector.conventions.agent_logs import call_id_in
 from collector.conventions.calls import all_calls
 from collector.conventions.definitions import once_by_name
-from collector.conventions.doubles import doubled, recorded
+from collector.conventions.doubles import MAX_NEAR, doubled, is_one_answer, recorded
 from collector.conventions.feedback import is_feedback, is_state, question_of
 from collector.conventions.member import TraceMember, member_of
 from collector.conventions.messages import answer_text, tool_request, wordless_answer
@@ -315,7 +316,8 @@ def _leaves(tree: Tree, field: str, among: AbstractSet[str] = frozenset()) -> li
     """What is told by spans with nothing of it below them: a span above repeats or sums up.
 
     Where some spans are named, only they count. Two such spans with one response id, of an instrumentation and of the
-    client itself, tell of one call; so do two of different libraries that tell the same numbers at one time.
+    client itself, tell of one call unless anything else differs; so do two of different libraries that tell the same
+    numbers at one time.
     """
     first, records = doubled(tree), recorded(tree)
     told = {span_id: getattr(span, field) for span_id, span in tree.spans.items() if not among or span_id in among}
@@ -324,10 +326,18 @@ def _leaves(tree: Tree, field: str, among: AbstractSet[str] = frozenset()) -> li
         del amounts[span_id]
     wrappers = repeating(tree, amounts)
     told_elsewhere = wrappers | amounts.keys()
-    once: dict[str, float] = {}
+    once: list[float] = []
+    answers: dict[str, deque[TraceMember]] = {}
     for span_id, amount in amounts.items():
+        span = tree.spans[span_id]
         is_again = first.get(span_id) in amounts and first[span_id] not in wrappers
         is_record = records.get(span_id) in told_elsewhere
-        if span_id not in wrappers and not is_again and not is_record:
-            once.setdefault(tree.spans[span_id].response_id or f"span {span_id}", amount)
-    return list(once.values())
+        if span_id in wrappers or is_again or is_record:
+            continue
+        if span.answer_id is not None:
+            same = answers.setdefault(span.answer_id, deque(maxlen=MAX_NEAR))
+            if any(is_one_answer(one, span) for one in same):
+                continue
+            same.append(span)
+        once.append(amount)
+    return once

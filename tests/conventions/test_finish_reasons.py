@@ -1,6 +1,7 @@
 """Why the answer of a model ended is one word, whichever library says it and wherever."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -207,6 +208,34 @@ def test_columns_tell_the_same() -> None:
     spans = [a_span_of(name) for name in SPANS] + [a_span(GENAI, events=(event,)) for event in EVENTS.values()]
     assert_alike(sent(spans))
     assert_traces_alike(sent(spans))
+
+
+@pytest.mark.parametrize("key", ["gen_ai.response.finish_reasons", "llm.finish_reason"])
+@pytest.mark.parametrize("value", [False, True, math.nan, 7, 0.5, b"\xde\xad"])
+def test_what_is_no_text_is_no_reason(key: str, value: Any) -> None:
+    """Neither alone nor for the columns."""
+    span = a_span({**GENAI, key: value})
+    assert read_all(span).finish_reason is None
+    assert_alike(sent([span]))
+
+
+@pytest.mark.parametrize("count", [30, 199, 200, 10_000])
+def test_many_reasons_are_read_alike_as_a_list_and_as_json(count: int) -> None:
+    """Of a list the first 200 are looked at."""
+    reasons = ["stop"] * count + ["length"]
+    spans = [a_span({**GENAI, "gen_ai.response.finish_reasons": told}) for told in (reasons, json.dumps(reasons))]
+    assert {read_all(span).finish_reason for span in spans} == {"length" if count < 200 else "stop"}
+    assert_alike(sent(spans))
+
+
+@pytest.mark.parametrize("first", ["finish_reason", "content"])
+def test_a_redacted_attribute_of_an_answer_does_not_take_the_others_with_it(first: str) -> None:
+    """Whichever attribute of a numbered message comes first."""
+    fields = {"finish_reason": "stop", "role": "assistant", "content": "Hi."}
+    fields = {first: "[REDACTED]"} | {name: text for name, text in fields.items() if name != first}
+    span = a_span({**GENAI, **{f"gen_ai.completion.0.{name}": text for name, text in fields.items()}})
+    assert read_all(span).output == (None if first == "content" else "Hi.")
+    assert_alike(sent([span]))
 
 
 def test_an_answer_of_responses_that_calls_a_tool_says_so() -> None:

@@ -36,6 +36,56 @@ def a_record(more: dict[str, Any] | None = None, **fields: Any) -> Span:
     return a_span(USE | (more or {}), name="usage", **{"start_s": 0.6, **fields})
 
 
+ID = "gen_ai.response.id"
+
+
+@pytest.mark.parametrize("answer_id", ["chatcmpl-517", "-", "null", " ", 7, ["a"], '"msg_1"'])
+def test_calls_with_one_response_id_that_differ_are_several(answer_id: Any) -> None:
+    """Proxies and local servers repeat short ids: in time, tokens or model the calls differ."""
+    first = a_call({ID: answer_id})
+    assert used(first, a_call({ID: answer_id}, start_s=8)) == (2_000, 200)
+    assert used(first, a_call({ID: answer_id, "gen_ai.response.model": "gpt-4o"}, scope="b")) == (2_000, 200)
+    assert used(first, a_call({ID: answer_id, "gen_ai.usage.output_tokens": 7})) == (2_000, 107)
+    asked = a_call({ID: answer_id} | WORDS)
+    other = a_call({ID: answer_id, "gen_ai.input.messages": '[{"role": "user", "content": "bye"}]'})
+    assert used(asked, other) == (2_000, 200)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"gen_ai.usage.input_tokens": 300},
+        {"gen_ai.response.model": "openai/gpt-5-mini"},
+        WORDS,
+        {"input.value": '{"messages": [{"role": "user", "content": "hi"}]}'},
+    ],
+)
+@pytest.mark.parametrize("answer_id", ["msg_1", 7, '"msg_1"', ["a"]])
+def test_two_libraries_that_tell_one_response_id_tell_one_call(answer_id: Any, more: dict[str, Any]) -> None:
+    """They may count what came from a cache apart, and name the provider in the model."""
+    first = a_call({ID: answer_id} | WORDS, scope="one")
+    assert used(first, a_call({ID: answer_id} | more, scope="two", start_s=0.1)) == (1_000, 100)
+
+
+@pytest.mark.parametrize("answer_id", ["-", "null", " ", "", "None"])
+def test_a_placeholder_is_no_response_id(answer_id: str) -> None:
+    """Calls of one library at one time are two, and of two libraries one, as if they had none."""
+    calls = [a_call({ID: answer_id}, scope=scope) for scope in ("one", "one", "two")]
+    assert used(*calls[:2]) == (2_000, 200)
+    assert used(calls[0], calls[2]) == (1_000, 100)
+
+
+def test_two_libraries_that_tell_two_inputs_tell_two_calls() -> None:
+    """Parallel calls of agents in two frameworks can have as many tokens; one input may be longer than another."""
+    inputs = ["classify A", "classify B", "System: be brief. classify A"]
+    calls = [
+        a_call({"gen_ai.input.messages": f'[{{"role": "user", "content": "{text}"}}]'}, scope=text) for text in inputs
+    ]
+    assert used(*calls[:2]) == (2_000, 200)
+    assert used(calls[0], calls[2]) == (1_000, 100)
+
+
 def ag2(kind: str, **more: Any) -> dict[str, Any]:
     """Return the attributes of AG2 2026 about a record of usage."""
     return {"ag2.span.type": "usage", "ag2.usage.kind": kind, **more}
@@ -78,6 +128,29 @@ def test_a_record_of_other_work_is_counted() -> None:
         assert (used(a_call({"gen_ai.response.id": "first"}), record)[1] or 0) == 200
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"gen_ai.response.finish_reasons": ["stop"]},
+        {"gen_ai.request.model": "gpt-5-mini", "gen_ai.request.temperature": 0.5},
+        {"gen_ai.request.model": "gpt-5-mini", "gen_ai.request.max_tokens": 10},
+    ],
+)
+def test_a_span_that_tells_how_a_call_was_made_or_ended_is_a_call(more: dict[str, Any]) -> None:
+    """A library may name no operation: parameters and reasons are a call's own."""
+    assert used(a_call(), a_record(more)) == (2_000, 200)
+
+
+@pytest.mark.parametrize("attributes", [USE, COUNTS, USE | {"server.address": "api.openai.com"}])
+@pytest.mark.parametrize("start_s", [4, 3_600])
+def test_what_is_not_recorded_beside_a_call_is_counted(attributes: dict[str, Any], start_s: float) -> None:
+    """Whether the call stands alone or below an agent."""
+    agent = a_span({"gen_ai.operation.name": "invoke_agent"}, scope=AG2)
+    later = a_span(attributes, start_s=start_s)
+    assert used(a_call(), later) == (2_000, 200)
+    assert used(agent, a_call(parent=agent), later) == (2_000, 200)
+
+
 def test_records_alone_are_calls() -> None:
     """A program that tells no more than models and tokens has these counted."""
     assert used(a_record(), a_record(start_s=1)) == (2_000, 200)
@@ -110,8 +183,8 @@ def test_what_a_worker_used_is_counted_once() -> None:
     """Its calls tell it, in a tree of agents of any depth, and the record sums them up, its own records among them."""
     chief = a_span({"ag2.span.type": "agent"}, scope=AG2, end_ns=20 * SECOND_NS)
     tool = a_span({"ag2.span.type": "tool", "gen_ai.tool.name": "delegate"}, scope=AG2, parent=chief)
-    worker = a_span({"ag2.span.type": "agent"}, scope=AG2, parent=tool)
-    helper = a_span({"ag2.span.type": "agent"}, scope=AG2, parent=worker)
+    worker = a_span({"ag2.span.type": "agent"}, scope=AG2, parent=tool, end_ns=9 * SECOND_NS)
+    helper = a_span({"ag2.span.type": "agent"}, scope=AG2, parent=worker, end_ns=8 * SECOND_NS)
     spans = [chief, tool, worker, helper]
     for above in (chief, worker, helper, helper):
         at = len(spans) / 4

@@ -36,7 +36,7 @@ NOWHERE, ELSEWHERE = -1, -2
 _AS_TEXT: Final = np.isin(np.arange(256), [ord(letter) for letter in "sib"])
 _AS_COUNT: Final = np.isin(np.arange(256), [ord(letter) for letter in "si"])
 _AS_AMOUNT: Final = np.isin(np.arange(256), [ord(letter) for letter in "id"])
-_AS_REASON: Final = np.ones(256, dtype=np.bool_)  # a text or a list of texts
+_AS_REASON: Final = np.isin(np.arange(256), [ord(letter) for letter in "sam"])
 _BLANKS: Final = pa.array(sorted(BLANKS))
 
 

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from collector.conventions.columnar.forest import Forest, Mask, Places, first_of_each
 from collector.conventions.feedback import FEEDBACK, STATE_INPUTS, STATE_OUTPUTS
+from collector.conventions.member import answer_id
 from collector.conventions.names import LAST_STEP_SCOPES
 from collector.conventions.unanswered import ANSWERERS, ANSWERING, BLANKS
 from storage.records import MAX_COUNT
@@ -70,7 +71,9 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
     found["finish_reason"] = _finish_reason(told)
     found["output"], is_request = _output(told, root, found["final_response"])
     is_open |= is_request
-    found |= {name: _amount(told, name) for name in _AMOUNTS}
+    for name in _AMOUNTS:
+        found[name], shares_ids = _amount(told, name)
+        is_open |= shares_ids
     is_open |= _with_blanks(told) | forest.is_tangled | _may_double(told) | _may_record(told) | _of_last_steps(told)
     return found, is_open | _may_be_unanswered(told) | _may_be_none(found["input"], found["output"])
 
@@ -205,24 +208,16 @@ def _finish_reason(told: SpanColumns) -> pa.Array:
     return told.texts_at("finish_reason", last)
 
 
-def _amount(told: SpanColumns, name: str) -> pa.Array:
-    """What is told by spans with nothing of it below them, each answer of a model once."""
+def _amount(told: SpanColumns, name: str) -> tuple[pa.Array, Mask]:
+    """Return what spans with nothing of it below them tell, and in which traces two of them have one response id."""
     forest = told.forest
     column = told.column(name)
     tells = column.is_valid().to_numpy(zero_copy_only=False)
     if name == "cost_usd":
         tells = _telling_costs(told, tells)
     if not tells.any():
-        return pa.nulls(forest.traces, column.type)
+        return pa.nulls(forest.traces, column.type), np.zeros(forest.traces, dtype=np.bool_)
     counted = np.flatnonzero(tells & ~_repeating(told, tells))
-    answers = told.column("response_id").dictionary_encode()
-    codes = answers.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)[counted]
-    blank = [at for at, text in enumerate(answers.dictionary.to_pylist()) if not text]
-    codes = np.where(np.isin(codes, blank), -1, codes)
-    own = len(answers.dictionary) + counted
-    each = forest.trace[counted] * (len(answers.dictionary) + len(forest.rows)) + np.where(codes < 0, own, codes)
-    _, once = np.unique(each, return_index=True)
-    counted = counted[once]
     values = column.fill_null(0).to_numpy(zero_copy_only=False)[counted]
     total = np.zeros(forest.traces, dtype=values.dtype)
     np.add.at(total, forest.trace[counted], values)
@@ -232,7 +227,20 @@ def _amount(told: SpanColumns, name: str) -> pa.Array:
         # What an earlier edition read may be as large as 64 bits: doubles tell if the whole numbers wrapped.
         rough = np.bincount(forest.trace[counted], weights=values.astype(np.float64), minlength=forest.traces)
         is_told &= (rough <= 2 * MAX_COUNT) & (total <= MAX_COUNT)
-    return pa.array(total, mask=~is_told)
+    return pa.array(total, mask=~is_told), _share_ids(told, counted)
+
+
+def _share_ids(told: SpanColumns, places: Places) -> Mask:
+    """Mark traces in which two of some spans have one response id."""
+    forest = told.forest
+    found = np.zeros(forest.traces, dtype=np.bool_)
+    ids = told.column("response_id").dictionary_encode()
+    codes = ids.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)[places]
+    keys = np.sort(forest.trace[places][codes >= 0] * len(ids.dictionary) + codes[codes >= 0])
+    traces, again = np.divmod(keys[1:][keys[1:] == keys[:-1]], max(len(ids.dictionary), 1))
+    real = [code for code in np.unique(again).tolist() if answer_id(ids.dictionary[code].as_py()) is not None]
+    found[traces[np.isin(again, real)]] = True
+    return found
 
 
 def _telling_costs(told: SpanColumns, tells: Mask) -> Mask:
