@@ -19,7 +19,7 @@ from collector.cli.views import StatusView
 from collector.dropped_scopes import DroppedScope, ScopeFilter
 from collector.otlp.decode import Request, decode
 from collector.server_conditions import _recorded_twice
-from storage.operation.gauges import RecordedTwice
+from storage.store import Store
 from tests.live import until
 from tests.serving import a_server
 from tests.storing import a_batch, a_store, commit
@@ -115,13 +115,14 @@ def test_what_is_dropped_is_accepted_counted_and_not_stored(tmp_path: Path) -> N
 
 def a_call(number: int, scope: str, **more: Any) -> ExportTraceServiceRequest:
     """A call of a model by itself in a trace."""
-    start_ns = more.pop("start_ns", 10**18 + number)
+    start_ns, parent = more.pop("start_ns", 10**18 + number), more.pop("parent", "")
     export = a_request(more.pop("project", "shop"), [(scope, "")])
     (of_scope,) = export.resource_spans[0].scope_spans
     del of_scope.spans[1]
     (span,) = of_scope.spans
     span.trace_id = more.pop("trace", f"{scope[:6]:8}{number:8}").encode()
     span.span_id = f"{scope[4]}{number:7}".encode()
+    span.parent_span_id = parent.encode()
     span.start_time_unix_nano, span.end_time_unix_nano = start_ns, start_ns + 10**9
     attributes = {
         "gen_ai.operation.name": "chat",
@@ -135,6 +136,15 @@ def a_call(number: int, scope: str, **more: Any) -> ExportTraceServiceRequest:
         elif isinstance(value, int):
             span.attributes.add(key=key).value.int_value = value
     return export
+
+
+NOW_US, MINUTE_US = time.time_ns() // 1000, 60 * 10**6
+
+
+def receive(store: Store, at_us: int, *exports: ExportTraceServiceRequest) -> None:
+    """Commit spans as received at an instant."""
+    bodies = [Request(body=each.SerializeToString()) for each in exports]
+    commit(store, decode(bodies, received_at_us=at_us).batch)
 
 
 NO_ID = {"gen_ai.response.id": ""}
@@ -160,20 +170,92 @@ def test_calls_that_two_scopes_record_in_two_traces_are_found(
     """One response id is enough; without ids it takes three calls with one model, equal usage and overlapping times."""
     with a_store(tmp_path / "data") as store:
         calls = [[a_call(number, SDK), a_call(number, LIBRARY, **other)] for number in range(count)]
-        sent = [Request(body=each.SerializeToString()) for pair in calls for each in pair]
-        commit(store, decode(sent, received_at_us=time.time_ns() // 1000).batch)
-        found = store.gauges.calls_recorded_twice()
-        messages = _recorded_twice(store)
-    assert found == ([RecordedTwice("", "shop", SDK, LIBRARY, expected)] if expected else [])
+        receive(store, NOW_US, *(each for pair in calls for each in pair))
+        pairs = store.gauges.calls_recorded_twice(NOW_US)
+        messages = _recorded_twice(store, NOW_US)
+    assert [(*pair[:4], pair.calls) for pair in pairs] == ([("", "shop", SDK, LIBRARY, expected)] if expected else [])
     assert [SDK in text and LIBRARY in text and "drop_scopes" in text for text in messages.values()] == [True] * len(
-        found
+        pairs
     )
 
 
 def test_calls_within_one_trace_are_not_recorded_twice(tmp_path: Path) -> None:
     """There the sums of the trace count them once."""
     with a_store(tmp_path / "data") as store:
-        sent = [a_call(number, scope, trace=f"{number:16}") for number in range(3) for scope in (SDK, LIBRARY)]
-        bodies = [Request(body=each.SerializeToString()) for each in sent]
-        commit(store, decode(bodies, received_at_us=time.time_ns() // 1000).batch)
-        assert store.gauges.calls_recorded_twice() == []
+        receive(
+            store,
+            NOW_US,
+            *(a_call(number, scope, trace=f"{number:16}") for number in range(3) for scope in (SDK, LIBRARY)),
+        )
+        assert store.gauges.calls_recorded_twice(NOW_US) == []
+
+
+def agent_calls(project: str, runs: int, first: int = 0) -> list[ExportTraceServiceRequest]:
+    """Runs of an agent with two calls each: a trace of its framework, and a trace of the client for each call."""
+    exports = []
+    for number in range(first, first + 2 * runs):
+        trace = f"{project:8}{number // 2:8}"
+        exports += [
+            a_call(number, LIBRARY, trace=trace, parent="parent00", project=project),
+            a_call(number, SDK, trace=f"{project:7}c{number:8}", project=project),
+        ]
+    return exports
+
+
+def test_calls_recorded_twice_are_reported_for_an_hour(tmp_path: Path) -> None:
+    """Neither later commits nor a restart end it; the time alone does."""
+    with a_store(tmp_path / "data") as store:
+        receive(store, NOW_US, *agent_calls("shop", runs=3))
+        reported = _recorded_twice(store, NOW_US)
+        receive(store, NOW_US + MINUTE_US, *(a_call(number, LIBRARY, project="bank") for number in range(2)))
+        assert _recorded_twice(store, NOW_US + MINUTE_US) == reported
+        receive(store, NOW_US + 2 * MINUTE_US, a_call(9, LIBRARY, project="bank"))
+        assert _recorded_twice(store, NOW_US + 59 * MINUTE_US) == reported
+    with a_store(tmp_path / "data") as store:
+        assert _recorded_twice(store, NOW_US + 59 * MINUTE_US) == reported
+        assert _recorded_twice(store, NOW_US + 61 * MINUTE_US) == {}
+    assert len(reported) == 1
+
+
+def test_each_call_that_is_recorded_twice_counts(tmp_path: Path) -> None:
+    """Calls of one trace count one by one, those of each project for it, and those of each minute once."""
+    with a_store(tmp_path / "data") as store:
+        for minute, project in enumerate(("shop", "bank", "shop", "farm")):
+            receive(store, NOW_US + minute * MINUTE_US, *agent_calls(project, runs=3, first=6 * minute))
+            store.gauges.calls_recorded_twice(NOW_US + minute * MINUTE_US)
+        pairs = store.gauges.calls_recorded_twice(NOW_US + 3 * MINUTE_US)
+        assert {pair.project: pair.calls for pair in pairs} == {"shop": 12, "bank": 6, "farm": 6}
+        later = store.gauges.calls_recorded_twice(NOW_US + 61 * MINUTE_US + 1)
+    assert {pair.project: pair.calls for pair in later} == {"shop": 6, "farm": 6}
+
+
+def test_two_spans_of_a_call_may_be_received_apart(tmp_path: Path) -> None:
+    """A call is reported whose second span comes after the look that read the first, and counts once."""
+    with a_store(tmp_path / "data") as store:
+        receive(store, NOW_US, a_call(0, SDK))
+        assert store.gauges.calls_recorded_twice(NOW_US) == []
+        for minute, export in enumerate((a_call(0, LIBRARY), a_call(1, SDK), a_call(2, SDK)), 1):
+            receive(store, NOW_US + minute * MINUTE_US, export)
+            pairs = store.gauges.calls_recorded_twice(NOW_US + minute * MINUTE_US)
+            assert [pair.calls for pair in pairs] == [1]
+
+
+@pytest.mark.parametrize("parent, expected", [("parent00", SDK), ("", None)])
+def test_the_message_names_the_scope_to_drop(tmp_path: Path, parent: str, expected: str | None) -> None:
+    """It is the one that recorded less beside the calls; none if both recorded the same."""
+    with a_store(tmp_path / "data") as store:
+        receive(store, NOW_US, a_call(0, SDK), a_call(0, LIBRARY, parent=parent))
+        (pair,) = store.gauges.calls_recorded_twice(NOW_US)
+        (message,) = _recorded_twice(store, NOW_US).values()
+    assert pair.expendable == expected
+    assert f"name {expected or 'one of them'} in drop_scopes" in message
+
+
+def test_many_projects_with_calls_recorded_twice_are_summed_up(tmp_path: Path) -> None:
+    """Twenty are reported one by one, and the others as a number."""
+    with a_store(tmp_path / "data") as store:
+        for number in range(22):
+            receive(store, NOW_US, *agent_calls(f"shop{number}", runs=1, first=2 * number))
+        messages = _recorded_twice(store, NOW_US)
+    assert len(messages) == 21
+    assert messages[""] == "2 more pairs of scopes and projects do so"

@@ -49,10 +49,8 @@ class WaitingCounts:
     untold_results: int
 
 
-_LATEST_SPANS: Final = 100_000
-"""Calls that were recorded twice are looked for among so many of the latest spans, which is a guess."""
-
 _RECENT_US: Final = 3_600 * 10**6
+_BY_CHANCE: Final = 2  # calls without a response id that two scopes may have alike by chance, which is a guess
 
 
 class RecordedTwice(NamedTuple):
@@ -63,6 +61,70 @@ class RecordedTwice(NamedTuple):
     scope: str
     other_scope: str
     calls: int
+    is_sample: bool  # more calls were received than were looked at, so that there may be more of these
+    expendable: str | None  # the scope that recorded less beside these calls
+
+
+class _Alike(NamedTuple):
+    """Calls of one minute that two scopes recorded."""
+
+    tenant: str
+    project: str
+    scope: str
+    other_scope: str
+    calls: int
+    has_id: bool
+    received_us: int
+    scope_more: int
+    other_more: int
+    is_sample: bool
+
+
+class _RecentlyTwice:
+    """Calls of the last hour that two scopes recorded. Safe to use from any thread.
+
+    Each look reads the spans since the last but one, so that its cost follows the traffic and not the table: one of
+    two spans of a call may be received after the look that reads the other. The first two looks read an hour.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._first = self._after = -1
+        self._alike: list[_Alike] = []
+
+    def look(self, until: int, now_us: int) -> list[RecordedTwice]:
+        """Find the scopes, the first ones first; `until` is the number of the last span that is committed."""
+        since_us = now_us - _RECENT_US
+        with self._lock:
+            if until > self._after:
+                params = {"first": self._first, "after": self._after, "until": until, "since_us": since_us}
+                with self._database.cursor(may_share=False) as cursor:
+                    rows = cursor.execute(sql.query("calls_recorded_twice"), params).fetchall()
+                self._alike += [_Alike(*row) for row in rows]
+                self._first, self._after = self._after, until
+            self._alike = [each for each in self._alike if each.received_us >= since_us]
+            by_scopes: dict[tuple[str, ...], list[_Alike]] = {}
+            for each in self._alike:
+                by_scopes.setdefault(each[:4], []).append(each)
+        return [pair for alike in by_scopes.values() if (pair := _recorded_twice(alike)) is not None]
+
+
+def _recorded_twice(alike: Sequence[_Alike]) -> RecordedTwice | None:
+    calls = sum(each.calls for each in alike)
+    if calls <= _BY_CHANCE and not any(each.has_id for each in alike):
+        return None
+    first = alike[0]
+    more, other_more = sum(each.scope_more for each in alike), sum(each.other_more for each in alike)
+    return RecordedTwice(
+        tenant=first.tenant,
+        project=first.project,
+        scope=first.scope,
+        other_scope=first.other_scope,
+        calls=calls,
+        is_sample=any(each.is_sample for each in alike),
+        expendable=None if more == other_more else first.scope if more < other_more else first.other_scope,
+    )
 
 
 class Gauges:
@@ -71,6 +133,7 @@ class Gauges:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._matching = KeptRows(database, sql.query("matching_state"))
+        self._twice = _RecentlyTwice(database)
         self._looking = threading.Lock()
         self._looked_at_s = float("-inf")
         self._standing: WaitingCounts | None = None
@@ -108,12 +171,10 @@ class Gauges:
         with self._database.cursor() as cursor:
             return _behind(cursor, seq, time.time_ns() // 1000)
 
-    def calls_recorded_twice(self) -> list[RecordedTwice]:
+    def calls_recorded_twice(self, now_us: int) -> list[RecordedTwice]:
         """Find calls of models of the last hour that two scopes recorded in two traces, so that they count twice."""
-        params = {"latest": _LATEST_SPANS, "since_us": time.time_ns() // 1000 - _RECENT_US}
-        with self._database.snapshot() as cursor:
-            rows = cursor.execute(sql.query("calls_recorded_twice"), params).fetchall()
-        return [RecordedTwice(*row) for row in rows]
+        ((_, committed),) = self._matching.rows()
+        return self._twice.look(committed, now_us)
 
     def _look(self) -> WaitingCounts:
         with self._database.snapshot() as cursor:
