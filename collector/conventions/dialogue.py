@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from collector.conventions import items_as_text
 from collector.conventions.agent_logs import messages_in
 from collector.conventions.call_ids import (
     calls_of_items,
@@ -119,10 +120,9 @@ def _completed(
     collected: Collected, asked: SourcedMessages, answered: SourcedMessages
 ) -> tuple[SourcedMessages, SourcedMessages]:
     """Messages with what libraries leave out of them and tell beside them, or make texts of."""
-    if collected.tells("texts_of_items"):
-        asked, answered = _changed(asked, with_items), _changed(answered, with_items)
-    if collected.tells("texts_of_blocks"):
-        asked, answered = _changed(asked, with_blocks), _changed(answered, with_blocks)
+    if collected.tells_any(items_as_text.SLOTS):
+        change = with_items if collected.tells("texts_of_items") else with_blocks
+        asked, answered = _changed(asked, change), _changed(answered, change)
     if collected.candidates("raw_dialogue"):
         asked = _fuller(collected, asked, "input", "user")
         answered = _fuller(collected, answered, "output", "assistant")

@@ -75,10 +75,12 @@ _Reader = Callable[[str, str], list[JsonValue] | None]
 
 def _opened(messages: list[Message], roles: tuple[str, ...], read: _Reader) -> list[Message]:
     changed = [_with_parts(message, read) if message["role"] in roles else message for message in messages]
+    if all(map(is_, changed, messages)):
+        return messages
     joined = Joined()
     for message in changed:
         joined.add(message, is_open=False, are_items=False)
-    return messages if all(map(is_, changed, messages)) else joined.messages
+    return joined.messages
 
 
 def _with_parts(message: Message, read: _Reader) -> Message:
