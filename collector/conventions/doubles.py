@@ -108,11 +108,16 @@ def _is_over(work: TraceMember, record: TraceMember) -> bool:
 def is_one_answer(first: TraceMember, later: TraceMember) -> bool:
     """Return whether two spans with one response id tell of one call: proxies and local servers repeat short ids.
 
-    Two libraries may count the input differently, with or without what came from a cache.
+    Two libraries may count one side differently: the input without what came from a cache, the output of a stream.
     """
-    has_one_input = first.scope != later.scope or _are_alike(first.input_tokens, later.input_tokens)
-    has_one_usage = has_one_input and _are_alike(first.output_tokens, later.output_tokens)
-    return has_one_usage and later.start_ns <= _until_ns(first) and _may_be_one_call(first, later)
+    is_input_alike = _are_alike(first.input_tokens, later.input_tokens)
+    is_output_alike = _are_alike(first.output_tokens, later.output_tokens)
+    needed = all if first.scope == later.scope else any
+    return (
+        needed((is_input_alike, is_output_alike))
+        and later.start_ns <= _until_ns(first)
+        and _may_be_one_call(first, later)
+    )
 
 
 def _are_alike(first: int | None, second: int | None) -> bool:
