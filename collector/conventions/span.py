@@ -281,5 +281,6 @@ def _uncaptured(
 ) -> str:
     if not collected.has_one_switch:
         return uncaptured_note(collected.capture)
-    is_on = beside is not None and have_content(beside)
+    other: Slot = "output" if side == "input" else "input"
+    is_on = beside is not None and have_content(beside) and ours(collected, other) is None  # ours need no setting
     return uncaptured_note(collected.capture, side if is_on else "failed" if has_failed else None)
