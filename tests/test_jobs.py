@@ -18,7 +18,7 @@ from storage.judging.jobs import Claim, Job, LedgerTurn, PutBack
 from storage.store import Store
 from tests.serving import a_server, run
 from tests.storing import a_store, rows, span_id, trace_id
-from tests.working import LONG_S, NOW, QUICK, Book, evaluated, states
+from tests.working import LONG_S, NOW, QUICK, Book, evaluated, eventually, states
 
 NOW_US = int(NOW.replace(tzinfo=dt.UTC).timestamp()) * 1_000_000
 LEASE_US = 60_000_000
@@ -247,6 +247,30 @@ def test_whatever_is_handed_in_is_noted(tmp_path: Path) -> None:
         (1, JudgedTarget(2, "scored", has_ended=True)),
         (1, JudgedTarget(3, "failed", "unavailable", "down")),
     ]
+
+
+class _HandsInLater(_HandsIn):
+    """A queue that sets the clock back by an hour once it has handed in what it took."""
+
+    now_s = NOW.replace(tzinfo=dt.UTC).timestamp()
+
+    def take(self, jobs: Sequence[Job]) -> None:
+        """Hand in, and set the clock back."""
+        super().take(jobs)
+        self.now_s -= 3_600
+
+
+def test_a_clock_that_is_set_back_delays_no_result(tmp_path: Path) -> None:
+    """Results that wait for others to be stored with them wait half a second, whatever the clock says."""
+    queue = _HandsInLater()
+    with a_store(tmp_path) as store:
+        a_book(store)
+        queue.ledger = Ledger(
+            store.jobs, lambda _: queue, lambda *_: None, clock=lambda: queue.now_s, retry_policy=QUICK
+        )
+        queue.ledger.start()
+        assert eventually(lambda: states(store), lambda found: {"scored", "failed"} <= found.keys())
+        queue.ledger.close()
 
 
 class _Full:

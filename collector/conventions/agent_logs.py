@@ -48,8 +48,8 @@ def call_id_in(log: LogRecord) -> str | None:
 
 def call_in(logs: Sequence[LogRecord], call_id: str | None) -> LoggedCall | None:
     """Return how a call ended by the last of the log records that tells it; None if none does."""
-    told = [log for log in logs if call_id is not None and call_id_in(log) == call_id]
-    return _logged(max(told, key=lambda log: log.time_ns)) if told else None
+    ends = [log for log in logs if call_id is not None and call_id_in(log) == call_id]
+    return _logged(max(ends, key=lambda log: log.time_ns)) if ends else None
 
 
 def messages_in(logs: Sequence[LogRecord]) -> tuple[list[Message], str] | None:

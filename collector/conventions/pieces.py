@@ -49,7 +49,7 @@ def once(parts: list[JsonValue]) -> list[JsonValue]:
 
 
 class Joined:
-    """Messages of a list, put together one by one: those of one answer become one message."""
+    """Messages of a list, added one by one: those of one answer become one message."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -71,7 +71,7 @@ class Joined:
         self._grown = self._has_call = None
 
     def _is_one_answer(self, message: Message, *, are_items: bool) -> bool:
-        """Whether two messages of the model are one answer: no model calls again before a call has its result."""
+        """Return whether a message continues the last one: no model calls again before a call has its result."""
         if message["role"] != "assistant" or self.messages[-1]["role"] != "assistant":
             return False
         if self._has_call is None:

@@ -61,7 +61,7 @@ class CountedScores:
         return int(self._last.rows()[0][0])
 
     def writes(self, *, is_wanted: bool) -> int:
-        """Number that is another one once scores may have come, or, if any are wanted, what lets them be counted."""
+        """Return a number that grows with writes of scores, or, if rules want any, of all that counting them reads."""
         return self._database.writes.count(self._tables if is_wanted else ("annotation", "log_record"))
 
     def count(self, wanted: Sequence[WantedScore], now_us: int) -> int:

@@ -97,7 +97,7 @@ class KeptCursor:
         return getattr(self.cursor, name)
 
     def clear(self) -> bool:
-        """Let go of what is large; whether the cursor may be used again."""
+        """Let go of large tables; return whether the cursor may be used again."""
         if not (self._is_reusable and self._is_read):
             return False
         for name in self._large:

@@ -20,26 +20,26 @@ class TableWrites:
         self._numbers: dict[str, int] = {}
 
     def note(self, tables: Collection[str]) -> None:
-        """Count a transaction that may have written these tables; after its commit, before its caller knows of that."""
+        """Count a transaction that may have written these tables, after its commit and before its caller returns."""
         with self._lock:
             for table in tables:
                 self._numbers[table] = self._numbers.get(table, 0) + 1
 
     def count(self, tables: Collection[str]) -> int:
-        """How often any of these was written: it grows with each such transaction."""
+        """Return a number that grows with each transaction that writes one of these tables."""
         with self._lock:
             return sum(self._numbers.get(table, 0) for table in tables)
 
 
 @functools.lru_cache(1024)
 def tables_written(query: str) -> frozenset[str]:
-    """The names of the tables that a statement writes."""
+    """Return the names of the tables that a statement writes."""
     return frozenset(_WRITES.findall(_COMMENT.sub("", query)))
 
 
 @functools.cache
 def tables_read(query: str) -> frozenset[str]:
-    """All words of a statement, and of the views among them: the tables that it reads are in there."""
+    """Return all words of a statement and of the views among them, the tables that it reads included."""
     views = dict(sql.views())
     words, left = set[str](), {query}
     while left:

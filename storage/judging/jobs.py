@@ -221,7 +221,7 @@ class Jobs(Repeating):
         return [Waiting(revision=revision, due=due, next_us=next_us) for revision, due, next_us in rows]
 
     def are_claimed(self) -> bool:
-        """Whether there are jobs whose leases may end."""
+        """Return whether any job is leased."""
         return bool(self._claimed.rows())
 
     def left(self, until: int | None = None) -> tuple[int, int]:

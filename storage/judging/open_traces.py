@@ -73,7 +73,7 @@ class OpenTraces:
         self._writer.store(lambda cursor: _turn_back(cursor, now_us), 1)
 
     def writes(self) -> int:
-        """How often traces were opened or closed since the start."""
+        """Return a number that grows whenever traces are opened or closed."""
         return self._database.writes.count(("trace_open",))
 
     def due(self, waits: SettleWaits, *, now_us: int, looked_us: int, most: int) -> DueTraces:

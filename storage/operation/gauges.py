@@ -164,7 +164,7 @@ class Gauges:
             return self._standing
 
     def unmatched(self) -> Behind:
-        """What waits to be matched."""
+        """Return how many spans wait to be matched, and for how long."""
         ((seq, committed),) = self._matching.rows()
         if seq >= committed:
             return Behind(spans=0, seconds=0.0)

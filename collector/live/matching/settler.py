@@ -81,7 +81,7 @@ class Settler:
         return jobs
 
     def _is_due(self, now_us: int) -> bool:
-        """Whether a trace may have settled. What came since the last look settles after the shortest of the waits."""
+        """Return whether a trace may have settled: a new one does so after the shortest wait at the earliest."""
         writes = self._matching.open_traces.writes()
         if writes != self._writes:
             self._writes = writes

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -223,7 +224,7 @@ class Ledger:
                 self._note(revision, judged)
         with self._changed:
             if not self._handed_in:
-                self._handed_in_s = self._clock()
+                self._handed_in_s = time.monotonic()  # the clock may be set back
             self._handed_in.add(more)
             self._woken = True
             self._changed.notify_all()
@@ -258,7 +259,7 @@ class Ledger:
             asked, self._woken = self._caught_up.asked, False
         now_s = self._clock()
         claims, next_s = ([], None) if self._stopping.is_set() else self._claims(now_s)
-        if not claims and (left_s := self._gather_s(now_s)) > 0:
+        if not claims and (left_s := self._gather_s()) > 0:
             return left_s if next_s is None else min(left_s, max(next_s, 0.001))
         handed_in = self._take_handed_in()
         is_time = now_s >= self._renew_at_s
@@ -277,12 +278,12 @@ class Ledger:
                     self._caught_up.tell(asked)
         return min(self._retry_policy.look_s, self._retry_policy.look_s if next_s is None else max(next_s, 0.001))
 
-    def _gather_s(self, now_s: float) -> float:
-        """For how long what was handed in waits for more."""
+    def _gather_s(self) -> float:
+        """Return for how long what was handed in waits for more."""
         with self._changed:
             if not self._handed_in or self._stopping.is_set() or self._caught_up.is_awaited:
                 return 0.0
-            return self._handed_in_s + GATHER_S - now_s
+            return self._handed_in_s + GATHER_S - time.monotonic()
 
     def _claims(self, now_s: float) -> tuple[list[tuple[Queue, Claim]], float | None]:
         """What to claim for whom, and in how many seconds there may be more."""
