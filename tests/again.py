@@ -9,8 +9,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 FLAKY: Final = Path(__file__).with_name("flaky.txt")
 _FAILED: Final = Path(".pytest_cache/v/cache/lastfailed")
@@ -18,6 +21,27 @@ _MOST: Final = 8
 """So many may fail for want of time, of more than ten thousand: more than that is no accident. On a machine that was
 busy with others there were five, each for a reason of its own, and each passed alone."""
 _TESTS_FAILED: Final = 1  # the exit code of pytest where it ran to its end
+
+
+@dataclass(frozen=True, slots=True)
+class FailureLines:
+    """Plugin that prints the id of a failed test at once: a run that breaks off has no summary."""
+
+    plugins: pytest.PytestPluginManager
+
+    @classmethod
+    def register(cls, config: pytest.Config) -> None:
+        """Add it to the process that prints reports, which is no worker."""
+        if not hasattr(config, "workerinput"):
+            config.pluginmanager.register(cls(config.pluginmanager))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Print a line, and flush it: standard output may be a pipe."""
+        terminal = self.plugins.get_plugin("terminalreporter")
+        if report.failed and terminal:
+            terminal.write_line(f"\nFAILED {report.nodeid}")
+            terminal.flush()
 
 
 def unsteady(exit_code: int, failed: Mapping[str, bool]) -> Sequence[str]:

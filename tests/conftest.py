@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from collector.memory import collect_rarely
 from tests import forking
-from tests.again import flaky
+from tests.again import FailureLines, flaky
 from tests.changed import PARTS, Changes, left_out_line
 from tests.source_tree import ROOT
 from tests.trying import SOAK, try_often
@@ -63,6 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compare with the record once: workers get what the controller has read."""
+    FailureLines.register(config)
     if hasattr(config, "workerinput"):
         since, files = config.workerinput["changes"]
         known = {part: None if names is None else frozenset(names) for part, names in files.items()}

@@ -1,8 +1,14 @@
 """Which failed tests get a second time."""
 
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.again import unsteady
+from tests.source_tree import ROOT
 
 
 @pytest.mark.parametrize(
@@ -19,3 +25,22 @@ from tests.again import unsteady
 def test_only_a_few_tests_that_failed_get_a_second_time(exit_code: int, failed: list[str], again: list[str]) -> None:
     """Not where many failed, where files could not be read, or where the run did not come to its end."""
     assert unsteady(exit_code, dict.fromkeys(failed, True)) == again
+
+
+CONFTEST = """
+from tests.again import FailureLines
+
+def pytest_configure(config):
+    FailureLines.register(config)
+"""
+
+
+def test_a_failed_test_is_named_at_once(tmp_path: Path) -> None:
+    """Its id is in the output of a run whose process is killed by the next test."""
+    (tmp_path / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    kill = "__import__('os').kill(__import__('os').getpid(), 9)"
+    (tmp_path / "test_sample.py").write_text(f"def test_a(): assert 0\ndef test_b(): {kill}\n", encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert "FAILED test_sample.py::test_a" in done.stdout.splitlines()
