@@ -17,6 +17,9 @@ CANNOT_COMMIT: Final = "cannot_commit"
 DAMAGED: Final = "data_damaged"
 """While a condition of this name holds, stored data cannot be read; new spans are still stored."""
 
+RECORDED_TWICE: Final = "recorded_twice"
+"""Conditions of this name are about a tenant, whose name stands before the first slash; "" about several."""
+
 _LOOK_S: Final = 1.0
 _CHANGE: Final = {"is_change": True}  # for the filter of repetitions
 

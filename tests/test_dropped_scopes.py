@@ -1,5 +1,6 @@
 """Spans of scopes that the settings name are accepted, counted and not stored; calls recorded twice are found."""
 
+import itertools
 import json
 import time
 from functools import partial
@@ -20,6 +21,7 @@ from collector.dropped_scopes import DroppedScope, ScopeFilter
 from collector.otlp.decode import Request, decode
 from collector.server_conditions import _recorded_twice
 from storage.store import Store
+from tests.access import a_closed_server
 from tests.live import until
 from tests.serving import a_server
 from tests.storing import a_batch, a_store, commit
@@ -249,6 +251,81 @@ def test_the_message_names_the_scope_to_drop(tmp_path: Path, parent: str, expect
         (message,) = _recorded_twice(store, NOW_US).values()
     assert pair.expendable == expected
     assert f"name {expected or 'one of them'} in drop_scopes" in message
+
+
+@pytest.mark.parametrize(
+    "alike, others, models, expected",
+    [
+        (3, (1, 1), ("claude-5", "claude-5"), 3),
+        (3, (2, 2), ("claude-5", "claude-5"), 0),
+        (3, (2, 2), ("gpt-5", "claude-5-mini"), 3),
+        (3, (0, 9), ("claude-5", "claude-5"), 3),
+        (12, (18, 18), ("claude-5", "claude-5"), 0),
+    ],
+)
+def test_calls_are_recorded_twice_if_most_of_a_model_are(
+    tmp_path: Path, alike: int, others: tuple[int, int], models: tuple[str, str], expected: int
+) -> None:
+    """Two thirds of the calls of the scope with fewer are; fewer may be alike by chance, in any minute of the hour."""
+    with a_store(tmp_path / "data") as store:
+        receive(
+            store,
+            NOW_US,
+            *(a_call(number, scope, **NO_ID) for number in range(alike) for scope in (SDK, LIBRARY)),
+        )
+        store.gauges.calls_recorded_twice(NOW_US)
+        numbers = itertools.count(alike)
+        calls = [
+            a_call(next(numbers), scope, **NO_ID | {"gen_ai.response.model": model})
+            for scope, count, model in zip((SDK, LIBRARY), others, models, strict=True)
+            for _ in range(count)
+        ]
+        receive(store, NOW_US + MINUTE_US, *calls)
+        pairs = store.gauges.calls_recorded_twice(NOW_US + MINUTE_US)
+    assert sum(pair.calls for pair in pairs) == expected
+
+
+def test_calls_of_equal_usage_are_counted_without_their_pairs(tmp_path: Path) -> None:
+    """A crowd of equal calls counts each call once, whichever of them belong together."""
+    with a_store(tmp_path / "data") as store:
+        usage = NO_ID | {"gen_ai.usage.output_tokens": 1}
+        receive(store, NOW_US, *(a_call(each, scope, **usage) for each in range(40) for scope in (SDK, LIBRARY)))
+        assert [pair.calls for pair in store.gauges.calls_recorded_twice(NOW_US)] == [40]
+
+
+def test_an_id_that_a_scope_repeats_is_none(tmp_path: Path) -> None:
+    """Two scopes whose server answers each call with one id recorded different calls."""
+    with a_store(tmp_path / "data") as store:
+        calls = {"gen_ai.response.id": "chatcmpl-1"}
+        receive(store, NOW_US, *(a_call(each, SDK, **calls) for each in range(3)), a_call(3, LIBRARY, **calls))
+        assert store.gauges.calls_recorded_twice(NOW_US) == []
+
+
+def test_equal_calls_of_traces_with_both_scopes_are_not_recorded_twice(tmp_path: Path) -> None:
+    """Parallel traces that have each call of both libraries count it once each."""
+    usage = NO_ID | {"gen_ai.usage.output_tokens": 1}
+    with a_store(tmp_path / "data") as store:
+        calls = [a_call(each, scope, trace=f"{each:16}", **usage) for each in range(4) for scope in (SDK, LIBRARY)]
+        receive(store, NOW_US, *calls)
+        assert store.gauges.calls_recorded_twice(NOW_US) == []
+
+
+def test_home_shows_what_is_recorded_twice_to_those_who_see_the_tenant(tmp_path: Path) -> None:
+    """A viewer of another tenant does not see its projects and scopes."""
+    now_us = time.time_ns() // 1000
+    with a_store(tmp_path / "data") as store:
+        bodies = [Request(body=each.SerializeToString(), tenant="acme") for each in agent_calls("shop", runs=3)]
+        commit(store, decode(bodies, received_at_us=now_us).batch)
+    with a_closed_server(tmp_path / "data") as server, httpx2.Client() as client:
+
+        def home(key: str) -> str:
+            headers = {"authorization": f"Bearer {server.keys[key]}"}
+            return client.get(f"http://{server.running.http}/", headers=headers).text
+
+        until(lambda: home("operator"), lambda text: f"name {SDK} in drop_scopes" in text)
+        assert SDK in home("viewer of acme")
+        assert SDK not in home("viewer of other")
+        assert "Last 24 hours" in home("viewer of other")
 
 
 def test_many_projects_with_calls_recorded_twice_are_summed_up(tmp_path: Path) -> None:

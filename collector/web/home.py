@@ -17,6 +17,7 @@ from collector.api.access.tenants import connections_seen
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.times import time_text
 from collector.api.documents.rule_documents import judge_problems, problems_of
+from collector.conditions import RECORDED_TWICE
 from collector.units import count_text, duration_text, usd_text
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import at_one_moment, page
@@ -108,6 +109,7 @@ def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery
         most_alerts=_MOST_ALERTS,
         silent_rules=_silent_rules(here, who),
         silent_connections=_silent_connections(here, who),
+        doubled=_doubled(here, who),
         traces=_traces_href(at, at.from_ns, at.until_ns),
         errors=_traces_href(at, at.from_ns, at.until_ns, status="error"),
         dearest=_traces_href(at, at.from_ns, at.until_ns, sort="cost"),
@@ -170,6 +172,12 @@ def _silent_connections(here: Context, who: Caller) -> list[tuple[str, str, str]
         for each in connections_seen(here, who)
         if (problem := failing.of_connection(each.connection_id)) is not None
     ]
+
+
+def _doubled(here: Context, who: Caller) -> list[str]:
+    """Return what the condition `recorded_twice` says of the tenants that the caller sees."""
+    lasting = [each for each in here.conditions.lasting if each.name == RECORDED_TWICE]
+    return [each.told for each in lasting if who.sees_all or (each.about and who.sees(each.about.partition("/")[0]))]
 
 
 def _traces_href(at: GlanceAt, from_ns: int, to_ns: int, **more: str) -> str:

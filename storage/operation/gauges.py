@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,13 @@ class WaitingCounts:
 
 _RECENT_US: Final = 3_600 * 10**6
 _BY_CHANCE: Final = 2  # calls without a response id that two scopes may have alike by chance, which is a guess
+_LEAST_SHARE: Final = 2 / 3
+"""Of the calls of a model of the scope with fewer, that another one must have alike, unless by response id.
+
+Libraries that record a call twice do so with every call; calls that started late or lack usage on one side leave some
+room below one. By chance a call is alike if one of the other scope with its usage is under way: more than every second
+one only if that scope always has about one.
+"""
 
 
 class RecordedTwice(NamedTuple):
@@ -65,15 +73,16 @@ class RecordedTwice(NamedTuple):
     expendable: str | None  # the scope that recorded less beside these calls
 
 
-class _Alike(NamedTuple):
-    """Calls of one minute that two scopes recorded."""
+class _Calls(NamedTuple):
+    """Calls of one minute and model that two scopes recorded, or all of one scope."""
 
     tenant: str
     project: str
     scope: str
-    other_scope: str
-    calls: int
+    other_scope: str | None
+    model: str
     has_id: bool
+    calls: int
     received_us: int
     scope_more: int
     other_more: int
@@ -91,7 +100,7 @@ class _RecentlyTwice:
         self._database = database
         self._lock = threading.Lock()
         self._first = self._after = -1
-        self._alike: list[_Alike] = []
+        self._calls: list[_Calls] = []
 
     def look(self, until: int, now_us: int) -> list[RecordedTwice]:
         """Find the scopes, the first ones first; `until` is the number of the last span that is committed."""
@@ -101,29 +110,43 @@ class _RecentlyTwice:
                 params = {"first": self._first, "after": self._after, "until": until, "since_us": since_us}
                 with self._database.cursor(may_share=False) as cursor:
                     rows = cursor.execute(sql.query("calls_recorded_twice"), params).fetchall()
-                self._alike += [_Alike(*row) for row in rows]
+                self._calls += [_Calls(*row) for row in rows]
                 self._first, self._after = self._after, until
-            self._alike = [each for each in self._alike if each.received_us >= since_us]
-            by_scopes: dict[tuple[str, ...], list[_Alike]] = {}
-            for each in self._alike:
-                by_scopes.setdefault(each[:4], []).append(each)
-        return [pair for alike in by_scopes.values() if (pair := _recorded_twice(alike)) is not None]
+            self._calls = [each for each in self._calls if each.received_us >= since_us]
+            totals: Counter[tuple[str, ...]] = Counter()
+            by_scopes: dict[tuple[str, str, str, str], list[_Calls]] = {}
+            for each in self._calls:
+                if each.other_scope is None:
+                    totals[each.tenant, each.project, each.scope, each.model] += each.calls
+                else:
+                    key = (each.tenant, each.project, each.scope, each.other_scope)
+                    by_scopes.setdefault(key, []).append(each)
+        pairs = [_recorded_twice(key, alike, totals) for key, alike in by_scopes.items()]
+        return [pair for pair in pairs if pair is not None]
 
 
-def _recorded_twice(alike: Sequence[_Alike]) -> RecordedTwice | None:
-    calls = sum(each.calls for each in alike)
-    if calls <= _BY_CHANCE and not any(each.has_id for each in alike):
+def _recorded_twice(
+    scopes: tuple[str, str, str, str], alike: Sequence[_Calls], totals: Counter[tuple[str, ...]]
+) -> RecordedTwice | None:
+    tenant, project, scope, other_scope = scopes
+    by_model: Counter[str] = Counter()
+    for each in alike:
+        by_model[each.model] += each.calls
+    in_both = {model: min(totals[tenant, project, each, model] for each in (scope, other_scope)) for model in by_model}
+    doubled = {model for model, calls in by_model.items() if calls >= _LEAST_SHARE * in_both[model]}
+    counted = [each for each in alike if each.has_id or each.model in doubled]
+    calls = sum(each.calls for each in counted)
+    if calls <= _BY_CHANCE and not any(each.has_id for each in counted):
         return None
-    first = alike[0]
     more, other_more = sum(each.scope_more for each in alike), sum(each.other_more for each in alike)
     return RecordedTwice(
-        tenant=first.tenant,
-        project=first.project,
-        scope=first.scope,
-        other_scope=first.other_scope,
+        tenant=tenant,
+        project=project,
+        scope=scope,
+        other_scope=other_scope,
         calls=calls,
         is_sample=any(each.is_sample for each in alike),
-        expendable=None if more == other_more else first.scope if more < other_more else first.other_scope,
+        expendable=None if more == other_more else scope if more < other_more else other_scope,
     )
 
 

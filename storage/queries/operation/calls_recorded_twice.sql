@@ -1,22 +1,27 @@
--- Calls of models that two scopes recorded in two traces each, by the minute in which the second one was received: among
--- the latest 4,000 calls of a stretch of spans, of one service and project, at overlapping times. They have one response
--- id; or, if one of them has none, equal usage and one model. A pair is new if one of its spans comes after `after`.
--- `one_more` and `other_more` count what each scope recorded in these traces other than calls without a parent.
+-- Calls of models of a stretch of spans, by scope and model, and those that two scopes recorded in two traces each, by
+-- the minute in which the last one was received: among the latest 4,000 calls, of one service and project, at
+-- overlapping times. They have one response id; or, if one of the scopes has none, equal usage and one model, a date
+-- at its end aside. Rows without `other` have all calls of a scope that have usage. What was received after `after`
+-- counts. `one_more` and `other_more` count what each scope recorded in these traces other than calls without a parent.
+--
+-- Calls are joined with what overlaps them by sorting, since all pairs of equal calls grow with their square: each
+-- group of calls that follow without a pause has as many calls recorded twice as the scope with fewer calls has there.
 WITH calls AS MATERIALIZED (
     SELECT
         tenant,
         project,
         service_name,
         trace_id,
-        scope_name,
+        scope_name AS scope,
         nullif(response_id, '') AS response_id,
-        model,
+        coalesce(regexp_replace(model, '[-@:]\d{4}-?\d\d-?\d\d$', ''), '') AS model,
         input_tokens,
         output_tokens,
         start_time,
         end_time,
         received_at,
-        seq
+        seq,
+        seq <= $after AS is_old
     FROM span
     WHERE seq > $first
         AND seq <= $until
@@ -27,52 +32,104 @@ WITH calls AS MATERIALIZED (
     LIMIT 4000
 ),
 
-alike AS (
-    SELECT a AS one, b AS other, TRUE AS has_id
-    FROM calls AS a
-    JOIN calls AS b USING (tenant, project, service_name, response_id)
-    WHERE a.scope_name < b.scope_name
-        AND a.trace_id <> b.trace_id
-        AND a.start_time <= b.end_time
-        AND b.start_time <= a.end_time
-        AND greatest(a.seq, b.seq) > $after
+-- An id that a scope has in two traces is none: some servers repeat them.
+keyed AS (
+    SELECT *, TRUE AS has_id, response_id AS key
+    FROM calls
+    WHERE response_id IS NOT NULL
+    WINDOW one_scope AS (PARTITION BY tenant, project, service_name, response_id, scope)
+    QUALIFY min(trace_id) OVER one_scope = max(trace_id) OVER one_scope
     UNION ALL
-    SELECT a, b, FALSE
-    FROM calls AS a
-    JOIN calls AS b USING (tenant, project, service_name, input_tokens, output_tokens)
-    WHERE a.scope_name < b.scope_name
-        AND a.trace_id <> b.trace_id
-        AND (a.response_id IS NULL OR b.response_id IS NULL)
-        AND (starts_with(a.model, b.model) OR starts_with(b.model, a.model))
-        AND a.input_tokens + a.output_tokens > 0
-        AND a.start_time <= b.end_time
-        AND b.start_time <= a.end_time
-        AND greatest(a.seq, b.seq) > $after
+    SELECT *, FALSE, concat_ws(' ', input_tokens, output_tokens, model)
+    FROM calls
+    WHERE input_tokens + output_tokens > 0
+),
+
+-- Within a trace a call counts once, so that the first of its scopes stands for all.
+single AS (
+    SELECT *
+    FROM keyed
+    QUALIFY scope = min(scope) OVER (PARTITION BY tenant, project, service_name, has_id, key, trace_id)
+),
+
+begun AS (
+    SELECT
+        *,
+        coalesce(
+            start_time > max(end_time) OVER (
+                PARTITION BY tenant, project, service_name, has_id, key
+                ORDER BY start_time, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ),
+            TRUE
+        ) AS begins
+    FROM single
+),
+
+grouped AS MATERIALIZED (
+    SELECT
+        *,
+        count_if(begins) OVER (
+            PARTITION BY tenant, project, service_name, has_id, key
+            ORDER BY start_time, seq ROWS UNBOUNDED PRECEDING
+        ) AS place
+    FROM begun
+),
+
+-- A group of more than sixteen scopes is nobody's: pairs grow with their square.
+by_scope AS MATERIALIZED (
+    SELECT
+        tenant,
+        project,
+        service_name,
+        has_id,
+        key,
+        place,
+        scope,
+        min(model) AS model,
+        count(*) AS calls,
+        count_if(is_old) AS old_calls,
+        count(response_id) AS with_id,
+        max(received_at) AS received_at
+    FROM grouped
+    GROUP BY tenant, project, service_name, has_id, key, place, scope
+    QUALIFY row_number() OVER (PARTITION BY tenant, project, service_name, has_id, key, place ORDER BY calls DESC) <= 16
 ),
 
 pairs AS MATERIALIZED (
     SELECT
-        one.tenant AS tenant,
-        one.project AS project,
-        one.scope_name AS one,
-        other.scope_name AS other,
-        one.trace_id AS one_trace,
-        other.trace_id AS other_trace,
-        one.seq AS one_seq,
-        other.seq AS other_seq,
-        greatest(one.received_at, other.received_at) AS received_at,
-        has_id
-    FROM alike
+        tenant,
+        project,
+        service_name,
+        has_id,
+        key,
+        place,
+        a.scope AS one,
+        b.scope AS other,
+        least(a.model, b.model) AS model,
+        least(a.calls, b.calls) - least(a.old_calls, b.old_calls) AS calls,
+        greatest(a.received_at, b.received_at) AS received_at
+    FROM by_scope AS a
+    JOIN by_scope AS b USING (tenant, project, service_name, has_id, key, place)
+    WHERE a.scope < b.scope
+        AND (has_id OR a.with_id = 0 OR b.with_id = 0)
+        AND least(a.calls, b.calls) > least(a.old_calls, b.old_calls)
 ),
 
 more AS (
-    SELECT s.tenant, s.project, s.scope_name, count(*) AS spans
+    SELECT s.tenant, s.project, s.scope_name AS scope, count(*) AS spans
     FROM span AS s
     SEMI JOIN (
-        SELECT tenant, one_trace AS trace_id, one AS scope_name FROM pairs
-        UNION
-        SELECT tenant, other_trace, other FROM pairs
-    ) AS p ON s.tenant = p.tenant AND s.trace_id = p.trace_id AND s.scope_name = p.scope_name
+        SELECT g.tenant, g.trace_id, g.scope
+        FROM grouped AS g
+        SEMI JOIN pairs AS p
+            ON g.tenant = p.tenant
+            AND g.project = p.project
+            AND g.service_name = p.service_name
+            AND g.has_id = p.has_id
+            AND g.key = p.key
+            AND g.place = p.place
+            AND g.scope IN (p.one, p.other)
+    ) AS c ON s.tenant = c.tenant AND s.trace_id = c.trace_id AND s.scope_name = c.scope
     WHERE s.seq > $first
         AND s.seq <= $until
         AND s.received_at >= make_timestamp($since_us)
@@ -81,16 +138,20 @@ more AS (
 ),
 
 by_minute AS (
-    SELECT
-        tenant,
-        project,
-        one,
-        other,
-        least(count(DISTINCT one_seq), count(DISTINCT other_seq)) AS calls,
-        bool_or(has_id) AS has_id,
-        epoch_us(max(received_at)) AS received_us
+    SELECT tenant, project, one, other, model, has_id, sum(calls)::BIGINT AS calls, max(received_at) AS received_at
     FROM pairs
-    GROUP BY tenant, project, one, other, date_trunc('minute', received_at)
+    GROUP BY tenant, project, one, other, model, has_id, date_trunc('minute', received_at)
+    ORDER BY calls DESC
+    LIMIT 1000
+),
+
+totals AS (
+    SELECT tenant, project, scope, NULL AS other, model, FALSE, count(*), max(received_at)
+    FROM calls
+    WHERE NOT is_old AND input_tokens + output_tokens > 0
+    GROUP BY tenant, project, scope, model, date_trunc('minute', received_at)
+    ORDER BY count(*) DESC
+    LIMIT 1000
 )
 
 SELECT
@@ -98,14 +159,14 @@ SELECT
     m.project,
     m.one,
     m.other,
-    m.calls,
+    m.model,
     m.has_id,
-    m.received_us,
+    m.calls,
+    epoch_us(m.received_at) AS received_us,
     coalesce(a.spans, 0) AS one_more,
     coalesce(b.spans, 0) AS other_more,
     (SELECT count(*) FROM calls) = 4000 AS is_sample
-FROM by_minute AS m
-LEFT JOIN more AS a ON a.tenant = m.tenant AND a.project = m.project AND a.scope_name = m.one
-LEFT JOIN more AS b ON b.tenant = m.tenant AND b.project = m.project AND b.scope_name = m.other
-ORDER BY m.calls DESC
-LIMIT 1000;
+FROM (FROM by_minute UNION ALL FROM totals) AS m
+LEFT JOIN more AS a ON a.tenant = m.tenant AND a.project = m.project AND a.scope = m.one
+LEFT JOIN more AS b ON b.tenant = m.tenant AND b.project = m.project AND b.scope = m.other
+ORDER BY m.calls DESC;
