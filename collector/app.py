@@ -2,19 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from socket import socket
+from typing import TYPE_CHECKING
 
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from collector.access.authenticator import Authenticator
 from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
 from collector.api.base.turns import QueryTurns
 from collector.api.operations.backup import open_backup
-from collector.api.serving.application import make_application
 from collector.conditions import ServerConditions
 from collector.connection_text import parse_project_budgets
 from collector.delivery.configured import file_webhooks
@@ -55,11 +56,13 @@ from collector.secrets import Secrets
 from collector.server_conditions import ServerState, server_conditions
 from collector.server_meters import MeasuredServer, server_meters
 from collector.settings import BadSettings, Settings
-from collector.starting import StartingApplication
-from collector.web.site import make_site
+from collector.starting import DeferredApplication, StartingApplication
 from storage.clock import in_seconds
 from storage.store import Store
 from storage.work import StartStep
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 log = logging.getLogger(__name__)
 
@@ -350,13 +353,30 @@ def _api(stack: AsyncExitStack, settings: Settings, parts: _Parts, context: Cont
         BadSettings: the prefix begins as a path of the server does.
     """
     names = host_names(settings, settings.http)
-    application = make_application(context, names, make_site())
-    own = {"v1", "mcp", *(getattr(route, "path", "").split("/")[1] for route in application.routes)}
-    if settings.path_prefix and (first := settings.path_prefix.split("/")[1]) in own:
-        # A request for it could be one for the server's own path, from a proxy that takes the prefix off.
-        raise BadSettings(f"path_prefix: /{first} is a path of the server itself; put another one before it")
+
+    def load() -> "FastAPI":
+        from collector.api.serving.application import make_application  # noqa: PLC0415 - see DeferredApplication
+        from collector.web.site import make_site  # noqa: PLC0415 - as above
+
+        return make_application(context, names, make_site())
+
+    def load_probes() -> "FastAPI":
+        from collector.api.serving.probes import make_probes  # noqa: PLC0415 - as above
+
+        return make_probes(context, names)
+
+    if settings.path_prefix:
+        _check_prefix(settings.path_prefix, load().routes)
+    application = DeferredApplication(load, load_probes)
     otlp = OtlpHttp(parts.reader, parts.authenticator, names)
     return with_otlp(with_mcp(stack, application, names, context), otlp, settings)
+
+
+def _check_prefix(prefix: str, routes: Sequence[BaseRoute]) -> None:
+    first = prefix.split("/")[1]
+    if first in {"v1", "mcp", *(getattr(route, "path", "").split("/")[1] for route in routes)}:
+        # A request for it could be one for the server's own path, from a proxy that takes the prefix off.
+        raise BadSettings(f"path_prefix: /{first} is a path of the server itself; put another one before it")
 
 
 def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -> MeasuredServer:

@@ -34,7 +34,13 @@ Arguments: TypeAlias = Sequence[str | Path]
 
 _COMMAND: Final = "import sys\nfrom collector.cli.main import main\nsys.exit(main())"
 _IMPORTED: Final[Mapping[str, Sequence[str]]] = {
-    "programs": ("collector.program", "collector.cli.main", "collector.sample", "collector.sample"),
+    "programs": (
+        "collector.program",
+        "collector.cli.main",
+        "collector.sample",
+        "collector.api.serving.application",
+        "collector.web.site",
+    ),
     "children": (
         "collector.live.jobs.work.child",
         "collector.live.jobs.work.case_child",

@@ -1,7 +1,6 @@
 """The API as one ASGI application."""
 
 from fastapi import FastAPI
-from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 
 from collector.access.origin import Names
@@ -9,8 +8,6 @@ from collector.api.access import audit, keys
 from collector.api.alerting import alert_mutes, alerts, metric_monitors, monitors, quality, webhooks
 from collector.api.base import caller
 from collector.api.base.context import Context
-from collector.api.base.exact_json import bound_errors
-from collector.api.base.problems import AskingAgain, answer_problems
 from collector.api.gating import run_diff, run_gate
 from collector.api.offline import dataset_files, datasets, run_evaluations, run_export, runs
 from collector.api.operations import backup, health, metrics, status
@@ -27,8 +24,8 @@ from collector.api.review import (
 )
 from collector.api.rules import backfills, connections, jobs, judge_now, playground, rules
 from collector.api.serving import contract
-from collector.api.serving.gate import Admission, Gate, Site
-from collector.api.serving.repetition import Repetitions
+from collector.api.serving.completing import complete
+from collector.api.serving.gate import Site
 from collector.api.traces import deletions, export, jaeger, jaeger_v3, retention, saved_views, sessions, sql, traces
 
 _MODULES = (
@@ -86,35 +83,11 @@ def routes() -> list[BaseRoute]:
 
 
 def make_application(context: Context, names: Names, site: Site) -> FastAPI:
-    """The application over a running server's parts; `names` is what the server is called, `site` its pages."""
+    """Return the application over a running server's parts; `names` is what it is called, `site` its pages."""
     application = FastAPI(
         title="Tracejury", routes=[*routes(), *site.routes], openapi_url=None, docs_url=None, redoc_url=None
     )
-    application.state.context = context
     site.attach(application)
-    answer_problems(application)
     contract.describe(application, routes())
-    bound_errors(application.routes)
-    application.add_middleware(AskingAgain)
-    application.add_middleware(Repetitions)
-    application.add_middleware(
-        Gate,
-        admission=Admission(
-            authenticator=context.authenticator,
-            bodies=context.bodies,
-            answers=context.answers,
-            watch=context.watch,
-        ),
-        names=names,
-        routes=routes(),
-        site=site,
-    )
-    if names.origins:
-        application.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(names.origins),
-            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=["*"],
-            expose_headers=["ETag", "Idempotency-Replayed", "Link", "Location", "Retry-After", "X-Request-Id"],
-        )
+    complete(application, context, names, routes(), site)
     return application
