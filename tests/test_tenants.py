@@ -2,21 +2,27 @@
 
 import datetime as dt
 import re
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
 
 from collector.access.permission import Permission, need_of
+from collector.cli.connecting import KEY_VARIABLE, URL_VARIABLE
 from storage import sql
 from tests.access import OPERATOR_KEY
+from tests.faces import Golden, Normalizer, compare
 from tests.judged import put
+from tests.live import until
 from tests.serving import run
 from tests.tenancy import PROJECT, TENANTS, TOOL_CALL, TRACE, Tenancy, mark_of, two_tenants
 from tests.test_access_matrix import OF_THE_WHOLE_SERVER, OPEN, ROUTES
 
-pytestmark = pytest.mark.exhaustive("collector/access", "collector/api", "collector/mcp", "collector/web", "storage")
+pytestmark = pytest.mark.exhaustive(
+    "collector/access", "collector/api", "collector/cli", "collector/mcp", "collector/web", "storage"
+)
 
 APART = [
     (method, path, endpoint)
@@ -99,6 +105,17 @@ NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is th
     "/quality/compare",
     "/traces/{trace_id}/judge",
 }
+READING: Final = (  # what prints JSON and changes nothing, and about what
+    "alerts list", "alerts show {alert_id}", "annotations list", "connections list", "datasets list",
+    "datasets show qa", "deletions", "evaluators exact_match", "experiments list shop",
+    "experiments runs shop {experiment_id}",
+    "experiments show {run_id}", "jobs list", "keys list", "metric-monitors list", "review list",
+    "review progress {queue_id}", "rules list", "saved-views list", "saved-views show {view_id}", "sessions list",
+    "sessions show {session_id}", "traces list", "traces show {trace_id}", "webhooks list",
+)  # fmt: skip
+UNSTEADY: Final = {"/metrics", "/status", "/audit", "/quality", "/api/v1/audit", "/api/v1/status"}
+"""Routes whose answers depend on what else happened, or on random ids."""
+
 RULE: dict[str, object] = {"name": "mine now", "evaluator": "tool_error"}
 HOOK: dict[str, object] = {"url": "https://receiver.example/x", "secret": None}
 CONNECTION: dict[str, object] = {"name": "mine now", "baseUrl": "https://model.example/v1", "model": "m"}
@@ -254,6 +271,54 @@ def test_the_lists_name_routes() -> None:
     assert {path for method, path in CHANGING if method == "POST"} >= set(FORMS)
     assert all(need_of(endpoint, method).by_tenant for method, _, endpoint in APART)
     assert all(need_of(endpoint, method).permission is not Permission.OPEN for method, _, endpoint in APART)
+
+
+_UNDONE: Final = """
+    SELECT deletion_id FROM deletion WHERE finished_at IS NULL
+    UNION ALL SELECT backfill_id FROM backfill WHERE "state" = 'running'
+    UNION ALL SELECT delivery_id FROM alert_delivery WHERE attempts = 0
+"""
+
+
+@pytest.fixture(scope="module", name="normalizer")
+def a_normalizer(tenancy: Tenancy) -> Normalizer:
+    """The names of ids, alike for those of the tenant and of what is shared, once all work is done."""
+    until(lambda: tenancy.rows(_UNDONE), lambda found: found == [])
+    names = {value: name for tenant in ("", "acme") for name, value in tenancy.ids[tenant].items()}
+    return Normalizer(names | {mark_of(tenant): "mark" for tenant in ("", "acme")})
+
+
+def test_what_commands_print(tenancy: Tenancy, normalizer: Normalizer, golden: Golden) -> None:
+    """Each command that lists or shows, for people and as JSON."""
+    texts: dict[str, str] = defaultdict(str)
+    env = {KEY_VARIABLE: tenancy.key("acme"), URL_VARIABLE: f"http://{tenancy.server.running.http}", "COLUMNS": "200"}
+    for template in READING:
+        command = [part.format(**tenancy.ids["acme"]) for part in template.split()]
+        shown, document = (run(*command, *more, env=env) for more in ((), ("--json",)))
+        assert (shown.exit_code, document.exit_code) == (0, 0), shown.output
+        texts[template.split()[0]] += f"$ {template}\n{normalizer.printed(shown.stdout)}"
+        texts[template.split()[0]] += f"$ {template} --json\n{normalizer.document(document.stdout)}"
+    compare(golden, "printed", texts)
+
+
+def test_what_routes_answer(tenancy: Tenancy, normalizer: Normalizer, golden: Golden) -> None:
+    """Documents of the API, and the outlines of pages: what they say, link to, and send."""
+    texts: dict[str, dict[str, str]] = {"api": {}, "pages": {}}
+    closed = {path for method, path, _ in ROUTES if f"{method} {path}" in OF_THE_WHOLE_SERVER and method == "GET"}
+    for template in [*LOOKING, *sorted(closed)]:
+        if template in UNSTEADY or template in ANSWERED:
+            continue
+        path = path_of(template, dict(tenancy.ids["acme"]), QUESTIONS.get(template, ""))
+        answer = tenancy.server.ask("GET", path, key=OPERATOR_KEY if template in closed else tenancy.key("acme"))
+        assert answer.status_code == 200, answer.text
+        kind = answer.headers["content-type"].partition(";")[0]
+        name = template.strip("/").replace(":name", "").replace("/", ".") or "home"
+        if kind == "text/html":
+            texts["pages"][name] = normalizer.page(answer.text)
+        elif kind == "application/json" and template.startswith("/api/"):
+            texts["api"][name.removeprefix("api.v1.")] = normalizer.document(answer.text)
+    compare(golden, "api", texts["api"])
+    compare(golden, "pages", texts["pages"])
 
 
 @pytest.mark.parametrize("template", LOOKING)
