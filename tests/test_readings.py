@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.reading.updater import TraceUpdater
 from storage import sql
 from storage.engine.database import DatabaseOptions
+from storage.ingest import span_rows
 from storage.ingest.batch import SpanBatch
 from storage.ingest.trace_meanings import TraceChange, TraceSums
 from storage.ingest.windows import EVERYTHING, Limits, TraceKey
@@ -189,6 +191,27 @@ def test_log_records_that_come_first_are_found(tmp_path: Path) -> None:
         commit(store, a_batch(an_export(2)))
         ((told,),) = rows(store, f"SELECT output_messages FROM spans WHERE span_id = '{span_id(1)}'")
         assert "It rains." in str(told)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_log_records_of_old_commits_are_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, restarts: bool
+) -> None:
+    """A span is read by those log records alone that are of the latest commits, as many as are remembered."""
+    monkeypatch.setattr(span_rows, "_KNOWN_LOGS", 16)
+    with ExitStack() as stack:
+        store = stack.enter_context(a_store(tmp_path))
+        commit(store, some_logs(1, of=1, says="It rains."))
+        for number in range(2, 50):
+            commit(store, some_logs(1, of=number, says="It hails."))
+        commit(store, some_logs(1, of=1, says="It snows."))
+        if restarts:
+            stack.close()
+            store = stack.enter_context(a_store(tmp_path))
+        commit(store, a_batch(an_export(2)))
+        ((messages,),) = rows(store, f"SELECT output_messages FROM spans WHERE span_id = '{span_id(1)}'")
+    assert "It snows." in str(messages)
+    assert "It rains." not in str(messages)
 
 
 def test_log_records_from_before_and_with_their_span_are_each_read_once(tmp_path: Path) -> None:

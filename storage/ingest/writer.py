@@ -321,7 +321,7 @@ class Writer:
         if state.position != chunk.after:
             return False
         self._known.add(presence.key_hashes(chunk.batch.spans), state.totals.batch)
-        self._rows.note(chunk.batch.logs)
+        self._rows.note(chunk.batch.logs, state.totals.batch)
         self._totals = state.totals
         self._note_receipt(chunk.batch)
         self._committed(counts_of(chunk.batch.logs) | counts_of(chunk.batch.spans), state.totals.batch)
@@ -372,7 +372,7 @@ class Writer:
             state = {"batch": number, "spool_sequence": after.sequence, "spool_rows": after.rows}
             cursor.execute(sql.query("update_ingest_state"), asdict(more) | state)
         self._known.add(hashes, number)
-        self._rows.note(logs)
+        self._rows.note(logs, number)
         self._totals = self._totals.plus(more)
         self._note_receipt(batch)
         self._committed(traces, number)

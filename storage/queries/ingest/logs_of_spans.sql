@@ -1,11 +1,11 @@
--- The log records of commits before one that belong to some spans: by their ids, or because they tell how a call ended whose
--- id is an attribute of a span of their trace. Keys alone are looked at in all records; of scores nothing is read.
+-- The log records of some commits that belong to some spans: by their ids, or because they tell how a call ended whose
+-- id is an attribute of a span of their trace. Of most records keys alone are looked at; of scores nothing is read.
 WITH keyed AS MATERIALIZED (
     SELECT rowid AS id, tenant, trace_id, span_id, call_key
     FROM log_record
     SEMI JOIN logged_spans USING (tenant, trace_id)
     LEFT JOIN call_events USING (event_name)
-    WHERE event_name <> 'gen_ai.evaluation.result' AND batch < $before
+    WHERE event_name <> 'gen_ai.evaluation.result' AND batch BETWEEN $since AND $before - 1
 ),
 named_call AS (
     SELECT tenant, trace_id, unnest(map_values(attributes)) AS call_id
@@ -21,7 +21,7 @@ ending AS (
     SELECT l.rowid AS id, l.tenant, l.trace_id, l.attributes[call_key] AS call_id
     FROM log_record AS l
     LEFT JOIN call_events USING (event_name)
-    WHERE l.rowid IN (SELECT id FROM keyed WHERE call_key IS NOT NULL)
+    WHERE l.rowid IN (SELECT id FROM keyed WHERE call_key IS NOT NULL) AND batch BETWEEN $since AND $before - 1
 )
 SELECT tenant, trace_id, span_id, event_name, logged_at, body, body_type, attributes, attribute_types
 FROM log_record
@@ -30,4 +30,5 @@ WHERE rowid IN (
     UNION ALL
     (SELECT id FROM ending SEMI JOIN named_call USING (tenant, trace_id, call_id))
 )
+    AND batch BETWEEN $since AND $before - 1
 ORDER BY batch, rowid;
