@@ -43,6 +43,8 @@ class _Handler(Handler):
             self._answer_with(asked, answer, anthropic_wire.message, anthropic_wire.message_stream)
         elif path.endswith("/messages/count_tokens"):
             self.send_json({"input_tokens": 1})
+        elif path.endswith("/responses/input_tokens"):
+            self.send_json({"object": "response.input_tokens", "input_tokens": 1})
         elif ":" in last and last.endswith(("generateContent", "GenerateContent")):
             exchange = self.server.answer(wires.google(asked, last.split(":")[0]))
             whole = wires.google_answer(exchange.number, exchange.answer)

@@ -56,6 +56,15 @@ def test_each_protocol_is_answered_with_a_call(server: ProgramsServer, protocol:
     assert exchange.request.prompt == PROMPT
 
 
+@pytest.mark.parametrize("path", ["/v1/responses/input_tokens", "/v1/messages/count_tokens"])
+def test_tokens_are_counted_without_an_answer(server: ProgramsServer, path: str) -> None:
+    """Clients that count the tokens of a request before they send it get a number, and no exchange is noted."""
+    with httpx.Client(trust_env=False) as client:
+        counted = client.post(server.url + path, json={"model": "m", "input": PROMPT})
+    assert counted.json()["input_tokens"] == 1
+    assert server.world.exchanges == []
+
+
 def test_a_conversation_moves_on(server: ProgramsServer) -> None:
     """A request with an answered call gets the scenario's next answer, and its truth names the earlier call."""
     path, body = BODIES["chat"]
