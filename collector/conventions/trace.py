@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -235,12 +235,43 @@ def _finish_reason(tree: Tree) -> str | None:
 
 
 def conversation_of(tree: Tree) -> tuple[Message, ...]:
-    """The longest conversation that one span tells; of equally long ones the last."""
+    """The longest conversation that one span tells; of equally long ones the last, with all answers to its question."""
     longest: tuple[Message, ...] = ()
+    teller: TraceMember | None = None
     for span in tree.spans.values():
         told = speaking(span)
-        longest = told if len(told) >= len(longest) else longest
-    return _with_requests(tree, longest)
+        if told and len(told) >= len(longest):
+            longest, teller = told, span
+    return _with_requests(tree, longest if teller is None else talk_of(tree, teller))
+
+
+def talk_of(tree: Tree, span: TraceMember) -> tuple[Message, ...]:
+    """The conversation that a span tells, with the answers of parallel calls that models were sent the same in."""
+    alike = [one for one in tree.spans.values() if one.span_type == "llm" and _is_parallel(span, one)]
+    alike = [one for one in alike if one.output_messages]
+    wrappers = repeating(tree, [one.span_id for one in alike])
+    if len(alike) < 2 or span not in alike or span.span_id in wrappers:  # noqa: PLR2004 - a pair
+        return speaking(span)
+    first = doubled(tree)
+    left_out = wrappers | first.keys() | {first.get(span.span_id)}
+    answers = _once_each(one for one in alike if one is span or one.span_id not in left_out)
+    return _talk(tuple(span.input_messages or ()), tuple(answers))
+
+
+def _is_parallel(span: TraceMember, other: TraceMember) -> bool:
+    ends = [one.end_ns or one.start_ns for one in (span, other)]
+    is_together = other.start_ns < ends[0] and span.start_ns < ends[1]
+    return is_together and span.input_messages == other.input_messages
+
+
+def _once_each(spans: Iterable[TraceMember]) -> Iterator[Message]:
+    """Yield the messages of answers; spans that tell an equal answer tell one call."""
+    known: set[str] = set()
+    for span in spans:
+        key = json.dumps([[one.get("role"), one.get("parts")] for one in span.output_messages or ()], sort_keys=True)
+        if key not in known:
+            known.add(key)
+            yield from span.output_messages or ()
 
 
 def _with_requests(tree: Tree, messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from collector.web.traces.trace_conversation import trace_talk
 from storage.records import Span
 from tests.conventions.making import a_span, call, read_all, response, text
 
@@ -146,6 +147,27 @@ def test_the_conversation_is_the_longest_that_is_told() -> None:
     second = a_model(start_s=2, attributes={"gen_ai.input.messages": sent, "gen_ai.output.messages": answer})
     assert read_all(first, second).conversation == (*sent, *answer)
     assert read_all(a_span()).conversation == ()
+
+
+def test_parallel_answers_to_one_question_are_all_in_the_conversation() -> None:
+    """Models that were sent the same at one time answered both; a retry, and what two libraries tell, count once."""
+    agent = an_agent()
+    question = [text("user", "q")]
+
+    def answer(words: str, start_s: int) -> Span:
+        attributes = {"gen_ai.input.messages": question, "gen_ai.output.messages": [text("assistant", words)]}
+        return a_model(parent=agent, start_s=start_s, end_ns=(start_s + 6) * 10**9, attributes=attributes)
+
+    spans = [answer("a", 1), answer("b", 2), answer("c", 30)]
+    assert read_all(agent, *spans[:2]).conversation == (
+        text("user", "q"),
+        text("assistant", "a"),
+        text("assistant", "b"),
+    )
+    assert read_all(agent, *spans).conversation == (text("user", "q"), text("assistant", "c"))
+    assert len(read_all(agent, answer("a", 1), answer("a", 2)).conversation) == 2
+    talk = trace_talk([agent, *spans[:2]], read_all(agent, *spans[:2]), begin=None)
+    assert (talk.total, talk.teller) == (3, spans[1].span_id)
 
 
 def test_tools_are_defined_once_by_name() -> None:

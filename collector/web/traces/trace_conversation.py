@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collector.conventions.trace import speaking
+from collector.conventions.member import member_of
+from collector.conventions.trace import speaking, talk_of
+from collector.conventions.tree import tree_of
 from collector.span_tree import in_tree_order
 from collector.web.spans.conversation import ShownMessage, conversation, failed_calls
 from storage.records import Message, Span, TraceReading, TraceToolCall
@@ -84,7 +86,14 @@ def _conversation_of(spans: Sequence[Span], reading: TraceReading) -> tuple[str 
         rank = (-depths.get(span_id, 0), len(told))
         if told and (best is None or rank >= best):
             best, found = rank, (span_id, told)
-    return found if found[1] else (None, list(_texts(reading)))
+    teller = found[0]
+    if teller is None:
+        return None, list(_texts(reading))
+    if reading.spans[teller].span_type == "llm":
+        known = [member_of(span, reading.spans[span.span_id]) for span in spans if span.span_id in reading.spans]
+        tree = tree_of(known)
+        return teller, talk_of(tree, tree.spans[teller])
+    return found
 
 
 def _texts(reading: TraceReading) -> Iterator[Message]:
