@@ -1,6 +1,6 @@
 """The messages of one span: from attributes, from its events, from log records, or pieced together."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from collector.conventions import items_as_text
@@ -31,6 +31,7 @@ from collector.conventions.pieces import (
     have_words_or_more,
     lacks_something,
     parts_by_type,
+    pieces_of_stream,
     tells_more,
     with_ids,
     with_reply,
@@ -38,7 +39,7 @@ from collector.conventions.pieces import (
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, opened, text_of
 from collector.conventions.written import written_map
-from storage.records import JsonValue, LogRecord, Message, SpanEvent, SpanType
+from storage.records import JsonValue, LogRecord, Message, SpanType
 
 EVENT_ROLES = {
     "gen_ai.system.message": "system",
@@ -156,22 +157,13 @@ def _with_calls_beside(collected: Collected, messages: list[Message]) -> list[Me
     for _, place, _, _ in collected.candidates("calls_beside"):
         told = collected.group(place.key) if place.is_group else ()
         calls += [call for one in told if (call := as_dict(one).get("function_call"))]
-    calls += calls_of_stream(_pieces_of_stream(collected.span.events))
+    calls += calls_of_stream(pieces_of_stream(collected.span.events, _HAS_CALLS))
     if not calls:
         return messages
     parts = as_list(message_of({"role": "assistant", "tool_calls": calls}, "assistant")["parts"])
     return [*messages[:-1], {**messages[-1], "parts": [*as_list(messages[-1]["parts"]), *parts]}]
 
 
-def _pieces_of_stream(events: Iterable[SpanEvent]) -> Iterator[JsonValue]:
-    """Yield the pieces with calls of a stream of OpenAI's chat completions, each of which MLflow makes an event."""
-    for event in events:
-        piece = event.attributes.get(_PIECE) if event.name.startswith(_PIECES) else None
-        if isinstance(piece, str) and _HAS_CALLS in piece:
-            yield opened(piece)
-
-
-_PIECES, _PIECE = "mlflow.chunk.item.", "mlflow.chunk.value"
 _HAS_CALLS = '"tool_calls": ['
 
 

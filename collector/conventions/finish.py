@@ -7,10 +7,11 @@ from typing import Final
 
 from collector.conventions.collected import Collected
 from collector.conventions.messages import ROLES, tool_request
+from collector.conventions.pieces import pieces_of_stream
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, decode
 from collector.conventions.written import is_written, written_object
-from storage.records import JsonValue, Message
+from storage.records import JsonValue, Message, SpanEvent
 
 FINISH_REASONS: Final = ("stop", "length", "tool_call", "content_filter", "error", "other")
 """The words of OpenTelemetry GenAI, and one for all other reasons, such as Anthropic's `pause_turn`."""
@@ -59,6 +60,7 @@ _WITHIN: Final = (
 """The keys of what stands around a reason in an answer."""
 _AROUND: Final = frozenset(_WITHIN)
 _MAX_AROUND: Final = 8  # maps and lists around a reason; six were seen
+_HAS_REASON: Final = '"finish_reason": "'
 _COMPLETED: Final = "completed"
 _LAST: Final = 4  # of a list: the answer is at its end
 ANSWERS: Final[Sequence[Slot]] = ("output_messages", "raw_dialogue", "output")
@@ -85,8 +87,16 @@ def read_finish_reason(collected: Collected, answered: Sequence[Message] | None)
             reason = reason_in(collected.opened(value, source) if isinstance(value, str) else value)
             if reason is not None:
                 collected.sources["finish_reason"] = source
+                if reason == "stop" and collected.tells("calls_beside"):
+                    return _of_stream(collected.span.events) or reason
                 return reason if reason != _COMPLETED else "stop" if tool_request(answered) is None else "tool_call"
     return None
+
+
+def _of_stream(events: Iterable[SpanEvent]) -> str | None:
+    """Return the reason in the pieces of a stream: MLflow puts `stop` in the answer if usage follows the reason."""
+    reasons = [reason_in(piece) for piece in pieces_of_stream(events, _HAS_REASON)]
+    return next((reason for reason in reversed(reasons) if reason is not None), None)
 
 
 def reason_of(value: object) -> str | None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from collector.conventions.parts import Part, part_of, response_part, text_part
-from collector.conventions.values import as_dict, as_list
-from storage.records import JsonValue, Message
+from collector.conventions.values import as_dict, as_list, opened
+from storage.records import JsonValue, Message, SpanEvent
 
 
 def in_parts(blocks: list[JsonValue], role: str, call_id: JsonValue = None) -> Message:
@@ -118,6 +118,17 @@ def continued(before: Message, message: Message) -> Message:
         "".join(str(as_dict(part).get("content") or "") for part in as_list(one["parts"])) for one in (before, message)
     )
     return {**message, "parts": [text_part(more if more == said else said + more)]}
+
+
+_PIECES, _PIECE = "mlflow.chunk.item.", "mlflow.chunk.value"
+
+
+def pieces_of_stream(events: Iterable[SpanEvent], holding: str) -> Iterator[JsonValue]:
+    """Yield the pieces that hold some text of a stream of OpenAI's chat completions: MLflow makes each an event."""
+    for event in events:
+        piece = event.attributes.get(_PIECE) if event.name.startswith(_PIECES) else None
+        if isinstance(piece, str) and holding in piece:
+            yield opened(piece)
 
 
 def calls_of_stream(pieces: Iterable[JsonValue]) -> list[JsonValue]:

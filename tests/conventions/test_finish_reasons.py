@@ -248,6 +248,22 @@ def test_an_answer_of_responses_that_calls_a_tool_says_so() -> None:
         assert reading.finish_reason == word
 
 
+@pytest.mark.parametrize(
+    "sent_word, word", [("tool_calls", "tool_call"), ("length", "length"), ("stop", "stop"), (None, "stop")]
+)
+def test_mlflows_streams_end_for_the_reason_of_their_pieces(sent_word: str | None, word: str) -> None:
+    """MLflow puts `stop` into the answer if a piece with usage follows the reason, and all pieces into events."""
+    choices: list[Any] = [{"index": 0, "delta": {"content": "cut o"}, "finish_reason": None}]
+    pieces = [{"choices": choices}, {"choices": [{"delta": {}, "finish_reason": sent_word}]}, {"choices": []}]
+    events = [
+        an_event(f"mlflow.chunk.item.{n}", {"mlflow.chunk.value": json.dumps(piece)}) for n, piece in enumerate(pieces)
+    ]
+    answer = {"object": "chat.completion", "choices": [{"index": 0, "message": ANSWER, "finish_reason": "stop"}]}
+    span = a_span({"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanOutputs": json.dumps(answer)}, events=events)
+    assert read_all(span).spans[span.span_id].finish_reason == word
+    assert_alike(sent([span]))
+
+
 ANSWERS: dict[str, dict[str, Any]] = {
     "gen_ai.output.messages": GENAI,
     "output": GENAI,
