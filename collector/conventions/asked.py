@@ -84,7 +84,7 @@ def requests_of(tree: Tree) -> Requests:
     for span, tools in told:
         results.learn(tools, max(span.start_ns, span.end_ns or 0))
     once = _once(asked, results)
-    return Requests(asked=once, history=_history(history, once))
+    return Requests(asked=once, history=_history(history, once) if history else [])
 
 
 def lone_value(arguments: JsonValue) -> str | None:
@@ -160,7 +160,7 @@ class _Waiting:
             self._without_id.setdefault(call.name, deque()).append(call)
         else:
             queue = self._by_id.setdefault(call.call_id, deque())
-            if any(call.mark == other.mark for other in queue):
+            if queue and any(call.mark == other.mark for other in queue):
                 return False
             queue.append(call)
             self._with_id.setdefault(call.name, deque()).append(call)

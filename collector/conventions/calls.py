@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from collector.conventions import unwrap
-from collector.conventions.asked import MessageCall, requested_within, requests_of
+from collector.conventions.asked import MessageCall, Requests, requested_within, requests_of
 from collector.conventions.call_ids import given
 from collector.conventions.pairing import ReportedRun, is_unsaid, pair, pair_across_ids
 from collector.conventions.parts import Part
@@ -48,15 +48,8 @@ def all_calls(tree: Tree) -> ToolCalls:
     left = pair(tree, runs, requests.asked)
     _share(runs)
     left = pair_across_ids(tree, runs, left)
-    unasked = [run for run in runs if run.asked is None and run.call_id is None and not run.is_ambiguous]
-    untold = _untold(pair(tree, unasked, requests.history, is_history=True), runs, requests.asked)
-    _place(runs, requests.history)
-    untold = pair_across_ids(tree, runs, untold, is_history=True)
-    within = requested_within(tree, untold)
+    within, earlier = _of_history(tree, runs, requests) if requests.history else ([], [])
     left += within
-    here = set(map(id, within))
-    earlier = [call for call in untold if id(call) not in here]
-    _share(runs)
     starts = _starts(tree, runs)
     failed = _failed_below(tree)
     found: list[tuple[_Order, ReportedRun | MessageCall]] = [
@@ -78,6 +71,18 @@ def all_calls(tree: Tree) -> ToolCalls:
             if call.call_id is not None and (call.has_result or call.is_error) and _is_latest(tree, one)
         ),
     )
+
+
+def _of_history(tree: Tree, runs: list[ReportedRun], requests: Requests) -> tuple[list[MessageCall], list[MessageCall]]:
+    """Give runs their calls among what models were sent; return the others, of this trace and of earlier ones."""
+    unasked = [run for run in runs if run.asked is None and run.call_id is None and not run.is_ambiguous]
+    untold = _untold(pair(tree, unasked, requests.history, is_history=True), runs, requests.asked)
+    _place(runs, requests.history)
+    untold = pair_across_ids(tree, runs, untold, is_history=True)
+    _share(runs)
+    within = requested_within(tree, untold)
+    here = set(map(id, within))
+    return within, [call for call in untold if id(call) not in here]
 
 
 def call_key(call: TraceToolCall) -> bytes:

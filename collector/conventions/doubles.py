@@ -93,8 +93,10 @@ def _amounts(span: TraceMember) -> _Amounts:
 
 def _may_record(tree: Tree, record: TraceMember, call: TraceMember) -> bool:
     """Return whether a record may be of a call. What is below the call or above it is no record beside it."""
+    if not _is_over(call, record) or not _have_one_model(record, call):
+        return False
     ids = record.answer_id, call.answer_id
-    if not _is_over(call, record) or not _have_one_model(record, call) or (all(ids) and ids[0] != ids[1]):
+    if all(ids) and ids[0] != ids[1]:
         return False
     return not tree.is_below(record.span_id, call.span_id) and not tree.is_below(call.span_id, record.span_id)
 
@@ -129,12 +131,16 @@ def _may_be_one_call(first: TraceMember, second: TraceMember) -> bool:
 
 
 def _have_one_model(first: TraceMember, second: TraceMember) -> bool:
+    if first.model == second.model:
+        return True
     begins = sorted(((one.model or "").rpartition("/")[2] for one in (first, second)), key=len)
     return begins[1].startswith(begins[0])
 
 
 def _may_have_one_input(first: str | None, second: str | None) -> bool:
     """Return whether two inputs can be of one call: one library may cut or wrap it, or send it as JSON."""
+    if first == second:
+        return True
     texts = sorted(((first or "").strip(), (second or "").strip()), key=len)
     return texts[0] in texts[1] or any(text.startswith(("{", "[")) for text in texts)
 
@@ -146,7 +152,8 @@ def _until_ns(work: TraceMember) -> int:
 def _is_same(tree: Tree, first: TraceMember, span: TraceMember) -> bool:
     if first.scope == span.scope or tree.is_below(span.span_id, first.span_id):
         return False
-    if first.answer_id and span.answer_id:
-        return first.answer_id == span.answer_id and is_one_answer(first, span)
+    ids = first.answer_id, span.answer_id
+    if all(ids):
+        return ids[0] == ids[1] and is_one_answer(first, span)
     end_ns = _until_ns(first)
     return span.start_ns <= end_ns and (span.end_ns or 0) <= end_ns and _may_be_one_call(first, span)

@@ -1,5 +1,6 @@
 """One span of a trace, as far as what the trace means is concerned."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ from collector.conventions.prices import COMPUTED
 from collector.conventions.values import NotJson, decode, parsed, text_of
 from storage.records import JsonValue, Message, OfferedTool, Span, SpanReading, SpanType
 
-_NO_IDS = frozenset({"null", "none", "nil", "nan", "n/a", "undefined", "unknown", "<unknown>"})
+_NO_ID = re.compile(r"[\W_]*|null|none|nil|nan|n/a|undefined|unknown|<unknown>", re.IGNORECASE)
 _TOOLS = "tool_call"  # how the types of the parts begin that are calls and results
 
 
@@ -151,7 +152,7 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
 def answer_id(text: str | None) -> str | None:
     """Return a response id; None for blanks, dashes and words that stand where there is none."""
     plain = (text or "").strip()
-    return plain if any(map(str.isalnum, plain)) and plain.lower() not in _NO_IDS else None
+    return None if _NO_ID.fullmatch(plain) else plain
 
 
 def decoded(text: str) -> JsonValue:

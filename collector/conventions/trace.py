@@ -2,9 +2,10 @@
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from collector.conventions.agent_logs import call_id_in
 from collector.conventions.calls import all_calls
@@ -25,6 +26,8 @@ from storage.records import MAX_COUNT, JsonValue, LogRecord, Message, OfferedToo
 
 _TALKING = ("llm", "agent", "chain")
 _AROUND = ("agent", "chain")
+
+_Again: TypeAlias = tuple[Mapping[str, str], Mapping[str, str]]  # spans that tell a call again, and records of calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,8 @@ def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -
 def sums_of_tree(tree: Tree) -> Sums:
     """What the spans of one trace tell together, but for its calls of tools."""
     root = tree.root()
-    costs = _costs(tree)
+    again = doubled(tree), recorded(tree)
+    costs = _costs(tree, again)
     lack = unanswered(tree)
     final_response = None if lack else _final_response(tree, root)
     return Sums(
@@ -97,8 +101,8 @@ def sums_of_tree(tree: Tree) -> Sums:
         finish_reason=_finish_reason(tree),
         session_id=_first(tree, root, "session_id"),
         user_id=_first(tree, root, "user_id"),
-        input_tokens=_count(tree, "input_tokens"),
-        output_tokens=_count(tree, "output_tokens"),
+        input_tokens=_count(tree, "input_tokens", again),
+        output_tokens=_count(tree, "output_tokens", again),
         cost_usd=sum(costs) if costs else None,
     )
 
@@ -331,28 +335,30 @@ def _first(tree: Tree, root: TraceMember | None, field: str) -> str | None:
     return next((text for text in told if text is not None), None)
 
 
-def _count(tree: Tree, field: str) -> int | None:
-    leaves = _leaves(tree, field)
+def _count(tree: Tree, field: str, again: _Again) -> int | None:
+    leaves = _leaves(tree, field, again)
     total = sum(map(int, leaves))
     return total if leaves and total <= MAX_COUNT else None
 
 
-def _costs(tree: Tree) -> list[float]:
+def _costs(tree: Tree, again: _Again) -> list[float]:
     """What calls cost; where a trace tells any cost itself, what was computed beside it does not count."""
     told = {span_id for span_id, span in tree.spans.items() if span.cost_usd is not None and span.cost_source is None}
-    return _leaves(tree, "cost_usd", told)
+    return _leaves(tree, "cost_usd", again, told)
 
 
-def _leaves(tree: Tree, field: str, among: AbstractSet[str] = frozenset()) -> list[float]:
+def _leaves(tree: Tree, field: str, again: _Again, among: AbstractSet[str] = frozenset()) -> list[float]:
     """What is told by spans with nothing of it below them: a span above repeats or sums up.
 
     Where some spans are named, only they count. Two such spans with one response id, of an instrumentation and of the
     client itself, tell of one call unless anything else differs; so do two of different libraries that tell the same
     numbers at one time.
     """
-    first, records = doubled(tree), recorded(tree)
+    first, records = again
     told = {span_id: getattr(span, field) for span_id, span in tree.spans.items() if not among or span_id in among}
     amounts: dict[str, float] = {span_id: amount for span_id, amount in told.items() if amount is not None}
+    if not amounts:
+        return []
     for span_id in last_steps(tree, amounts):
         del amounts[span_id]
     wrappers = repeating(tree, amounts)
@@ -365,8 +371,9 @@ def _leaves(tree: Tree, field: str, among: AbstractSet[str] = frozenset()) -> li
         is_record = records.get(span_id) in told_elsewhere
         if span_id in wrappers or is_again or is_record:
             continue
-        if span.answer_id is not None:
-            same = answers.setdefault(span.answer_id, deque(maxlen=MAX_NEAR))
+        answer_id = span.answer_id
+        if answer_id is not None:
+            same = answers.setdefault(answer_id, deque(maxlen=MAX_NEAR))
             if any(is_one_answer(one, span) for one in same):
                 continue
             same.append(span)
