@@ -172,6 +172,12 @@ def test_a_server_starts_without_what_it_may_never_need(library: str) -> None:
     assert library not in loaded_by("collector.program")
 
 
+@pytest.mark.parametrize("library", ["rich", "httpx", "numpy", "pydantic", "duckdb"])
+def test_the_command_line_loads_the_command_that_is_given(library: str) -> None:
+    """A command pays for itself: what others need, such as tables or a client, is not loaded."""
+    assert library not in loaded_by("collector.cli.main")
+
+
 @cache
 def loaded_by(module: str) -> frozenset[str]:
     """Return the names of all modules that importing one loads."""

@@ -4,47 +4,59 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from functools import partial
+from importlib import import_module
 from typing import Any, Final, TypeAlias
 
 import click
-import httpx
 
-from collector.cli.alerts import alerts
-from collector.cli.annotations import annotations
-from collector.cli.calibration import calibration
-from collector.cli.connections import connections
-from collector.cli.datasets import datasets
-from collector.cli.deletions import delete, deletions
-from collector.cli.evaluate import evaluate
-from collector.cli.evaluators import evaluators
-from collector.cli.experiments import experiments
-from collector.cli.export import export
-from collector.cli.gate import gate, gate_report
-from collector.cli.jobs import jobs
-from collector.cli.keys import keys
-from collector.cli.mcp import mcp
-from collector.cli.metric_monitors import metric_monitors
-from collector.cli.monitors import monitors
-from collector.cli.render import prepare_output
-from collector.cli.review import review
-from collector.cli.rules import rules
-from collector.cli.runs import runs
-from collector.cli.saved_views import saved_views
-from collector.cli.send import send
-from collector.cli.serve import health, serve, status
-from collector.cli.sessions import sessions
-from collector.cli.simulate import simulate
-from collector.cli.sql import sql
-from collector.cli.traces import traces
-from collector.cli.upkeep import backup, check, reread, restore, sweep
-from collector.cli.webhooks import webhooks
+from collector.cli.terminal import prepare_output
 from collector.visible import one_line
 
 _HALF: Final = re.compile("[\ud800-\udfff]")  # of a surrogate pair: a byte of an argument that is no UTF-8
 _READER_GONE: Final = 141
 """As a shell reports SIGPIPE. With 1, the code of click, `tracejury gate FILE | head -1` could say `regressed`."""
+
+_MODULES: Final = {
+    "serve": "serve",
+    "status": "status",
+    "health": "status",
+    "traces": "traces",
+    "sessions": "sessions",
+    "sql": "sql",
+    "send": "send",
+    "evaluate": "evaluate",
+    "evaluators": "evaluators",
+    "gate": "gate",
+    "gate-report": "gate",
+    "rules": "rules",
+    "connections": "connections",
+    "jobs": "jobs",
+    "alerts": "alerts",
+    "webhooks": "webhooks",
+    "monitors": "monitors",
+    "metric-monitors": "metric_monitors",
+    "datasets": "datasets",
+    "experiments": "experiments",
+    "simulate": "simulate",
+    "runs": "runs",
+    "annotations": "annotations",
+    "calibration": "calibration",
+    "review": "review",
+    "saved-views": "saved_views",
+    "sweep": "upkeep",
+    "delete": "deletions",
+    "deletions": "deletions",
+    "reread": "upkeep",
+    "backup": "upkeep",
+    "check": "upkeep",
+    "restore": "upkeep",
+    "export": "export",
+    "keys": "keys",
+    "mcp": "mcp",
+}
+"""The module of `collector.cli` that each command is in; it is loaded by the command itself, or by a list of all."""
 
 _Callback: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 
@@ -52,15 +64,10 @@ _Callback: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 class _Program(click.Group):
     """The commands, and the one place where arguments that no command can use become a sentence."""
 
-    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        for parameter in _parameters(cmd):
-            parameter.callback = partial(_checked, parameter.callback)
-        super().add_command(cmd, name)
-
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
         try:
             return super().invoke(ctx)
-        except httpx.InvalidURL as error:
+        except _invalid_urls() as error:
             raise click.ClickException(f"the arguments make no address, pass shorter ones: {error}") from error
         except BrokenPipeError:
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -71,6 +78,41 @@ class _Program(click.Group):
                 raise
             file = one_line(os.fsdecode(error.filename))
             raise click.ClickException(f"{file}: {error.strerror}; name another file or directory") from error
+
+
+def _invalid_urls() -> tuple[type[Exception], ...]:
+    """Return what httpx raises for an address that is none; nothing has raised it unless httpx is loaded."""
+    return (sys.modules["httpx"].InvalidURL,) if "httpx" in sys.modules else ()
+
+
+class _Commands(MutableMapping[str, click.Command]):
+    """The commands by their names, each loaded when it is looked up."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._loaded:
+            module = import_module(f"collector.cli.{_MODULES[name]}")
+            self[name] = getattr(module, name.replace("-", "_"))
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        for parameter in _parameters(command):
+            parameter.callback = partial(_checked, parameter.callback)
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MODULES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
 
 
 def _checked(then: _Callback | None, ctx: click.Context, param: click.Parameter, value: object) -> object:
@@ -90,49 +132,8 @@ def _parameters(command: click.Command) -> Iterator[click.Parameter]:
             yield from _parameters(each)
 
 
-@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Program, commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="tracejury", prog_name="tracejury")
 def main() -> None:
     """Receive, keep, show and judge the OpenTelemetry traces of LLM and agent applications."""
     prepare_output()
-
-
-for command in (
-    serve,
-    status,
-    health,
-    traces,
-    sessions,
-    sql,
-    send,
-    evaluate,
-    evaluators,
-    gate,
-    gate_report,
-    rules,
-    connections,
-    jobs,
-    alerts,
-    webhooks,
-    monitors,
-    metric_monitors,
-    datasets,
-    experiments,
-    simulate,
-    runs,
-    annotations,
-    calibration,
-    review,
-    saved_views,
-    sweep,
-    delete,
-    deletions,
-    reread,
-    backup,
-    check,
-    restore,
-    export,
-    keys,
-    mcp,
-):
-    main.add_command(command)

@@ -16,6 +16,7 @@ from rich.text import Text
 from collector.cli import trace_text
 from collector.cli.conversation_text import conversation_text
 from collector.cli.explanation_text import explanation_text
+from collector.cli.terminal import Terminal
 from collector.cli.text import fold, json_text
 from collector.cli.views import JudgedView, SummaryView, TableView, TraceView
 from collector.spreadsheet import safe_cell
@@ -32,38 +33,6 @@ _LEAST_NAME_CELLS = 8
 _CELL_LINES = 6
 _CELL_CELLS = 60
 _LONG_CELLS = 400
-
-
-def prepare_output() -> None:
-    """Let no character of a span stop the printing, whatever the terminal's encoding, or reach it as a command.
-
-    All that this process writes to a terminal passes here, but for what `output_console` makes of styles.
-    """
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
-        if stream.isatty() and not isinstance(stream, _Terminal):
-            setattr(sys, name, _Terminal(stream))
-
-
-class _Terminal:
-    """A terminal to which no control character is written, nor anything else that moves, hides or reorders text."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.beneath = stream
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a stream has
-        return getattr(self.beneath, name)
-
-    def write(self, text: str) -> int:
-        self.beneath.write(harmless(text))
-        return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.write(line)
 
 
 class _HarmlessConsole(Console):
@@ -88,7 +57,7 @@ class _HarmlessConsole(Console):
 
 
 def _beneath(stream: TextIO) -> TextIO:
-    return stream.beneath if isinstance(stream, _Terminal) else stream
+    return stream.beneath if isinstance(stream, Terminal) else stream
 
 
 def print_traces(traces: Sequence[SummaryView]) -> None:

@@ -1,19 +1,10 @@
-"""The commands about a server as a whole: `tracejury serve`, `status` and `health`."""
+"""The command `tracejury serve`."""
 
-import ssl
 from pathlib import Path
 
 import click
-import httpx
 
-from collector.cli.answer_view import read_view
-from collector.cli.connecting import ServerUnreachable, reachable
 from collector.cli.directory import read_settings
-from collector.cli.options import one_source, source_options
-from collector.cli.render import print_json
-from collector.cli.source import open_source
-from collector.cli.views import StatusView
-from collector.visible import one_line
 
 
 @click.command()
@@ -48,55 +39,3 @@ def serve(ctx: click.Context, /, *, config: Path | None, sample: bool, **flags: 
     from collector.program import serve as serve_until_stopped  # after the settings: a wrong one is told at once
 
     ctx.exit(serve_until_stopped(settings, with_sample=sample))
-
-
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
-@source_options
-def status(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """What is stored, what is behind, what is to be judged, what got no verdict of late, and what was spent today."""
-    from collector.cli.rule_text import print_status
-
-    one_source(server, data)
-    with open_source(server, data) as source:
-        document = source.status()
-    print_json(document) if as_json else print_status(read_view(StatusView, document))
-
-
-_TIMEOUT_S = 4.0
-
-
-@click.command()
-@click.option("--ready", is_flag=True, help="Ask whether it takes spans, too.")
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="The data directory of the server. [default: that of the settings]",
-)
-def health(*, ready: bool, data: Path | None) -> None:
-    """Exit with 0 if the server that holds a data directory answers, over TLS too, and with 1 if it does not.
-
-    No key is sent, and nothing is written but what is wrong.
-    """
-    from storage.engine.lock import read_holder
-
-    directory = read_settings(None, {} if data is None else {"data": data}).data
-    holder = read_holder(directory)
-    if holder is None or not holder.get("http"):
-        raise ServerUnreachable(f"no server holds {one_line(str(directory))}, or it does not listen yet")
-    url = f"{reachable(holder['http'])}/{'ready' if ready else 'health'}"
-    try:
-        answer = httpx.get(url, timeout=_TIMEOUT_S, trust_env=False, verify=_whatever_certificate())
-    except httpx.TransportError as error:
-        raise ServerUnreachable(f"{url} does not answer ({one_line(str(error) or type(error).__name__)})") from error
-    if not answer.is_success:
-        raise click.ClickException(f"{url} answers {answer.status_code}: {one_line(answer.text)}")
-
-
-def _whatever_certificate() -> ssl.SSLContext:
-    """The certificate names the server as others call it; this asks the process on this machine that holds the lock."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context

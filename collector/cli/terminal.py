@@ -1,0 +1,41 @@
+"""What reaches a terminal: no control characters, whatever a span holds."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from collector.visible import harmless
+
+
+def prepare_output() -> None:
+    """Let no character of a span stop the printing, whatever the terminal's encoding, or reach it as a command.
+
+    All that this process writes to a terminal passes here, but for what `output_console` makes of styles.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+        if stream.isatty() and not isinstance(stream, Terminal):
+            setattr(sys, name, Terminal(stream))
+
+
+class Terminal:
+    """A terminal to which no control character is written, nor anything else that moves, hides or reorders text."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.beneath = stream
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a stream has
+        return getattr(self.beneath, name)
+
+    def write(self, text: str) -> int:
+        """Write a text without what would move, hide or reorder others."""
+        self.beneath.write(harmless(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write each as `write` does."""
+        for line in lines:
+            self.write(line)
