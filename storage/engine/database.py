@@ -15,7 +15,7 @@ import duckdb
 from storage import sql
 from storage.engine.attaching import LEAST_LOG_BYTES, READ_ONLY, FileOpener, memory_bytes
 from storage.engine.checkpointing import NO_END_BYTES, PAUSE_S, Checkpoints
-from storage.engine.clearing import clear_buffers
+from storage.engine.clearing import clear_buffers, drop_cached
 from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug, one_moment, roll_back
 from storage.engine.damage import LOST_COMMITS, Damage, is_damage_text
 from storage.engine.free_space import punch_free
@@ -309,12 +309,26 @@ class Database:
         So this is done between two transactions, with buffers that were cleared just for it. If it fails, the
         database is invalid, and whoever comes next opens it again: what was committed is in the log.
         """
+        layout = self.checkpoints.layout
         try:
             self.checkpoints.shorten(self.log_bytes())
+            if self.checkpoints.layout != layout:
+                self._drop_cached()
         except duckdb.Error as error:
             self._idle.close()
             self.damage.note_error(error, own=True)
             log.warning("the log of the database cannot be moved into its file: %s", error)
+
+    def _drop_cached(self) -> None:
+        """Let go of cached blocks beyond their share, unless a cursor is open."""
+        if not self._opening.acquire(blocking=False):
+            return
+        try:
+            if not len(self._cursors):
+                with self._connection.cursor() as cursor:
+                    drop_cached(cursor)
+        finally:
+            self._opening.release()
 
     def lack_of_room(self) -> str:
         """Return what a checkpoint needs, what is left, and what to do."""
