@@ -15,7 +15,6 @@ from starlette.types import ASGIApp
 from collector.access.authenticator import Authenticator
 from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
 from collector.api.base.turns import QueryTurns
-from collector.api.operations.backup import open_backup
 from collector.conditions import ServerConditions
 from collector.connection_text import parse_project_budgets
 from collector.delivery.configured import file_webhooks
@@ -43,6 +42,7 @@ from collector.parts import (
     host_names,
     listener_options,
     make_authenticator,
+    open_backup,
     store_options,
     with_cors,
     with_otlp,

@@ -23,7 +23,6 @@ from collector.access.keyring import Keyring
 from collector.access.permission import Need, Role
 from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
 from collector.api.base.turns import QueryTurns
-from collector.api.operations.backup import open_backup
 from collector.api.serving.application import make_application
 from collector.conditions import ServerConditions
 from collector.delivery.receivers import Receivers
@@ -41,7 +40,7 @@ from collector.live.matching.matcher import Matcher
 from collector.live.rules.rules_in_force import RulesInForce
 from collector.live.upkeep.eraser import Eraser
 from collector.live.upkeep.sweeper import Sweeper
-from collector.parts import body_limits, host_names, store_options
+from collector.parts import body_limits, host_names, open_backup, store_options
 from collector.reading.spans import ReadingCounts
 from collector.secrets import Secrets
 from collector.settings import Settings

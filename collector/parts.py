@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
+import tempfile
 from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import IO
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -153,3 +156,21 @@ def with_cors(application: OtlpHttp, settings: Settings) -> ASGIApp:
         allow_methods=["POST"],
         allow_headers=["*"],
     )
+
+
+def open_backup(store: Store, data: Path) -> IO[bytes]:
+    """A copy of the database, open for reading; it takes room in the data directory until it is closed.
+
+    Raises:
+        Overloaded: not now.
+        Damaged: the copy cannot be read completely.
+        OSError: there is no room for it.
+    """
+    file = tempfile.TemporaryFile(dir=data)  # noqa: SIM115 - closed by the response; without a name, it ends with the process
+    try:
+        store.backup(file)
+    except BaseException:  # raised again: the room it takes is given back
+        file.close()
+        raise
+    file.seek(0)
+    return file

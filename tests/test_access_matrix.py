@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from collector.access.permission import GRANTS, Permission, Role, need_of
-from collector.api.base.context import check_caller
+from collector.api.base.routing import check_caller
 from collector.api.serving.application import routes
 from collector.web.site import make_site
 from collector.web.visitor import check_form

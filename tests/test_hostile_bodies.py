@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from collector.access.caller import Caller
 from collector.access.permission import Need, Permission, Role
-from collector.api.base.json_bodies import BodyParser
+from collector.api.base.request_turns import BodyParser
 from collector.api.serving import repetition
 from collector.api.serving.repetition import Repetitions
 from collector.web import visitor

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
-from collector.api.base import route_turns
+from collector.api.base import request_turns
 from collector.api.base.route_turns import TurnRoute, _query_names
 from collector.api.offline import dataset_files
 from collector.api.serving.application import routes
@@ -81,7 +81,7 @@ def test_searches_of_one_key_leave_threads_to_others(tmp_path: Path, monkeypatch
         path = "/api/v1/traces?text=rare"
         answers = [pool.submit(server.ask, "GET", path, key=server.keys["viewer"]) for _ in range(ASKED)]
         turns = server.running.context.route_turns.reads
-        most = route_turns._READS_OF_ONE
+        most = request_turns._READS_OF_ONE
         until(lambda: (len(begun), len(turns._waiting)), lambda counts: counts == (most, 32))
         for path in ("/api/v1/traces", "/rules", "/api/v1/sessions"):
             assert server.ask("GET", path, key=server.keys["editor"]).status_code == 200

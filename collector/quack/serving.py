@@ -16,7 +16,6 @@ from collector.api.base.context import Context
 from collector.doors.closed_connections import Reason, ReportClosed
 from collector.doors.connection_limits import ConnectionLimits
 from collector.listening import ListenerOptions, address_of, bind, serving
-from collector.quack.door import Answering, make_door
 from collector.setting_groups import WorkaroundSettings
 from collector.settings import BadSettings, Settings
 from storage import starting
@@ -171,6 +170,8 @@ async def serving_quack(settings: Settings, context: Context, listener: Listener
     if settings.quack is None:
         yield None
         return
+    from collector.quack.door import Answering, make_door  # noqa: PLC0415 - loads FastAPI, and most servers have no Quack
+
     host = settings.quack.rpartition(":")[0]
     if settings.tls_cert is not None and not is_loopback(host.strip("[]")):
         raise BadSettings("quack: does not take TLS, which tls_cert asks for; use a loopback address and a proxy")

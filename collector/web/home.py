@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import connections_seen
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.base.times import time_text
 from collector.api.documents.rule_documents import judge_problems, problems_of
 from collector.conditions import RECORDED_TWICE

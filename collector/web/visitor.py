@@ -15,8 +15,9 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from collector.access.permission import changes
-from collector.api.base.context import check_caller
-from collector.api.base.route_turns import RouteTurns, TurnRoute
+from collector.api.base.request_turns import RouteTurns
+from collector.api.base.route_turns import TurnRoute
+from collector.api.base.routing import check_caller
 from collector.web.sign_in_sessions import LIFE_S, Sessions, new_id
 from storage.limit import Limit
 

@@ -6,7 +6,7 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who, api_router
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import time_text
 from storage.operation.access import AuditEntry, AuditWanted
 

@@ -9,8 +9,9 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 
 from collector.access.keyring import KeyDraft
 from collector.access.permission import Permission, Role, needs
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.pages import PARTED, Part
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import time_text
 from collector.units import count_text
 from storage.operation.access import ApiKey

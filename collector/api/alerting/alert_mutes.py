@@ -11,9 +11,9 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, refuse_shared, tenant_of
 from collector.api.answers.alerting import MuteDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import instant_ns, time_text, within_reach
 from storage.alerting.alert_mutes import AlertMute
 

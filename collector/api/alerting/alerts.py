@@ -12,9 +12,10 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.answers.alerting import AlertDetail, AlertDocument, AlertPage
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE, page_document
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.review.judged_by_people import corrected_alert, difference_document
 from collector.delivery.alert_document import alert_document
 from storage.alerting.alerts import Alert, AlertFilter, AlertKind, AlertState

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.answers.alerting import StreamPage
 from collector.api.answers.declared import answers
-from collector.api.base.context import Here, Who, api_router
 from collector.api.base.pages import MAX_PAGE, page_document
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.documents.monitor_documents import monitor_document
 
 router = api_router(prefix="/api/v1/monitors")

@@ -11,7 +11,8 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of
 from collector.api.answers.alerting import QualityDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import SOURCES, judges_against_people, measured_document
 from rules.statistics.formulas.judge_error import JudgeAccuracy

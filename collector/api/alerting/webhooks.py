@@ -12,9 +12,10 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import own_webhooks
 from collector.api.answers.alerting import DeliveryDocument, DeliveryPage, WebhookDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE, PARTED, Part, page_document
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.delivery.alert_document import instant_text
 from collector.delivery.receivers import EVERY_PROJECT, BadWebhook, FromFile, Wish

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, Role, needs
-from collector.api.base.context import Who, api_router
+from collector.api.base.routing import Who, api_router
 
 router = api_router(prefix="/api/v1")
 

@@ -1,18 +1,15 @@
-"""What every route of the API needs, handed over by the application."""
+"""The parts of the server that the API speaks to. It is made at the start, so nothing here loads FastAPI."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final
 
-from fastapi import APIRouter, Depends, Request
-
-from collector.access.authenticator import Authenticator, check
+from collector.access.authenticator import Authenticator
 from collector.access.caller import Caller
-from collector.access.permission import need_of
-from collector.api.base.route_turns import RouteTurns, TurnRoute
+from collector.api.base.request_turns import RouteTurns
 from collector.api.base.turns import QueryTurns
 from collector.conditions import ServerConditions
 from collector.conventions.own import OwnKeys
@@ -177,36 +174,3 @@ class Context:
         """The name of the project that a path names by its name or its id."""
         found = self.rulebook.project(who.visible_tenant, project)
         return project if found is None else found.name
-
-
-async def _context(request: Request) -> Context:  # or FastAPI has a thread do it
-    return cast("Context", request.app.state.context)
-
-
-Here = Annotated[Context, Depends(_context)]
-
-
-async def check_caller(request: Request) -> Caller:  # or FastAPI has a thread do it
-    """Return the caller, after checking permissions again for the matched route: the gate may have matched another."""
-    caller = cast("Caller", request.state.caller)
-    check(caller, need_of(request.scope.get("endpoint"), request.method))
-    return caller
-
-
-def api_router(prefix: str = "", *, tags: Sequence[str] = (), include_in_schema: bool = True) -> APIRouter:
-    """A router whose routes check who asks; every route of the API belongs to one.
-
-    The check is given here and not to the application, which would make each route a second time for it: that took the
-    first request to a server 0.12 s of CPU.
-    """
-    return APIRouter(
-        prefix=prefix,
-        tags=[*tags],
-        include_in_schema=include_in_schema,
-        dependencies=[Depends(check_caller)],
-        route_class=TurnRoute,
-    )
-
-
-Who = Annotated[Caller, Depends(check_caller)]
-"""Who asks. What a route stores gets `tenant`; what it shows is that of `visible_tenant`, and the shared rows."""

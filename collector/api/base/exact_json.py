@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from starlette.routing import BaseRoute
 
 from collector.api.base.json_bodies import check_values
-from collector.api.base.route_turns import RouteTurns
+from collector.api.base.request_turns import RouteTurns
 from evaluators.wire import parse_json
 from storage.errors import BadQuery
 

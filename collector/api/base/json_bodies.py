@@ -1,47 +1,17 @@
 """Large bodies are parsed beside the event loop, those of a client in turn; JSON has so many values at most."""
 
-import asyncio
 import json
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from collector.access.caller import Caller
-from collector.api.base.turns import Turns
+from collector.api.base.request_turns import SMALL_BYTES, BodyParser
 from collector.json_values import MOST_VALUES, has_more_values
 from storage.limit import Limit
 
-_Parsed = TypeVar("_Parsed")
-
-SMALL_BYTES: Final = 64 << 10  # parsed at once; a guess, some 10 ms of empty lists
-
-
 _VALUES: Final = Limit(value=MOST_VALUES, unit="values", remedy="send it in parts")
-
-
-class BodyParser:
-    """Parses large bodies in a thread: one of a client at a time, and after it as much time is left to others."""
-
-    def __init__(self) -> None:
-        self._turns = Turns(at_once=8, of_one=1, wait_s=30)  # guesses
-        self._thread = ThreadPoolExecutor(1, "bodies")
-
-    async def parse(self, body: bytes, request: Request, parse: Callable[[bytes], _Parsed]) -> _Parsed:
-        """Return what `parse` makes of a body."""
-        if len(body) <= SMALL_BYTES:
-            return parse(body)
-        caller: Caller = request.state.caller
-        async with self._turns.turn(request.is_disconnected, asker=caller.client):
-            began_s = time.monotonic()
-            try:
-                return await asyncio.get_running_loop().run_in_executor(self._thread, parse, body)
-            finally:
-                await asyncio.sleep(time.monotonic() - began_s)
 
 
 def check_values(body: bytes) -> None:

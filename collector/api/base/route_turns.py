@@ -1,12 +1,11 @@
 """Routes whose work in a thread waits for its turn, so that no client takes all threads and processors."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import cached_property
 from inspect import iscoroutinefunction
-from typing import Any, Final, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
@@ -19,33 +18,10 @@ from starlette.types import Scope
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, changes, need_of
-from collector.api.base.json_bodies import SMALL_BYTES, BodyParser, read_large
+from collector.api.base.json_bodies import read_large
+from collector.api.base.request_turns import SMALL_BYTES, RouteTurns
 from collector.api.base.turns import Turns
 from collector.path_names import name_in, route_path
-
-_READS_AT_ONCE: Final = 16
-_READS_OF_ONE: Final = max(2, os.cpu_count() or 1)
-_CHANGES_AT_ONCE: Final = 16
-_CHANGES_OF_ONE: Final = 8
-"""Together fewer than the 40 threads of the pool. DuckDB takes all processors for each read: with two processors and
-one key that searched over 60 connections, pages of another key took 9.9 s at most with all threads, 2.8 s with four for
-each client and 1.5 s with two. Changes mostly wait for their commit: a guess."""
-
-_LARGE_AT_ONCE, _LARGE_OF_ONE = 4, 2
-"""Bodies of more than 64 KiB that are parsed, checked and stored: 4 MB of 60,000 items take 70 MB and 3 s. A guess."""
-
-_WAIT_S: Final = 30.0
-"""A guess: browsers and programs wait that long."""
-
-
-class RouteTurns:
-    """Turns of the requests whose routes run in threads, those that read and those that change; and of large bodies."""
-
-    def __init__(self) -> None:
-        self.reads = Turns(at_once=_READS_AT_ONCE, of_one=_READS_OF_ONE, wait_s=_WAIT_S)
-        self.changes = Turns(at_once=_CHANGES_AT_ONCE, of_one=_CHANGES_OF_ONE, wait_s=_WAIT_S)
-        self.large = Turns(at_once=_LARGE_AT_ONCE, of_one=_LARGE_OF_ONE, wait_s=_WAIT_S)
-        self.bodies = BodyParser()
 
 
 class TurnRoute(APIRoute):

@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.diffing import RunDiffDocument
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE, page_document
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.gating.run_gate import compared_runs, run_of_experiment
 from collector.experiments.comparing import Baseline, ComparedRuns, baseline_of
 from collector.experiments.side_by_side import DIFF_FILTERS, DiffCase, DiffSide, cases_of

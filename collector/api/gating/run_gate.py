@@ -7,8 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.gating import GateVerdict
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.numbers import Amount, Number
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.gating.corrected_gate import corrected_evaluators, correction_warnings
 from collector.api.offline.runs import run_seen
 from collector.experiments.comparing import Baseline, ComparedRuns, RunComparer, baseline_of

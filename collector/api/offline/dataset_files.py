@@ -16,7 +16,8 @@ from starlette.exceptions import HTTPException
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import ImportedVersion
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.streamed import streamed
 from collector.api.offline.datasets import MOST_CHARACTERS, Number, Own, Seen, maker_of, version_answer, version_seen
 from collector.datasets.export import export_items

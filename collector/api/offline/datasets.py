@@ -12,9 +12,10 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import ChangedItemPage, DatasetDetail, DatasetDocument, ItemPage, VersionDocument
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.pages import PARTED, At, Part, page_document
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
 from collector.api.documents.dataset_documents import change_document, dataset_document, item_document, version_document
 from collector.datasets.item import BadItem, ItemMaker, read_item

@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import RunEvaluationDocument
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.numbers import Number
 from collector.api.base.pages import PARTED, Part
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import time_text
 from collector.api.offline.runs import Own, Seen
 from collector.live.jobs.run_evaluator import name_of

@@ -8,7 +8,8 @@ from fastapi.responses import Response
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import ExportedRun
-from collector.api.base.context import Context, Here, api_router
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, api_router
 from collector.api.base.streamed import streamed
 from collector.api.offline.runs import Seen
 from collector.experiments.exports import REPORT_FORMS, RunForm, report_of

@@ -24,9 +24,10 @@ from collector.api.answers.offline import (
     RunWithEvaluators,
     TrendDocument,
 )
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.pages import PARTED, At, Part, page_document
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import time_text
 from collector.api.documents.run_documents import (
     experiment_document,

@@ -1,39 +1,18 @@
 """A copy of the database over HTTP."""
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO
 
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, api_router
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, api_router
 from collector.api.base.streamed import streamed
-from storage.store import Store
 
 router = api_router(prefix="/api/v1")
 
 _CHUNK_BYTES = 1 << 20
-
-
-def open_backup(store: Store, data: Path) -> IO[bytes]:
-    """A copy of the database, open for reading; it takes room in the data directory until it is closed.
-
-    Raises:
-        Overloaded: not now.
-        Damaged: the copy cannot be read completely.
-        OSError: there is no room for it.
-    """
-    file = tempfile.TemporaryFile(dir=data)  # noqa: SIM115 - closed by the response; without a name, it ends with the process
-    try:
-        store.backup(file)
-    except BaseException:  # raised again: the room it takes is given back
-        file.close()
-        raise
-    file.seek(0)
-    return file
 
 
 @router.post(

@@ -4,7 +4,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, api_router
+from collector.api.base.routing import Here, api_router
 from collector.conditions import CANNOT_COMMIT, DAMAGED
 
 router = api_router()

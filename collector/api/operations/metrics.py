@@ -3,7 +3,7 @@
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, api_router
+from collector.api.base.routing import Here, api_router
 from collector.meters import MEDIA_TYPE, exposition
 
 router = api_router()

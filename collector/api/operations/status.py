@@ -4,7 +4,7 @@ from fastapi.responses import JSONResponse
 
 from collector.api.answers.declared import answers
 from collector.api.answers.server import StatusDocument
-from collector.api.base.context import Here, Who, api_router
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.documents.rule_documents import comparisons_of, problems_of
 from collector.api.documents.status_documents import condition_document, rule_counts_document, status_document
 

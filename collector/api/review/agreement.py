@@ -10,7 +10,8 @@ from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import tenant_of
 from collector.api.answers.annotating import AgreementDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import measured_document
 from rules.statistics.agreeing import Agreement, Disagreed, OneVote, agreement

@@ -13,10 +13,11 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, refuse_shared, tenant_of, visible_tenant_of
 from collector.api.answers.annotating import AnnotationDocument, ScoresReceipt
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
 from collector.api.base.numbers import Number
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import time_text
 from collector.api.offline.runs import Own, Seen
 from collector.api.review.session_targets import session_target

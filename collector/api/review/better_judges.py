@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.answers.annotating import JudgeTrialDocument, LabelledExamples
 from collector.api.answers.declared import answers
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import SOURCES, measured_document
 from collector.api.review.review_content import reviewed

@@ -10,7 +10,7 @@ from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import tenant_of
 from collector.api.answers.annotating import CalibrationDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Here, Who, api_router
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import SOURCES, JudgeAgainstPeople, judges_against_people, measured_document
 from collector.api.rules.rules import about_of, find

@@ -14,8 +14,9 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import VersionDocument
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.exact_json import body_of, exactly
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import time_text
 from collector.api.offline.datasets import Description, dataset_seen, maker_of, version_answer
 from collector.api.review.annotations import counting

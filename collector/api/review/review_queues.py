@@ -19,10 +19,11 @@ from collector.api.answers.reviewing import (
     ReviewProgress,
     ReviewQueueDocument,
 )
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
 from collector.api.base.numbers import Amount, Number
 from collector.api.base.pages import PARTED, At, Part, page_document
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
 from collector.api.review.annotations import (
     VERDICT,

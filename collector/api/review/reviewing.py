@@ -11,9 +11,10 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.reviewing import NextReview, ReviewEntryDetail
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.numbers import Number
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import time_text
 from collector.api.review.annotations import Note, author_of, expected_text
 from collector.api.review.review_documents import entry_detail

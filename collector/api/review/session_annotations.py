@@ -10,9 +10,9 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, tenant_of, visible_tenant_of
 from collector.api.answers.annotating import AnnotationDocument
 from collector.api.answers.declared import answers
-from collector.api.base.context import Here, Who, api_router
 from collector.api.base.exact_json import body_of
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.review.annotations import (
     VERDICT,
     AnnotationBody,

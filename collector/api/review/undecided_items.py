@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import UndecidedItemPage
-from collector.api.base.context import Here, Who, api_router
 from collector.api.base.pages import MAX_PAGE, page_document
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.documents.run_documents import run_item_document
 from storage.offline.run_items import UndecidedLike
 

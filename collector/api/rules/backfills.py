@@ -11,10 +11,10 @@ from collector.access.permission import Permission, needs
 from collector.api.access.keys import Instant
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import BackfillDocument, BaselineEstimateDocument
-from collector.api.base.context import Here, Who, api_router
 from collector.api.base.exact_json import HexTrace
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import moment_ns
 from collector.api.documents.rule_documents import backfill_document, baseline_estimate
 from collector.api.documents.rule_documents import start_baseline as start_baseline_of

@@ -11,9 +11,9 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import connection_seen, connections_seen, own_connection, spent_over_connections
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import ConnectionDocument, ConnectionTrialDocument
-from collector.api.base.context import Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.api.documents.connection_documents import connection_document
 from collector.api.documents.rule_documents import judge_problems

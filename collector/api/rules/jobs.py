@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import JobPage, RetriedJob, RetriedJobs
-from collector.api.base.context import Here, Who, api_router
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.documents.judgement_documents import job_document, refusal
 from storage.judging.jobs import JobFilter
 from storage.judging.repeating import MOST_RETRIED

@@ -9,7 +9,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, visible_tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import JudgedNowDocument
-from collector.api.base.context import Here, Who, api_router
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.rules.judging_now import judge_now, offer_of, target_of
 from collector.api.rules.rules import RULES, find_own
 

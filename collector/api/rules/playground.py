@@ -6,7 +6,7 @@ from typing import Any
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.playing import PlaygroundDocument
-from collector.api.base.context import Here, Who, api_router
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.rules.playing import PlaygroundBody, PricedAnswer, StoredAnswer, played, priced, question_of
 from collector.live.judges.playground_trace import reply_message
 

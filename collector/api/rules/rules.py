@@ -14,8 +14,8 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import ExplainedTrace, ProjectDocument, RuleDocument, RuleList, RuleTrialDocument
-from collector.api.base.context import Here, Who, api_router
 from collector.api.base.pages import PARTED, Part
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
 from collector.api.documents.rule_documents import (
     comparisons_of,

@@ -14,8 +14,8 @@ from starlette.routing import BaseRoute
 
 from collector.access.permission import Need, Permission, Role, changes, may, need_of, needs
 from collector.api.answers.declared import DeclaredAnswer, declared_answer, schemas_of
-from collector.api.base.context import api_router
 from collector.api.base.problems import MEDIA_TYPE, FieldProblem, ProblemDocument, TextProblem
+from collector.api.base.routing import api_router
 from collector.api.serving.contract_page import SECURITY_POLICY, page
 from collector.api.serving.repetition import KEY_PATTERN
 

@@ -11,9 +11,10 @@ from pydantic import BaseModel, Field
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, tenant_of
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.pages import MAX_ITEMS, MAX_PAGE, page_document
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import DATE_TIME, stored_ns, time_text
 from storage.errors import Missing
 from storage.upkeep.deletions import DELETING, ERASING, Deletion, DeletionCriteria

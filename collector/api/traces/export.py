@@ -9,8 +9,8 @@ from fastapi import Query
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who, api_router
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.streamed import streamed
 from collector.api.base.times import DATE_TIME, stored_ns
 from collector.api.traces.sql_formats import FORMS

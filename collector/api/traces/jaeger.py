@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who, api_router
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.traces.jaeger_documents import answer, failure, operation_documents, trace_document
 from collector.api.traces.jaeger_search import (
     MOST_TRACES,

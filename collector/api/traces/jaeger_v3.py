@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.datastructures import QueryParams
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who, api_router
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import stored_ns
 from collector.api.traces.jaeger_documents import operation_documents
 from collector.api.traces.jaeger_search import (

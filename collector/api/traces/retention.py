@@ -10,8 +10,8 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.server import SweepForecastDocument, SweptDocument
-from collector.api.base.context import Here, Who, api_router
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.live.upkeep.sweeper import wall_clock_us
 from storage.upkeep.retention import SweepForecast, Swept
 

@@ -9,8 +9,8 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, visible_tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.sessions import SessionDocument, SessionList
-from collector.api.base.context import Here, Who, api_router
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import time_text
 from collector.api.base.written import written_in_pieces
 from collector.api.documents.session_documents import session_document, session_summary_document

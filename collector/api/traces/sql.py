@@ -10,8 +10,9 @@ from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.traces.sql_formats import FORMS, ArrowForm, TableForm, form_of, truncation
 from storage.query.query_options import QueryOptions
 

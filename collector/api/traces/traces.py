@@ -13,9 +13,10 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, visible_tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.traces import TraceDocument, TraceExport, TracePage
-from collector.api.base.context import Context, Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.pages import page_document
 from collector.api.base.problems import problem
+from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.streamed import streamed
 from collector.api.base.times import time_text
 from collector.api.base.written import written_in_pieces

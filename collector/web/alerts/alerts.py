@@ -12,8 +12,9 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.alert_lines import ENDS, end_of, end_rate, service_of
 from collector.api.access.tenants import refuse_shared
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
+from collector.api.base.routing import Here, Who
 from collector.api.documents.rule_documents import comparisons_of
 from collector.api.review.judged_by_people import corrected_alert
 from collector.live.monitors.metric_looks import metric_state_of, text_of

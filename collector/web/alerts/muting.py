@@ -9,7 +9,8 @@ from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.web.rendering import see_other
 from collector.web.visitor import Sent, page_router
 from storage.alerting.alert_mutes import AlertMute

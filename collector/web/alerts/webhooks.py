@@ -14,8 +14,9 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import own_webhooks
 from collector.api.alerting.webhooks import WebhookBody
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
+from collector.api.base.routing import Here, Who
 from collector.delivery.receivers import EVERY_PROJECT, SECRET_URLS, BadWebhook, FromFile, Wish
 from collector.delivery.signing import new_secret
 from collector.setting_groups import EVENTS

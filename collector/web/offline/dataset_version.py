@@ -10,8 +10,9 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here
+from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
+from collector.api.base.routing import Here
 from collector.api.offline.dataset_files import exported_version
 from collector.api.offline.datasets import Number, Seen, version_seen
 from collector.datasets.files import Format

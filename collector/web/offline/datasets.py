@@ -8,8 +8,8 @@ from markupsafe import Markup
 from pydantic import ValidationError
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who
 from collector.api.base.pages import MAX_PAGE
+from collector.api.base.routing import Here, Who
 from collector.api.offline.datasets import NewDataset, Own, Seen
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use

@@ -9,8 +9,9 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
+from collector.api.base.routing import Here, Who
 from collector.units import instant_text
 from collector.web.pictures.small import sparkline
 from collector.web.pictures.trend import Scale, TrendPoint, trend

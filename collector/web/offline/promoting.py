@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.offline.datasets import NewDataset
 from collector.api.offline.runs import Seen
 from collector.api.review.dataset_promotion import (

@@ -10,7 +10,8 @@ from starlette.exceptions import HTTPException
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.review.agreement import agreement_of
 from collector.api.review.review_content import opinions_shown, reviewed
 from collector.api.review.review_queues import MOST_LABELS, By, EntryId, Seen, Voting, entry_in

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.review.review_queues import EntriesBody, Own, QueueBody, check_feeds, entries_of_run, queue_target
 from collector.web.confirming import Confirmation, ask
 from collector.web.rendering import page, see_other

@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
+from collector.api.base.routing import Here, Who
 from collector.api.offline.run_export import exported
 from collector.api.offline.runs import Own, Seen
 from collector.experiments.exports import REPORT_FORMS, RunForm

@@ -10,8 +10,9 @@ from markupsafe import Markup
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
+from collector.api.base.routing import Here, Who
 from collector.api.gating.run_diff import baseline_for
 from collector.api.gating.run_gate import compared_runs
 from collector.api.offline.runs import Seen

@@ -6,7 +6,7 @@ from fastapi import Query, Request
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who
+from collector.api.base.routing import Here, Who
 from collector.web.rendering import page
 from collector.web.visitor import page_router
 from storage.operation.access import AuditWanted

@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import connection_seen, connections_seen, own_connection, spent_over_connections
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.documents.connection_documents import connection_document
 from collector.api.documents.rule_documents import judge_problems
 from collector.connection_text import BadText

@@ -11,8 +11,9 @@ from starlette.exceptions import HTTPException
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
+from collector.api.base.routing import Here, Who
 from collector.api.documents.judgement_documents import refusal
 from collector.api.rules.jobs import State
 from collector.live.upkeep.sweeper import wall_clock_us

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from collector.access.errors import Forbidden
 from collector.access.permission import Permission, Role, needs
 from collector.api.access import keys as api
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.web.confirming import Confirmation, ask, attempt, show_once
 from collector.web.rendering import page
 from collector.web.text import one_line

@@ -10,7 +10,8 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.base.streamed import streamed
 from collector.api.operations.backup import chunks
 from collector.live.judges.judges import ANY_PROJECT

@@ -9,7 +9,7 @@ from collector.access.caller import Caller, RequestInfo
 from collector.access.errors import TooMany, Unauthenticated
 from collector.access.permission import Permission, needs
 from collector.access.secret import digest
-from collector.api.base.context import Here
+from collector.api.base.routing import Here
 from collector.doors.otlp_http import address_of
 from collector.web.rendering import page, see_other
 from collector.web.sign_in_sessions import new_id

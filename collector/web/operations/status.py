@@ -7,7 +7,8 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.documents.rule_documents import comparisons_of, problems_of
 from collector.api.documents.status_documents import rule_counts_document
 from collector.machine import versions

@@ -11,7 +11,8 @@ from markupsafe import Markup
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.documents.monitor_documents import monitor_document
 from collector.api.documents.reading_documents import Document
 from collector.api.review.annotations import VERDICT

@@ -9,8 +9,8 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import Field
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who
 from collector.api.base.pages import MAX_PAGE
+from collector.api.base.routing import Here, Who
 from collector.result_words import NO_VERDICT, NOT_PASSED, PASSED, SKIPPED
 from collector.web.quality.quality_chosen import About, chosen_of
 from collector.web.quality.quality_numbers import short_print

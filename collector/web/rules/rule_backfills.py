@@ -7,7 +7,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who
+from collector.api.base.routing import Here, Who
 from collector.api.base.times import moment_ns
 from collector.api.documents import rule_documents
 from collector.web.rendering import see_other

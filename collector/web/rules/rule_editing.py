@@ -9,7 +9,8 @@ from fastapi.responses import Response
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.overtaken import EditConflict, overtaken, version_seen
 from collector.web.rendering import page, see_other

@@ -14,7 +14,8 @@ from fastapi.responses import Response
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.documents.rule_documents import baseline_estimate, comparisons_of, judge_problems, problems_of
 from collector.live.active import ActiveRule
 from collector.live.rules.rules_in_force import KeptRule

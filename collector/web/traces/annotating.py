@@ -9,7 +9,8 @@ from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.review.annotations import AnnotationBody, own_target, voted, withdraw
 from collector.web.visitor import Sent, by_field, page_router, with_query
 from storage.records import TraceSummary

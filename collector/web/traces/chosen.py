@@ -13,7 +13,8 @@ from starlette.exceptions import HTTPException
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of, visible_tenant_of
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.review.dataset_promotion import Promoted, Promotion, promoted
 from collector.live.upkeep.sweeper import wall_clock_us
 from collector.units import count_text

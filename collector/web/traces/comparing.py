@@ -14,7 +14,8 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import visible_tenant_of
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.beginning import json_beginning
 from collector.web.offline.marked import marked
 from collector.web.rendering import page

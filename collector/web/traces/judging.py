@@ -8,7 +8,8 @@ from fastapi.responses import RedirectResponse, Response
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.rules.judging_now import HandVerdict, judge_now, offers, target_of
 from collector.web.rendering import page
 from collector.web.rules import rule_access

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who
+from collector.api.base.routing import Here, Who
 from collector.api.base.times import time_text
 from collector.api.traces.list_filters import LABELS, NONE, TraceFilter, filter_of
 from collector.result_words import NO_VERDICT

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
-from collector.api.base.context import Here, Who
+from collector.api.base.routing import Here, Who
 from collector.web.rendering import TEXT_HEADERS
 from collector.web.spans.span_view import picture_of
 from collector.web.visitor import page_router

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who
+from collector.api.base.routing import Here, Who
 from collector.api.traces.saved_views import OwnView, SavedViewBody
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
-from collector.api.base.context import Here, Who
+from collector.api.base.routing import Here, Who
 from collector.api.documents.session_documents import session_state
 from collector.api.traces.session_filters import (
     SessionFilters,

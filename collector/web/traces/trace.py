@@ -10,7 +10,8 @@ from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of, visible_tenant_of
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.base.streamed import streamed
 from collector.conventions.names import capture_hint
 from collector.conventions.trace import read_trace

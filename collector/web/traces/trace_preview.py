@@ -7,7 +7,7 @@ from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
-from collector.api.base.context import Here, Who
+from collector.api.base.routing import Here, Who
 from collector.web.rendering import at_one_moment, page
 from collector.web.visitor import page_router, with_query
 from storage.errors import Missing

@@ -7,7 +7,8 @@ from fastapi.responses import RedirectResponse, Response
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Context, Here, Who
+from collector.api.base.context import Context
+from collector.api.base.routing import Here, Who
 from collector.api.traces.list_filters import NONE, ORDERS, RANKED_SINCE, SINCE, TraceFilter, filter_of
 from collector.api.traces.saved_views import view_seen
 from collector.api.traces.trace_filters import place_of, place_text

@@ -1,0 +1,61 @@
+"""The turns of requests whose routes run in threads, or whose bodies are parsed in one."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from starlette.requests import Request
+
+from collector.access.caller import Caller
+from collector.api.base.turns import Turns
+
+_Parsed = TypeVar("_Parsed")
+
+SMALL_BYTES: Final = 64 << 10  # parsed at once; a guess, some 10 ms of empty lists
+
+_READS_AT_ONCE: Final = 16
+_READS_OF_ONE: Final = max(2, os.cpu_count() or 1)
+_CHANGES_AT_ONCE: Final = 16
+_CHANGES_OF_ONE: Final = 8
+"""Together fewer than the 40 threads of the pool. DuckDB takes all processors for each read: with two processors and
+one key that searched over 60 connections, pages of another key took 9.9 s at most with all threads, 2.8 s with four for
+each client and 1.5 s with two. Changes mostly wait for their commit: a guess."""
+
+_LARGE_AT_ONCE, _LARGE_OF_ONE = 4, 2
+"""Bodies of more than 64 KiB that are parsed, checked and stored: 4 MB of 60,000 items take 70 MB and 3 s. A guess."""
+
+_WAIT_S: Final = 30.0
+"""A guess: browsers and programs wait that long."""
+
+
+class BodyParser:
+    """Parses large bodies in a thread: one of a client at a time, and after it as much time is left to others."""
+
+    def __init__(self) -> None:
+        self._turns = Turns(at_once=8, of_one=1, wait_s=30)  # guesses
+        self._thread = ThreadPoolExecutor(1, "bodies")
+
+    async def parse(self, body: bytes, request: Request, parse: Callable[[bytes], _Parsed]) -> _Parsed:
+        """Return what `parse` makes of a body."""
+        if len(body) <= SMALL_BYTES:
+            return parse(body)
+        caller: Caller = request.state.caller
+        async with self._turns.turn(request.is_disconnected, asker=caller.client):
+            began_s = time.monotonic()
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._thread, parse, body)
+            finally:
+                await asyncio.sleep(time.monotonic() - began_s)
+
+
+class RouteTurns:
+    """Turns of the requests whose routes run in threads, those that read and those that change; and of large bodies."""
+
+    def __init__(self) -> None:
+        self.reads = Turns(at_once=_READS_AT_ONCE, of_one=_READS_OF_ONE, wait_s=_WAIT_S)
+        self.changes = Turns(at_once=_CHANGES_AT_ONCE, of_one=_CHANGES_OF_ONE, wait_s=_WAIT_S)
+        self.large = Turns(at_once=_LARGE_AT_ONCE, of_one=_LARGE_OF_ONE, wait_s=_WAIT_S)
+        self.bodies = BodyParser()

@@ -1,0 +1,45 @@
+"""What every route of the API has: the context, and a check of who asks."""
+
+from collections.abc import Sequence
+from typing import Annotated, cast
+
+from fastapi import APIRouter, Depends, Request
+
+from collector.access.authenticator import check
+from collector.access.caller import Caller
+from collector.access.permission import need_of
+from collector.api.base.context import Context
+from collector.api.base.route_turns import TurnRoute
+
+
+async def _context(request: Request) -> Context:  # or FastAPI has a thread do it
+    return cast("Context", request.app.state.context)
+
+
+Here = Annotated[Context, Depends(_context)]
+
+
+async def check_caller(request: Request) -> Caller:  # or FastAPI has a thread do it
+    """Return the caller, after checking permissions again for the matched route: the gate may have matched another."""
+    caller = cast("Caller", request.state.caller)
+    check(caller, need_of(request.scope.get("endpoint"), request.method))
+    return caller
+
+
+def api_router(prefix: str = "", *, tags: Sequence[str] = (), include_in_schema: bool = True) -> APIRouter:
+    """A router whose routes check who asks; every route of the API belongs to one.
+
+    The check is given here and not to the application, which would make each route a second time for it: that took the
+    first request to a server 0.12 s of CPU.
+    """
+    return APIRouter(
+        prefix=prefix,
+        tags=[*tags],
+        include_in_schema=include_in_schema,
+        dependencies=[Depends(check_caller)],
+        route_class=TurnRoute,
+    )
+
+
+Who = Annotated[Caller, Depends(check_caller)]
+"""Who asks. What a route stores gets `tenant`; what it shows is that of `visible_tenant`, and the shared rows."""
