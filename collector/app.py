@@ -90,12 +90,11 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         BadSettings: a webhook of the configuration cannot be one.
         OSError: an address cannot be bound.
     """
-    tls = certificate(settings)
     async with AsyncExitStack() as stack:
+        listener = listener_options(settings, certificate(settings))
         http_socket = stack.enter_context(bind(settings.http))
         otlp_socket = stack.enter_context(bind(settings.otlp_http))
-        listener = listener_options(settings, tls)
-        starting = StartingApplication(f"{'https' if tls else 'http'}://{address_of(http_socket)}")
+        starting = StartingApplication(f"{'https' if listener.tls else 'http'}://{address_of(http_socket)}")
         standing_in = await _standing_in(stack, starting, http_socket, listener)
         watch = own_traces.watch if (own_traces := await tracing(stack, settings)) else None
         store, counts = await _opened(stack, settings, watch, starting)
@@ -109,6 +108,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         ingest = _ingesting(stack, settings, store, watch)
         parts = _Parts(
             store=store,
+            traces=traces,
             ingest=ingest,
             reader=OtlpReader(ingest, body_limits(settings), authenticator),
             authenticator=authenticator,
@@ -213,6 +213,7 @@ class _Parts:
     """What the server is made of."""
 
     store: Store
+    traces: TraceUpdater
     ingest: Ingest
     reader: OtlpReader
     authenticator: Authenticator
@@ -410,6 +411,7 @@ def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
                 judge_problem=parts.pipeline.rule_problems.unable,
                 failing_judges=parts.pipeline.rule_problems.failing,
                 unbound_budgets=parts.pipeline.unbound_budgets,
+                traces_set_aside=lambda: parts.traces.set_aside,
                 certificate=parts.listener.tls,
                 closed=parts.listener.counts,
             )

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from collector.conditions import CANNOT_COMMIT, DAMAGED, RECORDED_TWICE, Found, ServerCondition, Sighting
@@ -16,6 +17,7 @@ from collector.meters import Traffic
 from collector.otlp.signals import TRACES
 from collector.units import count_text, duration_text
 from collector.visible import one_line
+from storage.ingest.windows import TraceKey
 from storage.operation.gauges import RecordedTwice
 from storage.store import Store
 
@@ -43,8 +45,8 @@ _TWICE_S: Final = 60.0
 It takes 0.1 s at 500 calls/s, whether they are all of equal usage and 2 s long or all differ.
 """
 
-_PAIRS: Final = 20
-"""So many pairs of scopes are reported one by one, the first ones first: a guess at what a page can show."""
+_SHOWN: Final = 20
+"""So many pairs of scopes, or traces, are reported one by one: a guess at what a page can show."""
 
 _NOT_TOLD: Final = frozenset({"unauthenticated", "forbidden"})
 """Refusals that are in the audit, with who was refused."""
@@ -61,6 +63,7 @@ class ServerState:
     judge_problem: Callable[[ActiveRule], str | None]
     failing_judges: Callable[[int], Sequence[FailingJudge]] = lambda _: ()  # at an instant
     unbound_budgets: Callable[[], Mapping[str, str]] = dict  # by payer
+    traces_set_aside: Callable[[], Mapping[TraceKey, str]] = dict
     certificate: Certificate | None = None
     closed: ClosedConnections = field(default_factory=ClosedConnections)
     stuck_s: float = _STUCK_S
@@ -80,6 +83,7 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
         ServerCondition(name="erasure_blocked", look=lambda: _blocked(store)),
         ServerCondition(name="memory_raised", look=lambda: _memory_raised(store)),
         ServerCondition(name="matching_behind", look=lambda: _behind(store), every_s=10.0, ends_after_s=_QUIET_S),
+        ServerCondition(name="trace_set_aside", look=lambda: _set_aside(watched.traces_set_aside())),
         ServerCondition(name="deletion_held", look=lambda: _held(store), every_s=5.0),
         ServerCondition(name="judge_unable", look=lambda: _unable(watched), every_s=5.0),
         ServerCondition(name="budget_unbound", look=watched.unbound_budgets, every_s=5.0),
@@ -191,7 +195,7 @@ def _certificate(certificate: Certificate | None) -> Found:
 def _recorded_twice(store: Store, now_us: int) -> Found:
     pairs = store.gauges.calls_recorded_twice(now_us)
     found = {
-        f"{each.tenant}/{each.project}/{each.scope}/{each.other_scope}": _twice_text(each) for each in pairs[:_PAIRS]
+        f"{each.tenant}/{each.project}/{each.scope}/{each.other_scope}": _twice_text(each) for each in pairs[:_SHOWN]
     }
     others = len(pairs) - len(found)
     return found if others <= 0 else found | {"": f"{count_text(others, 'more pair')} of scopes and projects do so"}
@@ -207,6 +211,16 @@ def _twice_text(pair: RecordedTwice) -> str:
         f"{scopes} recorded {calls} of models of project {pair.project!r} in two traces each in the last hour, which"
         f" doubles tokens and cost: name {which}"
     )
+
+
+def _set_aside(traces: Mapping[TraceKey, str]) -> Found:
+    found = {
+        f"{key.tenant}/{key.trace_id}": f"trace {key.trace_id} of tenant {key.tenant!r} cannot be added up, and has no"
+        f" input, output, usage or tool calls: {why}"
+        for key, why in islice(traces.items(), _SHOWN)
+    }
+    others = len(traces) - len(found)
+    return found if others <= 0 else found | {"": f"{count_text(others, 'more trace')} cannot be added up"}
 
 
 def _held(store: Store) -> Found:

@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.reading.updater import TraceUpdater
+from storage.ingest.known_times import LAST_NS
 from storage.store import Store
 from storage.upkeep.deletions import DeletionCriteria
 from tests.conventions.making import call, response, text
@@ -150,6 +151,39 @@ def test_tenants_and_other_calls_stay_apart(stored: Stored) -> None:
     assert stored.calls() == [("c1", None, False, None)]
     stored.take(request(7, sent, FINAL, at_s=HOUR_S - 1))
     assert stored.calls() == [("c1", "twelve", False, None)]
+
+
+@pytest.mark.parametrize("at_ns", [2, LAST_NS - HOUR_S * SECOND_NS, LAST_NS])
+def test_a_call_at_either_end_of_time_has_its_result(stored: Stored, at_ns: int) -> None:
+    """Traces are added up although no instant is an hour before or after a call."""
+    calls, results = request(1, [], ONE), request(2, [ONE, response("twelve", "c1")], FINAL)
+    for each in (calls, results):
+        (span,) = each.resource_spans[0].scope_spans[0].spans
+        span.start_time_unix_nano, span.end_time_unix_nano = at_ns - 1, at_ns
+    stored.take(calls)
+    stored.take(results)
+    assert stored.calls() == [WHOLE[0]]
+    stored.delete(2)
+    assert stored.calls() == [("c1", None, False, None)]
+
+
+def test_a_trace_that_cannot_be_added_up_stops_no_other(stored: Stored) -> None:
+    """It is set aside until it can be, and has a row meanwhile; a server says so, and tries again after a start."""
+    stored.store._writer.store(lambda db: db.execute("ALTER TABLE tool_call ALTER call_id TYPE INTEGER"), 0)
+    stored.take(*(request(number, [], asking("x" if number == 4 else f"{number}")) for number in range(1, 9)))
+    assert [call_id for call_id, *_ in stored.calls()] == [1, 2, 3, 5, 6, 7, 8]
+    sums = "SELECT count(*), count(input), sum(tool_call_count) FROM traces"
+    assert rows(stored.store, sums) == [(8, 7, 7)]
+    assert stored.traces.set_aside == {("", trace_id(4)): "ConversionException"}
+    stored.traces.close()
+    with adding_up(stored.store) as traces:
+        assert traces.wait_idle(WAIT_S)
+        assert list(traces.set_aside) == [("", trace_id(4))]
+        stored.store._writer.store(lambda db: db.execute("ALTER TABLE tool_call ALTER call_id TYPE VARCHAR"), 0)
+        commit(stored.store, a_batch(request(10, [], text("assistant", "Hello."), trace=4)))
+        assert traces.wait_idle(WAIT_S)
+        assert not traces.set_aside
+    assert rows(stored.store, sums) == [(8, 8, 8)]
 
 
 def test_calls_that_nothing_tells_apart_have_no_result(stored: Stored) -> None:

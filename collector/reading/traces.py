@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,9 +30,15 @@ def _alone(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
     except Exception:  # noqa: BLE001 - whatever the values are, the others are added up
         key = {name: spans.column(name)[0].as_py() for name in ("tenant", "trace_id")}
         log.exception("what trace %s of tenant %r means cannot be told", key["trace_id"], key["tenant"])
-    nothing = {name: [None] for name in TRACES.names} | {name: [value] for name, value in key.items()}
-    nothing |= {"start_time": [pc.min(spans.column("start_time"))], "tool_call_count": [0]}
-    return pa.table(nothing, schema=TRACES), TOOL_CALLS.empty_table()
+    return bare_sums(spans)
+
+
+def bare_sums(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return rows of `TRACES` and of `TOOL_CALLS` for one trace of which nothing is known but that it is there."""
+    row: dict[str, list[Any]] = {name: [None] for name in TRACES.names}
+    row |= {name: [spans.column(name)[0].as_py()] for name in ("tenant", "trace_id")}
+    row |= {"start_time": [pc.min(spans.column("start_time"))], "tool_call_count": [0]}
+    return pa.table(row, schema=TRACES), TOOL_CALLS.empty_table()
 
 
 def _each(spans: pa.Table) -> Iterator[pa.Table]:

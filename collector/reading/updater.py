@@ -3,10 +3,15 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
+import pyarrow as pa
+
 from collector.following import CaughtUp, FollowerThread, IngestFirst
-from collector.reading.traces import sums_of
+from collector.reading.traces import bare_sums, sums_of
+from storage.errors import BadQuery
+from storage.ingest.backlog import VALUE_ERRORS
 from storage.ingest.meaning import Reads
 from storage.ingest.trace_meanings import TraceChange, TraceMeanings, TraceSums
 from storage.ingest.windows import SUMMED_SPANS, Limits, TraceKey
@@ -42,6 +47,12 @@ over ten million spans took two to three times as long for ten minutes."""
 _OLDER_TRACES: Final = 500  # that are added up together; a guess: as many spans as fit, at eight to twenty a trace
 
 
+_REFUSALS: Final = (BadQuery, *VALUE_ERRORS, pa.ArrowException, ValueError)
+"""What goes wrong with traces whose sums can never be stored, however often it is tried."""
+
+_MOST_SET_ASIDE: Final = 10_000  # traces that are remembered; a guess: more fail only if all do
+
+
 class _Due(NamedTuple):
     at_s: float  # monotonic
     spans: int
@@ -52,6 +63,8 @@ class TraceUpdater:
     """Adds up what traces mean whenever commits have changed them, long ones more rarely.
 
     What was added up is stored together with up to which commit all traces are, so that a start goes on from there.
+    A trace whose sums cannot be stored is found by halving and set aside: it has a row without sums, and is tried again
+    when it grows and after the next start.
     """
 
     def __init__(
@@ -65,10 +78,16 @@ class TraceUpdater:
         self._ingest_first = IngestFirst(ingest_is_behind)
         self._caught_up = CaughtUp()
         self._due: dict[TraceKey, _Due] = {}
+        self._set_aside: dict[TraceKey, str] = {}  # and why
         self._long: dict[TraceKey, int] = {}  # traces that do not fit, and their spans: each is much work
         self._last_batch = self._told_batch = 0
         self._is_current = False  # whether nothing is left that another edition read
         self._thread = FollowerThread(self._go_on, name="traces", doing="adding up traces", log=log, pause_s=_PAUSE_S)
+
+    @property
+    def set_aside(self) -> Mapping[TraceKey, str]:
+        """The traces that cannot be added up, and why."""
+        return self._set_aside.copy()
 
     def start(self) -> None:
         """Start adding up."""
@@ -134,7 +153,17 @@ class TraceUpdater:
         return True
 
     def _add_up(self, keys: list[TraceKey]) -> list[TraceKey]:
-        """Add some traces up, fewer where not all of their spans fit; which."""
+        """Add some traces up, fewer if not all of their spans fit or one of them cannot be; returns which."""
+        try:
+            return self._store_sums(keys)
+        except _REFUSALS as error:
+            if len(keys) == 1:
+                self._put_aside(keys[0], error)
+                return keys
+            log.debug("%d traces cannot be added up together, half of them come next: %s", len(keys), error)
+        return self._add_up(keys[: len(keys) // 2])
+
+    def _store_sums(self, keys: list[TraceKey]) -> list[TraceKey]:
         of = self._meanings.spans(keys, _TRACE_LIMITS)
         while of.is_cut and len(keys) > 1:  # then it is not known which of them are whole
             keys = keys[: len(keys) // 2]
@@ -146,7 +175,22 @@ class TraceUpdater:
         batch = self._added_up(without=keys)
         self._meanings.store(TraceSums(of=of, traces=traces, tool_calls=tool_calls, batch=batch))
         self._told_batch = batch
+        for key in keys:
+            self._set_aside.pop(key, None)
         return keys
+
+    def _put_aside(self, key: TraceKey, error: Exception) -> None:
+        """Store that a trace is there, without its sums, so that the others go on."""
+        log.error("trace %s of tenant %r cannot be added up, and is set aside: %s", key.trace_id, key.tenant, error)
+        if len(self._set_aside) < _MOST_SET_ASIDE:
+            self._set_aside[key] = type(error.__cause__ or error).__name__  # the message may hold a value
+        with suppress(*_REFUSALS):
+            of = self._meanings.long_trace(key, _LONG_TRACE_LIMITS)
+            if not of.spans.num_rows:
+                return
+            traces, tool_calls = bare_sums(of.spans)
+            batch = self._added_up(without=[key])
+            self._meanings.store(TraceSums(of=of, traces=traces, tool_calls=tool_calls, batch=batch, is_bare=True))
 
     def _remember_long(self, key: TraceKey, spans: int) -> None:
         if len(self._long) >= _MOST_LONG:
@@ -184,7 +228,8 @@ class TraceUpdater:
         if self._is_current or began_s < self._rests_until_s:
             return False
         if not self._meanings.read_older_spans(self._reads, _LIMITS):
-            keys = self._meanings.older_traces(self._reads, _OLDER_TRACES)
+            older = self._meanings.older_traces(self._reads, _OLDER_TRACES + len(self._set_aside))
+            keys = [key for key in older if key not in self._set_aside]
             if not keys:
                 self._is_current = True
                 return False

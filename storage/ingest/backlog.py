@@ -22,7 +22,7 @@ MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 SEQ_BITS = 20
 """Of the number of a span, which numbers it within its commit: a commit has fewer rows than so many bits count."""
 
-VALUE_ERRORS: Final = (duckdb.DataError, duckdb.InvalidInputException)
+VALUE_ERRORS: Final = (duckdb.DataError, duckdb.InvalidInputException, duckdb.ConstraintException)
 """What DuckDB raises for a value that its column cannot hold: no retry helps."""
 
 _MOST_CHARACTERS: Final = 300  # of DuckDB's words, which repeat the value; a guess

@@ -48,6 +48,11 @@ def with_known_times(spans: pa.Table) -> pa.Table:
     return _with(spans, "events", pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), again))
 
 
+def within_known_times(time_ns: int) -> int:
+    """Return the time, or the nearest that a span can have: DuckDB makes no TIMESTAMP_NS of others."""
+    return min(max(time_ns, 0), LAST_NS)
+
+
 def _is_unknown(times: _Times) -> _Mask:
     mask: _Mask = (times < 0) | (times > LAST_NS)
     return mask

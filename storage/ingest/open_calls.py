@@ -1,12 +1,16 @@
 """Calls of tools whose results another trace was sent, as by a client that makes each of its requests a trace."""
 
+from typing import Final
+
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.ingest.known_times import within_known_times
 
 _KEYS = ["tenant", "call_key", "start_time"]
+_HOUR_NS: Final = 3_600 * 10**9  # within which a result belongs to a call
 
 
 def open_calls(cursor: duckdb.DuckDBPyConnection, *, from_ns: int) -> pa.Table:
@@ -21,4 +25,9 @@ def complete_calls(cursor: duckdb.DuckDBPyConnection, *changed: pa.Table) -> Non
         return
     cursor.register("changed_calls", calls)
     bounds = pc.min_max(calls.column("start_time").cast(pa.int64())).as_py()
-    cursor.execute(sql.query("complete_tool_calls"), {"from_ns": bounds["min"], "to_ns": bounds["max"]})
+    around = {
+        "from_ns": within_known_times(bounds["min"] - 2 * _HOUR_NS),
+        "to_ns": within_known_times(bounds["max"] + 2 * _HOUR_NS),
+        "hour_ns": _HOUR_NS,
+    }
+    cursor.execute(sql.query("complete_tool_calls"), around)

@@ -95,6 +95,7 @@ class TraceSums:
     traces: pa.Table
     tool_calls: pa.Table
     batch: int
+    is_bare: bool = False  # of a trace whose sums cannot be stored: the next start tries it again
 
 
 class TraceMeanings:
@@ -131,7 +132,7 @@ class TraceMeanings:
             parts = _parts_of_wanted(cursor)
             bounds = _bounds_of(parts) if parts.num_rows else _NOTHING
             spans, is_cut = fetch(cursor, select, limits, **bounds)
-        from_ns = bounds["from_ns"] if parts.num_rows == len(keys) else _EARLIEST_NS
+        from_ns = bounds["from_ns"] if parts.num_rows == len(keys) else 0
         return TraceSpans(keys=keys, spans=spans, parts=parts, from_ns=from_ns, is_cut=is_cut, deletions=deletions)
 
     def long_trace(self, key: TraceKey, limits: Limits) -> TraceSpans:
@@ -181,7 +182,6 @@ class TraceMeanings:
             return [TraceKey(*row) for row in cursor.execute(sql.query("older_traces"), asked).fetchall()]
 
 
-_EARLIEST_NS: Final = -(2**63) + 2  # DuckDB's least instant, and a nanosecond
 _NOTHING: Final = {"from_ns": 1, "to_ns": 0, "first_batch": 1, "last_batch": 0}
 
 
@@ -220,6 +220,9 @@ def _store(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> None:
         cursor.execute(sql.query("delete_tool_calls"), bounds)
         cursor.execute(sql.query("delete_trace_readings"))
         counts = sums.of.spans.group_by(["tenant", "trace_id"]).aggregate([("edition", "min"), ([], "count_all")])
+        if sums.is_bare:  # without an edition it is found among those that another edition read
+            edition = counts.schema.get_field_index("edition_min")
+            counts = counts.set_column(edition, "edition_min", pa.nulls(counts.num_rows, pa.int32()))
         cursor.register("incoming_traces", sums.traces)
         cursor.register("incoming_parts", sums.of.parts)
         cursor.register("incoming_counts", counts)
@@ -227,5 +230,6 @@ def _store(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> None:
     if sums.tool_calls.num_rows:
         cursor.register("incoming_tool_calls", sums.tool_calls)
         cursor.execute(sql.query("insert_tool_calls"))
-    complete_calls(cursor, known, sums.tool_calls)
+    if not sums.is_bare:  # else this may be what fails
+        complete_calls(cursor, known, sums.tool_calls)
     cursor.execute(sql.query("update_trace_state"), {"batch": sums.batch})

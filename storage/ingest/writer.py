@@ -43,7 +43,6 @@ _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
 
 _REFUSALS = (
     *VALUE_ERRORS,
-    duckdb.ConstraintException,
     pa.ArrowException,
     ValueError,
 )

@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
+from storage.ingest.known_times import within_known_times
 from storage.judging.repeating import ids_table, repeat_jobs
 
 _US_NS: Final = 1_000  # results hold microseconds: a span may start later within the one that is stored
@@ -96,7 +97,7 @@ def targets_of_baseline(cursor: duckdb.DuckDBPyConnection, request: BaselineRequ
     return BaselineTargets(
         trace_ids=list(dict.fromkeys(trace_ids)),
         from_ns=min(first_ns),
-        to_ns=max(last_ns) + _US_NS,
+        to_ns=within_known_times(max(last_ns) + _US_NS),
         of_sessions=any(of_sessions),
         again=[each for each in job_ids if each is not None],
         count=len(rows),

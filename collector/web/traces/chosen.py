@@ -26,6 +26,7 @@ from collector.web.rendering import page
 from collector.web.rules import rule_access
 from collector.web.visitor import Sent, by_field, came_from, page_router
 from storage.errors import BadQuery, Conflict, Missing
+from storage.ingest.known_times import within_known_times
 from storage.query.outline import Outline
 from storage.records import TraceSummary
 from storage.upkeep.deletions import DeletionCriteria
@@ -136,7 +137,7 @@ def evaluate_chosen(request: Request, here: Here, who: Who, form: Sent) -> Respo
     if not found:
         raise Missing("none of these traces is here; they may have expired")
     from_ns = min(outline.bounds["from_ns"] for outline in found)
-    to_ns = max(outline.bounds["to_ns"] for outline in found) + 1
+    to_ns = within_known_times(max(outline.bounds["to_ns"] for outline in found) + 1)
     ids = [outline.summary.trace_id for outline in found]
     rule_access.start_backfill(here, kept, from_ns, to_ns, trace_ids=ids)
     return RedirectResponse(f"/rules/{rule_id}#backfills", _SEE_OTHER)

@@ -1,7 +1,7 @@
 -- Give calls without a result the first one that another trace was sent within an hour, and take it back if it left. Where
 -- equal calls (of one key) of a tenant are open at the same time, nothing tells whose a result is, and they have none. What
--- a call has follows from the rows alone, in whatever order these came. The bounds let row groups be skipped: a call
--- depends on those of the two hours around it.
+-- a call has follows from the rows alone, in whatever order these came. The bounds, two hours around what changed, let row
+-- groups be skipped. Times are compared as numbers: an interval added to one of the year 2262 has no TIMESTAMP_NS.
 WITH changed AS (
     SELECT DISTINCT tenant, call_key
     FROM changed_calls
@@ -10,7 +10,7 @@ event AS (
     SELECT rowid AS place, tenant, call_key, is_sent, start_time
     FROM tool_call
     SEMI JOIN changed USING (tenant, call_key)
-    WHERE start_time BETWEEN make_timestamp_ns($from_ns) - INTERVAL 2 HOUR AND make_timestamp_ns($to_ns) + INTERVAL 2 HOUR
+    WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
         AND call_key IS NOT NULL
 ),
 numbered AS (
@@ -29,9 +29,9 @@ exchange AS (
         call_key,
         number,
         min(place) FILTER (NOT is_sent) AS place,
-        min(start_time) FILTER (NOT is_sent) AS start_time,
+        epoch_ns(min(start_time) FILTER (NOT is_sent)) AS start_ns,
         arg_min(place, start_time) FILTER (is_sent) AS result_place,
-        min(start_time) FILTER (is_sent) AS result_time
+        epoch_ns(min(start_time) FILTER (is_sent)) AS result_ns
     FROM numbered
     GROUP BY tenant, call_key, number
 ),
@@ -39,10 +39,10 @@ completed AS MATERIALIZED (
     SELECT
         place,
         CASE
-            WHEN result_time <= start_time + INTERVAL 1 HOUR
+            WHEN result_ns <= start_ns + $hour_ns::HUGEINT
                 AND (
                     lag(result_place) OVER calls IS NOT NULL
-                    OR coalesce(lag(start_time) OVER calls < start_time - INTERVAL 1 HOUR, true)
+                    OR coalesce(lag(start_ns) OVER calls < start_ns - $hour_ns::HUGEINT, true)
                 )
                 THEN result_place
         END AS result_place
@@ -65,5 +65,5 @@ UPDATE tool_call SET
     error = t.error
 FROM told AS t
 WHERE tool_call.rowid = t.place
-    AND tool_call.start_time BETWEEN make_timestamp_ns($from_ns) - INTERVAL 1 HOUR AND make_timestamp_ns($to_ns) + INTERVAL 1 HOUR
+    AND tool_call.start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
     AND (tool_call.result, tool_call.is_error, tool_call.error) IS DISTINCT FROM (t.result, t.is_error, t.error);
