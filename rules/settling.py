@@ -34,8 +34,3 @@ def settles_at_ns(arrivals: Arrivals, settling: Settling) -> int:
     waits = [settling.quiet_s, settling.after_root_s] if arrivals.root_ended else [settling.quiet_s]
     quiet_ns = arrivals.last_ns + round(min(waits) * _NS)
     return min(quiet_ns, arrivals.first_ns + round(settling.longest_s * _NS))
-
-
-def is_settled(arrivals: Arrivals, settling: Settling, now_ns: int) -> bool:
-    """Whether the trace has settled."""
-    return now_ns >= settles_at_ns(arrivals, settling)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.matching import bound, decide, is_sampled, sampled_sql
-from rules.settling import Arrivals, Settling, is_settled, settles_at_ns
+from rules.settling import Arrivals, Settling, settles_at_ns
 from tests.ruling import a_rule, a_span, views_in_memory
 
 rates = st.floats(0, 1) | st.sampled_from((0.0, 1.0, 5e-324, 1 - 2**-53, 0.1))
@@ -81,13 +81,6 @@ def arrivals(draw: st.DrawFn) -> Arrivals:
 
 
 settlings = st.builds(Settling, after_root_s=waits, quiet_s=waits, longest_s=waits)
-
-
-@given(arrivals(), settlings, moments, moments)
-def test_what_has_settled_stays_so(trace: Arrivals, settling: Settling, one: int, other: int) -> None:
-    """Time alone never opens a trace again."""
-    earlier, later = sorted((one, other))
-    assert is_settled(trace, settling, later) or not is_settled(trace, settling, earlier)
 
 
 @given(arrivals(), settlings, moments)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.live.matching.matcher import Matcher
-from rules.settling import Arrivals, Settling, is_settled
+from rules.settling import Arrivals, Settling, settles_at_ns
 from storage.judging.open_traces import SettleWaits
 from storage.store import Store
 from tests.matching import InForce, active, matching, remember, write
@@ -329,8 +329,9 @@ def test_sql_settles_traces_as_python_does(
     now_us = START_NS // 1000 + now_s * 10**6
     wanted = SettleWaits(after_root_us=waits[0] * 10**6, quiet_us=waits[1] * 10**6, longest_us=waits[2] * 10**6)
     found = open_store.matching.open_traces.due(wanted, now_us=now_us, looked_us=now_us, most=9)
-    assert (found.traces.num_rows == 1) is is_settled(arrivals, settling, now_us * 1000)
+    settles_ns = settles_at_ns(arrivals, settling)
+    assert (found.traces.num_rows == 1) is (now_us * 1000 >= settles_ns)
     if not found.traces.num_rows:  # nothing is missed by who looks again at the time that it names
         assert found.next_us is not None
         assert found.next_us > now_us
-        assert not is_settled(arrivals, settling, (found.next_us - 1) * 1000)
+        assert (found.next_us - 1) * 1000 < settles_ns

@@ -10,11 +10,8 @@ from rules.statistics.formulas.judge_error import JudgeAccuracy, MeasuredShare, 
 from rules.statistics.formulas.rates import (
     Pairs,
     bonett_price,
-    clopper_pearson,
     newcombe_paired,
     newcombe_two_samples,
-    tango,
-    wald_paired,
     wilson,
 )
 from rules.statistics.formulas.resampling import (
@@ -57,23 +54,17 @@ def covered_pairs(interval: Callable[[Pairs, float], Interval], count: int, conf
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 @pytest.mark.parametrize("count", [10, 50])
-def test_clopper_pearson_covers_every_rate_and_wilson_the_average_one(count: int, confidence: float) -> None:
-    """Clopper's and Pearson's interval never covers less than it says, Wilson's about that over all rates."""
-    assert min(covered_rates(clopper_pearson, count, confidence)) >= confidence
+def test_wilson_covers_the_average_rate(count: int, confidence: float) -> None:
+    """Over all rates Wilson's interval covers about what it says."""
     assert abs(float(np.mean(covered_rates(wilson, count, confidence))) - confidence) < 0.02
 
 
-@pytest.mark.parametrize("interval", [newcombe_paired, bonett_price, tango])
+@pytest.mark.parametrize("interval", [newcombe_paired, bonett_price])
 @pytest.mark.parametrize("count", [20, 100])
 def test_intervals_of_pairs_cover_what_they_say(interval: Callable[[Pairs, float], Interval], count: int) -> None:
     """At 95 % each covers at least 94 % of samples, and at 80 % it is shorter and covers less."""
     assert covered_pairs(interval, count, 0.95) >= 0.94
     assert 0.77 <= covered_pairs(interval, count, 0.8) < covered_pairs(interval, count, 0.95)
-
-
-def test_walds_interval_of_few_pairs_covers_too_little() -> None:
-    """The simulation tells an interval that is too short from one that is not: Wald's covers some 87 %."""
-    assert covered_pairs(wald_paired, 20, 0.95) < 0.9
 
 
 def test_newcombe_covers_the_difference_of_two_samples() -> None:

@@ -6,21 +6,17 @@ import math
 import numpy as np
 import pytest
 
-from rules.statistics.formulas.pairs import fisher, mcnemar_corrected, mcnemar_exact, mcnemar_mid_p
+from rules.statistics.formulas.pairs import fisher, mcnemar_exact, mcnemar_mid_p
 from rules.statistics.formulas.power import (
-    items_needed_with_trials,
-    mcnemar_power,
-    pairs_needed,
+    items_needed,
     smallest_difference,
 )
 from rules.statistics.formulas.quantiles import z_of
 from rules.statistics.formulas.rates import (
     Pairs,
     bonett_price,
-    clopper_pearson,
     newcombe_paired,
     newcombe_two_samples,
-    tango,
     wilson,
 )
 from rules.statistics.formulas.resampling import (
@@ -34,7 +30,7 @@ from rules.statistics.formulas.resampling import (
     t_interval,
 )
 from rules.statistics.formulas.several import benjamini_hochberg, holm
-from rules.statistics.formulas.trials import clustered_error, pass_at_k, pass_hat_k, spread_of
+from rules.statistics.formulas.trials import pass_at_k, pass_hat_k
 from rules.statistics.intervals import Interval
 
 SIX = (0.0, 0.1, 0.1, 0.3, -0.2, 0.6)
@@ -46,25 +42,24 @@ def is_near(found: Interval | None, low: float, high: float, within: float = 6e-
 
 
 @pytest.mark.parametrize(
-    "worse, better, exact, mid_p, corrected",
+    "worse, better, exact, mid_p",
     [
-        (5, 0, 0.0625, 0.03125, 0.073638),
-        (6, 0, 0.03125, 0.015625, 0.041227),
-        (12, 2, 0.012939, 0.007385, 0.016157),
-        (3, 3, 1, 0.84375, 1),
-        (8, 1, 0.039062, 0.021484, 0.0455),
-        (7, 2, 0.179688, 0.109375, 0.182422),
-        (15, 5, 0.041389, 0.026604, 0.044171),
-        (25, 10, 0.016674, 0.011331, 0.01796),
-        (0, 0, 1, 0.5, 1),
+        (5, 0, 0.0625, 0.03125),
+        (6, 0, 0.03125, 0.015625),
+        (12, 2, 0.012939, 0.007385),
+        (3, 3, 1, 0.84375),
+        (8, 1, 0.039062, 0.021484),
+        (7, 2, 0.179688, 0.109375),
+        (15, 5, 0.041389, 0.026604),
+        (25, 10, 0.016674, 0.011331),
+        (0, 0, 1, 0.5),
     ],
 )
-def test_mcnemar_has_the_known_p_values(worse: int, better: int, exact: float, mid_p: float, corrected: float) -> None:
-    """The exact, the mid-p and the corrected test have the known p-values, whichever side is worse."""
+def test_mcnemar_has_the_known_p_values(worse: int, better: int, exact: float, mid_p: float) -> None:
+    """The exact and the mid-p test have the known p-values, whichever side is worse."""
     for first, second in ((worse, better), (better, worse)):
         assert mcnemar_exact(first, second) == pytest.approx(exact, abs=6e-7)
         assert mcnemar_mid_p(first, second) == pytest.approx(mid_p, abs=6e-7)
-        assert mcnemar_corrected(first, second) == pytest.approx(corrected, abs=6e-7)
 
 
 def test_fishers_tea_has_its_p_value() -> None:
@@ -115,20 +110,17 @@ def test_the_bootstrap_of_all_resamples_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    "passes, count, score, exact",
+    "passes, count, score",
     [
-        (45, 50, (0.786398, 0.956524), (0.781865, 0.966725)),
-        (10, 10, (0.722467, 1), (0.691503, 1)),
-        (0, 10, (0, 0.277533), (0, 0.308497)),
-        (81, 263, (0.255289, 0.36621), (0.252737, 0.367622)),
+        (45, 50, (0.786398, 0.956524)),
+        (10, 10, (0.722467, 1)),
+        (0, 10, (0, 0.277533)),
+        (81, 263, (0.255289, 0.36621)),
     ],
 )
-def test_rates_have_the_known_intervals(
-    passes: int, count: int, score: tuple[float, float], exact: tuple[float, float]
-) -> None:
-    """Wilson's and Clopper's and Pearson's intervals are the known ones."""
+def test_rates_have_the_known_intervals(passes: int, count: int, score: tuple[float, float]) -> None:
+    """Wilson's intervals are the known ones."""
     assert is_near(wilson(passes, count), *score)
-    assert is_near(clopper_pearson(passes, count), *exact)
 
 
 def test_two_samples_have_the_known_interval() -> None:
@@ -137,10 +129,10 @@ def test_two_samples_have_the_known_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    "pairs, delta, newcombe, bonett, score",
+    "pairs, delta, newcombe, bonett",
     [
-        ((1, 7, 1, 12), -0.2857, (-0.50692, -0.025559), (-0.508359, -0.01338), (-0.517232, -0.026003)),
-        ((33, 12, 2, 3), -0.2, (-0.340857, -0.054476), (-0.333724, -0.050892), (-0.344709, -0.061112)),
+        ((1, 7, 1, 12), -0.2857, (-0.50692, -0.025559), (-0.508359, -0.01338)),
+        ((33, 12, 2, 3), -0.2, (-0.340857, -0.054476), (-0.333724, -0.050892)),
     ],
 )
 def test_paired_rates_have_the_known_intervals(
@@ -148,14 +140,12 @@ def test_paired_rates_have_the_known_intervals(
     delta: float,
     newcombe: tuple[float, float],
     bonett: tuple[float, float],
-    score: tuple[float, float],
 ) -> None:
-    """Newcombe's, Bonett's and Price's and Tango's intervals of paired rates are the known ones."""
+    """Newcombe's and Bonett's and Price's intervals of paired rates are the known ones."""
     counts = Pairs(both=pairs[0], worse=pairs[1], better=pairs[2], neither=pairs[3])
     assert counts.difference == pytest.approx(delta, abs=5e-5)
     assert is_near(newcombe_paired(counts), *newcombe)
     assert is_near(bonett_price(counts), *bonett)
-    assert is_near(tango(counts), *score, within=2e-6)
 
 
 @pytest.mark.parametrize(
@@ -176,32 +166,6 @@ def test_no_flip_proves_a_margin_from_so_many_items_on(margin: float, first: int
     """Without any flip it takes 54 items to prove a margin of 0.05, 91 for 0.03 and 137 for 0.02."""
     ends = [bonett_price(Pairs(both=n, worse=0, better=0, neither=0)).low for n in range(1, first + 1)]
     assert [n for n, low in enumerate(ends, start=1) if low > -margin] == [first]
-
-
-def test_trials_of_an_item_go_together() -> None:
-    """The clustered errors of even and uneven trials are Miller's, and with the correction those of item means."""
-    items = [[int(trial) for trial in text] for text in ("1110", "0010", "1111", "0000", "1011")]
-    rate = sum(map(sum, items)) / 20
-    assert rate == 0.55
-    assert clustered_error(items, corrected=False) == pytest.approx(0.164317, abs=6e-7)
-    assert clustered_error(items) == pytest.approx(0.183712, abs=6e-7)
-    means = [sum(item) / 4 for item in items]
-    assert clustered_error(items) == pytest.approx(np.std(means, ddof=1) / math.sqrt(5))
-    naive = np.std([trial for item in items for trial in item], ddof=1) / math.sqrt(20)
-    assert naive == pytest.approx(0.114133, abs=6e-7)
-    assert is_near(t_interval(means), 0.04, 1.06, within=5e-3)
-    uneven = [[int(trial) for trial in text] for text in ("111011", "01", "110")]
-    assert clustered_error(uneven, corrected=False) == pytest.approx(0.07299, abs=6e-7)
-    assert clustered_error(uneven) == pytest.approx(0.089394, abs=6e-7)
-
-
-def test_the_spread_has_two_parts() -> None:
-    """More trials lessen the spread within items alone: from 0.237 with one trial to 0.168 with sixteen."""
-    spread = spread_of([[int(trial) for trial in text] for text in ("1110", "0010", "1111", "0000", "1011")])
-    assert (spread.within, spread.of_means, spread.between) == pytest.approx((0.15, 0.16875, 0.13125))
-    assert spread.error(5, 1) == pytest.approx(0.237171, abs=6e-7)
-    assert spread.error(5, 16) == pytest.approx(0.167705, abs=6e-7)
-    assert spread.error(5, 10**9) == pytest.approx(math.sqrt(0.13125 / 5))
 
 
 @pytest.mark.parametrize(
@@ -242,29 +206,13 @@ def test_a_power_of_the_rate_is_biased_and_pass_hat_k_is_not() -> None:
     assert sum(p * (c / 5) ** 3 for c, p in enumerate(likely)) == pytest.approx(0.42784)
 
 
-@pytest.mark.parametrize(
-    "flips, difference, count", [(0.2, 0.1, 155), (0.1, 0.05, 312), (0.3, 0.1, 234), (0.2, 0.05, 626), (0.1, 0.03, 870)]
-)
-def test_pairs_needed_are_known(flips: float, difference: float, count: int) -> None:
-    """Connor's numbers of pairs come out."""
-    assert pairs_needed(flips, difference) == count
-
-
-@pytest.mark.parametrize("count, exact, mid_p", [(155, 0.762, 0.808), (50, 0.241, 0.328)])
-def test_the_power_of_mcnemar_is_known(count: int, exact: float, mid_p: float) -> None:
-    """The exact power of both tests is the known one, for 20 % flips and a drop of ten points."""
-    assert mcnemar_power(count, 0.2, 0.1, mid_p=False) == pytest.approx(exact, abs=6e-4)
-    assert mcnemar_power(count, 0.2, 0.1) == pytest.approx(mid_p, abs=6e-4)
-
-
 def test_sizes_of_means_are_known() -> None:
     """The smallest detectable difference is 2.8 errors, and Miller's numbers of items come out."""
     assert z_of(0.95) == pytest.approx(1.959964, abs=6e-7)
     assert smallest_difference(1.0) == pytest.approx(2.801585, abs=6e-7)
     assert smallest_difference(0.3 / math.sqrt(50)) == pytest.approx(0.118861, abs=6e-7)
     assert smallest_difference(0.3 / math.sqrt(200)) == pytest.approx(0.059431, abs=6e-7)
-    assert items_needed_with_trials(1 / 9, (0.0, 0.0), (1, 1), 0.03) == 969
-    assert items_needed_with_trials(1 / 9, (1 / 6, 1 / 6), (1, 1), 0.03) == pytest.approx(3876, abs=1)
+    assert items_needed(1 / 3, 0.03) == 969
 
 
 def test_several_p_values_are_corrected_as_known() -> None:

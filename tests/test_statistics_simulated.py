@@ -13,12 +13,11 @@ from rules.statistics.formulas.judge_error import (
     Stratum,
     lang_reiczigel,
     prediction_powered,
-    rogan_gladen,
     stratified,
 )
 from rules.statistics.formulas.pairs import fisher, mcnemar_exact, mcnemar_mid_p
 from rules.statistics.formulas.quantiles import around
-from rules.statistics.formulas.rates import Pairs, bonett_price, newcombe_paired, wald_paired
+from rules.statistics.formulas.rates import Pairs, bonett_price, newcombe_paired
 from rules.statistics.formulas.resampling import (
     Draws,
     assignment_p_value,
@@ -59,7 +58,7 @@ def test_few_pairs_are_covered_as_published(count: int, percentiles: float, stud
     assert covered.tolist() == pytest.approx([percentiles, students], abs=0.02)
 
 
-@pytest.mark.parametrize("interval, covered", [(newcombe_paired, 0.99), (bonett_price, 0.996), (wald_paired, 0.874)])
+@pytest.mark.parametrize("interval, covered", [(newcombe_paired, 0.99), (bonett_price, 0.996)])
 def test_twenty_pairs_are_covered_as_published(interval: Callable[[Pairs, float], Interval], covered: float) -> None:
     """With 10 % worse and 3 % better, weighed over all tables of 20 pairs that can be."""
     found, shares = 0.0, [0.1, 0.03, 0.7, 0.17]
@@ -80,15 +79,15 @@ def test_twenty_pairs_are_covered_as_published(interval: Callable[[Pairs, float]
 @pytest.mark.parametrize(
     "rate, errors, counts, covered",
     [
-        (0.95, (0.97, 0.7), (500, 40, 20), (0.81, 0.85, 0.99)),
-        (0.8, (0.95, 0.6), (1_000, 100, 40), (0.08, 0.97, 0.96)),
+        (0.95, (0.97, 0.7), (500, 40, 20), (0.81, 0.99)),
+        (0.8, (0.95, 0.6), (1_000, 100, 40), (0.08, 0.96)),
     ],
 )
 def test_a_judges_rate_is_covered_as_published(
-    rate: float, errors: tuple[float, float], counts: tuple[int, int, int], covered: tuple[float, float, float]
+    rate: float, errors: tuple[float, float], counts: tuple[int, int, int], covered: tuple[float, float]
 ) -> None:
-    """The true rate lies in the judge's own interval as seldom as published, and in the corrected ones as often."""
-    generator, hits, draws = np.random.default_rng(counts[0]), np.zeros(3), 3_000
+    """The true rate lies in the judge's own interval as seldom as published, and in the corrected one as often."""
+    generator, hits, draws = np.random.default_rng(counts[0]), np.zeros(2), 3_000
     passes = rate * errors[0] + (1 - rate) * (1 - errors[1])
     for seen, right, refused in generator.binomial(counts, (passes, *errors), (draws, 3)).tolist():
         judged = MeasuredShare(share=seen / counts[0], count=counts[0])
@@ -98,7 +97,6 @@ def test_a_judges_rate_is_covered_as_published(
         )
         found = (
             around(judged.share, 1.96 * (judged.share * (1 - judged.share) / judged.count) ** 0.5),
-            rogan_gladen(judged, judge).interval,
             lang_reiczigel(judged, judge).interval,
         )
         hits += [holds(each, rate) for each in found]

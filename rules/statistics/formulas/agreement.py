@@ -52,11 +52,6 @@ def ac1(table: ArrayLike) -> float:
     return (observed_agreement(table) - chance) / (1 - chance)
 
 
-def pabak(table: ArrayLike) -> float:
-    """Kappa as if both said pass and fail equally often."""
-    return 2 * observed_agreement(table) - 1
-
-
 def fleiss_kappa(counts: ArrayLike) -> float | None:
     """Agreement of equally many labels for each item: rows are items, columns how many chose each class (1971)."""
     found = np.asarray(counts, dtype=np.float64)

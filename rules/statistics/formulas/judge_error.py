@@ -51,13 +51,6 @@ class JudgeAccuracy:
         return better
 
 
-def rogan_gladen(judged: MeasuredShare, judge: JudgeAccuracy, confidence: float = 0.95) -> RateEstimate:
-    """The true rate from the judge's (Rogan and Gladen 1978), with the delta method's interval."""
-    value = (judged.share + judge.specificity.share - 1) / judge.youden
-    error = _delta_error(value, judged, judge)
-    return RateEstimate(value=value, error=error, interval=around(value, z_of(confidence) * error))
-
-
 def lang_reiczigel(judged: MeasuredShare, judge: JudgeAccuracy, confidence: float = 0.95) -> RateEstimate:
     """The true rate from the judge's, with an interval that covers with few labels too (Lang and Reiczigel 2014)."""
     z = z_of(confidence)
@@ -74,12 +67,6 @@ def lang_reiczigel(judged: MeasuredShare, judge: JudgeAccuracy, confidence: floa
     plain_value = (judged.share + judge.specificity.share - 1) / judge.youden
     clipped = Interval(low=min(1.0, max(0.0, plain.low)), high=max(0.0, min(1.0, plain.high)))
     return RateEstimate(value=plain_value, error=error, interval=clipped)
-
-
-def best_label_ratio(rate: float, judge: JudgeAccuracy) -> float:
-    """How many labels of human fails for each of human passes make the interval shortest."""
-    se, sp = judge.sensitivity.share, judge.specificity.share
-    return (1 - rate) * math.sqrt(sp * (1 - sp)) / (rate * math.sqrt(se * (1 - se)))
 
 
 def prediction_powered(

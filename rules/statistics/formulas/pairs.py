@@ -5,8 +5,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from rules.statistics.formulas.quantiles import chi_square_tail
-
 Numbers = NDArray[np.float64]
 
 
@@ -26,13 +24,6 @@ def mcnemar_mid_p(worse: int, better: int) -> float:
     if worse == better:
         return 1.0 - likely / 2
     return min(1.0, mcnemar_exact(worse, better) - likely)
-
-
-def mcnemar_corrected(worse: int, better: int) -> float:
-    """The p-value of the chi-square with the continuity correction; 1 when there is no flip."""
-    if not worse + better:
-        return 1.0
-    return chi_square_tail(max(0, abs(worse - better) - 1) ** 2 / (worse + better))
 
 
 def fisher(baseline: tuple[int, int], candidate: tuple[int, int]) -> float:

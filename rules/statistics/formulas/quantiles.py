@@ -29,21 +29,6 @@ def t_of(confidence: float, degrees: float) -> float:
     return float(_special().stdtrit(degrees, (1 + confidence) / 2))
 
 
-def beta_quantile(level: float, first: float, second: float) -> float:
-    """The value of a Beta distribution below which this share lies."""
-    return float(_special().betaincinv(first, second, level))
-
-
-def beta_share(value: float, first: float, second: float) -> float:
-    """The share of a Beta distribution below a value."""
-    return float(_special().betainc(first, second, value))
-
-
-def chi_square_tail(statistic: float) -> float:
-    """The share of the chi-square distribution with one degree of freedom above a value."""
-    return float(_special().chdtrc(1, statistic))
-
-
 def around(middle: float, half: float) -> Interval:
     """The interval of this half width."""
     return Interval(low=middle - half, high=middle + half)

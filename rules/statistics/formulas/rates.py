@@ -5,13 +5,12 @@ pass, `neither` passed on either side. Differences are candidate - baseline.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from rules.statistics.formulas.quantiles import around, beta_quantile, z_of
+from rules.statistics.formulas.quantiles import around, z_of
 from rules.statistics.intervals import Interval
 
 CONFIDENCE = 0.95
@@ -46,15 +45,6 @@ def wilson(passes: float, count: float, confidence: float = CONFIDENCE) -> Inter
     middle = (rate + z * z / (2 * count)) / (1 + z * z / count)
     half = z * math.sqrt(rate * (1 - rate) / count + z * z / (4 * count * count)) / (1 + z * z / count)
     return Interval(low=max(0.0, middle - half) if passes else 0.0, high=min(1.0, middle + half))
-
-
-def clopper_pearson(passes: int, count: int, confidence: float = CONFIDENCE) -> Interval:
-    """The exact interval of a rate (Clopper and Pearson 1934): never covers less than it says."""
-    tail = (1 - confidence) / 2
-    return Interval(
-        low=beta_quantile(tail, passes, count - passes + 1) if passes else 0.0,
-        high=beta_quantile(1 - tail, passes + 1, count - passes) if passes < count else 1.0,
-    )
 
 
 def newcombe_two_samples(
@@ -103,40 +93,6 @@ def bonett_price(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
     spread = math.sqrt((worse + better - (better - worse) ** 2) / count)
     found = around(better - worse, z_of(confidence) * spread)
     return Interval(low=max(-1.0, found.low), high=min(1.0, found.high))
-
-
-def wald_paired(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
-    """The difference by its standard error alone, to show why it is not used: it covers too little."""
-    count = pairs.count
-    worse, better = pairs.worse / count, pairs.better / count
-    return around(better - worse, z_of(confidence) * math.sqrt((worse + better - (better - worse) ** 2) / count))
-
-
-def tango(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
-    """The score interval of the same difference (Tango 1998): where his test would not reject."""
-    z = z_of(confidence)
-    return Interval(
-        low=_falling(lambda at: _tango_statistic(pairs, at) - z, pairs.difference, -1.0),
-        high=_falling(lambda at: -_tango_statistic(pairs, at) - z, pairs.difference, 1.0),
-    )
-
-
-def _tango_statistic(pairs: Pairs, difference: float) -> float:
-    count, better, worse = pairs.count, pairs.better, pairs.worse
-    linear = -better - worse + (2 * count - better + worse) * difference
-    constant = -worse * difference * (1 - difference)
-    rate = (math.sqrt(max(0.0, linear * linear - 8 * count * constant)) - linear) / (4 * count)
-    variance = count * (2 * rate + difference * (1 - difference))
-    distance = better - worse - count * difference
-    return distance / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, distance)
-
-
-def _falling(excess: Callable[[float], float], inside: float, outside: float) -> float:
-    """Where a function that is negative inside and positive outside changes its sign."""
-    for _ in range(_HALVINGS):
-        middle = (inside + outside) / 2
-        inside, outside = (inside, middle) if excess(middle) > 0 else (middle, outside)
-    return inside
 
 
 _ALIKE: Final = 1e-7
