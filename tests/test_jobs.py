@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from collector.cli.job_text import print_jobs
+from collector.cli.jobs import print_jobs
 from collector.cli.views import JobView
 from collector.live.jobs.work.ledger import Ledger
 from collector.live.judges.judge_health import JudgedTarget

@@ -1,13 +1,21 @@
 """`tracejury jobs`: what is evaluated, what gave up, and once more, please."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
+from rich.text import Text
 
 from collector.cli.answer_view import read_view
 from collector.cli.options import one_source, source_options
-from collector.cli.render import print_json
+from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.source import open_source
+from collector.cli.text import cell
+from collector.cli.views import JobView
+from collector.result_words import job_word
+from collector.units import instant_text
+from collector.visible import one_line
 
 _STATES = ("waiting", "held", "ready", "claimed", "scored", "failed", "skipped", "superseded")
 
@@ -26,7 +34,7 @@ def jobs() -> None:
 @source_options
 def list_jobs(*, limit: int, as_json: bool, server: str | None, data: Path | None, **wanted: str | None) -> None:
     """The newest jobs."""
-    from collector.cli.job_text import print_jobs
+    from collector.cli.jobs import print_jobs
     from collector.cli.views import JobView
 
     one_source(server, data)
@@ -56,3 +64,46 @@ def retry_jobs(
     with open_source(server, data) as source:
         retried = sum(source.retry_job(job_id) for job_id in ids) if ids else source.retry_failed(filters)
     click.echo(f"{retried} to be evaluated again")
+
+
+_NAME_CELLS: Final = 30
+_ERROR_CELLS: Final = 60
+_STYLES: Final = {"failed": "bold red", "scored": "green"}
+
+
+def print_jobs(jobs: Sequence[JobView]) -> None:
+    """The list of jobs, newest first as they came."""
+    console = output_console()
+    if not jobs:
+        console.print("no jobs here")
+        return
+    error_cells = _ERROR_CELLS if console.is_terminal else None
+    table = list_table()
+    table.add_column("JOB", justify="right", no_wrap=True)
+    for title in ("STATE", "RULE", "TRACE", "SPAN", "CREATED (UTC)"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("ATTEMPTS", justify="right", no_wrap=True)
+    table.add_column("ERROR", no_wrap=True, max_width=error_cells, overflow="ellipsis")
+    for job in jobs:
+        table.add_row(
+            str(job.id),
+            Text(one_line(job_word(job.state)), style=_STYLES.get(job.state, "")),
+            Text(cell(job.rule, _NAME_CELLS)),
+            Text(one_line(job.trace_id)),
+            Text(_part(job)),
+            instant_text(job.created_ns, short=False),
+            str(job.attempts),
+            Text(cell(_error(job), _ERROR_CELLS)),
+        )
+    print_list(console, table)
+
+
+def _part(job: JobView) -> str:
+    """The span of the trace, or of which session it is the latest."""
+    if job.session_id is not None:
+        return f"session {cell(job.session_id, _NAME_CELLS)}"
+    return one_line(job.span_id or "-")
+
+
+def _error(job: JobView) -> str:
+    return ": ".join(part for part in (job.error_kind, job.error) if part)
