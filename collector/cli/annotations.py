@@ -5,33 +5,14 @@ from urllib.parse import urlencode
 
 import click
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.annotations import AnnotationDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import open_server
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.path_names import path_segment
 
 _VERDICTS = ("CORRECT", "INCORRECT", "UNSURE")
-
-
-class _AnnotationLine(AnswerView):
-    """What somebody said."""
-
-    target: str
-    trace_id: str | None
-    span_id: str | None
-    session_id: str | None
-    item_result_id: str | None
-    name: str
-    label: str | None
-    score: float | None
-    error_kind: str | None
-    note: str | None
-    source: str
-    author: str
-    withdrawn: bool
-    superseded: bool
-    created_at: str
 
 
 @click.group()
@@ -57,7 +38,7 @@ def list_annotations(
     if as_json:
         print_json(found)
     else:
-        _print([read_view(_AnnotationLine, each) for each in (found if isinstance(found, list) else [])])
+        _print(read_answer(list[AnnotationDocument], found))
 
 
 @annotations.command("add")
@@ -82,7 +63,7 @@ def add_annotation(
     click.echo(f"{verdict.upper()}, of {'the span ' + span if span else 'the trace ' + trace_id}")
 
 
-def _print(found: list[_AnnotationLine]) -> None:
+def _print(found: list[AnnotationDocument]) -> None:
     from rich.text import Text
 
     from collector.visible import one_line

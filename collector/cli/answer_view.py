@@ -3,10 +3,12 @@
 from typing import TypeVar
 
 import click
+import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 View = TypeVar("View", bound=BaseModel)
+Document = TypeVar("Document")
 
 
 class AnswerView(BaseModel):
@@ -27,3 +29,15 @@ def read_view(view: type[View], document: object) -> View:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise click.ClickException(f"the answer is not one of a Tracejury server: {place}: {first['msg']}") from error
+
+
+def read_answer(kind: type[Document], answer: object) -> Document:
+    """Read an answer as the documents that the server made it of.
+
+    Raises:
+        click.ClickException: it is not an answer of our API.
+    """
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise click.ClickException(f"the answer is not one of a Tracejury server: {error}") from error

@@ -1,36 +1,10 @@
 """What people, applications and their users say of what was recorded."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from collector.api.answers.base import ApiAnswer, JsonObject
-
-
-class AnnotationDocument(ApiAnswer):
-    """What somebody said of a trace, a span, a session or an item of a run."""
-
-    tenant: str
-    target: Literal["trace", "span", "session", "run_item"]
-    project_name: str | None
-    trace_id: str | None
-    span_id: str | None
-    session_id: str | None
-    run_id: str | None
-    item_result_id: str | None
-    name: str
-    verdict: Literal["CORRECT", "INCORRECT", "UNSURE"] | None
-    label: str | None
-    score: float | None
-    passed: bool | None
-    error_kind: str | None = Field(description="Of an event that is no verdict, whatever its label says.")
-    note: str | None
-    overridden_expected_output: Any
-    source: Literal["person", "adjudicator", "application", "user"]
-    author: str
-    withdrawn: bool
-    superseded: bool
-    created_at: str
 
 
 class MeasuredDocument(ApiAnswer):

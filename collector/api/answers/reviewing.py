@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from collector.api.answers.annotating import AnnotationDocument
+from collector.api.answers.annotations import AnnotationDocument
 from collector.api.answers.base import ApiAnswer, JsonObject, PageAnswer
 
 

@@ -1,11 +1,14 @@
-"""Large documents as JSON, written in pieces, so that other threads have their turns in between."""
+"""Documents as JSON: encoded at once, and large ones in pieces, so that other threads have their turns in between."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
 from fastapi.responses import Response
+
+from collector.api.answers.wire import WireDocument
 
 _write = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -27,3 +30,8 @@ def written_in_pieces(document: Mapping[str, Any]) -> Response:
             pieces.append(_write(value))
     body = "".join(("{", *pieces[1:], "}"))
     return Response(body.encode(), media_type="application/json")
+
+
+def encoded(document: WireDocument | Sequence[WireDocument]) -> Response:
+    """Answer with a document, or a list of them."""
+    return Response(msgspec.json.encode(document), media_type="application/json")

@@ -5,13 +5,14 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Path, Query
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, refuse_shared, tenant_of, visible_tenant_of
-from collector.api.answers.annotating import AnnotationDocument, ScoresReceipt
+from collector.api.answers.annotating import ScoresReceipt
+from collector.api.answers.annotations import AnnotationDocument
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context
 from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
@@ -19,6 +20,7 @@ from collector.api.base.numbers import Number
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import time_text
+from collector.api.base.written import encoded
 from collector.api.offline.runs import Own, Seen
 from collector.api.review.session_targets import session_target
 from collector.datasets.item import BadItem, json_text
@@ -139,12 +141,12 @@ Scored = Annotated[ScoresBody, Depends(exactly(ScoresBody))]
 @router.get("/annotations")
 @needs(Permission.READ, by_tenant=True)
 @answers(list[AnnotationDocument])
-def list_annotations(here: Here, who: Who, filters: Annotated[AnnotationFilters, Query()]) -> list[dict[str, object]]:
+def list_annotations(here: Here, who: Who, filters: Annotated[AnnotationFilters, Query()]) -> Response:
     """What was said, the latest first."""
     found = here.annotations.like(
         filters.like(), tenant=who.visible_tenant, most=filters.size, skip=filters.page * filters.size
     )
-    return [annotation_document(each) for each in found]
+    return encoded([annotation_document(each) for each in found])
 
 
 @router.post(
@@ -171,7 +173,7 @@ def score(body: Scored, here: Here, who: Who, tenant: Tenant = None) -> dict[str
 @answers(AnnotationDocument)
 def annotate_trace(
     trace_id: str, body: Voted, here: Here, who: Who, tenant: Tenant = None, span_id: SpanId = None
-) -> dict[str, object]:
+) -> Response:
     """Vote on a trace or a span of it; a vote of the caller's before this one stays in the history."""
     return vote_on(here, who, own_target(here, tenant_of(who, tenant), trace_id, span_id), body)
 
@@ -200,7 +202,7 @@ def withdraw_of_trace(
 @router.put(_OF_ITEM, openapi_extra=body_of(AnnotationBody))
 @needs(Permission.WRITE, by_tenant=True)
 @answers(AnnotationDocument)
-def annotate_item(run: Own, number: NumberOfItem, body: Voted, here: Here, who: Who) -> dict[str, object]:
+def annotate_item(run: Own, number: NumberOfItem, body: Voted, here: Here, who: Who) -> Response:
     """Vote on an item of a run."""
     return vote_on(here, who, item_target(here, run, number), body)
 
@@ -290,35 +292,20 @@ def votes_on(here: Context, about: AnnotationTarget, name: str | None = None) ->
     return [each for each in found if (each.target, each.tenant) == (about.target, about.tenant)]
 
 
-def annotation_document(said: Annotation) -> dict[str, object]:
-    """What somebody said."""
-    return {
-        "tenant": said.tenant,
-        "target": said.target,
-        "projectName": said.project,
-        "traceId": said.trace_id,
-        "spanId": said.span_id,
-        "sessionId": said.session_id,
-        "runId": said.run_id,
-        "itemResultId": None if said.item_number is None else str(said.item_number),
-        "name": said.name,
-        "verdict": said.label if said.label in {"CORRECT", "INCORRECT", "UNSURE"} else None,
-        "label": said.label,
-        "score": said.score,
-        "passed": said.passed,
-        "errorKind": said.error_kind,
-        "note": said.note,
-        "overriddenExpectedOutput": None if said.expected is None else json.loads(said.expected),
-        "source": said.source,
-        "author": said.author,
-        "withdrawn": said.withdrawn,
-        "superseded": said.superseded,
-        "createdAt": time_text(said.created_at_ns),
-    }
+def annotation_document(said: Annotation) -> AnnotationDocument:
+    """Return what was said as it is sent."""
+    return AnnotationDocument.of(
+        said,
+        project_name=said.project,
+        item_result_id=None if said.item_number is None else str(said.item_number),
+        verdict=said.label if said.label in {"CORRECT", "INCORRECT", "UNSURE"} else None,
+        overridden_expected_output=None if said.expected is None else json.loads(said.expected),
+        created_at=time_text(said.created_at_ns),
+    )
 
 
-def vote_on(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationBody) -> dict[str, object]:
-    """Store a vote; it as it stands.
+def vote_on(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationBody) -> Response:
+    """Store a vote, and answer with it.
 
     Raises:
         Forbidden: what is voted on is shared.
@@ -328,14 +315,14 @@ def vote_on(here: Context, who: Caller, about: AnnotationTarget, body: Annotatio
     here.annotations.add([said], now_us=here.now_ns() // 1000)
     mine = (said.author, said.source)
     found = next(each for each in votes_on(here, about, said.name) if (each.author, each.source) == mine)
-    return annotation_document(found)
+    return encoded(annotation_document(found))
 
 
 def _counting(here: Context, about: AnnotationTarget, name: str) -> Response:
     found = counting(votes_on(here, about, name))
     if found is None:
         return problem(HTTPStatus.NOT_FOUND, "nobody has voted on it")
-    return JSONResponse(annotation_document(found))
+    return encoded(annotation_document(found))
 
 
 def expected_text(here: Context, expected: Any) -> str | None:  # noqa: ANN401 - JSON

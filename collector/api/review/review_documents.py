@@ -2,6 +2,8 @@
 
 import json
 
+from msgspec import to_builtins
+
 from collector.access.caller import Caller
 from collector.access.permission import Permission
 from collector.api.base.context import Context
@@ -93,7 +95,7 @@ def entry_detail(here: Context, queue: ReviewQueue, entry: ReviewEntry) -> dict[
             }
             for each in told.results
         ],
-        "votes": None if told is None else [annotation_document(each) for each in told.votes],
+        "votes": None if told is None else [to_builtins(annotation_document(each)) for each in told.votes],
     }
 
 

@@ -4,15 +4,16 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import Query
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, tenant_of, visible_tenant_of
-from collector.api.answers.annotating import AnnotationDocument
+from collector.api.answers.annotations import AnnotationDocument
 from collector.api.answers.declared import answers
 from collector.api.base.exact_json import body_of
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.written import encoded
 from collector.api.review.annotations import (
     VERDICT,
     AnnotationBody,
@@ -38,9 +39,7 @@ SessionId = Annotated[str, Query(alias="sessionId", min_length=1, max_length=1_0
 @router.put("", responses=_NOT_HERE, openapi_extra=body_of(AnnotationBody))
 @needs(Permission.WRITE, by_tenant=True)
 @answers(AnnotationDocument)
-def annotate_session(
-    session_id: SessionId, body: Voted, here: Here, who: Who, tenant: Tenant = None
-) -> dict[str, object]:
+def annotate_session(session_id: SessionId, body: Voted, here: Here, who: Who, tenant: Tenant = None) -> Response:
     """Vote on a session; a vote of the caller's before this one stays in the history."""
     return vote_on(here, who, session_target(here, tenant_of(who, tenant), session_id), body)
 
@@ -55,7 +54,7 @@ def show_of_session(
     found = counting(votes_on(here, session_seen(here, visible_tenant_of(who, tenant), session_id), name))
     if found is None:
         return problem(HTTPStatus.NOT_FOUND, "nobody has voted on it")
-    return JSONResponse(annotation_document(found))
+    return encoded(annotation_document(found))
 
 
 @router.delete("", status_code=HTTPStatus.NO_CONTENT, responses=_NOT_HERE)

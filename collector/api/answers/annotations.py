@@ -1,0 +1,33 @@
+"""Annotations on the wire."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from collector.api.answers.wire import WireDocument
+
+
+class AnnotationDocument(WireDocument):
+    """What somebody said of a trace, a span, a session or an item of a run."""
+
+    tenant: str
+    target: Literal["trace", "span", "session", "run_item"]
+    project_name: str | None
+    trace_id: str | None
+    span_id: str | None
+    session_id: str | None
+    run_id: str | None
+    item_result_id: str | None
+    name: str
+    verdict: Literal["CORRECT", "INCORRECT", "UNSURE"] | None
+    label: str | None
+    score: float | None
+    passed: bool | None
+    error_kind: Annotated[str | None, Meta(description="Of an event that is no verdict, whatever its label says.")]
+    note: str | None
+    overridden_expected_output: Any
+    source: Literal["person", "adjudicator", "application", "user"]
+    author: str
+    withdrawn: bool
+    superseded: bool
+    created_at: str

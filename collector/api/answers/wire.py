@@ -1,0 +1,36 @@
+"""Documents on the wire: one declaration from which they are made, encoded, described, and read again by clients."""
+
+from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
+
+import msgspec
+from pydantic import Field, create_model
+
+from collector.api.answers.base import ApiAnswer
+
+
+class WireDocument(msgspec.Struct, rename="camel", kw_only=True):
+    """An answer of the API, or a part of one: made from a record, encoded by routes, read by commands.
+
+    A server may add fields, so what is read may hold more than is declared.
+    """
+
+    @classmethod
+    def of(cls, record: object, **others: object) -> Self:
+        """Make a document of a record: fields of the same names, and those that the record has not."""
+        same = {name: getattr(record, name) for name in cls.__struct_fields__ if name not in others}
+        return cls(**same, **others)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: object, handler: Any) -> Any:  # noqa: ANN401 - of Pydantic's core
+        """Describe the document as a model, of which Pydantic makes the OpenAPI document and tests check answers."""
+        hints = get_type_hints(cls, include_extras=True)
+        fields: dict[str, Any] = {name: (_described(hints[name]), ...) for name in cls.__struct_fields__}
+        model = create_model(cls.__name__, __base__=ApiAnswer, __doc__=cls.__doc__, __module__=cls.__module__, **fields)
+        return handler.generate_schema(model)
+
+
+def _described(hint: Any) -> Any:  # noqa: ANN401 - a type
+    if get_origin(hint) is not Annotated:
+        return hint
+    kind, *metadata = get_args(hint)
+    return Annotated[kind, *(Field(description=each.description) for each in metadata)]
