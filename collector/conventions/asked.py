@@ -151,7 +151,7 @@ class _Waiting:
     def __init__(self) -> None:
         self._by_id: dict[str, deque[MessageCall]] = {}
         self._without_id: dict[str, deque[MessageCall]] = {}
-        self._with_id: dict[str, deque[MessageCall]] = {}  # by name; also calls that have got their result
+        self._with_id: dict[str, deque[MessageCall]] | None = None  # by name, once a result lacks an id
         self._count = 0
 
     def add(self, call: MessageCall) -> bool:
@@ -163,7 +163,8 @@ class _Waiting:
             if queue and any(call.mark == other.mark for other in queue):
                 return False
             queue.append(call)
-            self._with_id.setdefault(call.name, deque()).append(call)
+            if self._with_id is not None:
+                self._with_id.setdefault(call.name, deque()).append(call)
         self._count += 1
         return True
 
@@ -186,7 +187,7 @@ class _Waiting:
         queue = self._without_id.get(name)
         if queue:
             return queue.popleft()
-        named = self._with_id.get(name) if is_any else None
+        named = self._named().get(name) if is_any else None
         while named:
             call = named.popleft()
             waiting = self._by_id[call.call_id or ""]
@@ -194,6 +195,15 @@ class _Waiting:
                 waiting.remove(call)
                 return call
         return None
+
+    def _named(self) -> dict[str, deque[MessageCall]]:
+        """Return calls with an id by name, in order; also some that have got their result."""
+        if self._with_id is None:
+            self._with_id = {}
+            waiting = (call for queue in self._by_id.values() for call in queue)
+            for call in sorted(waiting, key=lambda call: call.place):
+                self._with_id.setdefault(call.name, deque()).append(call)
+        return self._with_id
 
 
 class _Results:

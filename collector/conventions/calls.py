@@ -61,6 +61,8 @@ def all_calls(tree: Tree) -> ToolCalls:
         _of_asked(ordinal, one) if isinstance(one, MessageCall) else _of_run(ordinal, one, failed.get(one.span.span_id))
         for ordinal, (_, one) in enumerate(found)
     )
+    if not earlier:
+        return ToolCalls(own=tuple(own))
     sent = [(_of_asked(ordinal, one), one) for ordinal, one in enumerate(earlier)]
     return ToolCalls(
         own=tuple(own),

@@ -56,7 +56,8 @@ def meanings(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
         found = all_calls(tree)
         counts[trace] = len(found.own)
         calls += [_call_row(call, trace) for call in found.own]
-        calls += [_call_row(call, trace, is_sent=True) for call in found.latest]
+        if found.latest:
+            calls += [_call_row(call, trace, is_sent=True) for call in found.latest]
         if is_open[trace]:
             sums_of = sums_of_tree(tree)
             for name in _SUMS:
