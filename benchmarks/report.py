@@ -16,6 +16,7 @@ from benchmarks.large import Large
 from benchmarks.machine import Machine
 from benchmarks.matching import MatchingCost
 from benchmarks.scenarios import Ingest, Scenario
+from benchmarks.small import Small
 from benchmarks.sustained import KINDS, Sustained
 
 HEADLINE = "grpc-512"
@@ -38,6 +39,7 @@ class Report:
     checking: list[Checking]
     dashboards: list[Beside]
     sustained: list[Sustained]
+    small: Small | None
 
     def headline(self) -> Scenario | None:
         """Find the scenario that the baseline is compared with."""
@@ -80,7 +82,25 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _dashboards(report.dashboards)
     if report.sustained:
         yield from _sustained(report.sustained)
+    yield from _small(report.small)
     yield _machine(report)
+
+
+def _small(small: Small | None) -> Iterator[str]:
+    if small is None:
+        return
+    yield "| load | processors | CPU, µs a span | PSS, MiB | visible after, s |"
+    yield "|---|--:|--:|--:|--:|"
+    yield f"| start | {small.start_cpu_s:.1f} s of CPU | - | - | - |"
+    yield f"| idle | {small.idle_processors:.4f} | - | {small.idle_memory_mib:,.0f} | - |"
+    for one in small.loads:
+        rules = "each judged" if one.is_judged else f"{one.rules} rules"
+        visible = "-" if one.visible_s is None else f"{one.visible_s:.2f}"
+        yield (
+            f"| {one.rate:,.0f} spans/s, {rules} | {one.processors:.3f} "
+            f"| {one.cpu_s / max(one.acknowledged, 1) * 1e6:,.0f} | {one.memory_mib:,.0f} | {visible} |"
+        )
+    yield ""
 
 
 def _sustained(rates: list[Sustained]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from benchmarks.generator import Door, Generator
 from benchmarks.large import measure_large
 from benchmarks.matching import MATCHED_SPANS, measure_matching
 from benchmarks.scenarios import Bench, Scenario, measure, measure_overload
+from benchmarks.small import LOAD_S, measure_small
 from benchmarks.sustained import SECONDS, measure_sustained
 
 LOADS: Final[dict[str, tuple[Door, int]]] = {
@@ -26,7 +27,17 @@ LOADS: Final[dict[str, tuple[Door, int]]] = {
     "http-512": ("http", 512),
     "http-10": ("http", 10),
 }
-OTHERS: Final = ("baseline", "overload", "large", "evaluators", "matching", "checking", "dashboards", "sustained")
+OTHERS: Final = (
+    "baseline",
+    "overload",
+    "large",
+    "evaluators",
+    "matching",
+    "checking",
+    "dashboards",
+    "sustained",
+    "small",
+)
 SENDERS: Final = 32
 OVERLOAD_SENDERS: Final = 64
 LARGE_SPANS: Final = 10_000_000
@@ -75,6 +86,7 @@ def run(choice: Choice, directory: Path) -> report.Report:
             overload = _announced("overload", measure_overload(bench, "overload", server.tracejury, OVERLOAD_SENDERS))
         dashboards = measure_dashboards(bench) if choice.wants("dashboards") else []
         sustained = measure_sustained(bench, choice.sustained_s) if choice.wants("sustained") else []
+        small = measure_small(bench, min(choice.sustained_s, LOAD_S)) if choice.wants("small") else None
         if choice.stored is not None:
             large = measure_large(bench, server.tracejury, choice.stored)
     return report.Report(
@@ -89,6 +101,7 @@ def run(choice: Choice, directory: Path) -> report.Report:
         checking=checking,
         dashboards=dashboards,
         sustained=sustained,
+        small=small,
     )
 
 

@@ -106,6 +106,10 @@ class Server:
         """Give the memory that is resident now, of the server and the processes that it started together."""
         return sum(map(_rss_bytes, [self._process.pid, *self._children()]))
 
+    def pss_bytes(self) -> int:
+        """Give the memory of the server and the processes that it started; what others share counts in part."""
+        return sum(map(_pss_bytes, [self._process.pid, *self._children()]))
+
     def log_tail(self) -> str:
         """Give the last lines of the log."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
@@ -202,6 +206,15 @@ def _rss_bytes(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
     except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
         return 0
+
+
+def _pss_bytes(pid: int) -> int:
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+        return 0
+    line = next(line for line in rollup.splitlines() if line.startswith("Pss:"))
+    return int(line.split()[1]) * 1024
 
 
 def _peak_rss_bytes(pid: int) -> int:
