@@ -8,6 +8,7 @@ settings of the interpreter, is started.
 """
 
 import atexit
+import json
 import os
 import select
 import signal
@@ -19,6 +20,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final, Self, TypeAlias, cast
 
@@ -39,6 +41,7 @@ _IMPORTED: Final[Mapping[str, Sequence[str]]] = {
         "collector.cli.main",
         "collector.sample",
         "collector.api.serving.application",
+        "collector.mcp.server",
         "collector.web.site",
     ),
     "children": (
@@ -213,6 +216,15 @@ def run(
     if check:
         done.check_returncode()
     return done
+
+
+def command(*arguments: str | Path) -> list[str]:
+    """Return a command that another program can start in place of this one: 40 ms of CPU, not seconds."""
+    order = _order("programs", [str(each) for each in arguments], dict(os.environ), "")
+    assert order is not None, "only what `start` forks"
+    parts = {name: value for name, value in asdict(order).items() if name not in {"environment", "folder"}}
+    source = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.stand_in import main; main()"
+    return [sys.executable, "-S", "-c", source, _zygote("programs"), json.dumps(parts)]
 
 
 def children() -> str:

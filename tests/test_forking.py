@@ -86,6 +86,25 @@ def test_a_forked_process_ends_as_others_do() -> None:
         process.kill()  # which is nobody by now
 
 
+def test_a_program_of_others_can_start_a_forked_process(tmp_path: Path) -> None:
+    """What it starts has its arguments, environment, folder and streams, gets its signals, and ends as it does."""
+    command = forking.command(sys.executable, "-c", TOLD, "a", "b c")
+    given = environment({"OF_ITS_OWN": "yes"})
+    done = subprocess.run([*command, "d"], env=given, cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert (found["folder"], found["arguments"]) == (str(tmp_path), ["-c", "a", "b c", "d"])
+    assert (found["environment"], found["files"]) == (given, [0, 1, 2])
+    waiting = forking.command(sys.executable, "-c", "import sys; print('there', flush=True); sys.exit(len(input()))")
+    with subprocess.Popen(waiting, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.communicate("four\n")[0] == "there\n"
+    assert process.returncode == 4
+    with subprocess.Popen(waiting, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "there\n"
+        process.terminate()
+    assert process.returncode == -signal.SIGTERM
+
+
 def test_pipes_carry_what_they_are_given() -> None:
     """Standard input ends when it is closed, and output is what was written, to the last byte at the end."""
     program = "import atexit, sys; atexit.register(print, 'last'); print(sys.stdin.read().upper(), end='')"

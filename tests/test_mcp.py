@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +16,9 @@ from mcp.shared.exceptions import MCPError
 
 from collector.mcp.bounding import MOST_CHARACTERS, bounded, fenced
 from collector.mcp.server import TOOLS
+from tests import forking
 from tests.access import WRONG_KEY, request
-from tests.live import TRACEJURY, until
+from tests.live import until
 from tests.models_client import HOSTILE, LONG, RULE, TRACE, Asked, a_server_to_ask, text_of
 from tests.serving import run
 
@@ -325,7 +325,7 @@ def test_what_a_model_writes_is_in_the_audit(server: Asked) -> None:
 def test_over_standard_input(server: Asked) -> None:
     """A client starts the command, which asks the server with the key of its environment."""
     parameters = StdioServerParameters(
-        command=TRACEJURY,
+        command=forking.TRACEJURY,  # itself, as a client starts it
         args=["mcp", "--server", f"http://{server.closed.running.http}"],
         env={"TRACEJURY_API_KEY": server.closed.keys["viewer"]},
     )
@@ -395,10 +395,10 @@ def test_over_standard_input_a_request_whose_id_is_none_gets_an_error(server: As
     ids = (1, 1.5, None, "last")
     lines = [json.dumps(initializing("2025-06-18") | {"id": "first"})]
     lines += [json.dumps({"jsonrpc": "2.0", "id": each, "method": "ping"}) for each in ids]
-    with subprocess.Popen(
-        [TRACEJURY, "mcp", "--server", f"http://{server.closed.running.http}"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+    with forking.start(
+        [forking.TRACEJURY, "mcp", "--server", f"http://{server.closed.running.http}"],
+        stdin=forking.PIPE,
+        stdout=forking.PIPE,
         text=True,
     ) as process:
         assert process.stdin is not None
@@ -414,7 +414,8 @@ def test_over_standard_input_a_request_whose_id_is_none_gets_an_error(server: As
 
 def test_a_server_that_is_away_is_told() -> None:
     """The client hears which one."""
-    parameters = StdioServerParameters(command=TRACEJURY, args=["mcp", "--server", "http://127.0.0.1:9"])
+    program, *arguments = forking.command(forking.TRACEJURY, "mcp", "--server", "http://127.0.0.1:9")
+    parameters = StdioServerParameters(command=program, args=arguments)
 
     async def look() -> types.CallToolResult:
         async with Client(parameters) as client:

@@ -10,7 +10,7 @@ from mcp import Client, StdioServerParameters, types
 
 from collector.mcp.server import TOOLS
 from storage.engine.lock import read_holder
-from tests.live import TRACEJURY
+from tests import forking
 from tests.models_client import HOSTILE, RULE, TRACE, a_server_to_ask, text_of
 from tests.serving import run
 
@@ -30,7 +30,8 @@ def test_a_directory_is_looked_at_and_not_changed(data: Path) -> None:
     """The reading tools answer what was stored; those that change something are not told of, and refused by name."""
 
     async def look() -> tuple[set[str], dict[str, types.CallToolResult]]:
-        async with Client(StdioServerParameters(command=TRACEJURY, args=["mcp", "--data", str(data)])) as client:
+        program, *arguments = forking.command(forking.TRACEJURY, "mcp", "--data", data)
+        async with Client(StdioServerParameters(command=program, args=arguments)) as client:
             told = {tool.name for tool in (await client.list_tools()).tools}
             asked: dict[str, dict[str, Any]] = {
                 "find_traces": {"rule": RULE, "passed": False},

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, types
 
-from tests.live import TRACEJURY
+from tests import forking
 from tests.model_server import ModelServer, Says, Status, a_model
 from tests.models_client import Asked, a_server_to_ask, text_of
 from tests.serving import run
@@ -209,12 +209,12 @@ def test_the_application_is_run_where_its_user_allowed_it(server: Asked, tmp_pat
     """Over standard input, as the command line says, and as often as that says; a failure is told with its words."""
     program = tmp_path / "application.py"
     program.write_text(APPLICATION, encoding="utf-8")
+    of_server = ("mcp", "--server", f"http://{server.closed.running.http}")
+    of_application = ("--app", f"'{sys.executable}' '{program}'", "--app-runs", "5")
+    command, *arguments = forking.command(forking.TRACEJURY, *of_server, *of_application)
     parameters = StdioServerParameters(
-        command=TRACEJURY,
-        args=[
-            *("mcp", "--server", f"http://{server.closed.running.http}"),
-            *("--app", f"'{sys.executable}' '{program}'", "--app-runs", "5"),
-        ],
+        command=command,
+        args=arguments,
         env={"TRACEJURY_API_KEY": server.closed.keys["editor"]},
     )
 
@@ -256,9 +256,10 @@ def test_a_file_of_the_user_is_evaluated_on_his_machine(server: Asked, tmp_path:
         "large.jsonl": "larger than 4 MiB",
         "many.csv": "more than 1,000 items",
     }
+    command, *arguments = forking.command(forking.TRACEJURY, "mcp", "--server", f"http://{server.closed.running.http}")
     parameters = StdioServerParameters(
-        command=TRACEJURY,
-        args=["mcp", "--server", f"http://{server.closed.running.http}"],
+        command=command,
+        args=arguments,
         env={"TRACEJURY_API_KEY": server.closed.keys["editor"]},
         cwd=tmp_path / "home",
     )

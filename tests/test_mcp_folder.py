@@ -11,7 +11,7 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 
 from storage.engine.lock import read_holder
-from tests.live import TRACEJURY
+from tests import forking
 from tests.model_server import Asked as Question
 from tests.model_server import Hangs, ModelServer, Says, Step, a_model
 from tests.models_client import text_of
@@ -40,8 +40,8 @@ def with_program(folder: Path, act: Callable[[Client], Awaitable[T]], *flags: st
     """The tools of the program that a client starts for a folder."""
 
     async def ask() -> T:
-        arguments = ["mcp", "--folder", str(folder), *flags]
-        async with Client(StdioServerParameters(command=TRACEJURY, args=arguments, env=environ)) as client:
+        program, *arguments = forking.command(forking.TRACEJURY, "mcp", "--folder", folder, *flags)
+        async with Client(StdioServerParameters(command=program, args=arguments, env=environ)) as client:
             return await act(client)
 
     return asyncio.run(ask())
@@ -97,8 +97,8 @@ def test_two_clients_share_a_folder_and_nobody_else_is_answered(folder: Path) ->
 
     async def look(client: Client) -> None:
         made = await judged(client, "0", "2", "4", "6")
-        arguments = StdioServerParameters(command=TRACEJURY, args=["mcp", "--folder", str(folder)])
-        async with Client(arguments) as other:
+        program, *arguments = forking.command(forking.TRACEJURY, "mcp", "--folder", folder)
+        async with Client(StdioServerParameters(command=program, args=arguments)) as other:
             assert [each["run_id"] for each in (await found(other, "list_experiments"))["runs"]] == [made["run_id"]]
         holder = read_holder(folder / ".tracejury" / "mcp")
         assert holder is not None

@@ -41,13 +41,19 @@ def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offli
 def session(
     folder: Path, text: str, *options: str, url: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """A session of pytest over one file, with the plugin as an installed one is loaded."""
+    """A session of pytest over one file, with the plugin as an installed one is loaded.
+
+    The other plugins that are installed here take a third of its time, so the sessions of one test alone have them.
+    """
     (folder / "test_it.py").write_text(text, encoding="utf-8")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("TRACEJURY", "PYTEST"))}
     environ |= {"PYTHONPATH": str(ROOT / "sdk" / "python" / "src"), "HOME": str(folder)}
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     environ |= {"TRACEJURY_URL": url, "TRACEJURY_PATIENCE_S": "0"} if url else {}
     environ |= variables
-    plugin = ("-p", "tracejury.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:schemathesis")
+    plugin = ["-p", "tracejury.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:schemathesis"]
+    if environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] and "-n" in options:
+        plugin += ["-p", "xdist"]
     command = [sys.executable, "-m", "pytest", *plugin, "--rootdir", str(folder), *options, str(folder / "test_it.py")]
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=240)
 
@@ -56,7 +62,8 @@ def session(
 def test_a_session_is_one_run(server: Offline, tmp_path: Path, options: tuple[str, ...]) -> None:
     """Each example and repeat is a test and an item; a failed score, an error and a pass are three things."""
     before = {each["id"] for each in runs(server)}
-    done = session(tmp_path, TESTS.format(dataset="dataset://qa@1"), *options, url=server.url)
+    text = TESTS.format(dataset="dataset://qa@1")
+    done = session(tmp_path, text, *options, url=server.url, PYTEST_DISABLE_PLUGIN_AUTOLOAD="")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "4 failed, 4 passed" in done.stdout
     assert "Evaluation 'exact' failed: score=0.00" in done.stdout
