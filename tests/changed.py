@@ -27,7 +27,7 @@ EVERYTHING: Final = (
     "tests/changed.py",
     "tests/conftest.py",
 )
-"""What all tests build on, and with it each file of `tests/` that is no Python: recordings and golden files."""
+"""What all tests build on."""
 SERVERS: Final = (
     "collector/app.py",
     "collector/setting_groups.py",
@@ -41,6 +41,7 @@ SERVERS: Final = (
 _PAGES: Final = ("collector/api/base", "collector/api/serving")
 _PACKAGES: Final = ("collector", "evaluators", "rules", "storage", "tracejury")
 _WEB_FILE: Final = re.compile(r"[\w-]+\.(?:html|css|js)\b")
+_WORD: Final = re.compile(r"\w+")
 _PROGRAM: Final = re.compile(r"tests\.\w+")  # `python -m tests.worker_process`
 
 
@@ -95,9 +96,9 @@ class Changes:
     def concern(self, part: str, test_file: str, subject: Sequence[str] = ()) -> bool:
         """Return whether a change since the record concerns a test, given the arguments of its mark."""
         changed = self.files[part]
-        if changed is None or is_about(changed, EVERYTHING) or any(map(_is_test_data, changed)):
+        if changed is None or is_about(changed, EVERYTHING):
             return True
-        if not changed.isdisjoint(self._tests_behind(test_file)):
+        if not changed.isdisjoint(self._tests_behind(test_file)) or self._may_read(changed, test_file):
             return True
         if part in {"simulation", "property"}:
             return not self._packages_or_modules(changed).isdisjoint(self._modules_behind(test_file))
@@ -113,6 +114,12 @@ class Changes:
 
     def _tests_behind(self, test_file: str) -> frozenset[str]:
         return _behind(self.repository, test_file)[0]
+
+    def _may_read(self, changed: Collection[str], test_file: str) -> bool:
+        """Return whether a test or its helpers name the folder of changed data of `tests/`, or the data itself."""
+        words = _words_behind(self.repository, test_file)
+        data = (Path(file) for file in changed if file.startswith("tests/") and not file.endswith(".py"))
+        return any(words.issuperset(_WORD.findall(Path(file.parts[1]).stem)) for file in data)
 
     def _modules_behind(self, test_file: str) -> frozenset[str]:
         """Return the modules that a file of tests and its helpers import, and all that these build on."""
@@ -151,10 +158,6 @@ def left_out_line(part: str, count: int, changes: Changes) -> str:
     return f"{part}: {count} tests left out, whose subject has not changed since {since[:12]}"
 
 
-def _is_test_data(file: str) -> bool:
-    return file.startswith("tests/") and not file.endswith(".py")
-
-
 @cache
 def _behind(repository: Path, test_file: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the files of tests that a file uses, itself included, and the names that all of them import."""
@@ -168,6 +171,12 @@ def _behind(repository: Path, test_file: str) -> tuple[frozenset[str], frozenset
                 files.add(file)
                 waiting.append(file)
     return frozenset(files), frozenset(names)
+
+
+@cache
+def _words_behind(repository: Path, test_file: str) -> frozenset[str]:
+    files = [repository / file for file in _behind(repository, test_file)[0]]
+    return frozenset(word for file in files for word in _WORD.findall(file.read_text(encoding="utf-8")))
 
 
 @cache

@@ -124,7 +124,8 @@ def test_code_is_in_folders(file: str, paths: list[str], is_meant: bool) -> None
         ("docs/api.md", []),
         ("requirements.lock", [*PARTS]),
         ("tests/conftest.py", [*PARTS]),
-        ("tests/corpus/some.json", [*PARTS]),
+        ("tests/corpus/some.json", ["kill"]),
+        ("tests/schemathesis.toml", []),
         ("storage/engine/database.py", ["kill", "browser", "exhaustive"]),
         ("collector/doors/status.py", ["exhaustive"]),
         ("storage/judging/jobs.py", ["kill"]),
@@ -149,6 +150,22 @@ def test_a_change_concerns_the_parts_whose_subject_it_is(file: str, parts: list[
         "property": ("tests/test_statistics_simulated.py", []),
     }
     assert [part for part in PARTS if after(file).concern(part, *tests[part])] == parts
+
+
+@pytest.mark.parametrize(
+    "file, test_file, is_concerned",
+    [
+        ("tests/corpus/vercel-7/chat/spans.json", "tests/test_web_traces.py", True),  # by its helper, tests.recorded
+        ("tests/corpus/vercel-7/chat/spans.json", "tests/test_crash.py", False),
+        ("tests/golden/prompts/judge.txt", "tests/test_agent_judges.py", True),
+        ("tests/golden/prompts/judge.txt", "tests/test_crash.py", False),
+        ("tests/schemathesis.toml", "tests/test_contract.py", True),
+        ("tests/schemathesis.toml", "tests/test_bodies.py", False),
+    ],
+)
+def test_data_of_the_tests_concerns_those_that_name_it(file: str, test_file: str, is_concerned: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """A recording or golden file concerns each test that names it or its folder, or whose helper does."""
+    assert after(file).concern("kill", test_file) == is_concerned
 
 
 def test_data_belongs_to_the_modules_beside_it() -> None:
