@@ -32,6 +32,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield it
 
 
+@pytest.fixture(autouse=True)
+def forgotten(server: Running) -> Iterator[None]:
+    """Delete the monitors of a test after it: each look is at all monitors that there are."""
+    yield
+    with a_client() as client:
+        for monitor in client.get(f"http://{server.http}{_ROOT}").json():
+            client.delete(f"http://{server.http}{_ROOT}/{monitor['id']}").raise_for_status()
+
+
 def send(server: Running, project: str, count: int, *, failed: int = 0, ms: float = 10, **more: Any) -> None:
     """Send traces of one span each, of which some failed, and wait until they are stored.
 
