@@ -13,6 +13,7 @@ DATE_TIME: Final = {"format": "date-time"}
 _LAST_NS: Final = 9_200_000_000_000_000_000  # in 2261; DuckDB ends half a year later
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
 
 
 def time_text(time_ns: int | None) -> str | None:
@@ -20,8 +21,8 @@ def time_text(time_ns: int | None) -> str | None:
     if not time_ns:
         return None
     seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
-    instant = _EPOCH + dt.timedelta(seconds=seconds)
-    return f"{instant:%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
+    # isoformat of a time without a zone: 5.5 us, where strftime took 17 and pages of lists have hundreds of times.
+    return f"{(_NAIVE_EPOCH + dt.timedelta(seconds=seconds)).isoformat()}.{nanoseconds:09}Z"
 
 
 def instant_ns(text: str) -> int:
