@@ -1,6 +1,6 @@
 """What the log records of Claude Code and Codex tell: calls of tools with what came of them, and answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from collector.conventions import unwrap
@@ -46,10 +46,39 @@ def call_id_in(log: LogRecord) -> str | None:
     return None if key is None else text_of(log.attributes.get(key)) or None
 
 
+class CallEnds:
+    """The last log record of each call that tells how it ended: a span without one of its own has that of another."""
+
+    def __init__(self, logs: Iterable[LogRecord]) -> None:
+        self._last: dict[tuple[str, str, str], LogRecord] = {}
+        self._own: set[tuple[str, str, str, str]] = set()
+        for log in logs:
+            call_id = call_id_in(log)
+            if call_id is None:
+                continue
+            self._own.add((log.tenant, log.trace_id, log.span_id, call_id))
+            key = log.tenant, log.trace_id, call_id
+            known = self._last.get(key)
+            if known is None or log.time_ns >= known.time_ns:
+                self._last[key] = log
+
+    @property
+    def call_ids(self) -> set[str]:
+        """The calls of which records tell."""
+        return {call_id for *_, call_id in self._last}
+
+    def beside(self, span: tuple[str, str, str], call_id: str | None) -> list[LogRecord]:
+        """Return the record of another span that belongs to a tool's span (its tenant, trace and id), if one does."""
+        if call_id is None or (*span, call_id) in self._own:
+            return []
+        last = self._last.get((*span[:2], call_id))
+        return [] if last is None else [last]
+
+
 def call_in(logs: Sequence[LogRecord], call_id: str | None) -> LoggedCall | None:
     """Return how a call ended by the last of the log records that tells it; None if none does."""
     ends = [log for log in logs if call_id is not None and call_id_in(log) == call_id]
-    return _logged(max(ends, key=lambda log: log.time_ns)) if ends else None
+    return _logged(max(reversed(ends), key=lambda log: log.time_ns)) if ends else None
 
 
 def messages_in(logs: Sequence[LogRecord]) -> tuple[list[Message], str] | None:

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from collector.conventions.agent_logs import call_id_in
+from collector.conventions.agent_logs import CallEnds
 from collector.conventions.calls import all_calls
 from collector.conventions.definitions import once_by_name
 from collector.conventions.doubles import MAX_NEAR, doubled, is_one_answer, recorded
@@ -48,11 +48,9 @@ class Sums:
 def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> TraceReading:
     """What the spans and log records of one trace mean together; it never raises, whatever they hold."""
     logs_by_span: dict[str, list[LogRecord]] = {}
-    logs_by_call: dict[str | None, list[LogRecord]] = {}
+    ends = CallEnds(logs)
     for log in logs:
         logs_by_span.setdefault(log.span_id, []).append(log)
-        if (call_id := call_id_in(log)) is not None:
-            logs_by_call.setdefault(call_id, []).append(log)
     readings: dict[str, SpanReading] = {}
     members: list[TraceMember] = []
     for span in sorted(
@@ -61,8 +59,9 @@ def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -
         if span.span_id not in readings:
             own_logs = logs_by_span.get(span.span_id, [])
             reading = read_span(span, own_logs, own)
-            if reading.span_type == "tool" and reading.tool_call_id in logs_by_call:
-                reading = read_span(span, [*own_logs, *logs_by_call[reading.tool_call_id]], own)
+            key = span.tenant, span.trace_id, span.span_id
+            if reading.span_type == "tool" and (beside := ends.beside(key, reading.tool_call_id)):
+                reading = read_span(span, [*own_logs, *beside], own)
             readings[span.span_id] = reading
             members.append(member_of(span, reading))
     announced = {span.span_id: read_span(span, (), own) for span in spans if _is_pending(span)}

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collector.conventions.agent_logs import CALL_IDS, call_id_in
+from collector.conventions.agent_logs import CALL_IDS, CallEnds
 from collector.conventions.columnar.reader import SpanReader, row_of_span, rows_table
 from collector.conventions.own import OwnKeys
 from collector.conventions.prices import with_costs
@@ -82,15 +82,13 @@ class ConventionsReader:
     def _with_logs(self, columns: pa.Table, spans: pa.Table, logs: pa.Table) -> pa.Table:
         """The columns, and over them what spans mean that log records belong to."""
         of_span: dict[tuple[str, ...], list[LogRecord]] = defaultdict(list)
-        of_call: dict[tuple[str, ...], list[LogRecord]] = defaultdict(list)
-        for record in logs_of(logs):
+        records = logs_of(logs)
+        for record in records:
             of_span[record.tenant, record.trace_id, record.span_id].append(record)
-            if (call_id := call_id_in(record)) is not None:
-                of_call[record.tenant, record.trace_id, call_id].append(record)
-        keys = list(zip(*(spans.column(name).to_pylist() for name in _KEY), strict=True))
-        for row in _rows_of_calls(columns, {call_id for *_, call_id in of_call}):
-            told = of_call.get((*keys[row][:2], columns.column("tool_call_id")[row].as_py()), [])
-            of_span[keys[row]] += told  # none: as if no record belonged to it
+        ends = CallEnds(records)
+        keys: list[tuple[str, str, str]] = list(zip(*(spans.column(name).to_pylist() for name in _KEY), strict=True))
+        for row in _rows_of_calls(columns, ends.call_ids):
+            of_span[keys[row]] += ends.beside(keys[row], columns.column("tool_call_id")[row].as_py())
         rows = [row for row, key in enumerate(keys) if of_span.get(key)]
         if not rows:
             return columns

@@ -1,7 +1,7 @@
 """What reading a large attribute costs: no more than its length allows, however it is made."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import FrameType
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from collector.conventions.items_as_text import with_items
 from collector.conventions.messages import find_messages
 from storage.records import JsonValue, Message
+from tests.conventions.making import a_log, a_span, read_all
 
 N = 400
 """Items of a list. To compare each with all others takes N²/2 calls, 80,000 for the smaller list."""
@@ -68,6 +69,22 @@ def test_all_that_is_no_repetition_is_kept(kind: str) -> None:
         assert parts[0] == {"type": "text", "content": "".join(f"{number} " for number in range(N))}
 
 
+def test_log_records_of_one_call_are_not_read_for_each_span() -> None:
+    """Twice as many spans and records of a call take twice as many calls of functions, not four times as many."""
+    few, many = (_counted(lambda count=count: _read_call(count)) for count in (N // 4, N // 2))
+    assert many < 2.2 * few, (few, many)
+
+
+def _read_call(count: int) -> None:
+    tools = [
+        a_span({"span.type": "tool", "tool_use_id": "t1"}, name="claude_code.tool", start_s=at) for at in range(count)
+    ]
+    turn = a_span({"span.type": "interaction"}, name="claude_code.interaction")
+    told = {"tool_use_id": "t1", "success": "true"}
+    logs = [a_log(turn, "claude_code.tool_result", attributes=told, time_ns=at) for at in range(count)]
+    assert len(read_all(turn, *tools, logs=logs).spans) == count + 1
+
+
 def _messages(value: JsonValue) -> list[Message]:
     return with_items(find_messages(value, "user") or [])
 
@@ -78,17 +95,21 @@ def _parts(value: JsonValue) -> list[JsonValue]:
 
 
 def _calls(value: list[JsonValue]) -> int:
+    _messages(value)  # what is remembered of texts is not counted
+    return _counted(lambda: _messages(value))
+
+
+def _counted(act: Callable[[], object]) -> int:
     count = 0
 
     def note(_frame: FrameType, event: str, _argument: object) -> None:
         nonlocal count
         count += event in ("call", "c_call")
 
-    _messages(value)  # what is remembered of texts is not counted
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        _messages(value)
+        act()
     finally:
         sys.setprofile(before)
     return count

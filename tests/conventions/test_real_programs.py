@@ -413,6 +413,22 @@ def test_a_span_keeps_what_it_tells_itself_of_its_call() -> None:
     assert read_all(turn, tool, logs=[of_another]).spans[tool.span_id].error is None
 
 
+def test_a_record_of_the_span_itself_counts_before_that_of_another() -> None:
+    """A call that is executed twice under one id has each time what the record of that execution tells."""
+    turn = a_span({"span.type": "interaction"}, name="claude_code.interaction")
+    own = {"span.type": "tool", "tool_name": "Bash", "tool_use_id": "t1"}
+    first, second, third = (a_span(own, name="claude_code.tool", parent=turn, start_s=at) for at in (1, 5, 9))
+    logs = [
+        a_log(first, "claude_code.tool_result", attributes=FAILED | {"tool_use_id": "t1"}, time_ns=1),
+        a_log(second, "claude_code.tool_result", attributes={"tool_use_id": "t1", "success": "true"}, time_ns=2),
+    ]
+    spans = read_all(turn, first, second, third, logs=logs).spans
+    assert [spans[each.span_id].error for each in (first, second, third)] == ["boom", None, None]
+
+
+FAILED = {"success": "false", "error": "boom"}
+
+
 def test_codex_tells_calls_in_log_records() -> None:
     """Prompt, arguments, results and failures are in records of spans around and within the tool's own."""
     scope, conversation = "codex_exec", {"conversation.id": "c1"}

@@ -1,5 +1,5 @@
--- The log records of some commits that belong to some spans: by their ids, or because they tell how a call ended whose
--- id is an attribute of a span of their trace. Of most records keys alone are looked at; of scores nothing is read.
+-- The log records of some commits that belong to some spans: by their ids, or because they are the last to tell how a
+-- call ended whose id is an attribute of a span of their trace. Of most records keys alone are looked at; of scores nothing is read.
 WITH keyed AS MATERIALIZED (
     SELECT rowid AS id, tenant, trace_id, span_id, call_key
     FROM log_record
@@ -22,6 +22,10 @@ ending AS (
     FROM log_record AS l
     LEFT JOIN call_events USING (event_name)
     WHERE l.rowid IN (SELECT id FROM keyed WHERE call_key IS NOT NULL) AND batch BETWEEN $since AND $before - 1
+    QUALIFY row_number() OVER (
+        PARTITION BY l.tenant, l.trace_id, l.attributes[call_key]
+        ORDER BY l.logged_at DESC, l.batch DESC, l.rowid DESC
+    ) = 1
 )
 SELECT tenant, trace_id, span_id, event_name, logged_at, body, body_type, attributes, attribute_types
 FROM log_record
