@@ -186,12 +186,70 @@ def test_a_trace_that_cannot_be_added_up_stops_no_other(stored: Stored) -> None:
     assert rows(stored.store, sums) == [(8, 8, 8)]
 
 
+def told(number: int, result: str) -> ExportTraceServiceRequest:
+    """A request that is sent the result of a call."""
+    return request(number, [ONE, response(result, "c1")], FINAL)
+
+
+def of(export: ExportTraceServiceRequest, **values: str) -> ExportTraceServiceRequest:
+    """The request as one of a session, a user, a service or a project."""
+    keys = {"session": "session.id", "user": "user.id"}
+    own = {"service": "service.name", "project": "openinference.project.name"}
+    for name, value in values.items():
+        target = export.resource_spans[0].resource if name in own else export.resource_spans[0].scope_spans[0].spans[0]
+        key = own.get(name) or keys[name]
+        same = [each for each in target.attributes if each.key == key] or [target.attributes.add(key=key)]
+        same[0].value.string_value = value
+    return export
+
+
+@pytest.mark.parametrize("name", ["session", "user", "service", "project"])
+def test_nothing_joins_traces_of_different_names(stored: Stored, name: str) -> None:
+    """A result is for no call of another session, user, service or project; one may leave out session or user."""
+    stored.take(of(request(1, [], ONE), **{name: "a"}), of(told(2, "of b"), **{name: "b"}))
+    assert [result for _, result, *_ in stored.calls()] == [None]
+    if name in {"session", "user"}:
+        stored.take(request(11, [], TWO), of(request(12, [TWO, response("of b", "c2")], FINAL), **{name: "b"}))
+        assert [result for _, result, *_ in stored.calls()] == [None, "of b"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::5])
+def test_sessions_at_once_each_have_their_own_result(stored: Stored, order: Sequence[int]) -> None:
+    """Equal calls of different sessions are told apart, until a trace without a session is sent a result, too."""
+    made = [request(1, [], ONE), request(2, [], ONE), told(3, "a"), told(4, "b")]
+    named = [of(export, session=f"s{at % 2}") for at, export in enumerate(made)]
+    for at in order:
+        stored.take(named[at])
+    assert [result for _, result, *_ in stored.calls()] == ["a", "b"]
+    stored.take(told(5, "c"))
+    assert [result for _, result, *_ in stored.calls()] == [None, None]
+    stored.delete(5)
+    assert [result for _, result, *_ in stored.calls()] == ["a", "b"]
+
+
+@pytest.mark.parametrize("order", [range(5), range(4, -1, -1)])
+def test_a_call_beside_one_that_may_wait_has_no_result(stored: Stored, order: Sequence[int]) -> None:
+    """Of two calls and one result one still waits, so that the third call has none, until an hour is over."""
+    made = [request(1, [], ONE), request(2, [], ONE), told(3, "a"), request(4, [], ONE), told(5, "b")]
+    for at in order:
+        stored.take(made[at])
+    assert [result for _, result, *_ in stored.calls()] == [None, None, None]
+    later = HOUR_S + 10
+    sent = [ONE, response("c", "c1")]
+    stored.take(request(6, [], ONE, at_s=later), request(7, sent, FINAL, at_s=later + 1))
+    assert [result for _, result, *_ in stored.calls()] == [None, None, None, "c"]
+
+
+def test_a_result_that_is_sent_again_serves_no_second_call(stored: Stored) -> None:
+    """A retry, or a model that is sent the same messages, repeats a result: the next call waits for its own."""
+    stored.take(request(1, [], ONE), told(2, "a"), request(3, [], ONE), told(4, "a"))
+    assert [result for _, result, *_ in stored.calls()] == ["a", None]
+    stored.take(told(5, "b"))
+    assert [result for _, result, *_ in stored.calls()] == ["a", "b"]
+
+
 def test_calls_that_nothing_tells_apart_have_no_result(stored: Stored) -> None:
     """Ids may begin anew with each conversation: equal calls that are open at once have none, others theirs."""
-
-    def told(number: int, result: str) -> ExportTraceServiceRequest:
-        return request(number, [ONE, response(result, "c1")], FINAL)
-
     stored.take(request(1, [], ONE), request(2, [], ONE), told(3, "a"), told(4, "b"))
     assert [result for _, result, *_ in stored.calls()] == [None, None]
     stored.take(request(5, [], ONE), told(6, "c"), request(7, [], ONE), told(8, "d"))

@@ -25,9 +25,12 @@ def complete_calls(cursor: duckdb.DuckDBPyConnection, *changed: pa.Table) -> Non
         return
     cursor.register("changed_calls", calls)
     bounds = pc.min_max(calls.column("start_time").cast(pa.int64())).as_py()
+    first_ns, last_ns = bounds["min"] - _HOUR_NS, bounds["max"] + 2 * _HOUR_NS  # of calls that may depend on a change
     around = {
-        "from_ns": within_known_times(bounds["min"] - 2 * _HOUR_NS),
-        "to_ns": within_known_times(bounds["max"] + 2 * _HOUR_NS),
-        "hour_ns": _HOUR_NS,
+        "first_ns": first_ns,
+        "last_ns": last_ns,
+        "from_ns": first_ns - 2 * _HOUR_NS,
+        "to_ns": last_ns + _HOUR_NS,
     }
-    cursor.execute(sql.query("complete_tool_calls"), around)
+    times = {name: within_known_times(time_ns) for name, time_ns in around.items()}
+    cursor.execute(sql.query("complete_tool_calls"), times | {"hour_us": _HOUR_NS // 1000})

@@ -1,54 +1,109 @@
--- Give calls without a result the first one that another trace was sent within an hour, and take it back if it left. Where
--- equal calls (of one key) of a tenant are open at the same time, nothing tells whose a result is, and they have none. What
--- a call has follows from the rows alone, in whatever order these came. The bounds, two hours around what changed, let row
--- groups be skipped. Times are compared as numbers: an interval added to one of the year 2262 has no TIMESTAMP_NS.
+-- Give calls without a result the one that another trace was sent within an hour, and take it back if it left. A call has a
+-- result only if no equal one (of one key, tenant and project) may wait at the same time, and if the two traces name no
+-- different sessions, users or services. Calls of sessions are told apart by these unless an equal call or result near them
+-- names none. A result with the words of one of the hour before is a repetition, and belongs to no further call.
+-- What a call has follows from the rows alone, in whatever order these came: it depends on results of two hours before it
+-- and on whatever is within an hour, so rows of three hours around a change are looked at. Times are compared as numbers:
+-- an interval added to one of the year 2262 has no TIMESTAMP_NS.
 WITH changed AS (
     SELECT DISTINCT tenant, call_key
     FROM changed_calls
 ),
-event AS (
-    SELECT rowid AS place, tenant, call_key, is_sent, start_time
+keyed AS MATERIALIZED (
+    SELECT
+        rowid AS place,
+        tenant,
+        call_key,
+        trace_id,
+        ordinal,
+        is_sent,
+        start_time,
+        epoch_ns(start_time) // 1000 AS at_us,
+        CASE WHEN is_sent THEN hash(result, is_error, error) END AS words
     FROM tool_call
     SEMI JOIN changed USING (tenant, call_key)
     WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
         AND call_key IS NOT NULL
 ),
-numbered AS (
+party AS (
+    SELECT tenant, trace_id, project, service_name, session_id, user_id
+    FROM trace_reading
+    WHERE rowid IN (
+        SELECT r.rowid
+        FROM trace_reading AS r
+        SEMI JOIN (SELECT ('0x' || right(trace_id, 16))::UBIGINT AS trace_key FROM keyed) AS k ON k.trace_key = r.trace_key
+    )
+),
+event AS (
     SELECT
-        *,
-        count(*) FILTER (NOT is_sent) OVER (
-            PARTITION BY tenant, call_key
-            ORDER BY start_time, is_sent, place
-            ROWS UNBOUNDED PRECEDING
-        ) AS number
+        k.*,
+        p.* EXCLUDE (tenant, trace_id),
+        count(*) FILTER (p.session_id IS NULL) OVER (
+            PARTITION BY k.tenant, k.call_key, p.project
+            ORDER BY k.at_us
+            RANGE BETWEEN $hour_us PRECEDING AND $hour_us FOLLOWING
+        ) AS nameless_near
+    FROM keyed AS k
+    LEFT JOIN party AS p ON p.tenant = k.tenant AND p.trace_id = k.trace_id
+),
+heard AS (
+    SELECT *, session_id AS conversation
+    FROM event
+    WHERE session_id IS NOT NULL
+    UNION ALL
+    SELECT *, NULL AS conversation
     FROM event
 ),
-exchange AS (
+fresh AS (
+    SELECT *
+    FROM heard
+    QUALIFY NOT is_sent OR coalesce(
+        at_us - lag(at_us) OVER (
+            PARTITION BY tenant, call_key, project, conversation, is_sent, words
+            ORDER BY start_time, trace_id, ordinal
+        ) > $hour_us,
+        true
+    )
+),
+counted AS (
     SELECT
-        tenant,
-        call_key,
-        number,
-        min(place) FILTER (NOT is_sent) AS place,
-        epoch_ns(min(start_time) FILTER (NOT is_sent)) AS start_ns,
-        arg_min(place, start_time) FILTER (is_sent) AS result_place,
-        epoch_ns(min(start_time) FILTER (is_sent)) AS result_ns
-    FROM numbered
-    GROUP BY tenant, call_key, number
+        *,
+        coalesce(sum(if(is_sent, -1, 1)) OVER (calls ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS open_before,
+        lead(if(is_sent, place, NULL)) OVER calls AS result_place,
+        lead(at_us) OVER calls AS result_us,
+        lead(session_id) OVER calls AS result_session,
+        lead(user_id) OVER calls AS result_user,
+        lead(service_name) OVER calls AS result_service
+    FROM fresh
+    WINDOW calls AS (
+        PARTITION BY tenant, call_key, project, conversation
+        ORDER BY start_time, is_sent, trace_id, ordinal
+    )
+),
+waiting AS (
+    SELECT
+        *,
+        open_before - min(open_before) OVER (
+            PARTITION BY tenant, call_key, project, conversation
+            ORDER BY at_us
+            RANGE BETWEEN $hour_us PRECEDING AND CURRENT ROW
+        ) AS open_within
+    FROM counted
 ),
 completed AS MATERIALIZED (
     SELECT
         place,
         CASE
-            WHEN result_ns <= start_ns + $hour_ns::HUGEINT
-                AND (
-                    lag(result_place) OVER calls IS NOT NULL
-                    OR coalesce(lag(start_ns) OVER calls < start_ns - $hour_ns::HUGEINT, true)
-                )
+            WHEN open_within = 0
+                AND result_us - at_us <= $hour_us
+                AND (result_session = session_id) IS NOT false
+                AND (result_user = user_id) IS NOT false
+                AND (result_service = service_name) IS NOT false
                 THEN result_place
         END AS result_place
-    FROM exchange
-    WHERE number > 0
-    WINDOW calls AS (PARTITION BY tenant, call_key ORDER BY number)
+    FROM waiting
+    WHERE NOT is_sent
+        AND conversation IS NOT DISTINCT FROM CASE WHEN nameless_near = 0 THEN session_id END
 ),
 told AS (
     SELECT c.place, r.result, coalesce(r.is_error, false) AS is_error, r.error
@@ -65,5 +120,5 @@ UPDATE tool_call SET
     error = t.error
 FROM told AS t
 WHERE tool_call.rowid = t.place
-    AND tool_call.start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
+    AND tool_call.start_time BETWEEN make_timestamp_ns($first_ns) AND make_timestamp_ns($last_ns)
     AND (tool_call.result, tool_call.is_error, tool_call.error) IS DISTINCT FROM (t.result, t.is_error, t.error);
