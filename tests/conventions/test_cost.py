@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import FrameType
 
 import pytest
@@ -71,7 +72,7 @@ def test_all_that_is_no_repetition_is_kept(kind: str) -> None:
 
 def test_log_records_of_one_call_are_not_read_for_each_span() -> None:
     """Twice as many spans and records of a call take twice as many calls of functions, not four times as many."""
-    few, many = (_counted(lambda count=count: _read_call(count)) for count in (N // 4, N // 2))
+    few, many = (_counted(partial(_read_call, count)) for count in (N // 4, N // 2))
     assert many < 2.2 * few, (few, many)
 
 
