@@ -1,6 +1,7 @@
 """The ledger's thread and what it decides by: turns that fail, connections that are down, waits that grow."""
 
 import random
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from collector.live.jobs.work.connection_queue import Breaker
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers
 from storage.errors import Overloaded
-from storage.judging.jobs import Job, Jobs, LedgerTurn
+from storage.judging.jobs import Claim, Job, Jobs, LedgerTurn
 from storage.store import Store
 from tests.storing import a_batch, a_store, an_export, commit, files_no_larger_than, rows, trace_id
 from tests.working import QUICK, Book, LocalJudges, eventually, states, working
@@ -66,6 +67,18 @@ def test_turns_that_fail_lose_and_double_nothing(tmp_path: Path, monkeypatch: py
             workers.close()
         assert jobs.failures
         assert rows(store, "SELECT count(*), count(DISTINCT job_id) FROM evaluation") == [(600, 600)]
+
+
+def test_what_an_earlier_process_had_claimed_is_free_at_once(tmp_path: Path) -> None:
+    """Jobs that a process was at when it ended are evaluated by the next one, however long their leases are."""
+    with a_store(tmp_path) as store:
+        book = a_book(store, 3)
+        now_us = time.time_ns() // 1000
+        claims = [Claim(revisions=sorted(book.revisions), jobs=10)]
+        store.jobs.take_turn(LedgerTurn(now_us=now_us, until_us=now_us + 3_600_000_000, claims=claims))
+        assert states(store) == {"claimed": 6}
+        with working(book):
+            eventually(lambda: states(store), lambda found: found == {"scored": 6})
 
 
 def test_a_full_disk_only_delays(
