@@ -515,3 +515,22 @@ def test_a_checkpoint_waits_for_who_reads_an_older_state(tmp_path: Path) -> None
         ending.join()
     with duckdb.connect(str(tmp_path / "copy.duckdb"), read_only=True) as copied:
         assert copied.execute("SELECT seq FROM matching_state").fetchall() == [(7,)]
+
+
+def test_a_commit_that_only_seemed_to_fail_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error after the commit, as of the checkpoint behind it, stores and counts each span once."""
+    with a_store(tmp_path) as store:
+        writer = store._writer
+        commits = writer._commit
+        failures = [duckdb.IOException("the checkpoint failed")]
+
+        def fail_behind(batch: SpanBatch, after: Position) -> None:
+            commits(batch, after)
+            if failures:
+                raise failures.pop()
+
+        monkeypatch.setattr(writer, "_commit", fail_behind)
+        commit(store, a_batch(an_export(3)))
+        assert failures == []
+        assert rows(store, "SELECT count(*) FROM span") == [(3,)]
+        assert rows(store, "SELECT stored, already_present FROM ingest_state") == [(3, 0)]
