@@ -66,7 +66,10 @@ def requests_of(tree: Tree) -> Requests:
     telling = [(span, tools) for span, tools in told if tools.has_calls]
     wrappers = repeating(tree, [span.span_id for span, _ in telling])
     with_calls = {span.span_id for span, _ in telling}
-    wrappers |= {again for again, first in doubled(tree).items() if first in with_calls}
+    kept: dict[str, str] = {}  # by call of a model
+    for span_id, first in doubled(tree).items():
+        if span_id in with_calls and span_id not in wrappers and kept.setdefault(first, span_id) != span_id:
+            wrappers.add(span_id)
     asked = [call for span, tools in telling if span.span_id not in wrappers for call in _requested(tree, span, tools)]
     conversations = Conversations({(call.call_id, call.name) for call in asked})
     uses = Counter(call.call_id for call in asked if call.call_id is not None)

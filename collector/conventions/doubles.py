@@ -1,139 +1,201 @@
-"""Spans that tell of a call of a model again: those of another library side by side with it, and records of its use."""
+"""Which spans of a trace report one call of a model, as libraries do that instrument the same client."""
 
-from collections.abc import Mapping, Sequence
-from itertools import islice
-from typing import TypeAlias
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, chain, compress, islice
+from typing import Final, TypeAlias
 
 from collector.conventions.member import TraceMember
 from collector.conventions.tree import Tree
-from collector.conventions.wrapping import repeating
+from collector.conventions.values import NotJson, decode
 
-_Amounts: TypeAlias = tuple[int | None, int | None]  # tokens of the input and the output
+_Key: TypeAlias = str | tuple[int, int]  # a response id, or the tokens of the input and the output
 
-MAX_NEAR = 8  # a guess: calls of as many tokens, or with one response id, in a trace that are compared with one
-_TOLERANCE_NS = 50_000_000  # a guess: how much later a library that is called back can notice an end
-_MAX_LATER_NS = 2_000_000_000  # a guess: how long after a call its usage is recorded; AG2 does so at once
-_MAX_ALIKE = 64  # a guess: records that are compared with agents, and calls with one record
-_MAX_LEVELS = 64  # a guess: spans between an agent and a call of its models
+TOLERANCE_NS: Final = 50_000_000  # a guess: how much later a library that is called back can notice an end
+_MAX_NEAR: Final = 8  # a guess: calls that are compared with one span
+_MAX_PASSED: Final = 64  # a guess: calls that are looked at for those
+_MAX_LEVELS: Final = 64  # a guess: spans between two that report one call
+_LEAST_ID_CHARS: Final = 16
+"""Letters and digits of a response id that stands for one call alone; a guess.
+
+Services send 22 and more (`msg_01XFDUDYJgAACzvnptvVoYEL`), local servers and proxies repeat `chatcmpl-517`.
+"""
+_STREAM_SHARE: Final = 0.2
+"""How much the output of a stream may differ that a library counts itself; 8 tokens for 7 were recorded."""
 
 
 def doubled(tree: Tree) -> dict[str, str]:
-    """The spans that tell a call of a model again, each with the one that tells it first.
+    """Return the spans that report one call with others, in order of start, each with the first span of its call.
 
-    They are of another library, one lies within the time of the other, and both tell as many tokens, one model, and
-    inputs that do not differ. Of two calls with ids of their own, neither is the other.
+    A call has one span of each scope at most, as calls in parallel may be equal. A span belongs to the call of the span
+    above it with as many tokens; else to one with its response id; else to one with as many tokens, one model and an
+    input that fits, within whose time it lies.
     """
-    alike: dict[tuple[int, int], list[TraceMember]] = {}
-    for span in tree.spans.values():
-        if span.span_type == "llm" and span.input_tokens is not None and span.output_tokens is not None:
-            alike.setdefault((span.input_tokens, span.output_tokens), []).append(span)
-    found: dict[str, str] = {}
-    for spans in alike.values():
-        for at, span in enumerate(spans[1:], 1):
-            same = next((one for one in spans[max(0, at - MAX_NEAR) : at] if _is_same(tree, one, span)), None)
-            if same is not None:
-                found[span.span_id] = found.get(same.span_id, same.span_id)
-    return found
+    keys = {span_id: _keys(span) for span_id, span in tree.spans.items()}
+    uses = Counter(chain.from_iterable(keys.values()))
+    calls = _Calls(tree, keys)
+    for span_id, of_span in keys.items():
+        if any(uses[key] > 1 for key in of_span):
+            calls.add(tree.spans[span_id])
+    return {span_id: call.first.span_id for span_id, call in calls.by_span.items() if len(call.scopes) > 1}
 
 
-def recorded(tree: Tree) -> dict[str, str]:
-    """Return the spans that only record what calls used, each with the call, or the agent whose calls it sums up.
-
-    A record tells tokens soon after a call, but neither an operation nor messages. Each call and each agent has one at
-    most.
-    """
-    records = [span for span in tree.spans.values() if span.is_record]
-    calls: dict[_Amounts, list[TraceMember]] = {}
-    for span in tree.spans.values():
-        if records and span.span_type == "llm" and not span.is_record:
-            calls.setdefault(_amounts(span), []).append(span)
-    found: dict[str, str] = {}
-    for record in records:
-        same = calls.get(_amounts(record), [])
-        call = next((call for call in islice(same, _MAX_ALIKE) if _may_record(tree, record, call)), None)
-        if call is not None:
-            same.remove(call)
-            found[record.span_id] = call.span_id
-    return found | _summed_up(tree, [record for record in records if record.span_id not in found], found)
+@dataclass(slots=True)
+class _Call:
+    first: TraceMember
+    answer_id: str | None
+    model: str | None
+    input: str | None
+    scopes: list[str | None] = field(default_factory=list)
+    keys: set[_Key] = field(default_factory=set)
 
 
-def _summed_up(tree: Tree, records: Sequence[TraceMember], found: Mapping[str, str]) -> dict[str, str]:
-    """Return the records that sum up what the calls of another agent used, each with that agent."""
-    agents = {span.span_id: span for span in tree.spans.values() if span.span_type == "agent"}
-    if not records or not agents:
-        return {}
-    amounts = {span_id: _amounts(span) for span_id, span in tree.spans.items() if span_id not in found}
-    amounts = {span_id: amount for span_id, amount in amounts.items() if amount != (None, None)}
-    above = repeating(tree, amounts)
-    sums: dict[str, tuple[int, int]] = {}
-    for span_id in amounts.keys() - above:
-        _add(sums, tree, amounts[span_id], span_id, 1)
-    sums_up: dict[str, str] = {}
-    for record in records[:_MAX_ALIKE]:
-        around = {*tree.above(record.span_id, _MAX_LEVELS)}
-        used = tuple(amount or 0 for amount in _amounts(record))
-        others = (agent for agent in agents if agent not in around and sums.get(agent) == used)
-        agent = next((agent for agent in others if _is_over(agents[agent], record)), None)
-        if agent is not None:
-            del agents[agent]
-            sums_up[record.span_id] = agent
-            _add(sums, tree, _amounts(record), record.span_id, -1)
-    return sums_up
+class _Calls:
+    """The calls that spans report, by what may identify them."""
+
+    def __init__(self, tree: Tree, keys: Mapping[str, Sequence[_Key]]) -> None:
+        self.by_span: dict[str, _Call] = {}
+        self._tree = tree
+        self._keys = keys
+        self._alike: dict[_Key, _Alike] = {}
+
+    def add(self, span: TraceMember) -> None:
+        """Find the call of a span, or begin one."""
+        keys = self._keys[span.span_id]
+        call = self._above(span) or next((found for key in keys if (found := self._beside(span, key))), None)
+        if call is None:
+            call = _Call(first=span, answer_id=None, model=None, input=None)
+        call.answer_id = call.answer_id or span.answer_id
+        call.model = call.model or span.model
+        call.input = call.input or span.input
+        call.scopes.append(span.scope)
+        self.by_span[span.span_id] = call
+        for key in keys:
+            if key not in call.keys:
+                call.keys.add(key)
+                self._alike.setdefault(key, _Alike()).append(call, span.start_ns)
+
+    def _above(self, span: TraceMember) -> _Call | None:
+        """Return the call of a span above another one, with no agent and no tool between, that may be of its call."""
+        for above in self._tree.above(span.span_id, _MAX_LEVELS):
+            if self._tree.spans[above].span_type in ("agent", "tool"):
+                return None
+            call = self.by_span.get(above)
+            if (
+                call is not None
+                and span.scope not in call.scopes
+                and not call.keys.isdisjoint(self._keys[span.span_id])
+            ):
+                return call
+        return None
+
+    def _beside(self, span: TraceMember, key: _Key) -> _Call | None:
+        """Return the call beside a span that ends first after it, so that longer ones are left for longer spans."""
+        alike = self._alike.get(key)
+        calls = () if alike is None else islice(alike.without(span), _MAX_NEAR)
+        fitting = [call for call in calls if self._is_one(call, span)]
+        return min(fitting, key=lambda call: until_ns(call.first), default=None)
+
+    def _is_one(self, call: _Call, span: TraceMember) -> bool:
+        if self._tree.is_below(span.span_id, call.first.span_id) or not have_one_model(call.model, span.model):
+            return False
+        ids = {call.answer_id, span.answer_id} - {None}
+        is_sure = len(ids) == 1 and call.answer_id == span.answer_id and _is_long(call.answer_id)
+        if len(ids) > 1 or not (is_sure or _is_within(span, call.first)):
+            return False
+        return _fit(call.first, span, is_sure=is_sure) and _may_have_one_input(call.input, span.input)
 
 
-def _add(sums: dict[str, tuple[int, int]], tree: Tree, amounts: _Amounts, span_id: str, sign: int) -> None:
-    for above in tree.above(span_id, _MAX_LEVELS):
-        asked, answered = sums.get(above, (0, 0))
-        sums[above] = asked + sign * (amounts[0] or 0), answered + sign * (amounts[1] or 0)
+class _Alike:
+    """Calls with one key, by start."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+        self._places: dict[str | None, int] = {}  # by scope: before it are calls that no further span belongs to
+        self._most = _MAX_PASSED
+
+    def append(self, call: _Call, now_ns: int) -> None:
+        """Add a call, and drop those that had ended, whenever there are twice as many as were left before."""
+        self._calls.append(call)
+        if len(self._calls) > self._most:
+            left = [until_ns(each.first) >= now_ns for each in self._calls]
+            before = [0, *accumulate(left)]
+            self._places = {scope: before[place] for scope, place in self._places.items()}
+            self._calls = list(compress(self._calls, left))
+            self._most = 2 * max(len(self._calls), _MAX_PASSED)
+
+    def without(self, span: TraceMember) -> Iterator[_Call]:
+        """Iterate over the calls that had not ended and have no span of its scope yet, the first ones first.
+
+        A long response id joins two spans of one scope, too.
+        """
+        place = self._places.get(span.scope, 0)
+        end = place + _MAX_PASSED
+        while place < min(end, len(self._calls)) and not _is_open(self._calls[place], span):
+            place += 1
+        self._places[span.scope] = place
+        return (call for call in islice(self._calls, place, place + _MAX_PASSED) if _is_open(call, span))
 
 
-def _amounts(span: TraceMember) -> _Amounts:
-    return span.input_tokens, span.output_tokens
-
-
-def _may_record(tree: Tree, record: TraceMember, call: TraceMember) -> bool:
-    """Return whether a record may be of a call. What is below the call or above it is no record beside it."""
-    if not _is_over(call, record) or not _have_one_model(record, call):
+def _is_open(call: _Call, span: TraceMember) -> bool:
+    if until_ns(call.first) < span.start_ns:
         return False
-    ids = record.answer_id, call.answer_id
-    if all(ids) and ids[0] != ids[1]:
-        return False
-    return not tree.is_below(record.span_id, call.span_id) and not tree.is_below(call.span_id, record.span_id)
+    return span.scope not in call.scopes or (call.answer_id == span.answer_id and _is_long(span.answer_id))
 
 
-def _is_over(work: TraceMember, record: TraceMember) -> bool:
-    """Return whether some work was just done when it was recorded."""
-    end_ns = _until_ns(work)
-    return _until_ns(record) >= end_ns - _TOLERANCE_NS and record.start_ns <= end_ns + _MAX_LATER_NS
+def _keys(span: TraceMember) -> Sequence[_Key]:
+    """Return what identifies the call of a span, the surest first."""
+    answer_id = span.answer_id
+    ids = () if answer_id is None else (answer_id,)
+    if span.span_type != "llm" or span.input_tokens is None or span.output_tokens is None:
+        return ids
+    return *ids, (span.input_tokens, span.output_tokens)
 
 
-def is_one_answer(first: TraceMember, later: TraceMember) -> bool:
-    """Return whether two spans with one response id tell of one call: proxies and local servers repeat short ids.
+def _is_long(answer_id: str | None) -> bool:
+    return sum(map(str.isalnum, answer_id or "")) >= _LEAST_ID_CHARS
 
-    Two libraries may count one side differently: the input without what came from a cache, the output of a stream.
+
+def _is_within(span: TraceMember, first: TraceMember) -> bool:
+    """Return whether a span lies within the time of an earlier one, or of one that began with it."""
+    ends = until_ns(first), until_ns(span)
+    return (span.end_ns or 0) <= ends[0] or (span.start_ns == first.start_ns and (first.end_ns or 0) <= ends[1])
+
+
+def _fit(first: TraceMember, span: TraceMember, *, is_sure: bool) -> bool:
+    """Return whether the tokens of two spans may be of one call.
+
+    Of two libraries one may count the input without what came from a cache, and a stream otherwise. If the response id
+    is sure, one side suffices; two spans of one scope have to count alike.
     """
-    is_input_alike = _are_alike(first.input_tokens, later.input_tokens)
-    is_output_alike = _are_alike(first.output_tokens, later.output_tokens)
-    needed = all if first.scope == later.scope else any
-    return (
-        needed((is_input_alike, is_output_alike))
-        and later.start_ns <= _until_ns(first)
-        and _may_be_one_call(first, later)
-    )
+    asked = _count_alike(first.input_tokens, span.input_tokens)
+    answered = _count_alike(first.output_tokens, span.output_tokens)
+    if first.scope == span.scope:
+        return asked and answered
+    inputs = (first.input_tokens or 0), (span.input_tokens or 0)
+    asked = asked or 0 in inputs or abs(inputs[0] - inputs[1]) in (first.cached_tokens, span.cached_tokens)
+    outputs = sorted((first.output_tokens or 0, span.output_tokens or 0))
+    answered = answered or outputs[0] == 0 or outputs[1] - outputs[0] <= outputs[1] * _STREAM_SHARE
+    return asked or answered if is_sure else asked and answered
 
 
-def _are_alike(first: int | None, second: int | None) -> bool:
+def _count_alike(first: int | None, second: int | None) -> bool:
     return first is None or second is None or first == second
 
 
-def _may_be_one_call(first: TraceMember, second: TraceMember) -> bool:
-    return _have_one_model(first, second) and _may_have_one_input(first.input, second.input)
+def until_ns(span: TraceMember) -> int:
+    """Return until when another library may notice the end of a span."""
+    return max(span.start_ns, span.end_ns or 0) + TOLERANCE_NS
 
 
-def _have_one_model(first: TraceMember, second: TraceMember) -> bool:
-    if first.model == second.model:
+def have_one_model(first: str | None, second: str | None) -> bool:
+    """Return whether two names can be of one model: with or without a provider or a date."""
+    if first == second:
         return True
-    begins = sorted(((one.model or "").rpartition("/")[2] for one in (first, second)), key=len)
+    begins = sorted(((one or "").rpartition("/")[2] for one in (first, second)), key=len)
     return begins[1].startswith(begins[0])
 
 
@@ -142,18 +204,40 @@ def _may_have_one_input(first: str | None, second: str | None) -> bool:
     if first == second:
         return True
     texts = sorted(((first or "").strip(), (second or "").strip()), key=len)
-    return texts[0] in texts[1] or any(text.startswith(("{", "[")) for text in texts)
-
-
-def _until_ns(work: TraceMember) -> int:
-    return max(work.start_ns, work.end_ns or 0) + _TOLERANCE_NS
-
-
-def _is_same(tree: Tree, first: TraceMember, span: TraceMember) -> bool:
-    if first.scope == span.scope or tree.is_below(span.span_id, first.span_id):
+    if texts[0] in texts[1]:
+        return True
+    if not any(text.startswith(("{", "[")) for text in texts):
         return False
-    ids = first.answer_id, span.answer_id
-    if all(ids):
-        return ids[0] == ids[1] and is_one_answer(first, span)
-    end_ns = _until_ns(first)
-    return span.start_ns <= end_ns and (span.end_ns or 0) <= end_ns and _may_be_one_call(first, span)
+    longest = [_longest_value(text) for text in texts]
+    return any(
+        value is None or _letters(value) in _letters(text) for value, text in zip(longest, reversed(texts), strict=True)
+    )
+
+
+def _longest_value(text: str) -> str | None:
+    """Return the longest value in a JSON text, and another text itself; None for JSON that is cut off or empty."""
+    if not text.startswith(("{", "[")):
+        return text
+    try:
+        values = [decode(text)]
+    except NotJson:
+        return None
+    longest = None
+    while values:
+        value = values.pop()
+        if isinstance(value, dict):
+            values.extend(value.values())
+        elif isinstance(value, list):
+            values.extend(value)
+        else:
+            plain = value if isinstance(value, str) else json.dumps(value)
+            longest = plain if longest is None or len(plain) > len(longest) else longest
+    return longest
+
+
+_NO_LETTERS: Final = re.compile(r"\\+(?:u[0-9a-fA-F]{4}|.)|[^a-zA-Z0-9]+", re.DOTALL)
+
+
+def _letters(text: str) -> str:
+    """Return what is left of a text however often it is written into JSON."""
+    return _NO_LETTERS.sub("", text)

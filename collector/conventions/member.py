@@ -10,6 +10,7 @@ from collector.conventions.values import NotJson, decode, parsed, text_of
 from storage.records import JsonValue, Message, OfferedTool, Span, SpanReading, SpanType
 
 _NO_ID = re.compile(r"[\W_]*|null|none|nil|nan|n/a|undefined|unknown|<unknown>", re.IGNORECASE)
+_RECORD_NS = 50_000_000  # a guess: how long a span lasts at most that records what another one did
 _TOOLS = "tool_call"  # how the types of the parts begin that are calls and results
 
 
@@ -67,7 +68,7 @@ class TraceMember:
         """Return whether the span has tokens and nothing else, so that it may be a record of a call's usage."""
         is_counted = self.input_tokens is not None or self.output_tokens is not None
         is_silent = self.input is None and self.output is None and not self.asked and not self.answered
-        has_answered = self.finish_reason is not None
+        has_answered = self.finish_reason is not None or (self.end_ns or 0) - self.start_ns > _RECORD_NS
         return is_counted and is_silent and not has_answered and (self.is_bare or self.span_type == "other")
 
     @property

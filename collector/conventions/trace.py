@@ -1,16 +1,15 @@
 """What a trace means: its calls, its conversation, its answer, and what it used."""
 
 import json
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from collector.conventions.agent_logs import CallEnds
 from collector.conventions.calls import all_calls
 from collector.conventions.definitions import once_by_name
-from collector.conventions.doubles import MAX_NEAR, doubled, is_one_answer, recorded
+from collector.conventions.doubles import doubled
 from collector.conventions.feedback import is_feedback, is_state, question_of
 from collector.conventions.member import TraceMember, member_of
 from collector.conventions.messages import answer_text, tool_request, wordless_answer
@@ -20,6 +19,7 @@ from collector.conventions.pieces import parts_by_type
 from collector.conventions.span import read_span
 from collector.conventions.tree import Tree, tree_of
 from collector.conventions.unanswered import ANSWERING, BLANKS, output_beside, unanswered
+from collector.conventions.usage_records import recorded
 from collector.conventions.values import as_list
 from collector.conventions.wrapping import last_steps, repeating
 from storage.records import MAX_COUNT, JsonValue, LogRecord, Message, OfferedTool, Span, SpanReading, TraceReading
@@ -27,7 +27,7 @@ from storage.records import MAX_COUNT, JsonValue, LogRecord, Message, OfferedToo
 _TALKING = ("llm", "agent", "chain")
 _AROUND = ("agent", "chain")
 
-_Again: TypeAlias = tuple[Mapping[str, str], Mapping[str, str]]  # spans that tell a call again, and records of calls
+_Side: TypeAlias = Literal["input_tokens", "output_tokens"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +89,7 @@ def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -
 def sums_of_tree(tree: Tree) -> Sums:
     """What the spans of one trace tell together, but for its calls of tools."""
     root = tree.root()
-    again = doubled(tree), recorded(tree)
-    costs = _costs(tree, again)
+    used = _Used(tree)
     lack = unanswered(tree)
     final_response = None if lack else _final_response(tree, root)
     return Sums(
@@ -100,9 +99,9 @@ def sums_of_tree(tree: Tree) -> Sums:
         finish_reason=_finish_reason(tree),
         session_id=_first(tree, root, "session_id"),
         user_id=_first(tree, root, "user_id"),
-        input_tokens=_count(tree, "input_tokens", again),
-        output_tokens=_count(tree, "output_tokens", again),
-        cost_usd=sum(costs) if costs else None,
+        input_tokens=used.tokens("input_tokens"),
+        output_tokens=used.tokens("output_tokens"),
+        cost_usd=used.cost_usd(),
     )
 
 
@@ -255,9 +254,13 @@ def talk_of(tree: Tree, span: TraceMember) -> tuple[Message, ...]:
     wrappers = repeating(tree, [one.span_id for one in alike])
     if len(alike) < 2 or span not in alike or span.span_id in wrappers:  # noqa: PLR2004 - a pair
         return speaking(span)
-    first = doubled(tree)
-    left_out = wrappers | first.keys() | {first.get(span.span_id)}
-    answers = _once_each(one for one in alike if one is span or one.span_id not in left_out)
+    calls = doubled(tree)
+    tellers = {calls.get(span.span_id, span.span_id): span}
+    for one in alike:
+        if one.span_id not in wrappers:
+            tellers.setdefault(calls.get(one.span_id, one.span_id), one)
+    told = {one.span_id for one in tellers.values()}
+    answers = _once_each(one for one in alike if one.span_id in told)
     return _talk(tuple(span.input_messages or ()), tuple(answers))
 
 
@@ -334,47 +337,47 @@ def _first(tree: Tree, root: TraceMember | None, field: str) -> str | None:
     return next((text for text in told if text is not None), None)
 
 
-def _count(tree: Tree, field: str, again: _Again) -> int | None:
-    leaves = _leaves(tree, field, again)
-    total = sum(map(int, leaves))
-    return total if leaves and total <= MAX_COUNT else None
+class _Used:
+    """What calls of models used, by the spans with nothing of it below them: a span above repeats or sums up.
 
-
-def _costs(tree: Tree, again: _Again) -> list[float]:
-    """What calls cost; where a trace tells any cost itself, what was computed beside it does not count."""
-    told = {span_id for span_id, span in tree.spans.items() if span.cost_usd is not None and span.cost_source is None}
-    return _leaves(tree, "cost_usd", again, told)
-
-
-def _leaves(tree: Tree, field: str, again: _Again, among: AbstractSet[str] = frozenset()) -> list[float]:
-    """What is told by spans with nothing of it below them: a span above repeats or sums up.
-
-    Where some spans are named, only they count. Two such spans with one response id, of an instrumentation and of the
-    client itself, tell of one call unless anything else differs; so do two of different libraries that tell the same
-    numbers at one time.
+    A call that several spans report counts once, by the span that counts most, whichever came first.
     """
-    first, records = again
-    told = {span_id: getattr(span, field) for span_id, span in tree.spans.items() if not among or span_id in among}
-    amounts: dict[str, float] = {span_id: amount for span_id, amount in told.items() if amount is not None}
-    if not amounts:
-        return []
-    for span_id in last_steps(tree, amounts):
-        del amounts[span_id]
-    wrappers = repeating(tree, amounts)
-    told_elsewhere = wrappers | amounts.keys()
-    once: list[float] = []
-    answers: dict[str, deque[TraceMember]] = {}
-    for span_id, amount in amounts.items():
-        span = tree.spans[span_id]
-        is_again = first.get(span_id) in amounts and first[span_id] not in wrappers
-        is_record = records.get(span_id) in told_elsewhere
-        if span_id in wrappers or is_again or is_record:
-            continue
-        answer_id = span.answer_id
-        if answer_id is not None:
-            same = answers.setdefault(answer_id, deque(maxlen=MAX_NEAR))
-            if any(is_one_answer(one, span) for one in same):
-                continue
-            same.append(span)
-        once.append(amount)
-    return once
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._doubled, self._records = doubled(tree), recorded(tree)
+
+    def tokens(self, side: _Side) -> int | None:
+        """Add up the tokens of one side."""
+        counts = [max(int(getattr(span, side)) for span in spans) for spans in self._calls(side)]
+        return sum(counts) if counts and sum(counts) <= MAX_COUNT else None
+
+    def cost_usd(self) -> float | None:
+        """Add up costs; if the trace tells any cost itself, what was computed beside it does not count."""
+        spans = self._tree.spans.items()
+        told = {span_id for span_id, span in spans if span.cost_usd is not None and span.cost_source is None}
+        costs = [max(spans, key=_completeness).cost_usd or 0.0 for spans in self._calls("cost_usd", told)]
+        return sum(costs) if costs else None
+
+    def _calls(self, field: str, among: AbstractSet[str] = frozenset()) -> Iterable[list[TraceMember]]:
+        """Return the spans that tell something of each call; if some spans are named, only they count."""
+        amounts: dict[str, float] = {
+            span_id: amount
+            for span_id, span in self._tree.spans.items()
+            if (not among or span_id in among) and (amount := getattr(span, field)) is not None
+        }
+        if not amounts:
+            return ()
+        for span_id in last_steps(self._tree, amounts):
+            del amounts[span_id]
+        wrappers = repeating(self._tree, amounts)
+        told_elsewhere = wrappers | amounts.keys()
+        calls: dict[str, list[TraceMember]] = {}
+        for span_id in amounts:
+            if span_id not in wrappers and self._records.get(span_id) not in told_elsewhere:
+                calls.setdefault(self._doubled.get(span_id, span_id), []).append(self._tree.spans[span_id])
+        return calls.values()
+
+
+def _completeness(span: TraceMember) -> tuple[float, ...]:
+    return (span.input_tokens or 0) + (span.output_tokens or 0), span.cached_tokens or 0, span.cost_usd or 0.0
