@@ -37,7 +37,8 @@ class LoggedCall(NamedTuple):
 
     source: str
     arguments: JsonValue
-    result: ToolResult | None  # None: the record tells only that it ended well
+    result: ToolResult | None  # None: the record tells at most whether it ended well
+    is_error: bool | None
 
 
 def call_id_in(log: LogRecord) -> str | None:
@@ -112,13 +113,15 @@ def _call(log: LogRecord) -> list[Message]:
 def _logged(log: LogRecord) -> LoggedCall:
     how, told = _RESULTS[log.event_name], log.attributes
     result = None
-    if text_of(told.get("success")) == "false":
+    is_error = {"true": False, "false": True}.get((text_of(told.get("success")) or "").lower())
+    if is_error:
         errors = (text_of(told.get(key)) for key in how.errors)
         result = ToolResult(next(filter(None, errors), "failed without a message"), is_error=True)
     elif how.output in told:
-        result = ToolResult(text_of(told[how.output]))
+        result = ToolResult(text_of(told[how.output]), is_error=is_error)
     return LoggedCall(
         source=f"log {log.event_name}",
         arguments=unwrap.arguments(next((told[key] for key in how.arguments if key in told), None)),
         result=result,
+        is_error=is_error,
     )

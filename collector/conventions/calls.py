@@ -286,6 +286,6 @@ def _failure(response: Part | None) -> tuple[bool, str | None]:
     if response is None:
         return False, None
     result: JsonValue = response.get("response")
-    if response.get("is_error") is True or unwrap.says_error(result):
+    if unwrap.is_failure(result, is_error=response.get("is_error")):
         return True, text_of(result)
     return False, None

@@ -119,6 +119,11 @@ def _note_unread(collected: Collected, slot: Slot, source: str, value: object, k
     collected.note(slot, f"{source} is {text!r}, which is no {kind} from 0 to {MAX_COUNT}")
 
 
+def tells_tokens(collected: Collected, slot: Slot) -> bool:
+    """Return whether a count is told that is more than 0."""
+    return bool(_count(collected, slot))
+
+
 def _named(text: str, name: str) -> str | None:
     """A count by its name in what Python writes of an object: CrewAI's `prompt_tokens=12 completion_tokens=3`."""
     if text.lstrip()[:1] in ("{", "["):

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from collector.conventions import unwrap
 from collector.conventions.collected import Collected
+from collector.conventions.counts import tells_tokens
+from collector.conventions.finish import read_finish_reason
 from collector.conventions.names import EXCEPTION_EVENT, EXCEPTION_MESSAGE, EXCEPTION_TYPE
 from collector.conventions.table import Slot
 from collector.conventions.unwrap import ToolResult
@@ -20,16 +22,18 @@ _UNSAID = "failed without a message"
 _MAX_MESSAGE_CHARS = 4_000  # a guess: LangChain puts tracebacks into messages; what is beyond stays on the span
 
 
-def failure_of(collected: Collected, result: ToolResult | None, *, has_output: bool) -> tuple[str | None, str | None]:
+def failure_of(
+    collected: Collected, result: ToolResult | None, *, has_input: bool, has_output: bool
+) -> tuple[str | None, str | None]:
     """Return the message and the type of the failure; both None for a span that did not fail.
 
     A tool fails without an error status, too: where its result says so. So does a span with an exception that was not
-    handled: one with status OK has an output then.
+    handled: with status OK, a handled one is followed by an output.
     """
-    error, error_type = _recorded_failure(collected, has_output=has_output)
+    error, error_type = _recorded_failure(collected, has_input=has_input, has_output=has_output)
     if result is None or error not in (None, _UNSAID) or error_type is not None:
         return error, error_type
-    if not result.is_error and not unwrap.says_error(result.value):
+    if not unwrap.is_failure(result.value, is_error=result.is_error):
         return error, None
     message = text_of(result.value)
     if error is None or message:
@@ -37,7 +41,7 @@ def failure_of(collected: Collected, result: ToolResult | None, *, has_output: b
     return (message or _UNSAID)[:_MAX_MESSAGE_CHARS], None
 
 
-def _recorded_failure(collected: Collected, *, has_output: bool) -> tuple[str | None, str | None]:
+def _recorded_failure(collected: Collected, *, has_input: bool, has_output: bool) -> tuple[str | None, str | None]:
     span = collected.span
     has_failed = span.status_code == ERROR
     if not has_failed and not span.events and not collected.tells_any(_SLOTS):
@@ -50,7 +54,7 @@ def _recorded_failure(collected: Collected, *, has_output: bool) -> tuple[str | 
     if not has_failed:
         exceptions = [event for event in exceptions if not _is_control_flow(event)]
         if span.status_code == OK and not (
-            exceptions and _is_ok_doubtful(collected, exceptions, has_output=has_output)
+            exceptions and _is_ok_doubtful(collected, exceptions, has_input=has_input, has_output=has_output)
         ):
             return None, None
     is_told = exceptions or collected.tells("error") or collected.tells("error_type")
@@ -63,7 +67,7 @@ def _recorded_failure(collected: Collected, *, has_output: bool) -> tuple[str | 
 
 
 def _is_control_flow(exception: SpanEvent) -> bool:
-    """Return whether an exception ends a step as it is meant to: a pause for a person, a jump, a closed stream.
+    """Return whether an exception ends a step as it is meant to: a pause for a person, a jump, a stream, a cancel.
 
     LangSmith writes all types as `Exception`, and the real one as the beginning of the message.
     """
@@ -80,11 +84,16 @@ _CONTROL_FLOW = frozenset(
         "CallDeferred",
         "ApprovalRequired",
         "GeneratorExit",
+        "StopIteration",
+        "StopAsyncIteration",
+        "CancelledError",
     }
 )
 
 
-def _is_ok_doubtful(collected: Collected, exceptions: Sequence[SpanEvent], *, has_output: bool) -> bool:
+def _is_ok_doubtful(
+    collected: Collected, exceptions: Sequence[SpanEvent], *, has_input: bool, has_output: bool
+) -> bool:
     """Return whether a step failed though its status is OK, which is not taken back once it is set.
 
     A step that handled its exception goes on to an output, unless it left the step. `exception.escaped` is false on
@@ -94,7 +103,16 @@ def _is_ok_doubtful(collected: Collected, exceptions: Sequence[SpanEvent], *, ha
         return False
     is_early = collected.dialect is not None and collected.dialect.has_early_status
     escaped = (text_of(event.attributes.get(_ESCAPED)) or "" for event in exceptions)
-    return is_early or not has_output or "true" in map(str.lower, escaped)
+    if is_early or "true" in map(str.lower, escaped):
+        return True
+    # Without content, only models tell more of an answer than that it was there.
+    is_captured = has_input or collected.kind == "llm"
+    return is_captured and not has_output and not _has_ended(collected)
+
+
+def _has_ended(collected: Collected) -> bool:
+    """Return whether a span tells of an answer without its content."""
+    return tells_tokens(collected, "output_tokens") or read_finish_reason(collected, None) not in (None, "error")
 
 
 _ESCAPED = "exception.escaped"

@@ -24,6 +24,7 @@ from collector.conventions.pieces import (
     in_parts,
     text_said,
 )
+from collector.conventions.unwrap import error_flag
 from collector.conventions.values import as_dict, as_list, canonical, encodable, is_redacted
 from collector.conventions.written import written_map, written_message
 from storage.records import JsonValue, Message
@@ -424,7 +425,7 @@ def _results(value: dict[str, JsonValue], content: object) -> list[JsonValue] | 
     identity = value.get("tool_call_id") or value.get("id")
     name = value.get("name")
     response = value.get("response", content if "content" in value else UNCAPTURED) if content is None else content
-    is_error = value.get("status") == "error" or value.get("is_error") is True
+    is_error = True if value.get("status") == "error" else error_flag(value)
     part = response_part(
         identity if isinstance(identity, str) else None,
         response,

@@ -138,8 +138,13 @@ def may_think(text: str) -> bool:
 _MARKS_OF_REASONING = ("reasoning_content", '"summary_text"', '"reasoning":"', '"reasoning": "')
 
 
-def response_part(call_id: str | None, response: object, name: str | None = None, *, is_error: bool = False) -> Part:
-    """A tool's result, unwrapped; `is_error` is there only where the result says so, `response` if it was captured."""
+def response_part(
+    call_id: str | None, response: object, name: str | None = None, *, is_error: bool | None = None
+) -> Part:
+    """Return a tool's result, unwrapped, with `response` if it was captured.
+
+    `is_error` is there if it is true, and if it is false though the words of the result are those of an error.
+    """
     if response is UNCAPTURED or is_redacted(response):
         part: Part = {"type": "tool_call_response", "id": call_id}
         return part | ({"name": name} if name else {}) | ({"is_error": True} if is_error else {})
@@ -147,8 +152,9 @@ def response_part(call_id: str | None, response: object, name: str | None = None
     part = {"type": "tool_call_response", "id": call_id or result.call_id, "response": result.value}
     if name:
         part["name"] = name
-    if is_error or result.is_error:
-        part["is_error"] = True
+    flag = result.is_error if is_error is None else is_error
+    if flag or (flag is False and unwrap.says_error(result.value)):
+        part["is_error"] = flag
     return part
 
 
@@ -227,7 +233,7 @@ _THOUGHTS = (
 
 def _result(block: dict[str, JsonValue]) -> Part:
     response = UNCAPTURED if block.keys().isdisjoint(_RESPONSES) else _first(block, _RESPONSES)
-    is_error = block.get("is_error") is True or block.get("isError") is True or block.get("status") == "error"
+    is_error = True if block.get("status") == "error" else unwrap.error_flag(block)
     return response_part(_text(block, _IDS), response, _text(block, _NAMES), is_error=is_error)
 
 
@@ -252,9 +258,9 @@ def _haystack_result(block: dict[str, JsonValue]) -> Part | None:
     if not isinstance(told, dict):
         return None
     origin = as_dict(told.get("origin"))
-    return response_part(
-        _text(origin, _IDS), told.get("result"), _text(origin, _NAMES), is_error=told.get("error") is True
-    )
+    flag = told.get("error")
+    is_error = flag if isinstance(flag, bool) else None
+    return response_part(_text(origin, _IDS), told.get("result"), _text(origin, _NAMES), is_error=is_error)
 
 
 def _thoughts(block: dict[str, JsonValue]) -> Part | None:

@@ -102,7 +102,8 @@ def read_content(collected: Collected, logs: Sequence[LogRecord]) -> Content:
     talk = dialogue(collected, logs, kind) if kind in TALKING or kind == "embedding" else NO_DIALOGUE
     texts = _input(collected, talk), _output(collected, talk)
     asked, answered = _messages(collected, talk) if kind in TALKING else (None, None)
-    error, error_type = failure_of(collected, use.result if use else None, has_output=texts[1] is not None)
+    has_input, has_output = texts[0] is not None or bool(use and use.arguments), texts[1] is not None
+    error, error_type = failure_of(collected, use.result if use else None, has_input=has_input, has_output=has_output)
     content = Content(
         input=texts[0],
         output=texts[1],

@@ -79,8 +79,8 @@ def logged_use(collected: Collected, use: ToolUse, logs: Sequence[LogRecord]) ->
     if logged.result is not None and "tool_result" not in collected.sources:
         result = logged.result
         collected.sources["tool_result"] = logged.source
-    elif logged.result is not None:
-        result = replace(result, is_error=result.is_error or logged.result.is_error)
+    elif logged.is_error is not None:
+        result = replace(result, is_error=result.is_error or logged.is_error)
     return replace(use, arguments=arguments, result=result)
 
 
@@ -101,7 +101,8 @@ def _result(collected: Collected) -> ToolResult:
     result = unwrap.result(told)
     if result.value is None:
         part = _in_messages(collected, "output_messages", "tool_call_response", "tool_result")
-        result = ToolResult(part.get("response"), None, part.get("is_error") is True)
+        flag = part.get("is_error")
+        result = ToolResult(part.get("response"), None, flag if isinstance(flag, bool) else None)
     if told is None and result.value is None and empty is not None:
         collected.sources["tool_result"] = empty.source
         return ToolResult(None if empty.is_null else "")

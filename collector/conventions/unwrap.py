@@ -1,6 +1,7 @@
 """Tool arguments and tool results without what frameworks wrap around them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from collector.conventions.values import as_dict, opened, parsed, text_of
@@ -14,6 +15,7 @@ _ERROR_TEXT = re.compile(
 _ERROR_TEXT_HEAD = 200  # characters: an error says so at its beginning
 _ERROR_KEYS = frozenset({"error", "message", "code", "status", "type", "details", "success", "ok", "isError", "data"})
 _ERROR_STATUSES = frozenset({"error", "failed", "failure"})
+_NO_ERRORS = frozenset({"", "none", "null", "no", "no error", "no errors", "ok", "success", "false", "n/a", "-"})
 _TEXT_BLOCK = frozenset({"type", "block_type", "text", "annotations", "id", "meta", "_meta"})
 _FUNCTION_RESPONSE = frozenset({"id", "name", "response", "will_continue", "scheduling", "parts"})
 _MAX_LAYERS = 4  # a serialised message with MCP content blocks with JSON text: two were seen
@@ -25,7 +27,7 @@ class ToolResult:
 
     value: JsonValue
     call_id: str | None = None  # where the wrapping names it
-    is_error: bool = False
+    is_error: bool | None = None  # None: nothing but its words says so
 
 
 def arguments(value: object) -> JsonValue:
@@ -88,15 +90,16 @@ def result(value: object) -> ToolResult:
         written = _written(value)
         if written is not None:
             more = result(written.value)
-            return ToolResult(more.value, written.call_id or more.call_id, written.is_error or more.is_error)
-    inner, call_id, is_error = parsed(value), None, False
+            is_error = more.is_error if written.is_error is None else written.is_error
+            return ToolResult(more.value, written.call_id or more.call_id, is_error)
+    inner, call_id, is_error = parsed(value), None, None
     for _ in range(_MAX_LAYERS):
         layer = _layer(inner)
         if layer is None:
             break
         inner = opened(layer.value)
         call_id = call_id or layer.call_id
-        is_error = is_error or layer.is_error
+        is_error = layer.is_error if is_error is None else is_error
     return ToolResult(inner, call_id, is_error)
 
 
@@ -118,7 +121,23 @@ def _written(text: str) -> ToolResult | None:
     call_id = fields.get("tool_call_id")
     if at < len(text.rstrip()) or not isinstance(call_id, str):
         return None
-    return ToolResult(fields.get("content"), call_id, fields.get("status") == "error")
+    return ToolResult(fields.get("content"), call_id, status_flag(fields))
+
+
+def status_flag(fields: Mapping[str, JsonValue]) -> bool | None:
+    """Return whether a `status` is that of an error; None if there is no other than the one that LangChain fills in."""
+    return True if fields.get("status") == "error" else None
+
+
+def error_flag(fields: Mapping[str, JsonValue]) -> bool | None:
+    """Return what `isError` or `is_error` says; None if neither does."""
+    flags = [flag for key in ("isError", "is_error") if isinstance(flag := fields.get(key), bool)]
+    return any(flags) if flags else None
+
+
+def is_failure(value: object, *, is_error: object) -> bool:
+    """Return whether a result is that of a failure: a flag decides, and its words if there is none."""
+    return is_error if isinstance(is_error, bool) else says_error(value)
 
 
 def says_error(value: object) -> bool:
@@ -127,14 +146,17 @@ def says_error(value: object) -> bool:
         return bool(_ERROR_TEXT.match(value[:_ERROR_TEXT_HEAD]))
     if not isinstance(value, dict):
         return False
-    if value.get("isError") is True or value.get("is_error") is True:
-        return True
+    flag = error_flag(value)
+    if flag is not None or value.get("success") is True:
+        return flag is True
     if str(value.get("status")).lower() in _ERROR_STATUSES:
         return True
     error = value.get("error")
     if error is True and isinstance(value.get("message"), str):  # Mastra
         return True
-    has_error = bool(error.strip()) if isinstance(error, str) else isinstance(error, dict) and bool(error)
+    has_error = (
+        error.strip().lower() not in _NO_ERRORS if isinstance(error, str) else isinstance(error, dict) and bool(error)
+    )
     return has_error and value.keys() <= _ERROR_KEYS
 
 
@@ -167,7 +189,7 @@ def _layer(value: JsonValue) -> ToolResult | None:
         return None if is_error is None else ToolResult(value["value"], None, is_error)
     if "content" in value and value.keys() <= {"content", "isError", "_meta", "meta", "structuredContent"}:  # MCP
         blocks = _blocks(value["content"])
-        return ToolResult(blocks.value, None, value.get("isError") is True) if blocks else None
+        return ToolResult(blocks.value, None, error_flag(value)) if blocks else None
     return None
 
 
@@ -175,7 +197,7 @@ def _layer_of_framework(value: dict[str, JsonValue]) -> ToolResult | None:
     if "blocks" in value and "tool_name" in value:  # LlamaIndex
         blocks = _blocks(value["blocks"])
         told = value.get("raw_output") if blocks is None else blocks.value
-        return ToolResult(told, None, value.get("is_error") is True)
+        return ToolResult(told, None, error_flag(value))
     if "response" in value and "name" in value and value.keys() <= _FUNCTION_RESPONSE:  # ADK
         call_id = value.get("id")
         return ToolResult(without_adk_wrapping(value["response"]), call_id if isinstance(call_id, str) else None)
@@ -187,13 +209,12 @@ def _tool_message(fields: dict[str, JsonValue]) -> ToolResult | None:
     if "content" not in fields or "tool_call_id" not in fields:
         return None
     call_id = fields["tool_call_id"]
-    return ToolResult(fields["content"], call_id if isinstance(call_id, str) else None, fields.get("status") == "error")
+    return ToolResult(fields["content"], call_id if isinstance(call_id, str) else None, status_flag(fields))
 
 
 def _layer_of_bedrock(fields: dict[str, JsonValue]) -> ToolResult:
     call_id = fields.get("toolUseId")
-    is_error = fields.get("status") == "error"
-    return ToolResult(fields.get("content"), call_id if isinstance(call_id, str) else None, is_error)
+    return ToolResult(fields.get("content"), call_id if isinstance(call_id, str) else None, status_flag(fields))
 
 
 def _blocks(value: object) -> ToolResult | None:

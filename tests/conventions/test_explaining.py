@@ -282,7 +282,21 @@ RAN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"}
         (CALL | ANSWERED, {"exception.type": "APIError", "exception.escaped": "True"}, True),
         (CALL, {"exception.type": "langgraph.errors.GraphInterrupt"}, False),
         (CALL, {"exception.type": "GeneratorExit"}, False),
-        (RAN, {"exception.type": "ValueError"}, True),
+        (CALL, {"exception.type": "StopAsyncIteration"}, False),
+        (CALL, {"exception.type": "asyncio.exceptions.CancelledError"}, False),
+        (CALL | {"gen_ai.usage.output_tokens": 5}, {"exception.type": "RateLimitError"}, False),
+        (
+            CALL | {"gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 0},
+            {"exception.type": "APIError"},
+            True,
+        ),
+        (CALL | {"gen_ai.response.finish_reasons": ["stop"]}, {"exception.type": "RateLimitError"}, False),
+        (CALL | {"gen_ai.response.finish_reasons": ["error"]}, {"exception.type": "APIError"}, True),
+        (RAN, {"exception.type": "ValueError"}, False),
+        ({"gen_ai.operation.name": "invoke_agent"}, {"exception.type": "ValueError"}, False),
+        ({"gen_ai.operation.name": "invoke_agent", "input.value": "q"}, {"exception.type": "ValueError"}, True),
+        (RAN | {"gen_ai.tool.call.arguments": "{}"}, {"exception.type": "ValueError"}, False),
+        (RAN | {"gen_ai.tool.call.arguments": '{"city": "Oslo"}'}, {"exception.type": "ValueError"}, True),
         (RAN | {"gen_ai.tool.call.result": "7"}, {"exception.type": "ValueError"}, False),
         ({}, {"exception.type": "ValueError"}, False),
     ],
@@ -290,7 +304,7 @@ RAN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"}
 def test_an_exception_is_a_failure_though_the_status_is_ok(
     attributes: dict[str, Any], exception: dict[str, str], has_failed: object
 ) -> None:
-    """It is none where the step went on to an output or paused for a person, nor outside of applications of models."""
+    """It is none where the step tells of an end, has no content at all, was left on purpose, or is not of a model."""
     span = a_span(attributes, status_code=1, events=(an_event("exception", exception),))
     reading = read_span(span, (), NO_KEYS)
     assert (reading.error_type is not None) == has_failed

@@ -215,8 +215,9 @@ class _Reading:
             return found
         collected = self._collected(row, recipe)
         if may_fail:
+            has_input, has_output = (found.get(side) is not None for side in ("input", "output"))
             found["error"], found["error_type"] = failure_of(
-                collected, None, has_output=found.get("output") is not None
+                collected, None, has_input=has_input, has_output=has_output
             )
         if recipe.definitions:
             found["tool_definitions"] = self._offered(row, recipe, collected)
