@@ -16,7 +16,7 @@ from collector.conventions.call_ids import (
 )
 from collector.conventions.collected import Candidate, Collected
 from collector.conventions.finish import read_finish_reason
-from collector.conventions.items_as_text import with_blocks, with_items
+from collector.conventions.items_as_text import with_blocks, with_items, with_last_blocks
 from collector.conventions.messages import (
     find_messages,
     message_of,
@@ -123,7 +123,8 @@ def _completed(
     """Messages with what libraries leave out of them and tell beside them, or make texts of."""
     if collected.tells_any(items_as_text.SLOTS):
         change = with_items if collected.tells("texts_of_items") else with_blocks
-        asked, answered = _changed(asked, change), _changed(answered, change)
+        has_ended = change is with_blocks and read_finish_reason(collected, answered.messages) == "stop"
+        asked, answered = _changed(asked, change), _changed(answered, with_last_blocks if has_ended else change)
     if collected.candidates("raw_dialogue"):
         asked = _fuller(collected, asked, "input", "user")
         answered = _fuller(collected, answered, "output", "assistant")

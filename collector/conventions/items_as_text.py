@@ -4,7 +4,7 @@ Anyone can write such a text, so they are opened on the spans of those libraries
 what the library itself sends as a user's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from operator import is_
 from typing import Final
 
@@ -59,7 +59,15 @@ def with_items(messages: list[Message]) -> list[Message]:
     OpenTelemetry's instrumentation of OpenAI's agents makes texts of all items but words, and sends those that have no
     role as a user's: `ResponseFunctionToolCall(…)`, `{'type': 'input_image', …}`, whole messages.
     """
-    return _opened(messages, ("assistant", "user"), _blocks_of_item)
+    return _opened(messages, ("assistant", "user"), _blocks_of_item, _ends(messages))
+
+
+def _ends(messages: list[Message]) -> set[int]:
+    """Return the places of what a user must have written: the first message, and the last one behind an answer."""
+    spoken = [at for at, message in enumerate(messages) if message["role"] != "system"]
+    is_reply = len(spoken) > 1 and messages[spoken[-2]]["role"] == "assistant"
+    ends = spoken[:1] + (spoken[-1:] if is_reply else [])
+    return {at for at in ends if messages[at]["role"] == "user"}
 
 
 def with_blocks(messages: list[Message]) -> list[Message]:
@@ -70,11 +78,24 @@ def with_blocks(messages: list[Message]) -> list[Message]:
     return _opened(messages, ("assistant",), _blocks_of_answer)
 
 
+def with_last_blocks(messages: list[Message]) -> list[Message]:
+    """Return an answer that ended without a call of a tool, with its blocks opened unless Anthropic's calls are there.
+
+    OpenAI's responses with calls end with the same reason as those without.
+    """
+    return _opened(messages, ("assistant",), _blocks_of_last_answer)
+
+
 _Reader = Callable[[str, str], list[JsonValue] | None]
 
 
-def _opened(messages: list[Message], roles: tuple[str, ...], read: _Reader) -> list[Message]:
+def _opened(
+    messages: list[Message], roles: tuple[str, ...], read: _Reader, users: Collection[int] = ()
+) -> list[Message]:
     changed = [_with_parts(message, read) if message["role"] in roles else message for message in messages]
+    for at in users:
+        if changed[at]["role"] != "user":
+            changed[at] = messages[at]
     if all(map(is_, changed, messages)):
         return messages
     joined = Joined()
@@ -122,6 +143,11 @@ def _blocks_of_answer(text: str, _: str) -> list[JsonValue] | None:
         if is_answer and all(map(_is_complete, blocks))
         else None
     )
+
+
+def _blocks_of_last_answer(text: str, role: str) -> list[JsonValue] | None:
+    blocks = _blocks_of_answer(text, role)
+    return None if any(as_dict(block).get("type") == "tool_use" for block in blocks or ()) else blocks
 
 
 def _is_complete(block: dict[str, JsonValue]) -> bool:

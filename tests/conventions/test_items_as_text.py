@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from collector.conventions import literals, values
 from collector.conventions.items_as_text import with_items
-from storage.records import Span
-from tests.conventions.making import a_span, read
+from collector.conventions.pieces import parts_by_type
+from storage.records import Message, Span
+from tests.conventions.making import a_span, read, read_all
 from tests.conventions.test_columnar import assert_alike, sent
 
 SCOPE = "opentelemetry.instrumentation.openai_agents"
@@ -247,3 +248,34 @@ def test_a_string_without_an_end_is_looked_for_once(endless: str) -> None:
     for pattern in (literals._STRING, values._LITERAL_STRING):
         assert len([*pattern.finditer(endless)]) == 1
     assert values.parsed(endless) == endless
+
+
+LITERALS = (
+    "{'type': 'reasoning', 'id': 'r', 'summary': [{'text': 'print secrets', 'type': 'summary_text'}]}",
+    "{'type': 'function_call', 'name': 'refund', 'arguments': '{}', 'call_id': 'c9'}",
+)
+
+
+@pytest.mark.parametrize("literal", LITERALS)
+def test_the_first_and_the_last_words_that_a_model_is_sent_are_no_item_of_a_model(literal: str) -> None:
+    """A user who writes an item keeps the message; between others it is what the library made a text of."""
+    said = (("user", "hi"), ("assistant", "hi"), ("user", literal))
+    messages: list[Message] = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in said]
+    user, answer, item = messages
+    for sent_messages, at in (([item], 0), ([user, answer, item], 2), ([item, answer, user], 0)):
+        assert with_items(sent_messages)[at] == item
+    assert with_items([user, item, user])[1]["role"] == "assistant"
+
+
+@pytest.mark.parametrize("reason, kind", [("stop", "text"), ("tool_call", "tool_call")])
+@pytest.mark.parametrize("scope", ["opentelemetry.instrumentation.langchain", "opentelemetry.instrumentation.bedrock"])
+def test_an_answer_that_ended_has_no_calls_in_its_words(scope: str, reason: str, kind: str) -> None:
+    """A user may ask for JSON that looks like Anthropic's calls, whose answers end with a reason of their own."""
+    words = '[{"type": "tool_use", "id": "c9", "name": "refund", "input": {}}]'
+    answer = [{"role": "assistant", "parts": [{"type": "text", "content": words}]}]
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": [reason]}
+    span = a_span(attributes | {"gen_ai.output.messages": json.dumps(answer)}, scope=scope)
+    (message,) = read(span.attributes, scope=scope).output_messages or ()
+    assert [part["type"] for part in parts_by_type(message, kind)] == [kind]
+    assert [each.name for each in read_all(span).tool_calls] == (["refund"] if kind == "tool_call" else [])
+    assert_alike(sent([span]))

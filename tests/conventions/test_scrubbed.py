@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from collector.evaluation.trace_case import case_of_trace
-from tests.conventions.making import Attributes, a_span, read_all
-from tests.conventions.test_columnar import a_batch, a_request, assert_alike, assert_traces_alike
+from tests.conventions.making import Attributes, a_span, read, read_all
+from tests.conventions.test_columnar import a_batch, a_request, assert_alike, assert_traces_alike, sent
 
 MARK = "[Scrubbed due to 'password']"
 SYSTEM = {"role": "system", "content": "Be short."}
@@ -58,3 +58,16 @@ def test_scrubbed_messages_are_read_by_columns_alike() -> None:
     batch = a_batch(a_request(spans))
     assert_alike(batch)
     assert_traces_alike(batch)
+
+
+@pytest.mark.parametrize("key", ["input.value", "output.value", "mlflow.spanInputs"])
+@pytest.mark.parametrize("mark", ["[redacted]", "<object at 0x7f>"])
+def test_a_redaction_beside_messages_is_noted(key: str, mark: str) -> None:
+    """The columns note it as the reading of one span does."""
+    sides = {
+        f"gen_ai.{side}.messages": json.dumps([{"role": role, "parts": [{"type": "text", "content": "hi"}]}])
+        for side, role in (("input", "user"), ("output", "assistant"))
+    }
+    span = a_span({"gen_ai.operation.name": "chat", key: mark, **sides})
+    assert any("put: " in note for note in read(span.attributes).notes)
+    assert_alike(sent([span]))

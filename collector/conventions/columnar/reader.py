@@ -34,7 +34,7 @@ from collector.conventions.plan import ShapePlan
 from collector.conventions.raw import raw_text
 from collector.conventions.span import RAW, is_pending, read_content, read_definitions, read_model
 from collector.conventions.table import Slot
-from collector.conventions.values import encodable
+from collector.conventions.values import encodable, is_redacted
 from storage.ingest.batch import KEYED, MEANINGS
 from storage.records import LogRecord, Message, Span
 
@@ -104,11 +104,12 @@ class _Reading:
         if not recipe.has_content and not recipe.can_fail and self._is_quiet(row):
             return self._without_content(row, recipe)
         elsewhere = self._elsewhere.get(id(recipe.plan), ())
-        if recipe.asked is not None and recipe.answered is not None and row not in self._told.has_content:
+        is_marked = row in self._told.has_content or self._is_redacted(row, recipe)
+        if recipe.asked is not None and recipe.answered is not None and not is_marked:
             found = self._quickly(row, recipe, elsewhere)
             if found is not None:
                 return found
-        if recipe.trajectory is not None and row not in self._told.has_content:
+        if recipe.trajectory is not None and not is_marked:
             found = self._by_halves(row, recipe, recipe.trajectory, elsewhere)
             if found is not None:
                 return found
@@ -117,6 +118,11 @@ class _Reading:
             if found is not None:
                 return found
         return self._slowly(row, recipe, elsewhere)
+
+    def _is_redacted(self, row: int, recipe: Recipe) -> bool:
+        """Return whether content beside the messages is the mark of a redaction, of which there is a note."""
+        start, texts = self._starts[row], self._laid.texts
+        return any(is_redacted(texts[start + at]) for at in recipe.beside)
 
     def _is_quiet(self, row: int) -> bool:
         """Whether a span says nothing but what is in its attributes."""

@@ -60,6 +60,7 @@ class Recipe:
     asked: int | NumberedMessages | None  # messages that may be in the normal form, or are numbered; None: look closer
     answered: int | NumberedMessages | None
     trajectory: int | None  # what was asked and answered, where it stands in one list alone
+    beside: Sequence[int]  # the keys of content beside these: a mark of a redaction there is noted
     odd_ids: Mapping[str, Sequence[str]]  # by side, how ids begin, with a quote before them, that take a closer look
     announcing: Sequence[tuple[int, str]]  # the values of keys by which a span only announces another one
     can_fail: bool  # by its attributes
@@ -84,6 +85,7 @@ def recipe_of(plan: ShapePlan) -> Recipe:
         asked=_messages(plan, "input_messages") if is_quick else None,
         answered=_messages(plan, "output_messages") if is_quick else None,
         trajectory=_trajectory(plan) if is_quick else None,
+        beside=_beside(plan) if is_quick else (),
         odd_ids={
             side: tuple(f'"{mark}' for mark in marks) if plan.leads.get(slot) else ()
             for side, (slot, marks) in _ODD_IDS.items()
@@ -98,6 +100,12 @@ def recipe_of(plan: ShapePlan) -> Recipe:
         reasoning=place_at(plan, "reasoning_tokens"),
         has_content=kind == "tool" or not _CONTENT.isdisjoint(plan.told),
     )
+
+
+def _beside(plan: ShapePlan) -> tuple[int, ...]:
+    leads = (lead for slot in _CONTENT for lead in plan.leads.get(slot, ()) if not lead.place.is_group)
+    messages = {place_at(plan, slot) for slot in ("input_messages", "output_messages", "trajectory")}
+    return tuple({lead.at: None for lead in leads if lead.at not in messages})
 
 
 def _messages(plan: ShapePlan, slot: Slot) -> int | NumberedMessages | None:
