@@ -301,6 +301,28 @@ def test_an_id_that_a_scope_repeats_is_none(tmp_path: Path) -> None:
         assert store.gauges.calls_recorded_twice(NOW_US) == []
 
 
+LONG_ID = {"gen_ai.response.id": "msg_01XFDUDYJgAACzvnptvVoYEL"}
+OTHER_CALL = {"gen_ai.response.model": "gpt-5", "gen_ai.usage.input_tokens": 9_000}
+
+
+@pytest.mark.parametrize(
+    "first, second, expected",
+    [
+        (LONG_ID, LONG_ID, 1),
+        (LONG_ID, LONG_ID | {"gen_ai.usage.output_tokens": 8}, 1),
+        ({"gen_ai.response.id": "chatcmpl-123"}, {"gen_ai.response.id": "chatcmpl-123"}, 1),
+        ({"gen_ai.response.id": "chatcmpl-123"}, {"gen_ai.response.id": "chatcmpl-123"} | OTHER_CALL, 0),
+    ],
+)
+def test_a_short_id_is_one_call_with_one_model_and_usage(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], expected: int
+) -> None:
+    """Local servers answer each call with one id, so that two calls of two models have it."""
+    with a_store(tmp_path / "data") as store:
+        receive(store, NOW_US, a_call(0, SDK, **first), a_call(0, LIBRARY, **second))
+        assert sum(pair.calls for pair in store.gauges.calls_recorded_twice(NOW_US)) == expected
+
+
 def test_equal_calls_of_traces_with_both_scopes_are_not_recorded_twice(tmp_path: Path) -> None:
     """Parallel traces that have each call of both libraries count it once each."""
     usage = NO_ID | {"gen_ai.usage.output_tokens": 1}

@@ -1,7 +1,8 @@
 -- Calls of models of a stretch of spans, by scope and model, and those that two scopes recorded in two traces each, by
 -- the minute in which the last one was received: among the latest 4,000 calls, of one service and project, at
--- overlapping times. They have one response id; or, if one of the scopes has none, equal usage and one model, a date
--- at its end aside. Rows without `other` have all calls of a scope that have usage. What was received after `after`
+-- overlapping times. They have one response id of 16 letters and digits or more, or a shorter one with equal usage and
+-- one model, a date at its end aside, since proxies and local servers repeat short ids; or, if one of the scopes has no
+-- id, equal usage and one model. Rows without `other` have all calls of a scope that have usage. What was received after `after`
 -- counts. `one_more` and `other_more` count what each scope recorded in these traces other than calls without a parent.
 --
 -- Calls are joined with what overlaps them by sorting, since all pairs of equal calls grow with their square: each
@@ -34,7 +35,17 @@ WITH calls AS MATERIALIZED (
 
 -- An id that a scope has in two traces is none: some servers repeat them.
 keyed AS (
-    SELECT *, TRUE AS has_id, response_id AS key
+    SELECT
+        *,
+        TRUE AS has_id,
+        concat_ws(
+            ' ',
+            response_id,
+            CASE
+                WHEN length(regexp_replace(response_id, '[^a-zA-Z0-9]', '', 'g')) < 16
+                    THEN concat_ws(' ', input_tokens, output_tokens, model)
+            END
+        ) AS key
     FROM calls
     WHERE response_id IS NOT NULL
     WINDOW one_scope AS (PARTITION BY tenant, project, service_name, response_id, scope)
