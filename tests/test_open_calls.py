@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.reading.updater import TraceUpdater
+from storage.ingest import open_calls
 from storage.ingest.known_times import LAST_NS
 from storage.store import Store
 from storage.upkeep.deletions import DeletionCriteria
@@ -254,3 +255,14 @@ def test_calls_that_nothing_tells_apart_have_no_result(stored: Stored) -> None:
     assert [result for _, result, *_ in stored.calls()] == [None, None]
     stored.take(request(5, [], ONE), told(6, "c"), request(7, [], ONE), told(8, "d"))
     assert [result for _, result, *_ in stored.calls()] == [None, None, "c", "d"]
+
+
+def test_more_equal_calls_than_are_compared_have_no_result(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a commit costs does not grow with the calls of one key; results are back once there are fewer."""
+    monkeypatch.setattr(open_calls, "EQUAL_CALLS", 3)
+    stored.take(request(1, [], ONE), told(2, "a"), request(3, [], ONE))
+    assert [result for _, result, *_ in stored.calls()] == ["a", None]
+    stored.take(told(4, "b"))
+    assert [result for _, result, *_ in stored.calls()] == [None, None]
+    stored.delete(4)
+    assert [result for _, result, *_ in stored.calls()] == ["a", None]

@@ -11,6 +11,7 @@ from storage.ingest.known_times import within_known_times
 
 _KEYS = ["tenant", "call_key", "start_time"]
 _HOUR_NS: Final = 3_600 * 10**9  # within which a result belongs to a call
+EQUAL_CALLS: Final = 5_000  # and results of one key in the hours around a change; more of them get nothing
 
 
 def open_calls(cursor: duckdb.DuckDBPyConnection, *, from_ns: int) -> pa.Table:
@@ -33,4 +34,4 @@ def complete_calls(cursor: duckdb.DuckDBPyConnection, *changed: pa.Table) -> Non
         "to_ns": last_ns + _HOUR_NS,
     }
     times = {name: within_known_times(time_ns) for name, time_ns in around.items()}
-    cursor.execute(sql.query("complete_tool_calls"), times | {"hour_us": _HOUR_NS // 1000})
+    cursor.execute(sql.query("complete_tool_calls"), times | {"hour_us": _HOUR_NS // 1000, "most": EQUAL_CALLS})

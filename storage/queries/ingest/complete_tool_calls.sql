@@ -4,7 +4,8 @@
 -- names none. A result with the words of one of the hour before is a repetition, and belongs to no further call.
 -- What a call has follows from the rows alone, in whatever order these came: it depends on results of two hours before it
 -- and on whatever is within an hour, so rows of three hours around a change are looked at. Times are compared as numbers:
--- an interval added to one of the year 2262 has no TIMESTAMP_NS.
+-- an interval added to one of the year 2262 has no TIMESTAMP_NS. The windows cost more than the number of their rows, so
+-- equal calls have no results while there are more than $most of them.
 WITH changed AS (
     SELECT DISTINCT tenant, call_key
     FROM changed_calls
@@ -19,7 +20,8 @@ keyed AS MATERIALIZED (
         is_sent,
         start_time,
         epoch_ns(start_time) // 1000 AS at_us,
-        CASE WHEN is_sent THEN hash(result, is_error, error) END AS words
+        CASE WHEN is_sent THEN hash(result, is_error, error) END AS words,
+        count(*) OVER (PARTITION BY tenant, call_key) > $most AS are_too_many
     FROM tool_call
     SEMI JOIN changed USING (tenant, call_key)
     WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
@@ -31,7 +33,7 @@ party AS (
     WHERE rowid IN (
         SELECT r.rowid
         FROM trace_reading AS r
-        SEMI JOIN (SELECT ('0x' || right(trace_id, 16))::UBIGINT AS trace_key FROM keyed) AS k ON k.trace_key = r.trace_key
+        SEMI JOIN (SELECT ('0x' || right(trace_id, 16))::UBIGINT AS trace_key FROM keyed WHERE NOT are_too_many) AS k ON k.trace_key = r.trace_key
     )
 ),
 event AS (
@@ -45,6 +47,7 @@ event AS (
         ) AS nameless_near
     FROM keyed AS k
     LEFT JOIN party AS p ON p.tenant = k.tenant AND p.trace_id = k.trace_id
+    WHERE NOT k.are_too_many
 ),
 heard AS (
     SELECT *, session_id AS conversation
@@ -104,6 +107,10 @@ completed AS MATERIALIZED (
     FROM waiting
     WHERE NOT is_sent
         AND conversation IS NOT DISTINCT FROM CASE WHEN nameless_near = 0 THEN session_id END
+    UNION ALL
+    SELECT place, NULL
+    FROM keyed
+    WHERE are_too_many AND NOT is_sent
 ),
 told AS (
     SELECT c.place, r.result, coalesce(r.is_error, false) AS is_error, r.error
