@@ -216,23 +216,28 @@ def test_arguments_are_taken_out_of_their_wrapping(value: str, expected: JsonVal
 @pytest.mark.parametrize(
     "value, expected, is_error",
     [
-        ('[{"text": "{\\"celsius\\": 7}"}]', {"celsius": 7}, False),
-        ('{"type": "tool", "data": {"content": "{\\"celsius\\": 7}", "tool_call_id": "c"}}', {"celsius": 7}, False),
+        ('[{"text": "{\\"celsius\\": 7}"}]', {"celsius": 7}, None),
+        ('{"type": "tool", "data": {"content": "{\\"celsius\\": 7}", "tool_call_id": "c"}}', {"celsius": 7}, None),
         ({"output": {"content": "sunny", "type": "tool", "tool_call_id": "c", "status": "error"}}, "sunny", True),
-        ({"lc": 1, "id": ["ToolMessage"], "kwargs": {"content": "7", "tool_call_id": "c"}}, "7", False),
+        ({"lc": 1, "id": ["ToolMessage"], "kwargs": {"content": "7", "tool_call_id": "c"}}, "7", None),
         ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "isError": True}, "a\nb", True),
         ({"type": "json", "value": {"celsius": 7}}, {"celsius": 7}, False),
         ({"type": "error-text", "value": "unknown city"}, "unknown city", True),
-        ([{"json": {"celsius": 7}}], {"celsius": 7}, False),
+        ([{"json": {"celsius": 7}}], {"celsius": 7}, None),
         ({"toolResult": {"toolUseId": "c", "status": "error", "content": [{"text": "no"}]}}, "no", True),
-        ({"content": {"celsius": 7}}, {"content": {"celsius": 7}}, False),
-        ({"result": 7}, {"result": 7}, False),
-        ([{"type": "text", "text": "a"}, {"type": "image"}], [{"type": "text", "text": "a"}, {"type": "image"}], False),
-        ([], [], False),
+        ({"content": {"celsius": 7}}, {"content": {"celsius": 7}}, None),
+        ({"result": 7}, {"result": 7}, None),
+        ([{"type": "text", "text": "a"}, {"type": "image"}], [{"type": "text", "text": "a"}, {"type": "image"}], None),
+        ([], [], None),
+        ({"content": [{"type": "text", "text": "Error: a sample"}], "isError": False}, "Error: a sample", False),
     ],
 )
-def test_results_are_taken_out_of_their_wrapping(value: object, expected: JsonValue, is_error: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    """Serialised messages, content blocks and typed values are opened; a tool's own keys are not."""
+def test_results_are_taken_out_of_their_wrapping(
+    value: object,
+    expected: JsonValue,
+    is_error: bool | None,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """Serialised messages, content blocks and typed values are opened, with their flag; a tool's own keys are not."""
     result = unwrap.result(value)
     assert (result.value, result.is_error) == (expected, is_error)
 
