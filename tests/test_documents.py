@@ -58,3 +58,11 @@ def test_the_architecture_names_every_room() -> None:
     }
     rooms = {Path(file.path).parent for file in files(*PACKAGES) if not file.path.endswith("__init__.py")}
     assert sorted(map(str, rooms - named)) == []
+
+
+def test_decisions_have_numbers_of_their_own() -> None:
+    """The number in the name of each file of `docs/adr` is that of its heading, and of no other file."""
+    numbers = {file.name: file.name[:3] for file in (ROOT / "docs" / "adr").glob("[0-9]*.md")}
+    assert len(set(numbers.values())) == len(numbers)
+    for name, number in numbers.items():
+        assert (ROOT / "docs" / "adr" / name).read_text(encoding="utf-8").startswith(f"# {number}"), name
