@@ -302,10 +302,11 @@ def requested_within(tree: Tree, history: Sequence[MessageCall]) -> list[Message
     latest_ns = max(call.start_ns for call in history)
     ends: dict[str, int] = {}  # by the words of the user: when the first span that was sent the turn had ended
     for span in tree.spans.values():
-        if span.span_type in _SENT_TO and span.end_ns is not None and span.end_ns <= latest_ns:
-            words = _turn_words(span)
-            if words is not None:
-                ends[words] = min(ends.get(words, span.end_ns), span.end_ns)
+        if span.span_type not in _SENT_TO or span.end_ns is None:
+            continue
+        end_ns = max(span.end_ns, span.start_ns + 1)  # a span without a duration has not ended before itself
+        if end_ns <= latest_ns and (words := _turn_words(span)) is not None:
+            ends[words] = min(ends.get(words, end_ns), end_ns)
     found = []
     for call in history if ends else ():
         words = _turn_words(tree.spans[call.span_id])
