@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from storage import sql
@@ -15,7 +16,7 @@ from storage.engine import clearing
 from storage.engine.database import FILE_NAME, Database, DatabaseOptions
 from storage.engine.lock import read_holder
 from storage.engine.migration import FIRST_STEP
-from storage.errors import ForeignFile, NewerFile, OlderFile, Reopened, Unusable
+from storage.errors import BadQuery, ForeignFile, NewerFile, OlderFile, Reopened, Unusable
 from storage.store import Store
 from tests import forking
 from tests.source_tree import ROOT
@@ -445,3 +446,16 @@ def test_others_do_without_pandas_as_before() -> None:
     """Arrow makes an array for the first time in a process that hides pandas."""
     program = "from storage.engine.pandas_import import hide_pandas; hide_pandas(); import pyarrow; pyarrow.array([1])"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)
+
+
+def test_clients_see_no_table_of_the_servers_statements(tmp_path: Path) -> None:
+    """Cursors are used again with what was registered for the server's statements, but not for those of clients."""
+    with a_store(tmp_path) as store:
+        with contextlib.ExitStack() as several:
+            for _ in range(4):
+                several.enter_context(store._database.cursor()).register("remains", pa.table({"tenant": ["acme"]}))
+        with store._database.cursor() as cursor:
+            assert cursor.execute("SELECT tenant FROM remains").fetchall() == [("acme",)]
+        assert rows(store, "SELECT table_name FROM duckdb_columns() WHERE database_name = 'temp'") == []
+        with pytest.raises(BadQuery, match="remains"):
+            rows(store, "SELECT * FROM remains")

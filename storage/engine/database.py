@@ -180,7 +180,7 @@ class Database:
         if shared is not None and may_end and may_share:
             yield shared
             return
-        kept = self._open_cursor(mends=mends, may_end=may_end)
+        kept = self._open_cursor(mends=mends, may_end=may_end, is_own=is_own)
         cursor, is_done = kept.cursor, False
         try:
             yield cast("duckdb.DuckDBPyConnection", kept)
@@ -201,9 +201,9 @@ class Database:
             finally:
                 self._cursors.remove(cursor)
 
-    def _open_cursor(self, *, mends: bool, may_end: bool) -> KeptCursor:
+    def _open_cursor(self, *, mends: bool, may_end: bool, is_own: bool) -> KeptCursor:
         try:
-            return self._usable_cursor(may_end=may_end, waits=mends)
+            return self._usable_cursor(may_end=may_end, waits=mends, is_own=is_own)
         except duckdb.Error as error:
             if not _is_of_invalid(error):
                 raise
@@ -211,17 +211,18 @@ class Database:
                 raise Reopened from error
             self.reopen()
         try:
-            return self._usable_cursor(may_end=may_end, waits=True)
+            return self._usable_cursor(may_end=may_end, waits=True, is_own=is_own)
         except duckdb.Error as error:
             if not _is_of_invalid(error):
                 raise
             raise Reopened from error
 
-    def _usable_cursor(self, *, may_end: bool, waits: bool) -> KeptCursor:
+    def _usable_cursor(self, *, may_end: bool, waits: bool, is_own: bool) -> KeptCursor:
         if not self._opening.acquire(blocking=waits):
             raise Reopened
         try:
-            kept = self._idle.take()
+            # A kept one has small tables of the server's last statements, which clients could name.
+            kept = self._idle.take() if is_own else None
             cursor = self._connection.cursor() if kept is None else kept.cursor
             self._cursors.add(cursor, may_end=may_end)
         finally:
