@@ -4,8 +4,10 @@ import contextlib
 import re
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pytest
 
 from storage import sql
 from storage.engine import clearing
+from storage.engine.cursors import Cursors
 from storage.engine.database import FILE_NAME, Database, DatabaseOptions
 from storage.engine.lock import read_holder
 from storage.engine.migration import FIRST_STEP
@@ -459,3 +462,23 @@ def test_clients_see_no_table_of_the_servers_statements(tmp_path: Path) -> None:
         assert rows(store, "SELECT table_name FROM duckdb_columns() WHERE database_name = 'temp'") == []
         with pytest.raises(BadQuery, match="remains"):
             rows(store, "SELECT * FROM remains")
+
+
+def test_a_cursor_that_is_used_again_is_known_until_its_user_gives_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However late the thread before is in letting go of it, the cursor is nobody else's before that."""
+    remove = Cursors.remove
+
+    def remove_late(*arguments: Any, **more: Any) -> None:
+        time.sleep(0.001)
+        remove(*arguments, **more)
+
+    with a_store(tmp_path) as store, ThreadPoolExecutor(6) as threads:
+        monkeypatch.setattr(Cursors, "remove", remove_late)
+
+        def ask(number: int) -> int:
+            with store._database.cursor() as cursor:
+                return int(cursor.execute("SELECT $number", {"number": number}).fetchall()[0][0])
+
+        assert list(threads.map(ask, range(100))) == list(range(100))

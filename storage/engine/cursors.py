@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
@@ -84,10 +84,12 @@ class Cursors:
         with self._changed:
             self._open[cursor] = may_end
 
-    def remove(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Note that it was closed."""
+    def remove(self, cursor: duckdb.DuckDBPyConnection, keep: Callable[[], bool] | None = None) -> None:
+        """Note that it was closed, or is kept: whoever takes it from there can be noted only after this."""
         with self._changed:
             del self._open[cursor]
+            if keep is not None and (cursor in self._ended or not keep()):
+                cursor.close()
             self._changed.notify_all()
 
     def was_ended(self, cursor: duckdb.DuckDBPyConnection) -> bool:

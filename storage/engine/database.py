@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar, cast
@@ -181,7 +182,7 @@ class Database:
             yield shared
             return
         kept = self._open_cursor(mends=mends, may_end=may_end, is_own=is_own)
-        cursor, is_done = kept.cursor, False
+        cursor, is_done, is_kept = kept.cursor, False, False
         try:
             yield cast("duckdb.DuckDBPyConnection", kept)
             is_done = is_own and not self._cursors.was_ended(cursor)
@@ -194,12 +195,11 @@ class Database:
             raise
         finally:
             try:
-                if is_done and not self._cursors.was_ended(cursor):
-                    self._idle.give_back(kept)
-                else:
+                is_kept = is_done and kept.clear()
+                if not is_kept:
                     cursor.close()
             finally:
-                self._cursors.remove(cursor)
+                self._cursors.remove(cursor, keep=partial(self._idle.keep, kept) if is_kept else None)
 
     def _open_cursor(self, *, mends: bool, may_end: bool, is_own: bool) -> KeptCursor:
         try:

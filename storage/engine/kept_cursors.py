@@ -121,12 +121,12 @@ class KeptCursors:
         except IndexError:
             return None
 
-    def give_back(self, cursor: KeptCursor) -> None:
-        """Keep a cursor for the next, or close it."""
-        if len(self._idle) < self._most and cursor.clear():
-            self._idle.append(cursor)
-        else:
-            cursor.cursor.close()
+    def keep(self, cursor: KeptCursor) -> bool:
+        """Keep a cleared cursor for the next; return False if there are enough."""
+        if len(self._idle) >= self._most:
+            return False
+        self._idle.append(cursor)
+        return True
 
     def close(self, *, for_good: bool = False) -> None:
         """Close all of them: the database is to be closed, or may be invalid; `for_good`: none is kept after that."""
