@@ -7,7 +7,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -17,6 +17,7 @@ from storage import sql
 from storage.engine import clearing
 from storage.engine.cursors import Cursors
 from storage.engine.database import FILE_NAME, Database, DatabaseOptions
+from storage.engine.kept_cursors import KeptCursor
 from storage.engine.lock import read_holder
 from storage.engine.migration import FIRST_STEP
 from storage.errors import BadQuery, ForeignFile, NewerFile, OlderFile, Reopened, Unusable
@@ -482,3 +483,18 @@ def test_a_cursor_that_is_used_again_is_known_until_its_user_gives_it_back(
                 return int(cursor.execute("SELECT $number", {"number": number}).fetchall()[0][0])
 
         assert list(threads.map(ask, range(100))) == list(range(100))
+
+
+def test_no_cursor_of_before_an_error_is_used_again(tmp_path: Path) -> None:
+    """An error may be the first sign of an invalid database: a cursor of before would meet the next user with it."""
+    with a_store(tmp_path) as store:
+        database = store._database
+        with database.cursor() as before:
+            with pytest.raises(duckdb.Error), database.cursor() as failing:
+                failing.execute("SELECT error('no')").fetchall()
+            before.execute("SELECT 1").fetchall()
+        with database.cursor() as after:
+            assert cast("KeptCursor", after).cursor is not cast("KeptCursor", before).cursor
+            after.execute("SELECT 1").fetchall()
+        with database.cursor() as again:
+            assert cast("KeptCursor", again).cursor is cast("KeptCursor", after).cursor

@@ -237,6 +237,7 @@ class Database:
             if isinstance(error, duckdb.InterruptException):  # by who opens the file again
                 raise Reopened from error
             raise
+        self._idle.trust()
         return KeptCursor(cursor)
 
     def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:

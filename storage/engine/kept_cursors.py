@@ -113,6 +113,7 @@ class KeptCursors:
     def __init__(self) -> None:
         self._idle: list[KeptCursor] = []
         self._most = _AT_MOST
+        self._is_in_doubt = False
 
     def take(self) -> KeptCursor | None:
         """Return one that nobody has, the one that was used last."""
@@ -122,14 +123,22 @@ class KeptCursors:
             return None
 
     def keep(self, cursor: KeptCursor) -> bool:
-        """Keep a cleared cursor for the next; return False if there are enough."""
-        if len(self._idle) >= self._most:
+        """Keep a cleared cursor for the next; return False if there are enough, or the database may be invalid."""
+        if self._is_in_doubt or len(self._idle) >= self._most:
             return False
         self._idle.append(cursor)
         return True
 
+    def trust(self) -> None:
+        """Keep cursors again: a new one has found the database valid."""
+        self._is_in_doubt = False
+
     def close(self, *, for_good: bool = False) -> None:
-        """Close all of them: the database is to be closed, or may be invalid; `for_good`: none is kept after that."""
+        """Close all of them: the database is to be closed, or may be invalid; `for_good`: none is kept after that.
+
+        None that is in use at this moment is kept: whoever took it would meet the invalid database once more.
+        """
+        self._is_in_doubt = True
         if for_good:
             self._most = 0
         while (cursor := self.take()) is not None:
