@@ -4,23 +4,18 @@ import contextlib
 import re
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
 
 import duckdb
-import pyarrow as pa
 import pytest
 
 from storage import sql
 from storage.engine import clearing
-from storage.engine.cursors import Cursors
 from storage.engine.database import FILE_NAME, Database, DatabaseOptions
-from storage.engine.kept_cursors import KeptCursor
 from storage.engine.lock import read_holder
 from storage.engine.migration import FIRST_STEP
-from storage.errors import BadQuery, ForeignFile, NewerFile, OlderFile, Reopened, Unusable
+from storage.errors import ForeignFile, NewerFile, OlderFile, Reopened, Unusable
 from storage.store import Store
 from tests import forking
 from tests.source_tree import ROOT
@@ -450,51 +445,3 @@ def test_others_do_without_pandas_as_before() -> None:
     """Arrow makes an array for the first time in a process that hides pandas."""
     program = "from storage.engine.pandas_import import hide_pandas; hide_pandas(); import pyarrow; pyarrow.array([1])"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)
-
-
-def test_clients_see_no_table_of_the_servers_statements(tmp_path: Path) -> None:
-    """Cursors are used again with what was registered for the server's statements, but not for those of clients."""
-    with a_store(tmp_path) as store:
-        with contextlib.ExitStack() as several:
-            for _ in range(4):
-                several.enter_context(store._database.cursor()).register("remains", pa.table({"tenant": ["acme"]}))
-        with store._database.cursor() as cursor:
-            assert cursor.execute("SELECT tenant FROM remains").fetchall() == [("acme",)]
-        assert rows(store, "SELECT table_name FROM duckdb_columns() WHERE database_name = 'temp'") == []
-        with pytest.raises(BadQuery, match="remains"):
-            rows(store, "SELECT * FROM remains")
-
-
-def test_a_cursor_that_is_used_again_is_known_until_its_user_gives_it_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However late the thread before is in letting go of it, the cursor is nobody else's before that."""
-    remove = Cursors.remove
-
-    def remove_late(*arguments: Any, **more: Any) -> None:
-        time.sleep(0.001)
-        remove(*arguments, **more)
-
-    with a_store(tmp_path) as store, ThreadPoolExecutor(6) as threads:
-        monkeypatch.setattr(Cursors, "remove", remove_late)
-
-        def ask(number: int) -> int:
-            with store._database.cursor() as cursor:
-                return int(cursor.execute("SELECT $number", {"number": number}).fetchall()[0][0])
-
-        assert list(threads.map(ask, range(100))) == list(range(100))
-
-
-def test_no_cursor_of_before_an_error_is_used_again(tmp_path: Path) -> None:
-    """An error may be the first sign of an invalid database: a cursor of before would meet the next user with it."""
-    with a_store(tmp_path) as store:
-        database = store._database
-        with database.cursor() as before:
-            with pytest.raises(duckdb.Error), database.cursor() as failing:
-                failing.execute("SELECT error('no')").fetchall()
-            before.execute("SELECT 1").fetchall()
-        with database.cursor() as after:
-            assert cast("KeptCursor", after).cursor is not cast("KeptCursor", before).cursor
-            after.execute("SELECT 1").fetchall()
-        with database.cursor() as again:
-            assert cast("KeptCursor", again).cursor is cast("KeptCursor", after).cursor

@@ -1,13 +1,17 @@
 """Cursors of a database are used again, and nothing is left of who had them before."""
 
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
+from storage.engine.cursors import Cursors
 from storage.engine.database import Database, DatabaseOptions
 from tests.prepared import prepare
 from tests.statements import executed
@@ -90,3 +94,48 @@ def test_the_file_is_opened_again_although_cursors_are_idle(database: Database, 
     with database.cursor():
         database.close()
     Database(tmp_path, DatabaseOptions()).close()
+
+
+def test_clients_see_no_table_of_the_servers_statements(database: Database) -> None:
+    """A cursor for a statement of a client is always a new one, since others keep small tables."""
+    with ExitStack() as several:
+        for _ in range(4):
+            several.enter_context(database.cursor()).register("remains", pa.table({"tenant": ["acme"]}))
+    with database.cursor(is_own=False) as cursor:
+        assert cursor.execute("SELECT 1 FROM duckdb_columns() WHERE database_name = 'temp'").fetchall() == []
+    with database.cursor() as cursor:
+        assert cursor.execute("SELECT tenant FROM remains").fetchall() == [("acme",)]
+
+
+def test_a_cursor_is_taken_by_the_next_thread_only_once_it_is_given_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that is late in noting that it gave one back does not note that for the next one, too."""
+    remove = Cursors.remove
+
+    def remove_late(*arguments: Any, **more: Any) -> None:
+        time.sleep(0.001)
+        remove(*arguments, **more)
+
+    monkeypatch.setattr(Cursors, "remove", remove_late)
+
+    def select(number: int) -> int:
+        with database.cursor() as cursor:
+            return int(cursor.execute("SELECT $number", {"number": number}).fetchall()[0][0])
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(select, range(100))) == list(range(100))
+
+
+def test_no_cursor_of_before_an_error_is_used_again(database: Database) -> None:
+    """An error may be the first sign of an invalid database, which a cursor of before would meet a second time."""
+    with database.cursor() as before:
+        with pytest.raises(duckdb.Error), database.cursor() as failing:
+            failing.execute("SELECT error('no')").fetchall()
+        before.execute("SELECT 1").fetchall()
+    with executed() as texts, database.cursor() as cursor:
+        cursor.execute("SELECT 1").fetchall()
+    assert USE in texts
+    with executed() as texts, database.cursor() as cursor:
+        cursor.execute("SELECT 1").fetchall()
+    assert USE not in texts
