@@ -65,7 +65,7 @@ class _Calls:
     def add(self, span: TraceMember) -> None:
         """Find the call of a span, or begin one."""
         keys = self._keys[span.span_id]
-        call = self._above(span) or next((found for key in keys if (found := self._beside(span, key))), None)
+        call = self._above(span) or next(filter(None, (self._beside(span, key) for key in keys)), None)
         if call is None:
             call = _Call(first=span, answer_id=None, model=None, input=None)
         call.answer_id = call.answer_id or span.answer_id
@@ -171,15 +171,15 @@ def _fit(first: TraceMember, span: TraceMember, *, is_sure: bool) -> bool:
     Of two libraries one may count the input without what came from a cache, and a stream otherwise. If the response id
     is sure, one side suffices; two spans of one scope have to count alike.
     """
-    asked = _count_alike(first.input_tokens, span.input_tokens)
-    answered = _count_alike(first.output_tokens, span.output_tokens)
+    is_input = _count_alike(first.input_tokens, span.input_tokens)
+    is_output = _count_alike(first.output_tokens, span.output_tokens)
     if first.scope == span.scope:
-        return asked and answered
+        return is_input and is_output
     inputs = (first.input_tokens or 0), (span.input_tokens or 0)
-    asked = asked or 0 in inputs or abs(inputs[0] - inputs[1]) in (first.cached_tokens, span.cached_tokens)
+    is_input = is_input or 0 in inputs or abs(inputs[0] - inputs[1]) in (first.cached_tokens, span.cached_tokens)
     outputs = sorted((first.output_tokens or 0, span.output_tokens or 0))
-    answered = answered or outputs[0] == 0 or outputs[1] - outputs[0] <= outputs[1] * _STREAM_SHARE
-    return asked or answered if is_sure else asked and answered
+    is_output = is_output or outputs[0] == 0 or outputs[1] - outputs[0] <= outputs[1] * _STREAM_SHARE
+    return is_input or is_output if is_sure else is_input and is_output
 
 
 def _count_alike(first: int | None, second: int | None) -> bool:

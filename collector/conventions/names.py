@@ -10,12 +10,10 @@ PROJECT_KEYS = ("dokimos.project", "dokimos.project.name", "openinference.projec
 """Resource attributes that name the project, strongest first."""
 
 SERVICE_NAME = "service.name"
-SDK_NAME = "telemetry.sdk.name"
 
 EXCEPTION_EVENT = "exception"
 EXCEPTION_TYPE = "exception.type"
 EXCEPTION_MESSAGE = "exception.message"
-EXCEPTION_STACKTRACE = "exception.stacktrace"
 
 RESPONSE_ID = "gen_ai.response.id"
 """One answer of a model: spans that share it tell of the same call."""

@@ -259,8 +259,8 @@ def talk_of(tree: Tree, span: TraceMember) -> tuple[Message, ...]:
     for one in alike:
         if one.span_id not in wrappers:
             tellers.setdefault(calls.get(one.span_id, one.span_id), one)
-    told = {one.span_id for one in tellers.values()}
-    answers = _once_each(one for one in alike if one.span_id in told)
+    shown = {one.span_id for one in tellers.values()}
+    answers = _once_each(one for one in alike if one.span_id in shown)
     return _talk(tuple(span.input_messages or ()), tuple(answers))
 
 
@@ -338,7 +338,7 @@ def _first(tree: Tree, root: TraceMember | None, field: str) -> str | None:
 
 
 class _Used:
-    """What calls of models used, by the spans with nothing of it below them: a span above repeats or sums up.
+    """Usage of calls of models, by the spans that have none of it below them: a span above repeats or sums up.
 
     A call that several spans report counts once, by the span that counts most, whichever came first.
     """
@@ -355,8 +355,8 @@ class _Used:
     def cost_usd(self) -> float | None:
         """Add up costs; if the trace tells any cost itself, what was computed beside it does not count."""
         spans = self._tree.spans.items()
-        told = {span_id for span_id, span in spans if span.cost_usd is not None and span.cost_source is None}
-        costs = [max(spans, key=_completeness).cost_usd or 0.0 for spans in self._calls("cost_usd", told)]
+        recorded = {span_id for span_id, span in spans if span.cost_usd is not None and span.cost_source is None}
+        costs = [max(spans, key=_completeness).cost_usd or 0.0 for spans in self._calls("cost_usd", recorded)]
         return sum(costs) if costs else None
 
     def _calls(self, field: str, among: AbstractSet[str] = frozenset()) -> Iterable[list[TraceMember]]:

@@ -27,22 +27,23 @@ def recorded(tree: Tree) -> dict[str, str]:
     for span in tree.spans.values():
         if records and span.span_type == "llm" and not span.is_record:
             calls.setdefault(_amounts(span), []).append(span)
-    found: dict[str, str] = {}
+    of_calls: dict[str, str] = {}
     for record in records:
         same = calls.get(_amounts(record), [])
         call = next((call for call in islice(same, _MAX_ALIKE) if _may_record(tree, record, call)), None)
         if call is not None:
             same.remove(call)
-            found[record.span_id] = call.span_id
-    return found | _summed_up(tree, [record for record in records if record.span_id not in found], found)
+            of_calls[record.span_id] = call.span_id
+    others = [record for record in records if record.span_id not in of_calls]
+    return of_calls | _summed_up(tree, others, of_calls)
 
 
-def _summed_up(tree: Tree, records: Sequence[TraceMember], found: Mapping[str, str]) -> dict[str, str]:
+def _summed_up(tree: Tree, records: Sequence[TraceMember], of_calls: Mapping[str, str]) -> dict[str, str]:
     """Return the records that sum up what the calls of another agent used, each with that agent."""
     agents = {span.span_id: span for span in tree.spans.values() if span.span_type == "agent"}
     if not records or not agents:
         return {}
-    amounts = {span_id: _amounts(span) for span_id, span in tree.spans.items() if span_id not in found}
+    amounts = {span_id: _amounts(span) for span_id, span in tree.spans.items() if span_id not in of_calls}
     amounts = {span_id: amount for span_id, amount in amounts.items() if amount != (None, None)}
     above = repeating(tree, amounts)
     sums: dict[str, tuple[int, int]] = {}
@@ -63,8 +64,8 @@ def _summed_up(tree: Tree, records: Sequence[TraceMember], found: Mapping[str, s
 
 def _add(sums: dict[str, tuple[int, int]], tree: Tree, amounts: _Amounts, span_id: str, sign: int) -> None:
     for above in tree.above(span_id, _MAX_LEVELS):
-        asked, answered = sums.get(above, (0, 0))
-        sums[above] = asked + sign * (amounts[0] or 0), answered + sign * (amounts[1] or 0)
+        of_input, of_output = sums.get(above, (0, 0))
+        sums[above] = of_input + sign * (amounts[0] or 0), of_output + sign * (amounts[1] or 0)
 
 
 def _amounts(span: TraceMember) -> _Amounts:

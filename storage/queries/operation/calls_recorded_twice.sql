@@ -2,8 +2,9 @@
 -- the minute in which the last one was received: among the latest 4,000 calls, of one service and project, at
 -- overlapping times. They have one response id of 16 letters and digits or more, or a shorter one with equal usage and
 -- one model, a date at its end aside, since proxies and local servers repeat short ids; or, if one of the scopes has no
--- id, equal usage and one model. Rows without `other` have all calls of a scope that have usage. What was received after `after`
--- counts. `one_more` and `other_more` count what each scope recorded in these traces other than calls without a parent.
+-- id, equal usage and one model. Rows without `other` have all calls of a scope that have usage. Calls that were received
+-- after `after` count. `one_more` and `other_more` count the spans of each scope in these traces other than calls without
+-- a parent.
 --
 -- Calls are joined with what overlaps them by sorting, since all pairs of equal calls grow with their square: each
 -- group of calls that follow without a pause has as many calls recorded twice as the scope with fewer calls has there.
@@ -86,7 +87,7 @@ grouped AS MATERIALIZED (
     FROM begun
 ),
 
--- A group of more than sixteen scopes is nobody's: pairs grow with their square.
+-- Of a group sixteen scopes are compared, since pairs grow with their square.
 by_scope AS MATERIALIZED (
     SELECT
         tenant,
