@@ -63,19 +63,19 @@ def add_annotation(
     click.echo(f"{verdict.upper()}, of {'the span ' + span if span else 'the trace ' + trace_id}")
 
 
-def _print(found: list[AnnotationDocument]) -> None:
+def _print(annotations: list[AnnotationDocument]) -> None:
     from rich.text import Text
 
     from collector.visible import one_line
 
     console = output_console()
-    if not found:
+    if not annotations:
         console.print("nobody has said anything")
         return
     table = list_table()
     for title in ("WHEN (UTC)", "OF", "QUESTION", "ANSWER", "BY", "NOTE"):
         table.add_column(title, overflow="fold")
-    for each in found:
+    for each in annotations:
         answer = each.label if each.label is not None else "" if each.score is None else f"{each.score:g}"
         answer = answer if each.error_kind is None else f"no verdict ({each.error_kind})"
         of = each.session_id or each.item_result_id or "/".join(filter(None, (each.trace_id, each.span_id)))

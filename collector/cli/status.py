@@ -20,7 +20,7 @@ from collector.visible import one_line
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def status(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """What is stored, what is behind, what is to be judged, what got no verdict of late, and what was spent today."""
+    """Show stored data, backlogs, pending jobs, recent jobs without a verdict, and the spending of today."""
     from collector.cli.rule_text import print_status
 
     one_source(server, data)

@@ -8,7 +8,7 @@ from collector.api.answers.wire import WireDocument
 
 
 class AnnotationDocument(WireDocument):
-    """What somebody said of a trace, a span, a session or an item of a run."""
+    """A vote, a score or a note about a trace, a span, a session or an item of a run."""
 
     tenant: str
     target: Literal["trace", "span", "session", "run_item"]

@@ -23,7 +23,7 @@ from storage.offline.runs import Run
 
 
 class DiffSummary(ApiAnswer):
-    """What moved in all. The rates are of the items of which it is known in both runs whether they passed."""
+    """Changes in total. Pass rates count the items that have an outcome in both runs."""
 
     pairing: Literal["positional", "dataset_item_id"]
     baseline_pass_rate: float | None
@@ -87,7 +87,7 @@ class DiffCases(PageAnswer):
 
 
 class RunDiffDocument(ApiAnswer):
-    """How a run differs from a baseline."""
+    """Differences of a run from a baseline."""
 
     candidate_run_id: str
     baseline_run_id: str

@@ -161,7 +161,7 @@ def corrected_evaluators(here: Context, baseline: Run, candidate: Run) -> list[d
 
 
 def correction_warnings(corrected: Sequence[dict[str, Any]], document: dict[str, Any]) -> list[str]:
-    """Which of the evaluators that became worse do not survive the correction."""
+    """Return a warning for each regressed evaluator that is not significant after the correction."""
     worse = {each["evaluator"] for each in document["regressedEvaluators"]}
     return [
         f"{each['evaluator']}: {each['inWords']}"

@@ -142,7 +142,7 @@ Scored = Annotated[ScoresBody, Depends(exactly(ScoresBody))]
 @needs(Permission.READ, by_tenant=True)
 @answers(list[AnnotationDocument])
 def list_annotations(here: Here, who: Who, filters: Annotated[AnnotationFilters, Query()]) -> Response:
-    """What was said, the latest first."""
+    """List annotations, the latest first."""
     found = here.annotations.like(
         filters.like(), tenant=who.visible_tenant, most=filters.size, skip=filters.page * filters.size
     )
@@ -292,15 +292,15 @@ def votes_on(here: Context, about: AnnotationTarget, name: str | None = None) ->
     return [each for each in found if (each.target, each.tenant) == (about.target, about.tenant)]
 
 
-def annotation_document(said: Annotation) -> AnnotationDocument:
-    """Return what was said as it is sent."""
+def annotation_document(annotation: Annotation) -> AnnotationDocument:
+    """Return an annotation as the API sends it."""
     return AnnotationDocument.of(
-        said,
-        project_name=said.project,
-        item_result_id=None if said.item_number is None else str(said.item_number),
-        verdict=said.label if said.label in {"CORRECT", "INCORRECT", "UNSURE"} else None,
-        overridden_expected_output=None if said.expected is None else json.loads(said.expected),
-        created_at=time_text(said.created_at_ns),
+        annotation,
+        project_name=annotation.project,
+        item_result_id=None if annotation.item_number is None else str(annotation.item_number),
+        verdict=annotation.label if annotation.label in {"CORRECT", "INCORRECT", "UNSURE"} else None,
+        overridden_expected_output=None if annotation.expected is None else json.loads(annotation.expected),
+        created_at=time_text(annotation.created_at_ns),
     )
 
 

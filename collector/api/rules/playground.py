@@ -14,7 +14,7 @@ from collector.live.judges.playground_trace import reply_message
 
 
 class MostDocument(ApiAnswer):
-    """What something takes at most, as it is set aside."""
+    """Upper bounds of a request, as the budget reserves them."""
 
     calls: int
     input_tokens: int
@@ -23,7 +23,7 @@ class MostDocument(ApiAnswer):
 
 
 class PlaygroundUsage(ApiAnswer):
-    """What a request took."""
+    """Usage of a request."""
 
     calls: int
     model: str | None
@@ -41,7 +41,7 @@ class PlaygroundFailure(ApiAnswer):
 
 
 class PlaygroundAnswerDocument(ApiAnswer):
-    """What one model answered, or why it did not."""
+    """Answer of one model, or the reason why there is none."""
 
     connection_id: str
     connection: str | None = Field(description="Its name; null: there is none that can be asked.")

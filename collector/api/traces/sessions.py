@@ -67,7 +67,7 @@ class SessionList(ApiAnswer):
 
 
 class TurnDocument(ApiAnswer):
-    """What one trace adds to the conversation."""
+    """Part of the conversation that one trace adds."""
 
     number: int = Field(description="Among all traces of the session, from 1.")
     trace_id: str
