@@ -1,19 +1,20 @@
-"""A data directory that no server holds, behind the routes of the API: whoever asks may look, and nothing goes on.
+"""The API over a data directory that no server holds, in this process.
 
-Nothing is received, matched, judged, told or swept: what does so on a server is made here, as the routes name it, and
-never started.
+Nothing is received, matched, judged, sent or swept by itself: what does so on a server is made here, as the routes name
+it, and never started.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector.access.authenticator import Authenticator, check
 from collector.access.caller import Caller, RequestInfo
@@ -21,9 +22,9 @@ from collector.access.errors import AccessRefused
 from collector.access.journal import AuditJournal
 from collector.access.keyring import Keyring
 from collector.access.permission import Need, Role
-from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
+from collector.api.base.context import NO_SERVER, Context, ProjectSettings, Reviews, SqlLimits
 from collector.api.base.turns import QueryTurns
-from collector.api.serving.application import make_application
+from collector.api.serving.application import make_part, subject_of
 from collector.conditions import ServerConditions
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
@@ -44,43 +45,91 @@ from collector.parts import body_limits, host_names, open_backup, store_options
 from collector.reading.spans import ReadingCounts
 from collector.secrets import Secrets
 from collector.settings import Settings
-from collector.web.site import make_site
 from rules.settling import Settling
 from storage.engine.database import FILE_NAME
 from storage.errors import Unusable
 from storage.store import Store
 
+T = TypeVar("T")
+
 _HERE: Final = "http://localhost"
-_ONLOOKER: Final = Caller(role=Role.VIEWER, key_id=None)
+
+
+class NoData(Unusable):
+    """There is no data directory, or nothing in it."""
+
+
+def open_to_read(settings: Settings) -> Store:
+    """Open the data directory of the settings, which is never created and may be read-only.
+
+    Raises:
+        NoData: there is none.
+        Unusable: it cannot be opened, as while another process holds it.
+    """
+    if not (settings.data / FILE_NAME).exists():
+        raise NoData(f"there is no data in {settings.data}; start a server with `tracejury serve`")
+    options = replace(store_options(settings, None, ReadingCounts()), may_only_read=True)
+    return Store.open(settings.data, options)
 
 
 @asynccontextmanager
 async def looking(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the API over the data directory of the settings, which is never created; whoever asks it closes it.
+    """Yield a client of the API over a directory that may look at everything and change nothing; its user closes it.
 
     Raises:
-        Unusable: there is none, or a server holds it.
+        Unusable: the directory cannot be opened.
     """
-    _check(settings.data)
-    async with AsyncExitStack() as stack:
-        options = replace(store_options(settings, None, ReadingCounts()), may_only_read=True)
-        store = await asyncio.to_thread(Store.open, settings.data, options)
-        stack.push_async_callback(asyncio.to_thread, store.close, settings.shutdown_seconds)
-        context = _context(settings, store, stack)
-        application = make_application(context, host_names(settings, "localhost:80"), make_site())
-        transport = httpx.ASGITransport(app=application, raise_app_exceptions=False)
-        patience_s = settings.sql_seconds + 60
-        yield httpx.AsyncClient(transport=transport, base_url=_HERE, trust_env=False, timeout=patience_s)
+    store = await asyncio.to_thread(open_to_read, settings)
+    try:
+        with ExitStack() as stack:
+            application = _api(settings, store, Role.VIEWER, stack)
+            transport = httpx.ASGITransport(app=application, raise_app_exceptions=False)
+            patience_s = settings.sql_seconds + 60
+            yield httpx.AsyncClient(transport=transport, base_url=_HERE, trust_env=False, timeout=patience_s)
+    finally:
+        await asyncio.to_thread(store.close, settings.shutdown_seconds)
 
 
-def _check(data: Path) -> None:
-    if not (data / FILE_NAME).exists():
-        raise Unusable(f"there is no data in {data}; start a server with `tracejury serve`")
+@contextmanager
+def operating(settings: Settings, store: Store) -> Iterator[httpx.Client]:
+    """Yield a client of the API over an open directory for code that waits; it may do what an administrator may."""
+    with start_blocking_portal() as portal, ExitStack() as stack:
+        application = portal.call(_api, settings, store, Role.ADMIN, stack)
+        with httpx.Client(transport=_Portal(portal, application), base_url=_HERE, trust_env=False) as client:
+            yield client
 
 
-def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context:
-    """What the API speaks to; nothing of it was started."""
-    authenticator, judging, rules = _authenticator(store), _judging(settings, store, stack), _rules(store)
+class _Portal(httpx.BaseTransport):
+    """A transport to an application in the event loop of another thread. What is not expected there is raised here."""
+
+    def __init__(self, portal: BlockingPortal, application: ASGIApp) -> None:
+        self._portal, self._transport = portal, httpx.ASGITransport(app=application)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return self._portal.call(self._respond, request)
+
+    async def _respond(self, request: httpx.Request) -> httpx.Response:
+        response = await self._transport.handle_async_request(request)
+        return httpx.Response(response.status_code, headers=response.headers, content=await response.aread())
+
+
+def _api(settings: Settings, store: Store, role: Role, stack: ExitStack) -> ASGIApp:
+    """Return the API for callers of one role, of which each subject is loaded by the first request for it."""
+    context, names = _context(settings, store, role, stack), host_names(settings, "localhost:80")
+    parts: dict[str, ASGIApp] = {}
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        subject = subject_of(scope["path"])
+        if subject not in parts:
+            parts[subject] = make_part(context, names, subject)
+        await parts[subject](scope, receive, send)
+
+    return answer
+
+
+def _context(settings: Settings, store: Store, role: Role, stack: ExitStack) -> Context:
+    """Return the parts that the API calls; none of them is started."""
+    authenticator, judging, rules = _authenticator(store, role), _judging(settings, store, stack), _rules(store)
     return Context(
         queries=store.queries,
         access=store.access,
@@ -97,7 +146,7 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
         jobs=store.jobs,
         jobs_changed=lambda: None,
         judging=judging,
-        connection_trials=ConnectionTrials(judging.connections, judging.budgets, judging.judges.health, _asks_nobody),
+        connection_trials=_connection_trials(store, judging),
         playground=Playground(judging.connections, judging.judges, settings.own_keys.prices, _asks_nobody),
         rulebook=store.rulebook,
         rule_record=store.rule_record,
@@ -136,44 +185,48 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
         backup=partial(open_backup, store, settings.data),
         sweeper=Sweeper(store.retention, interval_s=settings.sweep_interval_seconds, max_bytes=settings.max_bytes),
         configured=_configured(settings),
-        state="ready",
+        state=NO_SERVER,
     )
 
 
-class Onlookers(Authenticator):
-    """Who looks at a directory: whoever has the files reads, sees the rows of every tenant, and needs no key."""
+class FileOwners(Authenticator):
+    """The access of callers that have the files: they need no key, and see the rows of every tenant."""
+
+    def __init__(self, keyring: Keyring, journal: AuditJournal, role: Role) -> None:
+        super().__init__(keyring, journal, reads_are_open=True)
+        self._owner = Caller(role=role, key_id=None)
 
     def enter(
         self,
-        authorization: str | None,  # noqa: ARG002 - no key is looked at
+        authorization: str | None,  # noqa: ARG002 - no key is checked
         request_info: RequestInfo,  # noqa: ARG002 - nothing is noted
         need: Need,
-        without_key: Callable[[], None] | None = None,  # noqa: ARG002 - nobody else can ask
+        without_key: Callable[[], None] | None = None,  # noqa: ARG002 - requests come from this process only
         *,
         signed_in: bytes | None = None,  # noqa: ARG002 - there are no pages
     ) -> Caller:
-        """A reader.
+        """Return the caller.
 
         Raises:
-            Refused: it changes something.
+            Refused: its role does not grant this.
         """
         try:
-            check(_ONLOOKER, need)
+            check(self._owner, need)
         except AccessRefused as error:
-            error.caller = _ONLOOKER
+            error.caller = self._owner
             raise
-        return _ONLOOKER
+        return self._owner
 
 
-def _judging(settings: Settings, store: Store, stack: AsyncExitStack) -> JudgeServices:
+def _judging(settings: Settings, store: Store, stack: ExitStack) -> JudgeServices:
     judging = JudgeServices.look(store, settings)
     stack.callback(judging.close)
     return judging
 
 
-def _authenticator(store: Store) -> Authenticator:
+def _authenticator(store: Store, role: Role) -> Authenticator:
     keyring = Keyring(store.access, None)
-    return Onlookers(keyring, AuditJournal(store.access, keyring, kept=0), reads_are_open=True)
+    return FileOwners(keyring, AuditJournal(store.access, keyring, kept=0), role)
 
 
 def _rules(store: Store) -> RulesInForce:
@@ -204,7 +257,7 @@ def _settling(settings: Settings) -> Settling:
     )
 
 
-def _turns(settings: Settings, stack: AsyncExitStack) -> QueryTurns:
+def _turns(settings: Settings, stack: ExitStack) -> QueryTurns:
     turns = QueryTurns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
     stack.callback(turns.close)
     return turns
@@ -236,6 +289,19 @@ def _configured(settings: Settings) -> ProjectSettings:
         max_bytes=settings.max_bytes,
         project_budgets={},
     )
+
+
+def _connection_trials(store: Store, judging: JudgeServices) -> ConnectionTrials:
+    ask_now = partial(_ask_now, store)
+    return ConnectionTrials(judging.connections, judging.budgets, judging.judges.health, ask_now)
+
+
+def _ask_now(store: Store, work: Coroutine[Any, Any, T]) -> Future[T]:
+    with closing(work):
+        store.require_writable()  # what the request takes is put on record first
+        future: Future[T] = Future()
+        future.set_result(asyncio.run(work))
+    return future
 
 
 def _asks_nobody(work: Coroutine[Any, Any, Any]) -> Future[Any]:

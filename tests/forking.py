@@ -40,7 +40,7 @@ _IMPORTED: Final[Mapping[str, Sequence[str]]] = {
         "collector.program",
         "collector.cli.main",
         "collector.sample",
-        "collector.api.serving.application",
+        "tests.loaded_api",
         "collector.mcp.server",
         "collector.web.site",
     ),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
+from collector.api.serving.application import MODULES, subject_of
 from tests.answers import check_answer, the_document
 from tests.contract_changes import breaking_changes
 
@@ -117,3 +119,10 @@ def test_an_answer_that_its_model_does_not_describe_is_found(wrong: dict[str, ob
     check_answer(an_answer({"retried": 1, "more": False}))
     with pytest.raises(ValidationError):
         check_answer(an_answer(wrong))
+
+
+def test_the_modules_of_routes_name_the_subjects_of_their_paths() -> None:
+    """Commands on a directory load the modules of a path by its first segment, and would miss others."""
+    for name, subjects in MODULES.items():
+        paths = {route.path for route in import_module(f"collector.api.{name}").router.routes}
+        assert sorted({subject_of(path) for path in paths}) == sorted(subjects), name

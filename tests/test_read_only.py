@@ -24,6 +24,7 @@ from tests.read_only_process import run_commands
 from tests.release_fixture import DATA, RELEASES, unpack
 from tests.serving import run
 from tests.storing import a_batch, a_store, an_export, commit
+from tests.walking import commands
 
 TRACE: Final = "d" * 32
 SESSION: Final = "c-1"
@@ -36,21 +37,43 @@ evaluator: tool_error
 """
 
 READS: Final = {
+    "alerts list": [],
+    "alerts mutes": [],
+    "alerts show": ["a"],
+    "annotations list": [],
     "backup": ["TMP/backup"],
+    "calibration": ["polite"],
     "connections list": [],
+    "datasets diff": ["qa@1"],
+    "datasets list": [],
+    "datasets show": ["qa"],
     "deletions": [],
     "evaluate": ["--trace", TRACE, "--evaluator", "tool_error"],
+    "experiments list": ["shop"],
+    "experiments runs": ["shop", "qa of-nobody-alone"],
+    "experiments show": ["a"],
     "export": ["TMP/export", "--from", "2026-11-01", "--to", "2026-12-01"],
     "jobs list": [],
+    "keys list": [],
     "mcp": [],
     "mcp install": ["cursor"],
+    "metric-monitors list": [],
+    "monitors": [],
+    "review agreement": [],
+    "review list": [],
+    "review progress": ["of-nobody-alone"],
     "rules list": [],
     "rules test": ["TMP/rule.yaml", "--last", "100000h"],
+    "saved-views list": [],
+    "saved-views show": ["of-nobody-alone"],
+    "sessions list": [],
+    "sessions show": [SESSION],
     "sql": ["SELECT * FROM spans ORDER BY ALL", "--json"],
     "status": [],
     "sweep": ["--dry-run"],
     "traces list": [],
     "traces show": [TRACE],
+    "webhooks list": [],
 }
 WRITES: Final = {
     "connections test": ["local"],
@@ -62,34 +85,19 @@ WRITES: Final = {
 }
 ASKS_A_SERVER: Final = {
     "alerts acknowledge": ["a"],
-    "alerts list": [],
     "alerts mute": ["--until", "2100-01-01T00:00:00Z"],
-    "alerts mutes": [],
     "alerts resolve": ["a"],
-    "alerts show": ["a"],
     "alerts unmute": ["a"],
     "annotations add": [TRACE, "correct"],
-    "annotations list": [],
-    "calibration": ["polite"],
     "health": [],
     "metric-monitors apply": ["TMP/monitors.yaml"],
     "metric-monitors delete": ["a"],
-    "metric-monitors list": [],
-    "monitors": [],
     "review add": ["a", "--trace", TRACE],
-    "review agreement": [],
     "review create": ["a"],
     "review delete": ["a"],
     "review fill": ["a"],
-    "review list": [],
-    "review progress": ["a"],
     "saved-views delete": ["a"],
-    "saved-views list": [],
     "saved-views save": ["a"],
-    "saved-views show": ["a"],
-    "sessions list": [],
-    "sessions show": [SESSION],
-    "webhooks list": [],
     "webhooks replay": ["a", "--failed"],
     "webhooks test": ["a"],
 }
@@ -141,6 +149,19 @@ def test_every_command_with_data_is_tried() -> None:
     assert set(commands_with_data(main)) == READS.keys() | WRITES.keys() | ASKS_A_SERVER.keys()
 
 
+def test_every_command_that_lists_or_shows_something_takes_a_directory() -> None:
+    """Where the answer can come from a server, it can come from files."""
+    reading = {
+        " ".join(path): "--data" in options
+        for path, options in (
+            (path, {opt for each in command.params for opt in each.opts}) for path, command in commands(main)
+        )
+        if path[-1] in {"list", "show"} and "--server" in options
+    }
+    assert [name for name, takes_directory in reading.items() if not takes_directory] == []
+    assert len(reading) > 15
+
+
 def test_every_command_works_on_a_read_only_directory_or_says_why_not(stopped: Path, tmp_path: Path) -> None:
     """What reads prints what it prints for a writable copy; all else ends with one error that names the remedy."""
     data, copy = tmp_path / "data", tmp_path / "copy"
@@ -148,7 +169,10 @@ def test_every_command_works_on_a_read_only_directory_or_says_why_not(stopped: P
         shutil.copytree(stopped, each)
     tables = (READS, WRITES, ASKS_A_SERVER)
     commands = [filled(*each, data, tmp_path / "made") for table in tables for each in table.items()]
+    run("status", "--data", copy)  # the first opening by a version is put on record
+    before = run("check", copy).output
     expected = run_commands([filled(*each, copy, tmp_path / "expected") for each in READS.items()])
+    assert run("check", copy).output == before, "a command that reads has changed rows"
     with read_only(data) as disks:
         results = run_commands(commands, disks.inside)
     assert [output for _, output in results if "Traceback" in output] == []

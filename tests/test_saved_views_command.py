@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import Result
 
 from tests.access import Closed, a_closed_server
 from tests.paging import Visit
-from tests.serving import run
+from tests.serving import a_server, run
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +99,12 @@ def test_a_name_of_two_tenants_is_not_guessed(server: Closed) -> None:
     assert {command(server, "show", each).exit_code for each in ids} == {0}
     replaced = command(server, "save", "both", "model=n", "--replace")
     assert (replaced.exit_code, "several saved views" in replaced.stderr) == (1, True)
+
+
+def test_a_directory_has_no_address(tmp_path: Path) -> None:
+    """Without a server, a link is the path of the list."""
+    with a_server(tmp_path) as server:
+        assert run("saved-views", "save", "slow", "sort=duration", "--server", f"http://{server.http}").exit_code == 0
+    shown = run("saved-views", "show", "slow", "--data", tmp_path)
+    (line,) = [line for line in shown.output.splitlines() if "link" in line]
+    assert line.split()[1].startswith("/traces?view=")

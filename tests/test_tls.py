@@ -11,7 +11,8 @@ import pytest
 from cryptography import x509
 
 from collector.app import Running, running
-from collector.cli.connecting import ServerRequests, ServerUnreachable
+from collector.cli.asking import ServerClient
+from collector.cli.connecting import ServerUnreachable
 from collector.settings import BadSettings, Settings
 from collector.settings_loading import load_settings
 from storage.engine.lock import read_holder
@@ -153,7 +154,7 @@ def test_an_expired_certificate_is_named_and_shown_on_this_machine(
         elsewhere = httpx.Client(base_url=f"https://{server.http}", verify=ssl.create_default_context())
         expired = pytest.raises(ServerUnreachable, match=r"certificate has expired\); renew the certificate")
         with elsewhere as client, expired:
-            ServerRequests(client).send("GET", "/health")
+            ServerClient(client).send("GET", "/health")
 
 
 def test_a_server_without_tls_is_named_as_such(tmp_path: Path) -> None:

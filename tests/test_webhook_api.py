@@ -354,5 +354,5 @@ def test_the_commands_do_what_the_api_does(api: Api, receiver: tuple[str, Script
 
 def test_the_commands_say_that_no_server_runs(tmp_path: Path) -> None:
     """A data directory without a server is told as such."""
-    result = run("webhooks", "list", "--data", tmp_path)
+    result = run("webhooks", "test", "a", "--data", tmp_path)
     assert (result.exit_code, "no server holds" in result.output) == (1, True)

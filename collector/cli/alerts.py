@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from collector.cli.answer_view import read_view
-from collector.cli.asking import ServerClient, open_server
+from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
 from collector.cli.times import COMING
@@ -32,7 +32,7 @@ def list_alerts(*, as_json: bool, limit: int, server: str | None, data: Path | N
     from collector.cli.alert_text import AlertView, print_alerts
 
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         found = asking.listed("/api/v1/alerts", limit, **filters)
     if as_json:
         print_json(found)
@@ -49,7 +49,7 @@ def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path |
     from collector.cli.alert_text import AlertView, print_alert
 
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         alert = asking.get(f"/api/v1/alerts/{path_segment(alert_id)}")
     if as_json:
         print_json(alert)
@@ -89,7 +89,7 @@ def mute(*, until: dt.datetime, server: str | None, data: Path | None, **optiona
 def list_mutes(*, server: str | None, data: Path | None) -> None:
     """What is muted, as a JSON list."""
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         print_json(asking.whole("/api/v1/alert-mutes"))
 
 

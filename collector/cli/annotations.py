@@ -7,7 +7,7 @@ import click
 
 from collector.api.answers.annotations import AnnotationDocument
 from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_server
+from collector.cli.asking import open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.path_names import path_segment
@@ -33,7 +33,7 @@ def list_annotations(
     """What was said, the latest first."""
     one_source(server, data)
     asked = {"traceId": filters["trace_id"], "name": filters["name"], "history": str(history).lower(), "size": limit}
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         found = asking.get("/api/v1/annotations", **asked)
     if as_json:
         print_json(found)

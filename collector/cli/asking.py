@@ -1,105 +1,46 @@
-"""Requests of the commands that need a running server, because they change something or look at what it does."""
+"""The client of the API that all commands use: a server, or a data directory that no server holds."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
 
+import click
 import httpx
 from pydantic import BaseModel
 
 from collector.cli.answer_view import read_view
-from collector.cli.connecting import ServerRequests, ServerUnreachable, connect, default_server, json_of, reachable
-from collector.cli.directory import read_settings
-from collector.visible import one_line
+from collector.cli.connecting import (
+    DEFAULT_SERVER,
+    KEY_VARIABLE,
+    Document,
+    NoAnswer,
+    ServerUnreachable,
+    address_of,
+    chosen_server,
+    connect,
+    default_server,
+    error_of,
+    json_of,
+    listens,
+    reachable,
+    unreachable,
+)
+from collector.cli.options import read_settings
+from collector.cli.whole_file import whole_file
+from collector.visible import file_problem, one_line, some_lines
 
+if TYPE_CHECKING:
+    from collector.settings import Settings
+    from storage.store import Store
 
-class ServerClient(ServerRequests):
-    """A running server, over its HTTP API."""
+_PAGE: Final = 100
+"""Documents of a list that are requested at a time. A guess."""
 
-    def get(self, path: str, **parameters: str | int | None) -> object:
-        """What is there.
-
-        Raises:
-            click.ClickException: nothing is, or nobody answers.
-        """
-        return self._ask("GET", path, params={name: value for name, value in parameters.items() if value is not None})
-
-    def whole(self, path: str) -> list[object]:
-        """A list, whole: its pages one after the other.
-
-        Raises:
-            click.ClickException: it is no list, or nobody answers.
-        """
-        found: list[object] = []
-        place = path
-        while place:
-            response, page = self._answer("GET", place)
-            if not isinstance(page, list):
-                raise self.refusal(response)
-            found += page
-            more = httpx.URL(response.links.get("next", {}).get("url", "")).query  # nothing else of it: keys go along
-            place = f"{path}?{more.decode()}" if more else ""
-        return found
-
-    def post(self, path: str, body: Mapping[str, object] | None = None) -> object:
-        """What came of it.
-
-        Raises:
-            click.ClickException: nothing did, or nobody answers.
-        """
-        return self._ask("POST", path, json=body)
-
-    def put(self, path: str, body: Mapping[str, object]) -> object:
-        """What it is from here on.
-
-        Raises:
-            click.ClickException: it was refused, or nobody answers.
-        """
-        return self._ask("PUT", path, json=body)
-
-    def patch(self, path: str, body: Mapping[str, object]) -> object:
-        """What came of changing some of it.
-
-        Raises:
-            click.ClickException: it was refused, or nobody answers.
-        """
-        return self._ask("PATCH", path, json=body)
-
-    def delete(self, path: str) -> None:
-        """Have it gone.
-
-        Raises:
-            click.ClickException: it was refused, or nobody answers.
-        """
-        self._ask("DELETE", path)
-
-    def listed(self, path: str, limit: int, **parameters: str | None) -> list[object]:
-        """The first `limit` of a list that comes in pages.
-
-        Raises:
-            click.ClickException: it is no such list, or nobody answers.
-        """
-        found: list[object] = []
-        while len(found) < limit:
-            size = min(limit, _PAGE)
-            page = read_view(_ListPage, self.get(path, page=len(found) // size, size=size, **parameters))
-            found += page.content
-            if page.last or not page.content:
-                break
-        return found[:limit]
-
-    def _ask(self, method: str, path: str, **content: object) -> object:
-        return self._answer(method, path, **content)[1]
-
-    def _answer(self, method: str, path: str, **content: object) -> tuple[httpx.Response, object]:
-        response = self.send(method, path, **content)
-        document = json_of(response)
-        if response.is_success and (document is not None or response.status_code == httpx.codes.NO_CONTENT):
-            return response, document
-        raise self.refusal(response)
-
-
-_PAGE = 100
+_CHUNK_BYTES: Final = 1 << 18
+LONG_S: Final = 3_600
+"""For what takes as long as there is data. A guess."""
 
 
 class _ListPage(BaseModel):
@@ -107,20 +48,289 @@ class _ListPage(BaseModel):
     last: bool
 
 
+class ServerClient:
+    """A client of the API. An error, and a response that is not of the API, end the command with a sentence."""
+
+    def __init__(self, client: httpx.Client, *, is_local: bool = False) -> None:
+        """`is_local` is for a directory, of which nothing has an address."""
+        self._client, self._is_local = client, is_local
+
+    def send(self, method: str, path: str, **content: object) -> httpx.Response:
+        """Return the response, whatever its status.
+
+        Raises:
+            ServerUnreachable: there is none.
+        """
+        try:
+            return self._client.request(method, path, **content)  # type: ignore[arg-type] # params=, json= or timeout=
+        except httpx.TransportError as error:
+            raise unreachable(self._client, error) from error
+
+    @contextmanager
+    def stream(self, method: str, path: str, params: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
+        """Open a response that is read piece by piece.
+
+        Raises:
+            click.ClickException: it is an error, or there is none.
+        """
+        try:
+            with self._client.stream(method, path, params=params, timeout=LONG_S) as response:
+                if not response.is_success:
+                    response.read()
+                    raise self.refusal(response)
+                yield response
+        except httpx.TransportError as error:
+            raise unreachable(self._client, error) from error
+
+    def get(self, path: str, **parameters: str | int | None) -> object:
+        """Return a document, or a list of some.
+
+        Raises:
+            click.ClickException: the API refuses, or does not answer; so do the other methods.
+        """
+        return self._ask("GET", path, params=_present(parameters))
+
+    def find(self, path: str) -> Document | None:
+        """Return a document; None if there is none at the path."""
+        response = self.send("GET", path)
+        if response.status_code == httpx.codes.NOT_FOUND and error_of(response):
+            return None
+        return self._object(self._content(response), response)
+
+    def document(self, method: str, path: str, **content: object) -> Document:
+        """Return the document that answers a request."""
+        response = self.send(method, path, **content)
+        return self._object(self._content(response), response)
+
+    def whole(self, path: str) -> list[object]:
+        """Return all of a list: its pages one after the other."""
+        content: list[object] = []
+        place = path
+        while place:
+            response = self.send("GET", place)
+            page = self._content(response)
+            if not isinstance(page, list):
+                raise self.refusal(response)
+            content += page
+            more = httpx.URL(response.links.get("next", {}).get("url", "")).query  # nothing else of it: keys go along
+            place = f"{path}?{more.decode()}" if more else ""
+        return content
+
+    def listed(self, path: str, limit: int, key: str = "id", /, **parameters: str | int | None) -> list[object]:
+        """Return the first `limit` of a list in pages; a document that moved to the next page counts once."""
+        content: dict[object, object] = {}
+        size, number = min(limit, _PAGE), 0
+        while len(content) < limit:
+            page = read_view(_ListPage, self.get(path, page=number, size=size, **parameters))
+            for each in page.content:
+                content[each[key] if isinstance(each, dict) and key in each else object()] = each
+            if page.last or not page.content:
+                break
+            number += 1
+        return list(content.values())[:limit]
+
+    def post(self, path: str, body: Mapping[str, object] | None = None) -> object:
+        """Return what came of it."""
+        return self._ask("POST", path, json=body)
+
+    def put(self, path: str, body: Mapping[str, object]) -> object:
+        """Return it as it is from now on."""
+        return self._ask("PUT", path, json=body)
+
+    def patch(self, path: str, body: Mapping[str, object]) -> object:
+        """Return what came of changing a part."""
+        return self._ask("PATCH", path, json=body)
+
+    def delete(self, path: str) -> None:
+        """Delete it."""
+        self._ask("DELETE", path)
+
+    @property
+    def address(self) -> str:
+        """The address of the server, as messages name it."""
+        return address_of(self._client)
+
+    def link(self, path: str) -> str:
+        """Return the address of a page for a browser; of a directory, its path."""
+        return path if self._is_local else f"{self.address}{path}"
+
+    def refusal(self, response: httpx.Response) -> NoAnswer:
+        """Return the error for a response that is one, or is not of the API."""
+        reason = error_of(response)
+        if not reason:
+            return NoAnswer(f"what answers at {self.address} is not a Tracejury server")
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            reason = f"{reason}; {KEY_VARIABLE} holds the key that commands send"
+        return NoAnswer(some_lines(reason))
+
+    def _ask(self, method: str, path: str, **content: object) -> object:
+        return self._content(self.send(method, path, **content))
+
+    def _content(self, response: httpx.Response) -> object:
+        document = json_of(response)
+        if response.is_success and (document is not None or response.status_code == httpx.codes.NO_CONTENT):
+            return document
+        raise self.refusal(response)
+
+    def _object(self, document: object, response: httpx.Response) -> Document:
+        if isinstance(document, dict):
+            return document
+        raise self.refusal(response)
+
+
+def _present(parameters: Mapping[str, str | int | None]) -> dict[str, str | int]:
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+class DamagedData(ServerUnreachable):
+    """The data directory cannot be opened, because it is damaged."""
+
+    def __init__(self, data: Path, error: Exception) -> None:
+        check = f"run `tracejury check {shlex.quote(str(data))}`, which names the commands that help"
+        super().__init__(one_line(f"{error}; {check}"))
+        self.data = data
+
+
+class StoppedData:
+    """A data directory that no server holds, of which commands see the rows of all tenants."""
+
+    def __init__(self, settings: "Settings", *, is_named: bool) -> None:
+        self.settings, self._is_named = settings, is_named
+
+    @contextmanager
+    def store(self) -> Iterator["Store"]:
+        """Open the directory, which is never made.
+
+        Raises:
+            click.ClickException: it cannot be opened, or the command cannot do with it what it has to.
+        """
+        from storage.engine.damage import is_damage_text
+        from storage.errors import Damaged, StorageError, Unusable
+
+        try:
+            with self._open() as store:
+                yield store
+        except StorageError as error:
+            is_damage = isinstance(error, Damaged) or (isinstance(error, Unusable) and is_damage_text(str(error)))
+            if is_damage:
+                raise DamagedData(self.settings.data, error) from error
+            raise NoAnswer(some_lines(str(error))) from error
+
+    @contextmanager
+    def client(self) -> Iterator[ServerClient]:
+        """Open a client of the API over the directory.
+
+        Raises:
+            click.ClickException: as of `store`.
+        """
+        from collector.looking import operating
+
+        with self.store() as store, operating(self.settings, store) as client:
+            yield ServerClient(client, is_local=True)
+
+    def _open(self) -> "Store":
+        from collector.looking import NoData, open_to_read
+
+        try:
+            return open_to_read(self.settings)
+        except NoData as error:
+            nowhere = "" if self._is_named else f"no server answers at {DEFAULT_SERVER} and "
+            raise ServerUnreachable(one_line(f"{nowhere}{error}")) from error
+        except OSError as error:
+            raise ServerUnreachable(file_problem(error, self.settings.data)) from error
+
+
 @contextmanager
-def open_server(server: str | None, data: Path | None) -> Iterator[ServerClient]:
-    """The server that the options name: at a URL, or the one that holds a data directory; without any, the default.
+def find_data(server: str | None, data: Path | None) -> Iterator[ServerClient | StoppedData]:
+    """Yield the server that the options or the environment name, or the one that holds the directory, or the directory.
+
+    Without any of them it is the default server if it listens, else the default directory.
 
     Raises:
         click.ClickException: there is none.
     """
-    from storage.engine.lock import read_holder
+    named = chosen_server() if server is None and data is None else server
+    if named is not None:
+        with connect(named) as client:
+            yield ServerClient(client)
+        return
+    if data is None:
+        with connect(DEFAULT_SERVER) as client:
+            if listens(client):
+                yield ServerClient(client)
+                return
+    settings = read_settings(None, {} if data is None else {"data": data})
+    holder = _holder_of(settings)
+    if holder is None:
+        yield StoppedData(settings, is_named=data is not None)
+    else:
+        with connect(holder) as client:
+            yield ServerClient(client)
 
+
+@contextmanager
+def open_source(server: str | None, data: Path | None) -> Iterator[ServerClient]:
+    """Open what a command reads: as `find_data` finds it.
+
+    Raises:
+        click.ClickException: there is nothing to read.
+    """
+    with find_data(server, data) as source:
+        if isinstance(source, ServerClient):
+            yield source
+        else:
+            with source.client() as client:
+                yield client
+
+
+@contextmanager
+def open_server(server: str | None, data: Path | None) -> Iterator[ServerClient]:
+    """Open the server that the options name: at a URL, or the one that holds a data directory; else the default.
+
+    Raises:
+        click.ClickException: there is none.
+    """
     url = server or default_server()
     if data is not None:
-        holder = read_holder(read_settings(None, {"data": data}).data)
-        if holder is None or not holder.get("http"):
+        holder = _holder_of(read_settings(None, {"data": data}))
+        if holder is None:
             raise ServerUnreachable(f"no server holds {one_line(str(data))}; start one with `tracejury serve`")
-        url = reachable(holder["http"])
+        url = holder
     with connect(url) as client:
         yield ServerClient(client)
+
+
+def _holder_of(settings: "Settings") -> str | None:
+    """Return the URL of the server that holds the data directory; None if none does."""
+    from storage.engine.lock import read_holder
+
+    holder = read_holder(settings.data)
+    return reachable(holder["http"]) if holder is not None and holder.get("http") else None
+
+
+def download(server: str, place: str, parameters: Mapping[str, str], file: Path) -> None:
+    """Write a response into a file, and print how large it is.
+
+    Raises:
+        click.ClickException: the server refuses or cannot be reached, or the file cannot be written.
+    """
+    fetch(server, place, parameters, file)
+    click.echo(f"{one_line(str(file))}: {file.stat().st_size:,} bytes", err=True)
+
+
+def fetch(server: str, place: str, parameters: Mapping[str, str], file: Path) -> None:
+    """Write a response into a file, which has its name as soon as it is whole.
+
+    Raises:
+        click.ClickException: as of `download`.
+    """
+    try:
+        with whole_file(file) as target, open_server(server, None) as client:
+            _write(client, place, parameters, target)
+    except OSError as error:
+        raise click.ClickException(f"{one_line(str(file))} cannot be written: {error.strerror}") from error
+
+
+def _write(client: ServerClient, place: str, parameters: Mapping[str, str], target: BinaryIO) -> None:
+    with client.stream("GET", place, parameters) as response:
+        target.writelines(response.iter_bytes(_CHUNK_BYTES))

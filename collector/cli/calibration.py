@@ -9,7 +9,7 @@ import click
 import yaml
 
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.asking import ServerClient, open_server
+from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
 from collector.cli.views import RulesView
@@ -110,7 +110,8 @@ def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None,
     """Hold the judges of a rule, named or by its id, against people."""
     server, data, project, labels = (asked.pop(name) for name in ("server", "data", "project", "labels"))
     one_source(server, data)
-    with open_server(server, data) as asking:
+    opened = open_source if other is None else open_server  # a judge is asked by a server
+    with opened(server, data) as asking:
         place = _place(asking, rule, project)
         if other is not None or examples:
             asked = {name: asked[name] for name in ("name", "source") if asked[name] is not None}

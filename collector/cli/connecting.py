@@ -1,19 +1,16 @@
-"""A server over HTTP: how it is reached, what went wrong with it, and its files."""
+"""A server over HTTP: how it is reached, and what went wrong with it."""
 
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import click
 import httpx
 
-from collector.cli.whole_file import whole_file
 from collector.unanswered import is_tls_problem, no_answer_text
-from collector.visible import one_line, some_lines
+from collector.visible import one_line
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 URL_VARIABLE = "TRACEJURY_URL"
@@ -27,7 +24,6 @@ _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - where s
 
 Document: TypeAlias = Mapping[str, object]
 Parameters: TypeAlias = Mapping[str, str | float | bool | None]
-NO_PARAMETERS: Final[Parameters] = MappingProxyType({})
 
 
 class ServerUnreachable(click.ClickException):
@@ -151,78 +147,3 @@ def error_of(response: httpx.Response) -> str | None:
     document = json_of(response)
     reason = document.get("error") if isinstance(document, dict) else None
     return reason if isinstance(reason, str) else None
-
-
-class ServerRequests:
-    """Requests of a command to one server; what is no answer, or an error, ends the command with a sentence."""
-
-    def __init__(self, client: httpx.Client) -> None:
-        self._client = client
-
-    def send(self, method: str, path: str, **content: object) -> httpx.Response:
-        """The answer, whatever its status.
-
-        Raises:
-            ServerUnreachable: there is none.
-        """
-        try:
-            return self._client.request(method, path, **content)  # type: ignore[arg-type] # params=, json= or timeout=
-        except httpx.TransportError as error:
-            raise unreachable(self._client, error) from error
-
-    def link(self, path: str) -> str:
-        """The address of a page, for a browser."""
-        return f"{address_of(self._client)}{path}"
-
-    def refusal(self, response: httpx.Response) -> NoAnswer:
-        """What to say of an answer that is an error, or none of ours."""
-        reason = error_of(response)
-        if not reason:
-            return self.stranger()
-        if response.status_code == httpx.codes.UNAUTHORIZED:
-            reason = f"{reason}; {KEY_VARIABLE} holds the key that commands send"
-        return NoAnswer(some_lines(reason))
-
-    def stranger(self) -> NoAnswer:
-        """What to say of an answer that is none of ours."""
-        return NoAnswer(f"what answers at {address_of(self._client)} is not a Tracejury server")
-
-
-_CHUNK_BYTES: Final = 1 << 18
-_TIMEOUT_S: Final = 3_600
-
-
-def download(server: str, place: str, parameters: Mapping[str, str], file: Path) -> None:
-    """Write an answer into a file, and say how large it is.
-
-    Raises:
-        NoAnswer: the server refuses, or cannot be reached.
-        ClickException: the file cannot be written.
-    """
-    fetch(server, place, parameters, file)
-    click.echo(f"{one_line(str(file))}: {file.stat().st_size:,} bytes", err=True)
-
-
-def fetch(server: str, place: str, parameters: Mapping[str, str], file: Path) -> None:
-    """Write an answer into a file, which has its name as soon as it is whole.
-
-    Raises:
-        NoAnswer: the server refuses, or cannot be reached.
-        ClickException: the file cannot be written.
-    """
-    try:
-        with whole_file(file) as target, connect(server) as client:
-            try:
-                _write(client, place, parameters, target)
-            except httpx.TransportError as error:
-                raise unreachable(client, error) from error
-    except OSError as error:
-        raise click.ClickException(f"{one_line(str(file))} cannot be written: {error.strerror}") from error
-
-
-def _write(client: httpx.Client, place: str, parameters: Mapping[str, str], target: BinaryIO) -> None:
-    with client.stream("GET", place, params=dict(parameters), timeout=_TIMEOUT_S) as response:
-        if not response.is_success:
-            response.read()
-            raise NoAnswer(some_lines(error_of(response) or f"HTTP {response.status_code}"))
-        target.writelines(response.iter_bytes(_CHUNK_BYTES))

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 import click
 
 from collector.cli.answer_view import read_view
-from collector.cli.connecting import Document
+from collector.cli.asking import ServerClient, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_table
-from collector.cli.source import Source, open_source
 from collector.cli.views import ColumnView, ConnectionView, TableView, TrialView
+from collector.path_names import path_segment
 from collector.units import duration_text
 from collector.visible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_PATH = "/api/v1/llm-connections"
 _FAILED = 1
 _COLUMNS = ("NAME", "MODEL", "BASE URL", "PROTOCOL", "KEY", "FROM", "CALLS TODAY", "FAILED", "TOKENS", "USD")
 
@@ -33,7 +34,7 @@ def list_connections(*, as_json: bool, server: str | None, data: Path | None) ->
     """All connections, and what was spent over each of them today (UTC). No key is shown."""
     one_source(server, data)
     with open_source(server, data) as source:
-        documents = source.connections()
+        documents = source.whole(_PATH)
     if as_json:
         print_json(documents)
     elif documents:
@@ -57,7 +58,7 @@ def try_out(ctx: click.Context, /, *, name: str, as_json: bool, server: str | No
     """
     one_source(server, data)
     with open_source(server, data) as source:
-        document = source.try_connection(_id_of(source, name))
+        document = source.post(f"{_PATH}/{path_segment(_id_of(source, name))}/test")
     trial = read_view(TrialView, document)
     if as_json:
         print_json(document)
@@ -66,8 +67,8 @@ def try_out(ctx: click.Context, /, *, name: str, as_json: bool, server: str | No
     ctx.exit(0 if trial.ok else _FAILED)
 
 
-def _id_of(source: Source, name: str) -> str:
-    views = [read_view(ConnectionView, document) for document in source.connections()]
+def _id_of(source: ServerClient, name: str) -> str:
+    views = [read_view(ConnectionView, document) for document in source.whole(_PATH)]
     for view in sorted(views, key=lambda view: view.id != name):
         if name in {view.id, view.name}:
             return view.id
@@ -75,7 +76,7 @@ def _id_of(source: Source, name: str) -> str:
     raise click.ClickException(f"no connection {one_line(name)} here; there are: {there_are}")
 
 
-def _table(documents: "Sequence[Document]") -> TableView:
+def _table(documents: "Sequence[object]") -> TableView:
     columns = tuple(ColumnView(name=title, type="VARCHAR") for title in _COLUMNS)
     return TableView(columns=columns, rows=tuple(map(_row, documents)), truncated=False)
 
@@ -87,7 +88,7 @@ def print_problems(connections: "Iterable[ConnectionView]") -> None:
             click.secho(one_line(f"{each.name} gives no verdicts: {each.problem}"), fg="red")
 
 
-def _row(document: Document) -> tuple[object, ...]:
+def _row(document: object) -> tuple[object, ...]:
     view = read_view(ConnectionView, document)
     key = view.credential_ref if view.credential == "credentialRef" else "encrypted" if view.credential else "none"
     spent = view.spent_today

@@ -11,9 +11,9 @@ import httpx
 from pydantic import Field
 
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.asking import open_server
-from collector.cli.connecting import NoAnswer, connect, download, error_of, json_of, unreachable
-from collector.cli.options import server_option
+from collector.cli.asking import download, open_server, open_source
+from collector.cli.connecting import NoAnswer, connect, error_of, json_of, unreachable
+from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
 from collector.path_names import path_segment
@@ -85,10 +85,11 @@ def datasets() -> None:
 
 @datasets.command("list")
 @json_option
-@server_option
-def list_datasets(*, as_json: bool, server: str) -> None:
+@source_options
+def list_datasets(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """The datasets that there are, each with its latest version."""
-    with open_server(server, None) as asking:
+    one_source(server, data)
+    with open_source(server, data) as asking:
         documents = asking.whole(_ROOT)
     if as_json:
         print_json(documents)
@@ -101,10 +102,11 @@ def list_datasets(*, as_json: bool, server: str) -> None:
 @datasets.command()
 @click.argument("name")
 @json_option
-@server_option
-def show(*, name: str, as_json: bool, server: str) -> None:
+@source_options
+def show(*, name: str, as_json: bool, server: str | None, data: Path | None) -> None:
     """One dataset with its versions."""
-    with open_server(server, None) as asking:
+    one_source(server, data)
+    with open_source(server, data) as asking:
         document = asking.get(_path(name))
     if as_json:
         print_json(document)
@@ -181,11 +183,12 @@ def export(*, version: str, file: Path, form: str | None, server: str) -> None:
 @click.argument("version", metavar="NAME[@N]")
 @click.option("--base", metavar="N", help="The version to compare with; the one before by default.")
 @json_option
-@server_option
-def diff(*, version: str, base: str | None, as_json: bool, server: str) -> None:
+@source_options
+def diff(*, version: str, base: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
     """What a version adds, removes and changes."""
     name, number = _parts(version)
-    with open_server(server, None) as asking:
+    one_source(server, data)
+    with open_source(server, data) as asking:
         document = asking.get(f"{_path(name)}/versions/{number}/diff", base=base, size=_MOST_CHANGES)
     if as_json:
         print_json(document)

@@ -7,10 +7,9 @@ from urllib.parse import urlencode
 import click
 
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.asking import open_server
+from collector.cli.asking import open_server, open_source
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
-from collector.cli.source import open_source
 from collector.cli.times import PAST
 from collector.cli.views import TableView
 from collector.path_names import path_segment
@@ -49,7 +48,7 @@ def deletions(*, limit: int, as_json: bool, server: str | None, data: Path | Non
     """What was asked to be deleted, the latest first, and how far each deletion is."""
     one_source(server, data)
     with open_source(server, data) as source:
-        documents = source.deletions(limit=limit)
+        documents = source.listed("/api/v1/deletions", limit)
     if as_json:
         print_json(documents)
     else:

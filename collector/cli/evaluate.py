@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from collector.cli.asking import open_source
 from collector.cli.options import judge_options, one_source, source_options, take_judge
 from collector.cli.render import counting, print_json, print_json_line
-from collector.cli.source import open_source
+from collector.path_names import path_segment
 from collector.visible import one_line, some_lines
 
 if TYPE_CHECKING:
@@ -229,8 +230,9 @@ def _stored(choice: EvaluateOptions) -> "Case":
     from collector.evaluation.trace_case import case_of_trace
 
     key = str(choice.trace).strip().lower()
+    path = f"/api/v1/traces/{path_segment(key)}"
     with open_source(choice.server, choice.data) as source:
-        document, spans = source.trace(key), source.otlp(key)
+        document, spans = source.find(path), source.find(f"{path}/otlp")
     if document is None or spans is None:
         raise BadInput(f"no trace {one_line(str(choice.trace))} here; `tracejury traces list` shows the newest")
     reading, recorded = trace_reading_of(document), recording_of(spans).spans

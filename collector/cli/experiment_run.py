@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.asking import ServerClient, open_server
-from collector.cli.connecting import connect_async, fetch
+from collector.cli.asking import ServerClient, fetch, open_server
+from collector.cli.connecting import connect_async
 from collector.cli.options import judge_options, server_option, take_judge
 from collector.cli.render import counting, print_json
 from collector.cli.run_files import form_of, server_of_command, write_run

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.asking import ServerClient, open_server
+from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.deciding import (
     allow_removed_option,
     decide_on_server,
@@ -17,7 +17,7 @@ from collector.cli.deciding import (
 )
 from collector.cli.experiment_run import run_file
 from collector.cli.gate import NO_BASELINE, exiting_as_gate
-from collector.cli.options import server_option
+from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json
 from collector.cli.run_files import FORMS, form_of, server_of_command, write_run
 from collector.cli.run_text import RATE_HEADS, RunRate, print_rows, print_run, rate_cells, status_cell
@@ -83,10 +83,11 @@ experiments.add_command(run_file)
 @experiments.command("list")
 @click.argument("project")
 @json_option
-@server_option
-def list_experiments(*, project: str, as_json: bool, server: str) -> None:
+@source_options
+def list_experiments(*, project: str, as_json: bool, server: str | None, data: Path | None) -> None:
     """The experiments of a project, each with its latest run."""
-    with open_server(server, None) as asking:
+    one_source(server, data)
+    with open_source(server, data) as asking:
         documents = _experiments(asking, project)
     if as_json:
         print_json(documents)
@@ -104,10 +105,11 @@ def list_experiments(*, project: str, as_json: bool, server: str) -> None:
 @click.argument("experiment")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="At most this many.")
 @json_option
-@server_option
-def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: str) -> None:
+@source_options
+def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: str | None, data: Path | None) -> None:
     """The runs of an experiment, newest first."""
-    with open_server(server, None) as asking:
+    one_source(server, data)
+    with open_source(server, data) as asking:
         found = [read_view(_ExperimentView, document) for document in _experiments(asking, project)]
         ids = [each.id for each in found if experiment in {each.name, each.id}]
         if not ids:
@@ -134,10 +136,11 @@ def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: st
     help="Only items with this outcome.",
 )
 @json_option
-@server_option
-def show(*, run: str, limit: int, outcome: str | None, as_json: bool, server: str) -> None:
+@source_options
+def show(*, run: str, limit: int, outcome: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
     """One run: what its items sum up to, what each evaluator said, and the items."""
-    with open_server(server, None) as asking:
+    one_source(server, data)
+    with open_source(server, data) as asking:
         document = asking.get(f"/api/v1/runs/{path_segment(run)}", size=limit, outcome=outcome)
     if as_json:
         print_json(document)

@@ -2,24 +2,26 @@
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 import click
 
+from collector.cli.asking import DamagedData, ServerClient, StoppedData, find_data
+from collector.cli.connecting import NoAnswer
 from collector.cli.options import one_source, source_options
-from collector.cli.source import SpanSource, open_spans
 from collector.cli.times import PAST
 from collector.cli.whole_file import whole_file
 from collector.units import count_text
 from collector.visible import file_problem, one_line
 
 if TYPE_CHECKING:
+    import httpx
     import pyarrow as pa
 
-    from storage.query.exports import Unread
+    from storage.query.exports import Exports, Unread
 
 _DAY = dt.timedelta(days=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -27,6 +29,151 @@ _LAST = dt.datetime(2261, 1, 1, tzinfo=dt.UTC)  # in that year DuckDB's nanoseco
 
 _ROW_GROUP_ROWS: Final = 8192
 _ROW_GROUP_BYTES: Final = 16 << 20  # a guess: the rows above are some 20 MB of spans, which readers take at once
+
+
+class SpanSource(Protocol):
+    """The spans that exports read. Damaged ones are left out, and appended to `unread`."""
+
+    def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
+        """Yield the spans that start between two instants, by time, after an empty batch with the schema."""
+
+    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> Iterator[bytes]:
+        """Yield the spans that start between two instants as OTLP/JSON export requests, some whole lines at a time."""
+
+
+class _StoredSpans:
+    """The spans of a database, read without the API, which needs all of a data directory to be whole."""
+
+    def __init__(self, exports: "Exports") -> None:
+        self._exports = exports
+
+    def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
+        return self._exports.rows(from_ns, to_ns, tenant=None, unread=unread)
+
+    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> Iterator[bytes]:
+        from collector.otlp.encode import json_lines
+
+        return json_lines(self._exports.spans(from_ns, to_ns, tenant=None, unread=unread))
+
+
+class _ServedSpans:
+    """The spans of a server."""
+
+    def __init__(self, client: ServerClient) -> None:
+        self._client = client
+
+    def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+
+        from storage.query.exports import LEFT_OUT, left_out_in
+
+        with self._export(from_ns, to_ns, form="arrow") as response:
+            reader = pa.ipc.open_stream(_Body(response.iter_bytes()))
+            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+            for batch, metadata in reader.iter_batches_with_custom_metadata():
+                if metadata is not None and LEFT_OUT in metadata:
+                    unread += left_out_in(metadata[LEFT_OUT])
+                else:
+                    yield batch
+
+    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> Iterator[bytes]:
+        from collector.otlp.encode import LINES_TYPE
+        from storage.query.exports import LEFT_OUT, left_out_in
+
+        begin = f'{{"{LEFT_OUT}":'.encode()
+        with self._export(from_ns, to_ns, form="otlp-json") as response:
+            if not response.headers.get("content-type", "").startswith(LINES_TYPE):  # of a server that is older
+                raise NoAnswer(f"the server at {self._client.address} cannot export OTLP; use its own version")
+            for lines in _whole_lines(response.iter_bytes()):
+                rest, end, last = lines[:-1].rpartition(b"\n")
+                if last.startswith(begin):
+                    unread += left_out_in(last[len(begin) : -1])
+                    yield from [rest + end] * bool(rest)
+                else:
+                    yield lines
+
+    def _export(self, from_ns: int, to_ns: int, *, form: str) -> "AbstractContextManager[httpx.Response]":
+        from collector.api.base.times import time_text
+
+        bounds = {"from": time_text(from_ns) or "1970-01-01T00:00:00Z", "to": time_text(to_ns) or ""}
+        return self._client.stream("GET", "/api/v1/export/spans", bounds | {"format": form, "damage": "leave-out"})
+
+
+class _Body:
+    """The bytes of a response as a file."""
+
+    closed = False
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes, fewer at the end."""
+        parts, missing = [self._rest], size - len(self._rest)
+        while missing > 0 and (chunk := next(self._chunks, b"")):
+            parts.append(chunk)
+            missing -= len(chunk)
+        data = b"".join(parts)
+        self._rest = data[size:]
+        return data[:size]
+
+    def close(self) -> None:
+        """Do nothing: the response is closed where it was opened."""
+
+
+def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of the chunks, cut behind ends of lines."""
+    parts: list[bytes] = []
+    for chunk in chunks:
+        lines, end, begun = chunk.rpartition(b"\n")
+        if end:
+            yield b"".join([*parts, lines, end])
+            parts = [begun]
+        else:
+            parts.append(chunk)
+
+
+@contextmanager
+def _open_spans(server: str | None, data: Path | None) -> Iterator[SpanSource]:
+    """Open the spans that the options name; of a database on which no server can start, because of damage, as well.
+
+    Raises:
+        click.ClickException: there are none.
+    """
+    with ExitStack() as stack:
+        source = stack.enter_context(find_data(server, data))
+        if isinstance(source, ServerClient):
+            yield _ServedSpans(source)
+        else:
+            yield _StoredSpans(_exports(source, stack))
+
+
+def _exports(source: StoppedData, stack: ExitStack) -> "Exports":
+    try:
+        return stack.enter_context(source.store()).exports
+    except DamagedData as error:
+        click.echo(f"{error.message}. Reading the database without what only the spool holds", err=True)
+        return stack.enter_context(_open_damaged(error.data))
+
+
+@contextmanager
+def _open_damaged(data: Path) -> "Iterator[Exports]":
+    from storage.engine.database import Database, DatabaseOptions
+    from storage.engine.lock import DirectoryLock
+    from storage.engine.read_database import ReadDatabase
+    from storage.errors import Damaged, Unusable
+    from storage.query.exports import Exports
+
+    try:
+        with DirectoryLock(data, only_reads=True):
+            database = Database(data, DatabaseOptions(), is_read_only=True)
+            try:
+                yield Exports(ReadDatabase(database))
+            finally:
+                database.close()
+    except (Damaged, Unusable) as error:
+        raise NoAnswer(one_line(str(error))) from error
 
 
 @click.command()
@@ -56,7 +203,7 @@ def export(
     write = _FORMS[form]
     unread: list[Unread] = []
     try:
-        with open_spans(server, data) as source:
+        with _open_spans(server, data) as source:
             for day in days:
                 folder = directory / f"day={day:%Y-%m-%d}"
                 count = write(source, folder, (_nanoseconds(day), _nanoseconds(day + _DAY)), unread)

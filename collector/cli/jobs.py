@@ -7,17 +7,22 @@ from typing import Final
 import click
 from rich.text import Text
 
-from collector.cli.answer_view import read_view
+from collector.cli.answer_view import AnswerView, read_view
+from collector.cli.asking import open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
-from collector.cli.source import open_source
 from collector.cli.text import cell
 from collector.cli.views import JobView
 from collector.result_words import job_word
 from collector.units import instant_text
 from collector.visible import one_line
 
+_PATH: Final = "/api/v1/jobs"
 _STATES = ("waiting", "held", "ready", "claimed", "scored", "failed", "skipped", "superseded")
+
+
+class _Retried(AnswerView):
+    retried: int
 
 
 @click.group()
@@ -38,9 +43,8 @@ def list_jobs(*, limit: int, as_json: bool, server: str | None, data: Path | Non
     from collector.cli.views import JobView
 
     one_source(server, data)
-    told = {key: value for key, value in wanted.items() if value is not None}
     with open_source(server, data) as source:
-        documents = source.jobs(told, limit=limit)
+        documents = source.listed(_PATH, limit, **wanted)
     if as_json:
         print_json(documents)
     else:
@@ -62,7 +66,11 @@ def retry_jobs(
     if bool(ids) == bool(failed or filters):
         raise click.UsageError("name jobs by their ids, or what gave up by --failed, --rule and --error")
     with open_source(server, data) as source:
-        retried = sum(source.retry_job(job_id) for job_id in ids) if ids else source.retry_failed(filters)
+        retried = len(ids)
+        for job_id in ids:
+            source.post(f"{_PATH}/{job_id}/retry")
+        if not ids:
+            retried = read_view(_Retried, source.post(f"{_PATH}/retry", filters)).retried
     click.echo(f"{retried} to be evaluated again")
 
 

@@ -1,14 +1,14 @@
 """`tracejury keys`: who may ask a server for what."""
 
 import datetime as dt
+from pathlib import Path
 
 import click
 
 from collector.cli.answer_view import read_view
-from collector.cli.connecting import NoAnswer, connect
-from collector.cli.options import server_option
+from collector.cli.asking import open_server, open_source
+from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json, print_table
-from collector.cli.server import Server
 from collector.cli.times import COMING
 from collector.cli.views import ColumnView, KeyView, TableView
 from collector.visible import one_line
@@ -56,8 +56,8 @@ def create(
     for key, time in (("expiresAt", times["expires"]), ("ingestOpenUntil", times["open_until"])):
         if time is not None:
             wanted[key] = time.isoformat()
-    with connect(server) as client:
-        answer = Server(client).request("POST", _PATH, json=wanted)
+    with open_server(server, None) as asking:
+        answer = asking.post(_PATH, wanted)
     if as_json:
         print_json(answer)
         return
@@ -70,16 +70,15 @@ def create(
 
 @keys.command("list")
 @json_option
-@server_option
-def list_keys(*, as_json: bool, server: str) -> None:
+@source_options
+def list_keys(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """The keys that there are."""
-    with connect(server) as client:
-        answer = Server(client).request("GET", _PATH)
+    one_source(server, data)
+    with open_source(server, data) as asking:
+        answer = asking.whole(_PATH)
     if as_json:
         print_json(answer)
         return
-    if not isinstance(answer, list):
-        raise NoAnswer("the answer is not one of a Tracejury server")
     views = [_view(each) for each in answer]
     rows = [(key.id, key.name, key.role, key.tenant_id, key.state, key.hint, key.last_used_at) for key in views]
     columns = tuple(ColumnView(name=name, type="VARCHAR") for name in _COLUMNS)
@@ -91,8 +90,8 @@ def list_keys(*, as_json: bool, server: str) -> None:
 @server_option
 def disable(*, key_id: str, server: str) -> None:
     """Let a key open nothing any longer, and keep it in the list."""
-    with connect(server) as client:
-        made = _view(Server(client).request("POST", f"{_PATH}/{_checked(key_id)}/disable"))
+    with open_server(server, None) as asking:
+        made = _view(asking.post(f"{_PATH}/{_checked(key_id)}/disable"))
     click.echo(f"key {made.id} ({one_line(made.name)}) opens nothing any longer")
 
 
@@ -101,8 +100,8 @@ def disable(*, key_id: str, server: str) -> None:
 @server_option
 def delete(*, key_id: str, server: str) -> None:
     """Forget a key."""
-    with connect(server) as client:
-        Server(client).request("DELETE", f"{_PATH}/{_checked(key_id)}")
+    with open_server(server, None) as asking:
+        asking.delete(f"{_PATH}/{_checked(key_id)}")
     click.echo(f"key {key_id} is deleted")
 
 

@@ -12,9 +12,8 @@ import click
 from click.core import ParameterSource
 
 from collector.cli.connecting import KEY_VARIABLE, connect_async
-from collector.cli.directory import read_settings
 from collector.cli.mcp_folder import connection_of, server_of_folder
-from collector.cli.options import judge_options, server_option, take_judge
+from collector.cli.options import judge_options, read_settings, server_option, take_judge
 from collector.cli.whole_file import whole_file
 from collector.visible import one_line
 

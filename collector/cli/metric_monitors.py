@@ -8,7 +8,7 @@ import yaml
 from rich.text import Text
 
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.asking import open_server
+from collector.cli.asking import open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.path_names import path_segment
@@ -45,7 +45,7 @@ def metric_monitors() -> None:
 def list_metric_monitors(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """All of them, and how they stand."""
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         found = asking.whole(_PATH)
     if as_json:
         print_json(found)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from collector.cli.answer_view import read_view
-from collector.cli.asking import open_server
+from collector.cli.asking import open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_json_line
 
@@ -39,7 +39,7 @@ def monitors(
     from collector.cli.monitor_text import MonitorView, print_monitors
 
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         found = asking.listed("/api/v1/monitors", limit, **filters)
     if as_json:
         print_json(found)

@@ -1,12 +1,16 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from collector.cli.connecting import DEFAULT_SERVER, URL_VARIABLE, default_server
+from collector.visible import one_line
+
+if TYPE_CHECKING:
+    from collector.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -71,3 +75,18 @@ def take_judge(options: dict[str, Any]) -> dict[str, Any] | None:
     if judge and not judge.keys() >= {"baseUrl", "model"}:
         raise click.UsageError("a judge needs --judge-base-url and --judge-model")
     return judge or None
+
+
+def read_settings(file: Path | None, flags: Mapping[str, object]) -> "Settings":
+    """Read the settings.
+
+    Raises:
+        click.ClickException: they cannot be used, with the keys that are wrong.
+    """
+    from collector.settings import BadSettings
+    from collector.settings_loading import load_settings
+
+    try:
+        return load_settings(file, flags)
+    except BadSettings as error:
+        raise click.ClickException(one_line(str(error))) from error

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.asking import ServerClient, open_server
+from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.views import RulesView
@@ -104,7 +104,7 @@ def review() -> None:
 def list_queues(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """All queues, and how far each is."""
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         found = asking.whole(_PATH)
     if as_json:
         print_json(found)
@@ -202,7 +202,7 @@ def add(
 def progress(*, queue: str, as_json: bool, server: str | None, data: Path | None) -> None:
     """How far a queue is, and what each person did."""
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         found = asking.get(f"{_PATH}/{_find(asking, queue).id}/progress")
     if as_json:
         print_json(found)
@@ -226,7 +226,7 @@ def agreement(
 ) -> None:
     """How far people agree on what is in a queue, or on a question."""
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         about = None if queue is None else _find(asking, queue).id
         found = asking.get("/api/v1/agreement", queue=about, **asked)
     if as_json:

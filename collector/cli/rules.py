@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.connecting import Parameters, connect
+from collector.cli.asking import ServerClient, open_server, open_source
+from collector.cli.connecting import Parameters
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json
-from collector.cli.server import Server
-from collector.cli.source import Source, open_source
 from collector.cli.times import PAST, Duration
 from collector.cli.views import BackfillView, BaselineEstimateView, RulesView, RuleView, TableView
+from collector.path_names import path_segment
 from collector.visible import one_line, some_lines
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rules.rule import Rule
 
 _FOLLOW_S = 0.5
+_PATH = "/api/v1/trace-eval-rules"
 
 
 @click.group()
@@ -72,7 +73,7 @@ def list_rules(*, project: str | None, as_json: bool, server: str | None, data: 
 
     one_source(server, data)
     with open_source(server, data) as source:
-        document = source.rules()
+        document = source.document("GET", _PATH)
     shown = read_view(RulesView, document)
     if project is None:
         print_json(document) if as_json else print_rules(shown)
@@ -96,12 +97,10 @@ def backfill(
     *, name: str, from_time: dt.datetime, to_time: dt.datetime | None, project: str | None, follow: bool, server: str
 ) -> None:
     """Run a rule, named or by its id, over what was stored before it."""
-    with connect(server) as client:
-        source = Server(client)
-        rule = _rule_called(name, project, source)
-        place = rule.project or "*", rule.id
+    with open_server(server, None) as source:
+        place = f"{_place(_rule_called(name, project, source))}/backfills"
         bounds = {"from": from_time.isoformat()} | ({} if to_time is None else {"to": to_time.isoformat()})
-        _follow(source, place, source.backfill(*place, bounds), follow=follow)
+        _follow(source, place, source.post(place, bounds), follow=follow)
 
 
 @rules.command("baseline")
@@ -118,16 +117,18 @@ def baseline(*, name: str, project: str | None, follow: bool, dry_run: bool, ser
     """
     from collector.cli.rule_text import baseline_text
 
-    with connect(server) as client:
-        source = Server(client)
-        rule = _rule_called(name, project, source)
-        place = rule.project or "*", rule.id
-        click.echo(baseline_text(read_view(BaselineEstimateView, source.baseline_estimate(*place))))
+    with open_server(server, None) as source:
+        place = _place(_rule_called(name, project, source))
+        click.echo(baseline_text(read_view(BaselineEstimateView, source.get(f"{place}/baseline"))))
         if not dry_run:
-            _follow(source, place, source.baseline(*place), follow=follow)
+            _follow(source, f"{place}/backfills", source.post(f"{place}/baseline"), follow=follow)
 
 
-def _follow(source: Server, place: tuple[str, str], document: object, *, follow: bool) -> None:
+def _place(rule: RuleView) -> str:
+    return f"/api/v1/projects/{path_segment(rule.project or '*')}/trace-eval-rules/{path_segment(rule.id)}"
+
+
+def _follow(source: ServerClient, backfills: str, document: object, *, follow: bool) -> None:
     """Print how far a backfill is, once or until it is done."""
     from collector.cli.rule_text import backfill_text
 
@@ -135,7 +136,7 @@ def _follow(source: Server, place: tuple[str, str], document: object, *, follow:
     click.echo(backfill_text(started))
     while follow and started.state == "running":
         time.sleep(_FOLLOW_S)
-        now = read_view(BackfillView, source.backfill_of(*place, started.id))
+        now = read_view(BackfillView, source.get(f"{backfills}/{path_segment(started.id)}"))
         if now != started:
             click.echo(backfill_text(now))
         started = now
@@ -143,13 +144,13 @@ def _follow(source: Server, place: tuple[str, str], document: object, *, follow:
         raise click.exceptions.Exit(1)
 
 
-def _rule_called(name: str, project: str | None, source: Source) -> RuleView:
+def _rule_called(name: str, project: str | None, source: ServerClient) -> RuleView:
     """The only rule of that name or id.
 
     Raises:
         click.ClickException: there is none, or more than one.
     """
-    listed = read_view(RulesView, source.rules()).content
+    listed = read_view(RulesView, source.get(_PATH)).content
     found = [
         rule
         for rule in listed
@@ -163,7 +164,7 @@ def _rule_called(name: str, project: str | None, source: Source) -> RuleView:
     raise click.ClickException(f"{len(found)} rules are called {one_line(name)}; name one by its id: {told}")
 
 
-def _refuse_unknown_connections(file: Path, rule: "Rule", source: Source) -> None:
+def _refuse_unknown_connections(file: Path, rule: "Rule", source: ServerClient) -> None:
     """Refuse a rule whose judge no connection reaches: it would match, and judge nothing.
 
     Raises:
@@ -173,7 +174,7 @@ def _refuse_unknown_connections(file: Path, rule: "Rule", source: Source) -> Non
     used = [(key, name) for key, name in named if name is not None]
     if not used:
         return
-    known = [read_view(_ConnectionName, each) for each in source.connections()]
+    known = [read_view(_ConnectionName, each) for each in source.whole("/api/v1/llm-connections")]
     names = {text for each in known for text in (each.id, each.name)}
     if unknown := [f"{file}: {key}: there is no connection {name!r}" for key, name in used if name not in names]:
         existing = ", ".join(sorted(each.name for each in known)) or "none"
@@ -210,5 +211,5 @@ def _load(file: Path) -> "tuple[Rule, Need]":
         raise click.ClickException(some_lines(told)) from error
 
 
-def _rows(source: Source, select: str, parameters: Parameters) -> Sequence[Sequence[object]]:
-    return read_view(TableView, source.sql(select, parameters)).rows
+def _rows(source: ServerClient, select: str, parameters: Parameters) -> Sequence[Sequence[object]]:
+    return read_view(TableView, source.post("/api/v1/sql", {"sql": select, "parameters": dict(parameters)})).rows

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from collector.cli.connecting import download
+from collector.cli.asking import download
 from collector.path_names import path_segment
 from collector.visible import one_line
 from tracejury.file_ending import ending_of

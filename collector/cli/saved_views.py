@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 import click
 
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.asking import ServerClient, open_server
+from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
@@ -46,7 +46,7 @@ def saved_views() -> None:
 def list_saved_views(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """All of them by name, with what each shows."""
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         found = asking.whole(_PATH)
     if as_json:
         print_json(found)
@@ -75,7 +75,7 @@ def list_saved_views(*, as_json: bool, server: str | None, data: Path | None) ->
 def show(*, view: str, as_json: bool, server: str | None, data: Path | None) -> None:
     """One of them, named or by its id: its link, and what its list is asked for."""
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         document, found = _find(asking, view)
         link = asking.link(found.path)
     if as_json:

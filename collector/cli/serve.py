@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from collector.cli.directory import read_settings
+from collector.cli.options import read_settings
 
 
 @click.command()

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from collector.cli import trace_text
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.asking import open_server
+from collector.cli.asking import open_source
 from collector.cli.conversation_text import call_text, message_text, message_width
 from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
@@ -83,7 +83,7 @@ def sessions() -> None:
 def list_sessions(*, limit: int, as_json: bool, server: str | None, data: Path | None, **filters: str | None) -> None:
     """Sessions by the start of their latest trace, newest first."""
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         found = asking.get(_PATH, size=limit, **filters)
     if as_json:
         print_json(found["content"] if isinstance(found, dict) and "content" in found else found)
@@ -102,7 +102,7 @@ def show_session(
 ) -> None:
     """One session: what was said, which tools were called, what the rules made of it."""
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         session = asking.get(f"{_PATH}/{path_segment(session_id)}", size=turns, before=before)
     if as_json:
         print_json(session)

@@ -7,11 +7,10 @@ import click
 import httpx
 
 from collector.cli.answer_view import read_view
+from collector.cli.asking import open_source
 from collector.cli.connecting import ServerUnreachable, reachable
-from collector.cli.directory import read_settings
-from collector.cli.options import one_source, source_options
+from collector.cli.options import one_source, read_settings, source_options
 from collector.cli.render import print_json
-from collector.cli.source import open_source
 from collector.cli.views import StatusView
 from collector.visible import one_line
 
@@ -25,7 +24,7 @@ def status(*, as_json: bool, server: str | None, data: Path | None) -> None:
 
     one_source(server, data)
     with open_source(server, data) as source:
-        document = source.status()
+        document = source.get("/api/v1/status")
     print_json(document) if as_json else print_status(read_view(StatusView, document))
 
 

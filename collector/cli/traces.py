@@ -6,13 +6,13 @@ from typing import Any
 import click
 
 from collector.cli.answer_view import read_view
+from collector.cli.asking import open_source
 from collector.cli.connecting import Document
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_explanation, print_json, print_trace, print_traces
-from collector.cli.source import open_source
 from collector.cli.views import JudgedView, SummaryView, TraceView
+from collector.path_names import path_segment
 from collector.visible import one_line
-from storage.records import Judging
 
 
 @click.group()
@@ -38,7 +38,7 @@ def list_traces(
     """The newest traces, or those that the rules judged so."""
     one_source(server, data)
     with open_source(server, data) as source:
-        documents = source.traces(project=project, limit=limit, judging=Judging(**judging))
+        documents = source.listed("/api/v1/traces", limit, "traceId", project=project, **judging)
     if as_json:
         print_json(documents)
     else:
@@ -62,9 +62,9 @@ def show_trace(
     one_source(server, data)
     if as_json + as_otlp + (explain is not None) > 1:
         raise click.UsageError("--json, --otlp and --explain exclude each other")
-    key = trace_id.strip().lower()
+    path = f"/api/v1/traces/{path_segment(trace_id.strip().lower())}"
     with open_source(server, data) as source:
-        document = source.otlp(key) if as_otlp else source.trace(key)
+        document = source.find(f"{path}/otlp" if as_otlp else path)
     if document is None:
         raise click.ClickException(f"no trace {one_line(trace_id)} here; `tracejury traces list` shows the newest")
     if as_json or as_otlp:

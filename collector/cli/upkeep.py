@@ -1,7 +1,9 @@
 """The commands `sweep`, `reread`, `backup`, `restore` and `check`: the care of everything that is stored."""
 
+import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from collector.cli.answer_view import AnswerView, read_view
+from collector.cli.asking import LONG_S, ServerClient, StoppedData, find_data, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
-from collector.cli.source import open_source
 from collector.units import count_text
 from collector.visible import file_problem, one_line
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from storage.upkeep.checking import DatabaseReport
 
 _MIB = 1 << 20
+_CHUNK_BYTES = 1 << 18
+_LOOK_S = 1.0  # between two looks at how many spans are left
 
 
 @click.command()
@@ -35,8 +40,9 @@ def sweep(*, dry_run: bool, is_confirmed: bool, as_json: bool, server: str | Non
     at once; `--yes` confirms that it is right.
     """
     one_source(server, data)
+    params = {"dryRun": dry_run, "confirm": is_confirmed}
     with open_source(server, data) as source:
-        document = source.sweep(dry_run=dry_run, is_confirmed=is_confirmed)
+        document = source.document("POST", "/api/v1/sweep", params=params, timeout=LONG_S)
     if as_json:
         print_json(document)
         if document.get("held") is not None and not dry_run:
@@ -70,8 +76,8 @@ def reread(*, server: str | None, data: Path | None) -> None:
     """
     one_source(server, data)
     told = None
-    with open_source(server, data) as source:
-        for left in source.reread():
+    with find_data(server, data) as source:
+        for left in _reread_by_server(source) if isinstance(source, ServerClient) else _reread_here(source):
             if left and left != told:
                 click.echo(f"{count_text(left, 'span')} to be read again", err=True)
             told = left
@@ -97,8 +103,8 @@ def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
     part = directory / f"{FILE_NAME}.part"
     try:
         with _made(directory, part):
-            with open_source(server, data) as source:
-                source.backup(part)
+            with find_data(server, data) as source:
+                _back_up(source, part)
             _read_back(part, "the copy; the database may be damaged, too: stop the server and run `tracejury check`")
             part.rename(target)
     except OSError as error:
@@ -200,6 +206,50 @@ def check(*, directory: Path) -> None:
     if spool.damaged or report.lost is not None:
         sys.exit(1)
     click.echo("no damage")
+
+
+class _ReadAgain(AnswerView):
+    older_spans: int
+
+
+def _reread_by_server(source: ServerClient) -> Iterator[int]:
+    """Wait until the server has read older spans again; yields how many are left."""
+    while left := read_view(_ReadAgain, source.get("/api/v1/status")).older_spans:
+        yield left
+        time.sleep(_LOOK_S)
+
+
+def _reread_here(data: StoppedData) -> Iterator[int]:
+    """Read the older spans of a directory again; yields how many are left."""
+    from collector.reading.spans import ConventionsReader
+    from collector.reading.updater import TraceUpdater
+
+    with data.store() as store:
+        store.require_writable()
+        reads = ConventionsReader(data.settings.own_keys)
+        traces = TraceUpdater(store.trace_meanings, reads, ingest_is_behind=lambda: False)
+        traces.start()
+        try:
+            while not traces.wait_idle(_LOOK_S):
+                yield store.status.status(time.time_ns()).older_spans
+        finally:
+            traces.close()
+
+
+def _back_up(source: ServerClient | StoppedData, target: Path) -> None:
+    """Write a copy of the database into a file."""
+    if isinstance(source, StoppedData):
+        with source.store() as store, target.open("w+b") as copy:
+            store.backup(copy)
+        return
+    with source.stream("POST", "/api/v1/backup") as response, target.open("wb") as file:
+        for chunk in response.iter_bytes(_CHUNK_BYTES):
+            if chunk.strip(b"\0"):
+                file.write(chunk)
+            else:  # a hole
+                file.seek(len(chunk), os.SEEK_CUR)
+        file.truncate()
+        os.fsync(file.fileno())
 
 
 @contextmanager

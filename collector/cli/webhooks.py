@@ -7,7 +7,7 @@ import click
 from rich.text import Text
 
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.asking import ServerClient, open_server
+from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.text import cell
@@ -56,7 +56,7 @@ def list_webhooks(*, project: str | None, as_json: bool, server: str | None, dat
     """The receivers of alerts."""
     one_source(server, data)
     path = f"/api/v1/projects/{path_segment(project)}/alert-webhooks" if project else "/api/v1/alert-webhooks"
-    with open_server(server, data) as asking:
+    with open_source(server, data) as asking:
         found = asking.whole(path)
     if as_json:
         print_json(found)

@@ -71,6 +71,10 @@ _BODIES: Final = Limit(value=64 << 20, unit="bytes", remedy="send again later, o
 """Bodies of requests that are not of spans, held at one time and shared by clients. A guess: eight of the largest."""
 
 
+NO_SERVER: Final = "not running"
+"""The state of a context over a data directory that no server holds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviews:
     """Queues of what people are to judge, and how long what somebody was given is his."""

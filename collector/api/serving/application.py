@@ -1,93 +1,95 @@
-"""The API as one ASGI application."""
+"""The API as one ASGI application, or a part of it."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.routing import BaseRoute
 
 from collector.access.origin import Names
-from collector.api.access import audit, keys
-from collector.api.alerting import alert_mutes, alerts, metric_monitors, monitors, quality, webhooks
-from collector.api.base import caller
 from collector.api.base.context import Context
-from collector.api.gating import run_diff, run_gate
-from collector.api.offline import dataset_files, datasets, run_evaluations, run_export, runs
-from collector.api.operations import backup, health, metrics, status
-from collector.api.review import (
-    agreement,
-    annotations,
-    better_judges,
-    calibration,
-    dataset_promotion,
-    review_queues,
-    reviewing,
-    session_annotations,
-    undecided_items,
-)
-from collector.api.rules import backfills, connections, jobs, judge_now, playground, rules
-from collector.api.serving import contract
 from collector.api.serving.completing import complete
 from collector.api.serving.gate import Site
-from collector.api.traces import deletions, export, jaeger, jaeger_v3, retention, saved_views, sessions, sql, traces
 
-_MODULES = (
-    alert_mutes,
-    alerts,
-    annotations,
-    audit,
-    backfills,
-    backup,
-    agreement,
-    better_judges,
-    calibration,
-    caller,
-    connections,
-    contract,
-    dataset_promotion,
-    datasets,
-    dataset_files,
-    deletions,
-    export,
-    health,
-    jaeger,
-    jaeger_v3,
-    jobs,
-    judge_now,
-    keys,
-    metric_monitors,
-    metrics,
-    monitors,
-    playground,
-    quality,
-    retention,
-    review_queues,
-    reviewing,
-    rules,
-    run_evaluations,
-    run_export,
-    run_diff,
-    run_gate,
-    runs,
-    saved_views,
-    session_annotations,
-    sessions,
-    sql,
-    status,
-    traces,
-    undecided_items,
-    webhooks,
-)
+MODULES: Final[Mapping[str, tuple[str, ...]]] = {
+    "alerting.alert_mutes": ("alert-mutes",),
+    "alerting.alerts": ("alerts",),
+    "review.annotations": ("annotations", "runs", "scores", "traces"),
+    "access.audit": ("audit",),
+    "rules.backfills": ("projects",),
+    "operations.backup": ("backup",),
+    "review.agreement": ("agreement",),
+    "review.better_judges": ("projects",),
+    "review.calibration": ("projects",),
+    "base.caller": ("caller",),
+    "rules.connections": ("llm-connections",),
+    "serving.contract": ("docs", "llms.txt", "openapi.json"),
+    "review.dataset_promotion": ("datasets",),
+    "offline.datasets": ("datasets",),
+    "offline.dataset_files": ("datasets",),
+    "traces.deletions": ("deletions", "traces"),
+    "traces.export": ("export",),
+    "operations.health": ("health", "ready"),
+    "traces.jaeger": ("jaeger",),
+    "traces.jaeger_v3": ("jaeger",),
+    "rules.jobs": ("jobs",),
+    "rules.judge_now": ("projects",),
+    "access.keys": ("api-keys",),
+    "alerting.metric_monitors": ("metric-monitors",),
+    "operations.metrics": ("metrics",),
+    "alerting.monitors": ("monitors",),
+    "rules.playground": ("playground",),
+    "alerting.quality": ("quality",),
+    "traces.retention": ("sweep", "traces"),
+    "review.review_queues": ("review-queues",),
+    "review.reviewing": ("review-queues",),
+    "rules.rules": ("projects", "trace-eval-rules"),
+    "offline.run_evaluations": ("runs",),
+    "offline.run_export": ("runs",),
+    "gating.run_diff": ("experiments",),
+    "gating.run_gate": ("experiments",),
+    "offline.runs": ("experiments", "projects", "runs"),
+    "traces.saved_views": ("saved-views",),
+    "review.session_annotations": ("session-annotation",),
+    "traces.sessions": ("sessions",),
+    "traces.sql": ("sql",),
+    "operations.status": ("status",),
+    "traces.traces": ("traces",),
+    "review.undecided_items": ("review-queue",),
+    "alerting.webhooks": ("alert-webhooks", "projects"),
+}
+"""The modules of routes, in the order in which routes are tried, with the subjects of their paths."""
 
 
-def routes() -> list[BaseRoute]:
-    """Every route of the API."""
-    return [route for module in _MODULES for route in module.router.routes]
+def subject_of(path: str) -> str:
+    """Return the subject of a path: its first segment, after `/api/v1` if it begins so."""
+    return path.removeprefix("/api/v1").split("/")[1]
+
+
+def routes(subject: str | None = None) -> list[BaseRoute]:
+    """Return the routes of the API, or those of a subject; other modules are not loaded for these."""
+    names = [name for name, subjects in MODULES.items() if subject is None or subject in subjects]
+    return [route for name in names for route in import_module(f"collector.api.{name}").router.routes]
 
 
 def make_application(context: Context, names: Names, site: Site) -> FastAPI:
     """Return the application over a running server's parts; `names` is what it is called, `site` its pages."""
-    application = FastAPI(
-        title="Tracejury", routes=[*routes(), *site.routes], openapi_url=None, docs_url=None, redoc_url=None
-    )
+    from collector.api.serving import contract  # noqa: PLC0415 - commands on a directory need no OpenAPI document
+
+    application = _application([*routes(), *site.routes])
     site.attach(application)
     contract.describe(application, routes())
     complete(application, context, names, routes(), site)
     return application
+
+
+def make_part(context: Context, names: Names, subject: str) -> FastAPI:
+    """Return an application of the routes of one subject."""
+    application = _application(routes(subject))
+    complete(application, context, names, routes(subject), None)
+    return application
+
+
+def _application(routes: list[BaseRoute]) -> FastAPI:
+    return FastAPI(title="Tracejury", routes=routes, openapi_url=None, docs_url=None, redoc_url=None)
