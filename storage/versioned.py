@@ -1,14 +1,20 @@
 """Records that clients create, replace and delete: whoever looked at an older version of one overwrites nothing."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 import duckdb
 
+from storage.engine.database import Database
 from storage.errors import Conflict
 from storage.ingest.writer import Writer
 from storage.limit import Limit
+
+_NOW: Final = "make_timestamp($now_us::BIGINT)"
+
+Text = TypeVar("Text", bound=Any)
+Row = TypeVar("Row", bound=Any)
 
 Then: TypeAlias = Callable[[duckdb.DuckDBPyConnection], object]
 """What else belongs to a change, in its transaction."""
@@ -75,3 +81,77 @@ class VersionedRecords:
         """
         if not written(self.writer, statement, values, then=then):
             raise Conflict(f"the {self.kind} was changed meanwhile")
+
+
+class Records(Generic[Text, Row]):
+    """Records of a declared table. Safe to use from any thread but the writer's.
+
+    The table has a column for each field of `Text`, of which `name` is one, and beside them `key`, `tenant`, `version`,
+    `created_by`, `created_at` and `updated_at`. Statements are made of these names alone; all else is a parameter.
+    """
+
+    table: ClassVar[str]
+    key: ClassVar[str]  # the column of the id
+    kind: ClassVar[str]  # as people call it
+    most: ClassVar[int]  # of one tenant
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+        self._records = VersionedRecords(writer=writer, kind=self.kind, most=self.most)
+
+    def create(self, record_id: str, text: Text, *, tenant: str, by: str | None, now_us: int) -> None:
+        """Add one.
+
+        Raises:
+            Conflict: the tenant has one of that name, or has as many as it may have.
+            Overloaded: nothing was stored.
+        """
+        values = asdict(text)
+        columns = ", ".join(f'${name} AS "{name}"' for name in values)
+        others = f"FROM {self.table} AS other WHERE other.tenant = $tenant"
+        statement = (
+            f"INSERT INTO {self.table} BY NAME SELECT {columns}, $id AS {self.key}, $tenant AS tenant, 1 AS version, "
+            f"$by::VARCHAR AS created_by, {_NOW} AS created_at, {_NOW} AS updated_at "
+            f"WHERE NOT EXISTS (SELECT 1 {others} AND other.name = $name) AND (SELECT count(*) {others}) < $most "
+            f"RETURNING {self.key}"
+        )
+        values |= {"id": record_id, "tenant": tenant, "by": by, "now_us": now_us}
+        self._records.create(statement, text.name, values)
+
+    def replace(self, row: Row, text: Text, *, now_us: int) -> None:
+        """Change one, if it is still the one that was looked at.
+
+        Raises:
+            Conflict: it was changed meanwhile, or another one has that name.
+            Overloaded: nothing was stored.
+        """
+        values = asdict(text)
+        columns = ", ".join(f'"{name}" = ${name}' for name in values)
+        statement = (
+            f"UPDATE {self.table} SET {columns}, version = version + 1, updated_at = {_NOW} "  # noqa: S608 - declared
+            f"WHERE {self._seen_alone} AND NOT EXISTS (SELECT 1 FROM {self.table} AS other "
+            f"WHERE other.tenant = $tenant AND other.name = $name AND other.{self.key} <> $id) RETURNING {self.key}"
+        )
+        self._records.replace(statement, text.name, values | self._seen(row) | {"now_us": now_us})
+
+    def delete(self, row: Row) -> None:
+        """Delete one with what belongs to it, if it is still the one that was looked at.
+
+        Raises:
+            Conflict: it was changed meanwhile.
+            Overloaded: nothing was stored.
+        """
+        statement = f"DELETE FROM {self.table} WHERE {self._seen_alone} RETURNING {self.key}"  # noqa: S608 - declared
+        self._records.delete(statement, self._seen(row), then=self._with(row))
+
+    def _with(self, _: Row) -> Then | None:
+        """Return what else is deleted with a record."""
+        return None
+
+    @property
+    def _seen_alone(self) -> str:
+        return f"{self.key} = $id AND tenant = $tenant AND version = $version"
+
+    def _seen(self, row: Row) -> dict[str, object]:
+        return {"id": getattr(row, self.key), "tenant": row.tenant, "version": row.version}

@@ -1,13 +1,13 @@
 """`tracejury saved-views`: lists of traces that somebody named, so that others open them."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl
 
 import click
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.saved_views import SavedViewDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_table
@@ -16,23 +16,6 @@ from collector.visible import one_line
 
 _PATH: Final = "/api/v1/saved-views"
 _COLUMNS: Final = ("name", "shows", "link", "by")
-
-
-class _SavedView(AnswerView):
-    """A saved view as it is printed."""
-
-    id: str
-    tenant: str
-    name: str
-    query: str
-    path: str
-    created_by: str | None
-    updated_at: str
-
-    @property
-    def said(self) -> Sequence[tuple[str, str]]:
-        """What its list is asked for."""
-        return parse_qsl(self.query)
 
 
 @click.group("saved-views")
@@ -51,14 +34,14 @@ def list_saved_views(*, as_json: bool, server: str | None, data: Path | None) ->
     if as_json:
         print_json(found)
         return
-    views = [read_view(_SavedView, each) for each in found]
+    views = [read_answer(SavedViewDocument, each) for each in found]
     if not views:
         click.echo("there are no saved views")
         return
     rows = [
         (
             each.name,
-            ", ".join(f"{name} {value}" for name, value in each.said) or "all traces",
+            ", ".join(f"{name} {value}" for name, value in parse_qsl(each.query)) or "all traces",
             each.path,
             each.created_by,
         )
@@ -87,7 +70,7 @@ def show(*, view: str, as_json: bool, server: str | None, data: Path | None) -> 
     if found.tenant:
         click.echo(f"  {'tenant':<10} {one_line(found.tenant)}")
     click.echo(f"  {'changed':<10} {one_line(found.updated_at)}")
-    for name, value in found.said:
+    for name, value in parse_qsl(found.query):
         click.echo(f"  {one_line(name):<10} {one_line(value)}")
 
 
@@ -105,7 +88,7 @@ def save(*, name: str, query: str, replace: bool, server: str | None, data: Path
         if len(there) > 1:
             raise click.ClickException(f"{one_line(name)} is the name of several saved views: delete one by its id")
         answer = asking.put(f"{_PATH}/{there[0].id}", body) if there else asking.post(_PATH, body)
-        made = read_view(_SavedView, answer)
+        made = read_answer(SavedViewDocument, answer)
         click.echo(f"{one_line(made.name)}: {one_line(asking.link(made.path))}")
 
 
@@ -121,11 +104,11 @@ def delete(*, view: str, server: str | None, data: Path | None) -> None:
     click.echo(f"{one_line(found.name)} is deleted")
 
 
-def _all(asking: ServerClient) -> list[tuple[object, _SavedView]]:
-    return [(document, read_view(_SavedView, document)) for document in asking.whole(_PATH)]
+def _all(asking: ServerClient) -> list[tuple[object, SavedViewDocument]]:
+    return [(document, read_answer(SavedViewDocument, document)) for document in asking.whole(_PATH)]
 
 
-def _find(asking: ServerClient, named: str) -> tuple[object, _SavedView]:
+def _find(asking: ServerClient, named: str) -> tuple[object, SavedViewDocument]:
     found = [each for each in _all(asking) if named in {each[1].id, each[1].name}]
     if len(found) != 1:
         told = "is the name of several saved views: use the id" if found else "is no saved view"

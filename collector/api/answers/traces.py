@@ -258,18 +258,3 @@ class TraceExport(ApiAnswer):
     """The OTLP/JSON request that would send a trace."""
 
     resource_spans: list[JsonObject]
-
-
-class SavedViewDocument(ApiAnswer):
-    """A list of traces that somebody named."""
-
-    id: str
-    tenant: str
-    name: str
-    project_name: str | None = Field(description="That its filters name.")
-    query: str = Field(description="Of the address of `/traces`.")
-    path: str = Field(description="The link that opens it, whatever it shows by then.")
-    version: int
-    created_by: str | None = Field(description="The name of a key.")
-    created_at: str
-    updated_at: str

@@ -1,14 +1,13 @@
 """Documents as JSON: encoded at once, and large ones in pieces, so that other threads have their turns in between."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from fastapi.responses import Response
-
-from collector.api.answers.wire import WireDocument
 
 _write = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -32,6 +31,6 @@ def written_in_pieces(document: Mapping[str, Any]) -> Response:
     return Response(body.encode(), media_type="application/json")
 
 
-def encoded(document: WireDocument | Sequence[WireDocument]) -> Response:
+def encoded(document: object, *, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:
     """Answer with a document, or a list of them."""
-    return Response(msgspec.json.encode(document), media_type="application/json")
+    return Response(msgspec.json.encode(document), status, headers, media_type="application/json")

@@ -1,31 +1,17 @@
 """Saved views over HTTP: lists of traces that somebody named, so that others open them."""
 
 import time
-import uuid
-from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import parse_qsl, urlencode
 
-from fastapi import Depends, Path
-from fastapi.responses import JSONResponse, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from collector.access.permission import Permission, needs
-from collector.api.access.tenants import Tenant, refuse_shared, tenant_of
-from collector.api.answers.declared import answers
-from collector.api.answers.traces import SavedViewDocument
-from collector.api.base.context import Context
-from collector.api.base.pages import PARTED, Part
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.answers.saved_views import SavedViewDocument
 from collector.api.base.times import time_text
-from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
+from collector.api.kernel import Operation, Resource, router_of
 from collector.api.traces.list_filters import filter_of
-from storage.errors import Missing
 from storage.operation.saved_views import SavedView, SavedViewText
 
-router = api_router(prefix="/api/v1/saved-views")
-
-_ONE: Final = "/{view_id}"
 _MOST_CHARACTERS: Final = 4_000
 _MOST_PARAMETERS: Final = 60
 
@@ -82,94 +68,32 @@ class SavedViewBody(BaseModel):
         return SavedViewText(name=self.name, query=self.query, project=dict(parse_qsl(self.query)).get("project"))
 
 
-def view_seen(view_id: Annotated[str, Path(max_length=100)], here: Here, who: Who) -> SavedView:
-    """The saved view that a path names.
+SAVED_VIEWS: Final = Resource[SavedView, SavedViewBody](
+    module=__name__,
+    path="/api/v1/saved-views",
+    kind="saved view",
+    key="view_id",
+    body=SavedViewBody,
+    document=SavedViewDocument,
+    find=lambda here, tenant, view_id: here.saved_views.find(tenant, view_id),
+    create=lambda here, view_id, body, new: here.saved_views.create(view_id, body.text(), **new),
+    replace=lambda here, view, body: here.saved_views.replace(view, body.text(), now_us=here.now_ns() // 1000),
+    delete=lambda here, view: here.saved_views.delete(view),
+    show=lambda view, _: SavedViewDocument.of(
+        view,
+        id=view.view_id,
+        project_name=view.project,
+        path=f"/traces?view={view.view_id}",
+        created_at=time_text(view.created_us * 1_000),
+        updated_at=time_text(view.updated_us * 1_000),
+    ),
+    listing=Operation("list_saved_views", "All of them by name; a key with a tenant sees its own and those of none."),
+    creating=Operation("create_saved_view", "Save a view; 409 if there is one of that name."),
+    showing=Operation("show_saved_view", "A saved view."),
+    replacing=Operation(
+        "replace_saved_view", "Let it show something else under the same id, so that links to it lead there."
+    ),
+    deleting=Operation("delete_saved_view", "Delete it; links to it lead nowhere from then on."),
+)
 
-    Raises:
-        Missing: there is none.
-    """
-    found = here.saved_views.get(view_id, tenant=who.visible_tenant)
-    if found is None:
-        raise Missing(f"there is no saved view {view_id}")
-    return found
-
-
-SeenView = Annotated[SavedView, Depends(view_seen)]
-
-
-def view_owned(view: SeenView, who: Who) -> SavedView:
-    """A saved view that the caller may change."""
-    refuse_shared(who, view.tenant, f"the saved view {view.name!r}")
-    return view
-
-
-OwnView = Annotated[SavedView, Depends(view_owned)]
-
-
-@router.get("", responses=PARTED)
-@needs(Permission.READ, by_tenant=True)
-@answers(list[SavedViewDocument])
-def list_saved_views(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
-    """All of them by name; a key with a tenant sees its own and those of none."""
-    return [saved_view_document(view) for view in part.of(here.saved_views.all(tenant=who.visible_tenant))]
-
-
-@router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW)
-@needs(Permission.WRITE, by_tenant=True)
-@answers(SavedViewDocument)
-def create_saved_view(body: SavedViewBody, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
-    """Save a view; 409 if there is one of that name."""
-    view_id = uuid.uuid4().hex
-    now_us = here.now_ns() // 1000
-    here.saved_views.create(view_id, body.text(), tenant=tenant_of(who, tenant), by=who.key_name, now_us=now_us)
-    return created(_again(here, view_id), 1, at=f"{router.prefix}/{view_id}")
-
-
-@router.get(_ONE, responses=TAGGED)
-@needs(Permission.READ, by_tenant=True)
-@answers(SavedViewDocument)
-def show_saved_view(view: SeenView) -> JSONResponse:
-    """A saved view."""
-    return shown(saved_view_document(view), view.version)
-
-
-@router.put(_ONE, responses=TAGGED | GUARDED)
-@needs(Permission.WRITE, by_tenant=True)
-@answers(SavedViewDocument)
-def replace_saved_view(view: OwnView, body: SavedViewBody, here: Here, if_match: IfMatch = "") -> JSONResponse:
-    """Let it show something else under the same id, so that links to it lead there."""
-    require_seen(view.version, if_match)
-    here.saved_views.replace(view, body.text(), now_us=here.now_ns() // 1000)
-    return shown(_again(here, view.view_id), view.version + 1)
-
-
-@router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
-@needs(Permission.WRITE, by_tenant=True)
-def delete_saved_view(view: OwnView, here: Here, if_match: IfMatch = "") -> Response:
-    """Delete it; links to it lead nowhere from then on."""
-    require_seen(view.version, if_match)
-    here.saved_views.delete(view)
-    return Response(status_code=HTTPStatus.NO_CONTENT)
-
-
-def _again(here: Context, view_id: str) -> dict[str, Any]:
-    found = here.saved_views.get(view_id)
-    if found is None:
-        raise Missing("the saved view was deleted meanwhile")
-    return saved_view_document(found)
-
-
-def saved_view_document(view: SavedView) -> dict[str, Any]:
-    """A saved view."""
-    return {
-        "id": view.view_id,
-        "tenant": view.tenant,
-        "name": view.name,
-        "projectName": view.project,
-        "query": view.query,
-        "path": f"/traces?view={view.view_id}",
-        "version": view.version,
-        "createdBy": view.created_by,
-        "createdAt": time_text(view.created_us * 1_000),
-        "updatedAt": time_text(view.updated_us * 1_000),
-    }
+router = router_of(SAVED_VIEWS)

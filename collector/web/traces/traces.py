@@ -10,13 +10,11 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who
 from collector.api.traces.list_filters import NONE, ORDERS, RANKED_SINCE, SINCE, TraceFilter, filter_of
-from collector.api.traces.saved_views import view_seen
+from collector.api.traces.saved_views import SAVED_VIEWS
 from collector.api.traces.trace_filters import place_of, place_text
-from collector.web.navigation import may_use
 from collector.web.rendering import at_one_moment, page
 from collector.web.traces.chosen import actions_for
 from collector.web.traces.list_look import COLUMNS, DENSITIES, ListLook, look_of, remember
-from collector.web.traces.saved_views import create_view
 from collector.web.traces.trace_list import (
     chips,
     listed_query,
@@ -69,7 +67,7 @@ def list_traces(request: Request, here: Here, who: Who, before: str = "", live: 
 def _elsewhere(request: Request, here: Context, who: Caller, asked: TraceFilter, look: ListLook) -> Response | None:
     """Where an address leads that is not that of a list: a saved view, a look to remember, the id of a trace."""
     if "view" in request.query_params:
-        view = view_seen(request.query_params["view"], here, who)
+        view = SAVED_VIEWS.one(here, who, request.query_params["view"])
         return RedirectResponse(f"/traces?{view.query}" if view.query else "/traces", 303)
     if "remember" in request.query_params:
         return remember(request, look)
@@ -96,7 +94,7 @@ def _beside(request: Request, here: Context, who: Caller, asked: TraceFilter) ->
     query, project = listed_query(request), asked.values["project"]
     views = [
         view
-        for view in here.saved_views.all(tenant=who.visible_tenant)
+        for view in here.saved_views.find(who.visible_tenant)
         if not project or view.project in {None, project} or view.query == query
     ]
     return {
@@ -105,7 +103,7 @@ def _beside(request: Request, here: Context, who: Caller, asked: TraceFilter) ->
         "views_left_out": max(len(views) - _MOST_VIEWS, 0),
         "is_saved": any(view.query == query for view in views),
         "query": query,
-        "may_save": may_use(who, create_view, "POST"),
+        "may_save": who.may(SAVED_VIEWS.write),
     }
 
 

@@ -1,0 +1,209 @@
+"""Resources: records that clients create, replace and delete. Each is declared once; its routes follow from that."""
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from http import HTTPStatus
+from types import GenericAlias
+from typing import Annotated, Any, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
+
+from fastapi import APIRouter, Depends, Path
+from fastapi.responses import Response
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import Tenant, refuse_shared, tenant_of
+from collector.api.answers.declared import answers
+from collector.api.base.context import Context
+from collector.api.base.pages import PARTED, Part
+from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, require_seen, tag
+from collector.api.base.written import encoded
+from storage.errors import Missing
+
+Row = TypeVar("Row")
+Body = TypeVar("Body")
+Endpoint = TypeVar("Endpoint", bound=Callable[..., object])
+AnyRow: TypeAlias = Any
+"""A record of whatever resource."""
+AnyBody: TypeAlias = Any
+"""What clients write of it."""
+
+
+class Creation(TypedDict):
+    """What the server adds to a record that is created."""
+
+    tenant: str
+    by: str | None  # the name of a key
+    now_us: int
+
+
+class Operation(NamedTuple):
+    """A route of a resource: its name in the OpenAPI document, and its description there."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource(Generic[Row, Body]):
+    """The declaration of a resource. It has the operations that are declared; what is shown alone has a version."""
+
+    module: str  # which declares it; the OpenAPI document names the subject after it
+    path: str  # of the list
+    kind: str  # as people call it
+    key: str  # the field of a record that is its id, and the parameter of a path
+    longest_key: int | None = 100
+    body: Any  # the type of what clients write, or an annotation that reads it
+    body_schema: dict[str, Any] | None = None  # of an annotation that describes none
+    document: Any  # the type of an answer
+    read: Permission = Permission.READ
+    write: Permission = Permission.WRITE
+    find: Callable[[Context, str | None, str | None], Sequence[Row]]  # of a tenant and of none (None: all), or one
+    create: Callable[[Context, str, Body, Creation], Row | None]  # the record, if it need not be looked up
+    replace: Callable[[Context, Row, Body], None] | None = None
+    delete: Callable[[Context, Row], None]
+    show: Callable[[Row, Caller], object]  # as a document
+    title: Callable[[Row], str] = lambda row: repr(row.name)  # type: ignore[attr-defined] # of named records
+    missing: str = "there is no {kind} {id}"
+    listing: Operation
+    creating: Operation
+    showing: Operation | None = None
+    replacing: Operation | None = None
+    deleting: Operation
+
+    def one(self, here: Context, who: Caller, record_id: str) -> Row:
+        """Return a record that the caller sees.
+
+        Raises:
+            Missing: there is none.
+        """
+        for found in self.find(here, who.visible_tenant, record_id):
+            return found
+        raise Missing(self.missing.format(kind=self.kind, id=record_id))
+
+    def again(self, here: Context, record_id: str) -> Row:
+        """Return a record that was stored just now.
+
+        Raises:
+            Missing: it was deleted.
+        """
+        for found in self.find(here, None, record_id):
+            return found
+        raise Missing(f"the {self.kind} was deleted meanwhile")
+
+    def add(self, here: Context, body: Body, *, tenant: str, by: str | None) -> Row:
+        """Create a record."""
+        record_id, now_us = uuid.uuid4().hex, here.now_ns() // 1000
+        made = self.create(here, record_id, body, Creation(tenant=tenant, by=by, now_us=now_us))
+        return made or self.again(here, record_id)
+
+    @cached_property
+    def seen(self) -> Callable[..., Row]:
+        """The dependency of a route whose path names a record that the caller sees."""
+
+        def seen(
+            record_id: Annotated[str, Path(alias=self.key, max_length=self.longest_key)], here: Here, who: Who
+        ) -> Row:
+            return self.one(here, who, record_id)
+
+        return seen
+
+    @cached_property
+    def own(self) -> Callable[..., Row]:
+        """The dependency of a route whose path names a record that the caller may change."""
+
+        def own(row: Annotated[AnyRow, Depends(self.seen)], who: Who) -> Row:
+            refuse_shared(who, row.tenant, f"the {self.kind} {self.title(row)}")
+            return cast("Row", row)
+
+        return own
+
+
+def router_of(of: Resource[Any, Any]) -> APIRouter:
+    """Make the routes that a resource declares."""
+    router = api_router(prefix=of.path)
+    for add in (_list, _create, _show, _replace, _delete):
+        add(router, of)
+    return router
+
+
+def _list(router: APIRouter, of: Resource[Any, Any]) -> None:
+    @router.get("", responses=PARTED)
+    @_declared(of, of.listing, of.read, GenericAlias(list, of.document))
+    def list_records(here: Here, who: Who, part: Part, response: Response) -> Response:
+        rows = part.of(of.find(here, who.visible_tenant, None))
+        return encoded([of.show(row, who) for row in rows], headers=response.headers)
+
+
+def _create(router: APIRouter, of: Resource[Any, Any]) -> None:
+    def create_record(body: AnyBody, here: Here, who: Who, tenant: Tenant = None) -> Response:
+        row = of.add(here, body, tenant=tenant_of(who, tenant), by=who.key_name)
+        headers = tag(row.version) | {"location": f"{of.path}/{getattr(row, of.key)}"} if of.showing else {}
+        return encoded(of.show(row, who), status=HTTPStatus.CREATED, headers=headers)
+
+    create_record.__annotations__["body"] = of.body
+    endpoint = _declared(of, of.creating, of.write, of.document)(create_record)
+    responses = TAGGED_NEW if of.showing else None
+    router.post("", status_code=HTTPStatus.CREATED, responses=responses, openapi_extra=of.body_schema)(endpoint)
+
+
+def _show(router: APIRouter, of: Resource[Any, Any]) -> None:
+    if of.showing is None:
+        return
+
+    @router.get(f"/{{{of.key}}}", responses=TAGGED)
+    @_declared(of, of.showing, of.read, of.document)
+    def show_record(row: Annotated[AnyRow, Depends(of.seen)], who: Who) -> Response:
+        return encoded(of.show(row, who), headers=tag(row.version))
+
+
+def _replace(router: APIRouter, of: Resource[Any, Any]) -> None:
+    replace = of.replace
+    if of.replacing is None or replace is None:
+        return
+
+    def replace_record(
+        row: Annotated[AnyRow, Depends(of.own)],
+        body: AnyBody,
+        here: Here,
+        who: Who,
+        if_match: IfMatch = "",
+    ) -> Response:
+        require_seen(row.version, if_match)
+        replace(here, row, body)
+        replaced = of.again(here, getattr(row, of.key))
+        return encoded(of.show(replaced, who), headers=tag(row.version + 1))
+
+    replace_record.__annotations__["body"] = of.body
+    endpoint = _declared(of, of.replacing, of.write, of.document)(replace_record)
+    router.put(f"/{{{of.key}}}", responses=TAGGED | GUARDED, openapi_extra=of.body_schema)(endpoint)
+
+
+def _delete(router: APIRouter, of: Resource[Any, Any]) -> None:
+    def unchanged(row: Annotated[AnyRow, Depends(of.own)], if_match: IfMatch = "") -> AnyRow:
+        require_seen(row.version, if_match)
+        return row
+
+    responses, own = (GUARDED, unchanged) if of.showing else (None, of.own)
+
+    @router.delete(f"/{{{of.key}}}", status_code=HTTPStatus.NO_CONTENT, responses=responses)
+    @_declared(of, of.deleting, of.write)
+    def delete_record(row: Annotated[AnyRow, Depends(own)], here: Here) -> Response:
+        of.delete(here, row)
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def _declared(
+    of: Resource[Any, Any], operation: Operation, permission: Permission, document: object = None
+) -> Callable[[Endpoint], Endpoint]:
+    """Name and describe an endpoint as declared, of which the OpenAPI document is made, and say who may use it."""
+
+    def declare(endpoint: Endpoint) -> Endpoint:
+        endpoint.__module__, endpoint.__name__, endpoint.__doc__ = of.module, operation.name, operation.description
+        if document is not None:
+            answers(document)(endpoint)
+        return needs(permission, by_tenant=True)(endpoint)
+
+    return declare
