@@ -1,23 +1,15 @@
 """Mutes over HTTP: alerts that receivers are not told of for a while."""
 
-import uuid
-from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi.responses import JSONResponse, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from collector.access.permission import Permission, needs
-from collector.api.access.tenants import Tenant, refuse_shared, tenant_of
 from collector.api.answers.alerting import MuteDocument
-from collector.api.answers.declared import answers
-from collector.api.base.pages import PARTED, Part
-from collector.api.base.problems import problem
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.times import instant_ns, time_text, within_reach
+from collector.api.kernel import Creation, Operation, Resource, router_of
 from storage.alerting.alert_mutes import AlertMute
-
-router = api_router(prefix="/api/v1/alert-mutes")
+from storage.errors import BadQuery
 
 
 def _instant(text: str) -> str:
@@ -38,55 +30,47 @@ class MuteBody(BaseModel):
     by: str | None = Field(default=None, min_length=1, max_length=200)
 
 
-@router.get("", responses=PARTED)
-@needs(Permission.READ, by_tenant=True)
-@answers(list[MuteDocument])
-def list_mutes(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
-    """The mutes that last, what ends first at the top."""
-    return [mute_document(mute) for mute in part.of(here.alert_mutes.at(here.now_ns(), tenant=who.visible_tenant))]
-
-
-@router.post("", status_code=HTTPStatus.CREATED)
-@needs(Permission.WRITE, by_tenant=True)
-@answers(MuteDocument)
-def mute_alerts(body: MuteBody, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
-    """Tell no receiver of such alerts until then; alerts are opened all the same."""
+def _mute(here: Context, mute_id: str, body: MuteBody, new: Creation) -> AlertMute:
     now_ns, until_ns = here.now_ns(), within_reach(instant_ns(body.until))
     if until_ns <= now_ns:
-        return problem(HTTPStatus.BAD_REQUEST, "until: that is over")
+        raise BadQuery("until: that is over")
     mute = AlertMute(
-        tenant=tenant_of(who, tenant),
-        mute_id=uuid.uuid4().hex,
+        tenant=new["tenant"],
+        mute_id=mute_id,
         project=body.project,
         rule=body.rule,
         until_ns=until_ns,
-        muted_by=body.by or who.key_name,
+        muted_by=body.by or new["by"],
         created_at_ns=now_ns,
     )
     here.alert_mutes.add(mute)
-    return JSONResponse(mute_document(mute), HTTPStatus.CREATED)
+    return mute
 
 
-@router.delete("/{mute_id}", status_code=HTTPStatus.NO_CONTENT)
-@needs(Permission.WRITE, by_tenant=True)
-def delete_mute(mute_id: str, here: Here, who: Who) -> Response:
-    """Tell of such alerts again."""
-    found = here.alert_mutes.at(here.now_ns(), tenant=who.visible_tenant, mute_id=mute_id)
-    if not found:
-        return problem(HTTPStatus.NOT_FOUND, f"there is no mute {mute_id}, or it is over")
-    refuse_shared(who, found[0].tenant, f"the mute {mute_id}")
-    here.alert_mutes.delete(mute_id, here.now_ns())
-    return Response(status_code=HTTPStatus.NO_CONTENT)
+MUTES: Final = Resource[AlertMute, MuteBody](
+    module=__name__,
+    path="/api/v1/alert-mutes",
+    kind="mute",
+    key="mute_id",
+    longest_key=None,
+    body=MuteBody,
+    document=MuteDocument,
+    find=lambda here, tenant, mute_id: here.alert_mutes.at(here.now_ns(), tenant=tenant, mute_id=mute_id),
+    create=_mute,
+    delete=lambda here, mute: here.alert_mutes.delete(mute.mute_id, here.now_ns()),
+    show=lambda mute, _: MuteDocument.of(
+        mute,
+        id=mute.mute_id,
+        project_name=mute.project,
+        until=time_text(mute.until_ns),
+        by=mute.muted_by,
+        created_at=time_text(mute.created_at_ns),
+    ),
+    title=lambda mute: mute.mute_id,
+    missing="there is no {kind} {id}, or it is over",
+    listing=Operation("list_mutes", "The mutes that last, what ends first at the top."),
+    creating=Operation("mute_alerts", "Tell no receiver of such alerts until then; alerts are opened all the same."),
+    deleting=Operation("delete_mute", "Tell of such alerts again."),
+)
 
-
-def mute_document(mute: AlertMute) -> dict[str, object]:
-    """A mute."""
-    return {
-        "id": mute.mute_id,
-        "tenant": mute.tenant,
-        "projectName": mute.project,
-        "rule": mute.rule,
-        "until": time_text(mute.until_ns),
-        "by": mute.muted_by,
-        "createdAt": time_text(mute.created_at_ns),
-    }
+router = router_of(MUTES)

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from collector.api.answers.annotating import MeasuredDocument
 from collector.api.answers.base import ApiAnswer, JsonNumber, JsonObject, PageAnswer
+from collector.api.answers.wire import WireDocument
 from collector.live.monitors.metric_looks import Standing
 from collector.live.monitors.streams import Began
 from collector.metric_monitor_text import MetricMonitorText
@@ -165,7 +166,7 @@ class QualityDocument(ApiAnswer):
     truncated: bool
 
 
-class MuteDocument(ApiAnswer):
+class MuteDocument(WireDocument):
     """Alerts that receivers are not told of for a while."""
 
     id: str
