@@ -8,12 +8,10 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.engine.database import Database
 from storage.errors import Missing
-from storage.ingest.writer import Writer
 from storage.review.annotations import AnnotationTarget
 from storage.sql import named
-from storage.versioned import VersionedRecords
+from storage.versioned import Records, Then
 
 Reason: TypeAlias = Literal["hand", "run", "failing", "disagreement", "uncertainty", "random"]
 """Why an entry is in its queue."""
@@ -130,58 +128,35 @@ class ReviewerProgress:
     leased: int
 
 
-class ReviewQueues:
-    """The queues of a store. Safe to use from any thread but the writer's."""
+class ReviewQueues(Records[QueueText, ReviewQueue]):
+    """The queues of a store. Deleting one deletes its entries; votes stay."""
 
-    def __init__(self, database: Database, writer: Writer) -> None:
-        self._database = database
-        self._writer = writer
-        self._records = VersionedRecords(writer=writer, kind="review queue", most=MOST_QUEUES)
+    table, key, kind, most = "review_queue", "queue_id", "review queue", MOST_QUEUES
 
-    def all(self, *, tenant: str | None, now_us: int) -> list[ReviewQueue]:
-        """The queues of a tenant and of none, by name; None for all."""
-        return self._found(tenant=tenant, queue_id=None, now_us=now_us, counted=True)
+    def find(
+        self, tenant: str | None, queue_id: str | None = None, *, now_us: int, counted: bool = True
+    ) -> list[ReviewQueue]:
+        """Return the queues of a tenant and of none (None: of all) by name, or the one of an id.
+
+        Its votes are counted to say how far a queue is, unless `counted` is False, when they are 0.
+        """
+        values = {"tenant": tenant, "queue_id": queue_id, "now_us": now_us, "counted": counted}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("review_queues"), values)
+            return [ReviewQueue(**row) for row in named(cursor)]
 
     def get(self, queue_id: str, *, tenant: str | None, now_us: int, counted: bool = True) -> ReviewQueue | None:
-        """A review queue. Its votes are counted to say how far it is, unless `counted` is False, when they are 0."""
-        found = self._found(tenant=tenant, queue_id=queue_id, now_us=now_us, counted=counted)
-        return next(iter(found), None)
+        """Return a review queue; None if there is none."""
+        return next(iter(self.find(tenant, queue_id, now_us=now_us, counted=counted)), None)
 
-    def create(self, queue_id: str, text: QueueText, *, tenant: str, by: str | None, now_us: int) -> None:
-        """Add a queue.
-
-        Raises:
-            Conflict: the tenant has one of that name, or has as many as it may have.
-            Overloaded: nothing was stored.
-        """
-        values = asdict(text) | {"tenant": tenant, "queue_id": queue_id, "created_by": by, "now_us": now_us}
-        self._records.create(sql.query("insert_review_queue"), text.name, values)
-
-    def replace(self, queue: ReviewQueue, text: QueueText, *, now_us: int) -> None:
-        """Change what a queue says, if it is still the one that was looked at.
-
-        Raises:
-            Conflict: it was changed meanwhile, or another one has that name.
-            Overloaded: nothing was stored.
-        """
-        values = asdict(text) | {"queue_id": queue.queue_id, "tenant": queue.tenant, "version": queue.version}
-        self._records.replace(sql.query("update_review_queue"), text.name, values | {"now_us": now_us})
-
-    def delete(self, queue: ReviewQueue) -> None:
-        """Delete a queue with its entries, if it is still the one that was looked at; votes stay.
-
-        Raises:
-            Conflict: it was changed meanwhile.
-            Overloaded: nothing was stored.
-        """
+    def _with(self, queue: ReviewQueue) -> Then:
         of_it = {"queue_id": queue.queue_id}
 
         def delete_entries(cursor: duckdb.DuckDBPyConnection) -> None:
             cursor.execute(sql.query("delete_review_entries"), of_it | {"entry_id": None})
             cursor.execute(sql.query("delete_review_turns"), of_it)
 
-        values = of_it | {"version": queue.version}
-        self._records.delete(sql.query("delete_review_queue"), values, then=delete_entries)
+        return delete_entries
 
     def add(self, queue: ReviewQueue, entries: Sequence[NewEntry], *, by: str | None, now_us: int) -> int:
         """Add what is not in the queue, as far as there is room; how many that is.
@@ -253,11 +228,6 @@ class ReviewQueues:
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("review_entries"), values)
             return [ReviewEntry(**row) for row in named(cursor)]
-
-    def _found(self, **asked: str | int | None) -> list[ReviewQueue]:
-        with self._database.cursor() as cursor:
-            cursor.execute(sql.query("review_queues"), asked)
-            return [ReviewQueue(**row) for row in named(cursor)]
 
 
 def _table(entries: Sequence[NewEntry]) -> pa.Table:

@@ -1,16 +1,15 @@
 """Queues of what people are to judge, over HTTP: what each asks, what is in it, and how far it is."""
 
 import json
-import uuid
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Path, Query
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
 from collector.access.permission import Permission, needs
-from collector.api.access.tenants import Tenant, refuse_shared, tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.reviewing import (
     AddedEntries,
@@ -22,9 +21,9 @@ from collector.api.answers.reviewing import (
 from collector.api.base.context import Context
 from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
 from collector.api.base.numbers import Amount, Number
-from collector.api.base.pages import PARTED, At, Part, page_document
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
+from collector.api.base.pages import At, page_document
+from collector.api.base.routing import Here, Who
+from collector.api.kernel import Creation, Operation, Resource, router_of
 from collector.api.review.annotations import (
     VERDICT,
     ItemNumber,
@@ -40,8 +39,6 @@ from storage.offline.runs import Run
 from storage.review.annotations import AnnotationTarget
 from storage.review.review_feeding import FeedPolicy
 from storage.review.review_queues import MOST_ENTRIES, Answer, NewEntry, QueueText, ReviewEntry, ReviewQueue
-
-router = api_router(prefix="/api/v1/review-queues")
 
 _ONE: Final = "/{queue_id}"
 _ENTRY: Final = "/{queue_id}/entries/{entry_id}"
@@ -161,95 +158,54 @@ class EntryFilters(BaseModel):
     by: str | None = Field(default=None, min_length=1, max_length=200)
 
 
-def queue_seen(queue_id: Annotated[str, Path(max_length=100)], here: Here, who: Who) -> ReviewQueue:
-    """The queue that a path names.
-
-    Raises:
-        Missing: there is none.
-    """
-    return _queue(here, who, queue_id, counted=True)
+def _create(here: Context, queue_id: str, body: QueueBody, new: Creation) -> None:
+    check_feeds(here, new["tenant"], body)
+    here.reviews.queues.create(queue_id, body.text(), **new)
 
 
-def _queue(here: Context, who: Who, queue_id: str, *, counted: bool) -> ReviewQueue:
-    found = here.reviews.queues.get(queue_id, tenant=who.visible_tenant, now_us=here.now_ns() // 1000, counted=counted)
-    if found is None:
-        raise Missing(f"there is no review queue {queue_id}")
-    return found
-
-
-Seen = Annotated[ReviewQueue, Depends(queue_seen)]
-
-
-def queue_owned(queue: Seen, who: Who) -> ReviewQueue:
-    """A review queue that the caller may change, or vote in."""
-    refuse_shared(who, queue.tenant, f"the review queue {queue.name!r}")
-    return queue
-
-
-Own = Annotated[ReviewQueue, Depends(queue_owned)]
-
-
-def queue_to_vote_in(queue_id: Annotated[str, Path(max_length=100)], here: Here, who: Who) -> ReviewQueue:
-    """A review queue that the caller may vote in, without how far it is: nobody who votes waits until that is counted.
-
-    Raises:
-        Missing: there is none.
-    """
-    return queue_owned(_queue(here, who, queue_id, counted=False), who)
-
-
-Voting = Annotated[ReviewQueue, Depends(queue_to_vote_in)]
-Queued = Annotated[QueueBody, Depends(exactly(QueueBody))]
-Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
-
-
-@router.get("", responses=PARTED)
-@needs(Permission.SEE_QUEUES, by_tenant=True)
-@answers(list[ReviewQueueDocument])
-def list_queues(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
-    """The queues by name, and how far each is."""
-    found = here.reviews.queues.all(tenant=who.visible_tenant, now_us=here.now_ns() // 1000)
-    return [queue_document(each, who) for each in part.of(found)]
-
-
-@router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW, openapi_extra=body_of(QueueBody))
-@needs(Permission.WRITE, by_tenant=True)
-@answers(ReviewQueueDocument)
-def create_queue(body: Queued, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
-    """Make a queue; 409 if there is one of that name."""
-    queue_id, now_us = uuid.uuid4().hex, here.now_ns() // 1000
-    whose = tenant_of(who, tenant)
-    check_feeds(here, whose, body)
-    here.reviews.queues.create(queue_id, body.text(), tenant=whose, by=who.key_name, now_us=now_us)
-    return created(queue_document(_again(here, queue_id), who), 1, at=f"{router.prefix}/{queue_id}")
-
-
-@router.get(_ONE, responses=TAGGED)
-@needs(Permission.SEE_QUEUES, by_tenant=True)
-@answers(ReviewQueueDocument)
-def show_queue(queue: Seen, who: Who) -> JSONResponse:
-    """A review queue."""
-    return shown(queue_document(queue, who), queue.version)
-
-
-@router.put(_ONE, responses=TAGGED | GUARDED, openapi_extra=body_of(QueueBody))
-@needs(Permission.WRITE, by_tenant=True)
-@answers(ReviewQueueDocument)
-def replace_queue(queue: Own, body: Queued, here: Here, who: Who, if_match: IfMatch = "") -> JSONResponse:
-    """Let it ask something else; what is in it stays. Votes count for the question that they answered."""
-    require_seen(queue.version, if_match)
+def _replace(here: Context, queue: ReviewQueue, body: QueueBody) -> None:
     check_feeds(here, queue.tenant, body)
     here.reviews.queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
-    return shown(queue_document(_again(here, queue.queue_id), who), queue.version + 1)
 
 
-@router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
-@needs(Permission.WRITE, by_tenant=True)
-def delete_queue(queue: Own, here: Here, if_match: IfMatch = "") -> Response:
-    """Delete it with its entries; votes stay."""
-    require_seen(queue.version, if_match)
-    here.reviews.queues.delete(queue)
-    return Response(status_code=HTTPStatus.NO_CONTENT)
+QUEUES: Final = Resource[ReviewQueue, QueueBody](
+    module=__name__,
+    path="/api/v1/review-queues",
+    kind="review queue",
+    key="queue_id",
+    body=Annotated[QueueBody, Depends(exactly(QueueBody))],
+    body_schema=body_of(QueueBody),
+    document=ReviewQueueDocument,
+    read=Permission.SEE_QUEUES,
+    find=lambda here, tenant, queue_id: here.reviews.queues.find(tenant, queue_id, now_us=here.now_ns() // 1000),
+    create=_create,
+    replace=_replace,
+    delete=lambda here, queue: here.reviews.queues.delete(queue),
+    show=queue_document,
+    listing=Operation("list_queues", "The queues by name, and how far each is."),
+    creating=Operation("create_queue", "Make a queue; 409 if there is one of that name."),
+    showing=Operation("show_queue", "A review queue."),
+    replacing=Operation(
+        "replace_queue",
+        "Let it ask something else; what is in it stays. Votes count for the question that they answered.",
+    ),
+    deleting=Operation("delete_queue", "Delete it with its entries; votes stay."),
+)
+
+router = router_of(QUEUES)
+
+_UNCOUNTED: Final = replace(
+    QUEUES,
+    find=lambda here, tenant, queue_id: here.reviews.queues.find(
+        tenant, queue_id, now_us=here.now_ns() // 1000, counted=False
+    ),
+)
+Seen = Annotated[ReviewQueue, Depends(QUEUES.seen)]
+Own = Annotated[ReviewQueue, Depends(QUEUES.own)]
+Voting = Annotated[ReviewQueue, Depends(_UNCOUNTED.own)]
+"""A queue in which the caller may vote, without how far it is: a vote does not wait until that is counted."""
+
+Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
 
 
 @router.get(_ONE + "/progress")
@@ -339,13 +295,6 @@ def check_feeds(here: Context, tenant: str, body: QueueBody) -> None:
         unknown = {each.ruleId, each.againstRuleId or each.ruleId} - known
         if unknown:
             raise BadQuery(f"feeds: there is no rule {min(unknown)}")
-
-
-def _again(here: Context, queue_id: str) -> ReviewQueue:
-    found = here.reviews.queues.get(queue_id, tenant=None, now_us=here.now_ns() // 1000)
-    if found is None:
-        raise Missing("the review queue was deleted meanwhile")
-    return found
 
 
 def queue_target(here: Context, queue: ReviewQueue, body: TargetBody) -> AnnotationTarget:

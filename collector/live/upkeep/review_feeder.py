@@ -63,7 +63,7 @@ class ReviewFeeder:
         if writes == self._writes:
             return 0
         now_us = self._clock() // 1000
-        queues = [each for each in self._queues.all(tenant=None, now_us=now_us) if each.feeds != "[]"]
+        queues = [each for each in self._queues.find(None, now_us=now_us) if each.feeds != "[]"]
         state = (self._feeding.state(), [(each.queue_id, each.version, each.entries) for each in queues])
         added = 0
         if queues and state != self._seen:

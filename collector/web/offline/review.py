@@ -44,7 +44,7 @@ class QueueLook(BaseModel):
 @needs(Permission.SEE_QUEUES, by_tenant=True)
 def list_queues(request: Request, here: Here, who: Who) -> Response:
     """All queues, and how far each is."""
-    queues = here.reviews.queues.all(tenant=who.visible_tenant, now_us=here.now_ns() // 1000)
+    queues = here.reviews.queues.find(who.visible_tenant, now_us=here.now_ns() // 1000)
     return page(
         request,
         "review_queues.html",

@@ -1,9 +1,7 @@
 """Review queues on pages: made and changed with what fills them, and added to by hand, from lists and from runs."""
 
 import json
-import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from fastapi import Query, Request
@@ -15,16 +13,14 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who
-from collector.api.review.review_queues import EntriesBody, Own, QueueBody, check_feeds, entries_of_run, queue_target
-from collector.web.confirming import Confirmation, ask
+from collector.api.review.review_queues import QUEUES, EntriesBody, Own, QueueBody, entries_of_run, queue_target
+from collector.web.record_pages import BadForm, FormState, RecordPages, Values, router_of
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent, by_field, page_router
-from storage.errors import BadQuery, Conflict, Missing, Stale, require_version
+from collector.web.visitor import Form, Sent, by_field
+from storage.errors import BadQuery, Missing
 from storage.records import number_in
 from storage.review.review_queues import NewEntry, ReviewQueue
-
-router = page_router()
 
 _ONE: Final = "/review/{queue_id}"
 _FIELDS: Final = ("name", "question", "instructions", "answer", "low", "high", "labels", "reviewers")
@@ -33,99 +29,122 @@ _FEEDS: Final = 6
 
 _PERCENT: Final = 100
 
-Values = Mapping[str, str]
 Named = Annotated[str, Query(max_length=10_000)]
 Chosen = Annotated[Sequence[str], Query(max_length=200)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueFormShown:
-    """What the form holds, what is wrong with it, and the queue that it changes."""
-
-    values: Values
-    problems: Mapping[str, str] = field(default_factory=dict)
-    queue: ReviewQueue | None = None
+def _values(form: Form) -> dict[str, str]:
+    names = [*_FIELDS]
+    names += [f"{name}-{row}" for row in range(_FEEDS) for name in ("rule", "policy", "share", "margin", "against")]
+    found = {name: form.text(name).strip() for name in names}
+    return found | ({"blind": "on"} if form.checked("blind") else {})
 
 
-@router.get("/review/new")
-@needs(Permission.WRITE, by_tenant=True)
-def new_queue(request: Request, here: Here, who: Who) -> Response:
-    """The form of a queue that is not there yet."""
-    values = {"labels": "CORRECT\nINCORRECT\nUNSURE", "question": "verdict", "answer": "label"}
-    values |= {"reviewers": "1", "blind": "on"}
-    return _form(request, here, who, QueueFormShown(values=values))
+def _unused(values: Values, stored: Values) -> dict[str, str]:
+    """Return what is wrong with fields that were filled in and that another one keeps from being stored."""
+    changed = {name for name, text in values.items() if text and text != stored.get(name)}
+    of_scores = set() if values["answer"] == "score" else {"low", "high"} & changed
+    problems = dict.fromkeys(of_scores, "is of scores: choose “a score”, or leave it empty")
+    for row in (row for row in range(_FEEDS) if not values[f"rule-{row}"]):
+        if {f"{name}-{row}" for name in ("share", "margin", "against")} & changed:
+            problems[f"row {row + 1} of the rules"] = "choose a rule, or leave the row empty"
+    return problems
 
 
-@router.post("/review/new")
-@needs(Permission.WRITE, by_tenant=True)
-def create_queue(request: Request, here: Here, who: Who, form: Sent) -> Response:
-    """Make it."""
-    values = _values(form)
-    queue_id = uuid.uuid4().hex
-    if unused := _unused(values, {}):
-        return _form(request, here, who, QueueFormShown(values=values, problems=unused), status=400)
-    try:
-        body = QueueBody.model_validate(_body(values))
-        check_feeds(here, who.tenant, body)
-        now_us = here.now_ns() // 1000
-        here.reviews.queues.create(queue_id, body.text(), tenant=who.tenant, by=who.key_name, now_us=now_us)
-    except ValidationError as error:
-        return _form(request, here, who, QueueFormShown(values=values, problems=by_field(error)), status=400)
-    except (BadQuery, Conflict) as error:
-        return _form(request, here, who, QueueFormShown(values=values, problems={"": str(error)}), status=409)
-    return see_other(f"/review/{queue_id}")
+def _fields(values: Values) -> dict[str, Any]:
+    """Return the body that the API would be sent."""
+    body: dict[str, Any] = {name: values[name] for name in ("name", "question", "instructions", "answer")}
+    body |= {name: as_number(values[name]) for name in ("low", "high") if values[name]}
+    body["answer"] = values["answer"] or "label"
+    labels = [each.strip() for each in values["labels"].splitlines() if each.strip()]
+    body |= {"labels": labels} if labels else {}
+    body["reviewers"] = int(values["reviewers"]) if values["reviewers"].isdecimal() else values["reviewers"]
+    body["blind"] = "blind" in values
+    body["feeds"] = [_feed(values, row) for row in range(_FEEDS) if values[f"rule-{row}"]]
+    return body
 
 
-@router.get(_ONE + "/edit")
-@needs(Permission.WRITE, by_tenant=True)
-def edit_queue(request: Request, queue: Own, here: Here, who: Who) -> Response:
-    """The form of one that is there."""
-    return _form(request, here, who, QueueFormShown(values=_values_of(queue), queue=queue))
+def as_number(text: str) -> float | str | None:
+    """What was typed as a number; what is none as it is, for the checks to refuse, and nothing of nothing."""
+    number = number_in(text)
+    return text or None if number is None else number
 
 
-@router.post(_ONE + "/edit")
-@needs(Permission.WRITE, by_tenant=True)
-def change_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent) -> Response:
-    """Let it ask something else, if nobody changed it meanwhile; what is in it stays."""
-    values = _values(form)
-    if unused := _unused(values, _values_of(queue)):
-        return _form(request, here, who, QueueFormShown(values=values, problems=unused, queue=queue), status=400)
-    try:
-        body = QueueBody.model_validate(_body(values))
-        check_feeds(here, queue.tenant, body)
-        version = form.text("version")
-        require_version(queue.version, {int(version) if version.isdecimal() else 0})
-        here.reviews.queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
-    except ValidationError as error:
-        shown = QueueFormShown(values=values, problems=by_field(error), queue=queue)
-        return _form(request, here, who, shown, status=400)
-    except Stale:
-        told = {"": "The queue was changed while you edited it: look at it again."}
-        return _form(request, here, who, QueueFormShown(values=values, problems=told, queue=queue), status=409)
-    except (BadQuery, Conflict) as error:
-        shown = QueueFormShown(values=values, problems={"": str(error)}, queue=queue)
-        return _form(request, here, who, shown, status=409)
-    return see_other(f"/review/{queue.queue_id}")
+def _feed(values: Values, row: int) -> dict[str, Any]:
+    feed: dict[str, Any] = {"ruleId": values[f"rule-{row}"], "policy": values[f"policy-{row}"]}
+    share = as_number(values[f"share-{row}"])
+    feed |= {} if share is None else {"share": share / _PERCENT if isinstance(share, float) else share}
+    feed |= {"margin": values[f"margin-{row}"]} if values[f"margin-{row}"] else {}
+    return feed | ({"againstRuleId": values[f"against-{row}"]} if values[f"against-{row}"] else {})
 
 
-@router.get(_ONE + "/delete")
-@needs(Permission.WRITE, by_tenant=True)
-def ask_to_delete_queue(request: Request, queue: Own) -> Response:
-    """Whether it is really to go."""
-    place = f"/review/{queue.queue_id}"
-    told = Markup("<strong>{}</strong> is deleted with all that is in it. The votes stay.").format(one_line(queue.name))
-    question = Confirmation(
-        title="Delete a review queue", told=told, action=f"{place}/delete", button="Delete the queue", back=place
+def _values_of(queue: ReviewQueue) -> dict[str, str]:
+    found = {
+        "name": queue.name,
+        "question": queue.question,
+        "instructions": queue.instructions,
+        "answer": queue.answer,
+        "low": "" if queue.low is None else f"{queue.low:g}",
+        "high": "" if queue.high is None else f"{queue.high:g}",
+        "labels": "\n".join(queue.labels),
+        "reviewers": str(queue.reviewers),
+    }
+    for row, feed in enumerate(json.loads(queue.feeds)[:_FEEDS]):
+        found |= {f"rule-{row}": feed["ruleId"], f"policy-{row}": feed["policy"]}
+        found |= {f"share-{row}": f"{_PERCENT * feed['share']:g}", f"margin-{row}": f"{feed['margin']:g}"}
+        found |= {f"against-{row}": feed["againstRuleId"] or ""}
+    return found | ({"blind": "on"} if queue.blind else {})
+
+
+def _place(queue: ReviewQueue) -> str:
+    return f"/review/{queue.queue_id}"
+
+
+def _body(values: Values, stored: Values) -> QueueBody:
+    if unused := _unused(values, stored):
+        raise BadForm(unused)
+    return QueueBody.model_validate(_fields(values))
+
+
+def _form(request: Request, state: FormState[ReviewQueue], status: int) -> Response:
+    tenant = request.state.caller.tenant if state.record is None else state.record.tenant
+    kept = [each.stored for each in request.app.state.context.rules.kept() if each.stored.tenant in {tenant, ""}]
+    return page(
+        request,
+        "review_queue_form.html",
+        status=status,
+        queue=state.record,
+        values=state.values,
+        problems={name: text for name, text in state.problems.items() if name in {*_FIELDS, ""}},
+        others=[f"{name}: {text}" for name, text in state.problems.items() if name not in {*_FIELDS, ""}],
+        rules=[("", "(none)"), *((each.rule_id, one_line(each.name)) for each in kept)],
+        rows=range(_FEEDS),
     )
-    return ask(request, question)
 
 
-@router.post(_ONE + "/delete")
-@needs(Permission.WRITE, by_tenant=True)
-def delete_queue(queue: Own, here: Here) -> Response:
-    """Delete it; the votes stay."""
-    here.reviews.queues.delete(queue)
-    return see_other("/review")
+_NEW: Final = {
+    "labels": "CORRECT\nINCORRECT\nUNSURE",
+    "question": "verdict",
+    "answer": "label",
+    "reviewers": "1",
+    "blind": "on",
+}
+
+router = router_of(
+    RecordPages[ReviewQueue, QueueBody](
+        of=QUEUES,
+        place="/review",
+        noun="queue",
+        begin=lambda _: _NEW,
+        values=_values_of,
+        typed=_values,
+        body=_body,
+        form=_form,
+        created=_place,
+        back=_place,
+        deletion=Markup("<strong>{}</strong> is deleted with all that is in it. The votes stay."),
+    )
+)
 
 
 @router.get("/review/add")
@@ -200,87 +219,8 @@ def _share(text: str) -> float:
 
 
 def _own(here: Context, who: Caller) -> list[ReviewQueue]:
-    found = here.reviews.queues.all(tenant=who.visible_tenant, now_us=here.now_ns() // 1000)
+    found = here.reviews.queues.find(who.visible_tenant, now_us=here.now_ns() // 1000)
     return [each for each in found if who.owns(each.tenant)]
-
-
-def _values(form: Form) -> dict[str, str]:
-    names = [*_FIELDS]
-    names += [f"{name}-{row}" for row in range(_FEEDS) for name in ("rule", "policy", "share", "margin", "against")]
-    found = {name: form.text(name).strip() for name in names}
-    return found | ({"blind": "on"} if form.checked("blind") else {})
-
-
-def _unused(values: Values, stored: Values) -> dict[str, str]:
-    """Return what is wrong with fields that were filled in and that another one keeps from being stored."""
-    changed = {name for name, text in values.items() if text and text != stored.get(name)}
-    of_scores = set() if values["answer"] == "score" else {"low", "high"} & changed
-    problems = dict.fromkeys(of_scores, "is of scores: choose “a score”, or leave it empty")
-    for row in (row for row in range(_FEEDS) if not values[f"rule-{row}"]):
-        if {f"{name}-{row}" for name in ("share", "margin", "against")} & changed:
-            problems[f"row {row + 1} of the rules"] = "choose a rule, or leave the row empty"
-    return problems
-
-
-def _body(values: Values) -> dict[str, Any]:
-    """What the API would be sent for it."""
-    body: dict[str, Any] = {name: values[name] for name in ("name", "question", "instructions", "answer")}
-    body |= {name: as_number(values[name]) for name in ("low", "high") if values[name]}
-    body["answer"] = values["answer"] or "label"
-    labels = [each.strip() for each in values["labels"].splitlines() if each.strip()]
-    body |= {"labels": labels} if labels else {}
-    body["reviewers"] = int(values["reviewers"]) if values["reviewers"].isdecimal() else values["reviewers"]
-    body["blind"] = "blind" in values
-    body["feeds"] = [_feed(values, row) for row in range(_FEEDS) if values[f"rule-{row}"]]
-    return body
-
-
-def as_number(text: str) -> float | str | None:
-    """What was typed as a number; what is none as it is, for the checks to refuse, and nothing of nothing."""
-    number = number_in(text)
-    return text or None if number is None else number
-
-
-def _feed(values: Values, row: int) -> dict[str, Any]:
-    feed: dict[str, Any] = {"ruleId": values[f"rule-{row}"], "policy": values[f"policy-{row}"]}
-    share = as_number(values[f"share-{row}"])
-    feed |= {} if share is None else {"share": share / _PERCENT if isinstance(share, float) else share}
-    feed |= {"margin": values[f"margin-{row}"]} if values[f"margin-{row}"] else {}
-    return feed | ({"againstRuleId": values[f"against-{row}"]} if values[f"against-{row}"] else {})
-
-
-def _values_of(queue: ReviewQueue) -> dict[str, str]:
-    found = {
-        "name": queue.name,
-        "question": queue.question,
-        "instructions": queue.instructions,
-        "answer": queue.answer,
-        "low": "" if queue.low is None else f"{queue.low:g}",
-        "high": "" if queue.high is None else f"{queue.high:g}",
-        "labels": "\n".join(queue.labels),
-        "reviewers": str(queue.reviewers),
-    }
-    for row, feed in enumerate(json.loads(queue.feeds)[:_FEEDS]):
-        found |= {f"rule-{row}": feed["ruleId"], f"policy-{row}": feed["policy"]}
-        found |= {f"share-{row}": f"{_PERCENT * feed['share']:g}", f"margin-{row}": f"{feed['margin']:g}"}
-        found |= {f"against-{row}": feed["againstRuleId"] or ""}
-    return found | ({"blind": "on"} if queue.blind else {})
-
-
-def _form(request: Request, here: Context, who: Caller, shown: QueueFormShown, *, status: int = 200) -> Response:
-    tenant = who.tenant if shown.queue is None else shown.queue.tenant
-    kept = [each.stored for each in here.rules.kept() if each.stored.tenant in {tenant, ""}]
-    return page(
-        request,
-        "review_queue_form.html",
-        status=status,
-        queue=shown.queue,
-        values=shown.values,
-        problems={name: text for name, text in shown.problems.items() if name in {*_FIELDS, ""}},
-        others=[f"{name}: {text}" for name, text in shown.problems.items() if name not in {*_FIELDS, ""}],
-        rules=[("", "(none)"), *((each.rule_id, one_line(each.name)) for each in kept)],
-        rows=range(_FEEDS),
-    )
 
 
 def _adding(
