@@ -1,93 +1,34 @@
 """Monitors of metrics over HTTP: what is watched, how it stands, and when somebody is alerted."""
 
-import uuid
-from http import HTTPStatus
-from typing import Annotated, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final
 
-from fastapi import Depends, HTTPException, Response
-from fastapi.responses import JSONResponse
-
-from collector.access.permission import Permission, needs
-from collector.api.access.tenants import Tenant, refuse_shared, tenant_of
+from collector.access.caller import Caller
 from collector.api.answers.alerting import MetricMonitorDocument
-from collector.api.answers.declared import answers
-from collector.api.base.pages import PARTED, Part
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.context import Context
 from collector.api.base.times import time_text
-from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
+from collector.api.kernel import Creation, Operation, Resource, router_of
 from collector.live.monitors.metric_looks import metric_state_of, text_of
 from collector.metric_monitor_text import MetricMonitorText
 from storage.alerting.metric_monitors import MetricMonitorRow
 
-router = api_router(prefix="/api/v1/metric-monitors")
 
-_ONE = "/{monitor_id}"
-
-
-def _row(monitor_id: str, here: Here, who: Who) -> MetricMonitorRow:
-    found = here.metric_monitors.get(monitor_id, tenant=who.visible_tenant)
-    if found is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no metric monitor {monitor_id}")
-    return found
+def _find(here: Context, tenant: str | None, monitor_id: str | None) -> Sequence[MetricMonitorRow]:
+    if monitor_id is None:
+        return here.metric_monitors.all(tenant=tenant)
+    found = here.metric_monitors.get(monitor_id, tenant=tenant)
+    return () if found is None else (found,)
 
 
-Named: TypeAlias = Annotated[MetricMonitorRow, Depends(_row)]
+def _create(here: Context, monitor_id: str, body: MetricMonitorText, new: Creation) -> None:
+    here.metric_monitors.create(monitor_id, body.name, _stored(body), here.now_ns(), tenant=new["tenant"])
 
 
-@router.get("", responses=PARTED)
-@needs(Permission.READ, by_tenant=True)
-@answers(list[MetricMonitorDocument])
-def list_metric_monitors(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
-    """All of them by name, and how they stand; a key with a tenant sees its own and those of none."""
-    return [metric_monitor_document(row) for row in part.of(here.metric_monitors.all(tenant=who.visible_tenant))]
+def _stored(body: MetricMonitorText) -> dict[str, Any]:
+    return body.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-@router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW)
-@needs(Permission.WRITE, by_tenant=True)
-@answers(MetricMonitorDocument)
-def create_metric_monitor(body: MetricMonitorText, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
-    """Have a metric watched; 409 if there is one of that name."""
-    monitor_id = uuid.uuid4().hex
-    document = body.model_dump(mode="json", by_alias=True, exclude_none=True)
-    here.metric_monitors.create(monitor_id, body.name, document, here.now_ns(), tenant=tenant_of(who, tenant))
-    made = here.metric_monitors.get(monitor_id)
-    return created(made and metric_monitor_document(made), 1, at=f"{router.prefix}/{monitor_id}")
-
-
-@router.get(_ONE, responses=TAGGED)
-@needs(Permission.READ, by_tenant=True)
-@answers(MetricMonitorDocument)
-def show_metric_monitor(row: Named) -> JSONResponse:
-    """A metric monitor."""
-    return shown(metric_monitor_document(row), row.version)
-
-
-@router.put(_ONE, responses=TAGGED | GUARDED)
-@needs(Permission.WRITE, by_tenant=True)
-@answers(MetricMonitorDocument)
-def replace_metric_monitor(
-    row: Named, body: MetricMonitorText, here: Here, who: Who, if_match: IfMatch = ""
-) -> JSONResponse:
-    """Have it watch something else under the same id; it begins anew, and its alert is over."""
-    refuse_shared(who, row.tenant, f"the metric monitor {row.name}")
-    require_seen(row.version, if_match)
-    document = body.model_dump(mode="json", by_alias=True, exclude_none=True)
-    here.metric_monitors.replace(row, body.name, document, here.now_ns())
-    replaced = here.metric_monitors.get(row.monitor_id)
-    return shown(replaced and metric_monitor_document(replaced), row.version + 1)
-
-
-@router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
-@needs(Permission.WRITE, by_tenant=True)
-def delete_metric_monitor(row: Named, here: Here, who: Who, if_match: IfMatch = "") -> Response:
-    """Watch it no longer; its alert is over."""
-    refuse_shared(who, row.tenant, f"the metric monitor {row.name}")
-    require_seen(row.version, if_match)
-    here.metric_monitors.delete(row, here.now_ns())
-    return Response(status_code=HTTPStatus.NO_CONTENT)
-
-
-def metric_monitor_document(row: MetricMonitorRow) -> dict[str, object]:
+def metric_monitor_document(row: MetricMonitorRow, _: Caller) -> dict[str, object]:
     """What a monitor says, and what its last look found."""
     text, state = text_of(row), metric_state_of(row)
     return {
@@ -105,3 +46,33 @@ def metric_monitor_document(row: MetricMonitorRow) -> dict[str, object]:
         "createdAt": time_text(row.created_us * 1_000),
         "updatedAt": time_text(row.updated_us * 1_000),
     }
+
+
+METRIC_MONITORS: Final = Resource[MetricMonitorRow, MetricMonitorText](
+    module=__name__,
+    path="/api/v1/metric-monitors",
+    kind="metric monitor",
+    key="monitor_id",
+    longest_key=None,
+    body=MetricMonitorText,
+    document=MetricMonitorDocument,
+    find=_find,
+    create=_create,
+    replace=lambda here, row, body: here.metric_monitors.replace(row, body.name, _stored(body), here.now_ns()),
+    delete=lambda here, row: here.metric_monitors.delete(row, here.now_ns()),
+    show=metric_monitor_document,
+    title=lambda row: row.name,
+    listing=Operation(
+        "list_metric_monitors",
+        "All of them by name, and how they stand; a key with a tenant sees its own and those of none.",
+    ),
+    creating=Operation("create_metric_monitor", "Have a metric watched; 409 if there is one of that name."),
+    showing=Operation("show_metric_monitor", "A metric monitor."),
+    replacing=Operation(
+        "replace_metric_monitor",
+        "Have it watch something else under the same id; it begins anew, and its alert is over.",
+    ),
+    deleting=Operation("delete_metric_monitor", "Watch it no longer; its alert is over."),
+)
+
+router = router_of(METRIC_MONITORS)
