@@ -1,7 +1,6 @@
 """Spans of scopes that the settings name are accepted, counted and not stored; calls recorded twice are found."""
 
 import itertools
-import json
 import time
 from functools import partial
 from pathlib import Path
@@ -15,8 +14,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 
+from collector.api.answers.server import StatusDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.rule_text import _lines
-from collector.cli.views import StatusView
 from collector.dropped_scopes import DroppedScope, ScopeFilter
 from collector.otlp.decode import Request, decode
 from collector.server_conditions import _recorded_twice
@@ -111,7 +111,7 @@ def test_what_is_dropped_is_accepted_counted_and_not_stored(tmp_path: Path) -> N
     received = {line.rsplit(" ", 1)[0]: line.rsplit(" ", 1)[1] for line in metrics if "received_total{" in line}
     assert received['tracejury_received_total{kind="span",outcome="dropped"}'] == "6.0"
     assert received['tracejury_received_total{kind="span",outcome="accepted"}'] == "4.0"
-    lines = {name: text for name, text, _ in _lines(StatusView.model_validate(json.loads(json.dumps(status))))}
+    lines = {name: text for name, text, _ in _lines(read_answer(StatusDocument, status))}
     assert lines["dropped"] == f"6 of {SDK}"
 
 

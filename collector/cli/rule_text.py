@@ -6,21 +6,20 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
+from collector.api.answers.judging import FileProblemDocument
+from collector.api.answers.server import LagDocument, RunningServer, StatusDocument
 from collector.cli.render import output_console
 from collector.cli.text import cell
 from collector.cli.views import (
     BackfillView,
     BaselineEstimateView,
     FileProblemView,
-    LagView,
     RulesView,
     RuleView,
-    ServerView,
     SpentView,
-    StatusView,
 )
 from collector.result_words import NO_VERDICT, PASSED, SKIPPED
-from collector.units import count_text, duration_text, estimate_text
+from collector.units import cost_text, count_text, duration_text, estimate_text, usd_text
 from collector.visible import one_line
 
 _NAME_CELLS: Final = 40
@@ -79,7 +78,7 @@ def _spent_text(spent: SpentView) -> str:
     return ", ".join(parts) or "-"
 
 
-def print_status(status: StatusView) -> None:
+def print_status(status: StatusDocument) -> None:
     """How the server stands."""
     console = output_console()
     for name, told, alarming in _lines(status):
@@ -95,7 +94,7 @@ def print_status(status: StatusView) -> None:
     _print_problems(status.rules.problems)
 
 
-def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
+def _lines(status: StatusDocument) -> list[tuple[str, str, bool]]:
     """What is told: a name, a text, and whether somebody should look."""
     server, jobs, spent = status.server, status.jobs, status.spent_today
     waiting = jobs.ready + jobs.waiting
@@ -109,6 +108,7 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
     calls = count_text(spent.calls, "judge call")
     if spent.failed_calls:
         calls += f" and {spent.failed_calls:,} failed"
+    cost = cost_text(usd_text(spent.usd), spent.usd, spent.unpriced_calls)
     older = f"; {count_text(status.older_spans, 'span')} of an older reading" if status.older_spans else ""
     return [
         (
@@ -125,11 +125,11 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
         ("deletions", _deletions(status), False),
         ("last 24 h", f"{status.last24h.scored:,} scored, {status.last24h.skipped:,} skipped", False),
         ("", f"{status.last24h.failed:,} with {NO_VERDICT}", status.last24h.failed > 0),
-        ("today", f"{calls}, {spent.tokens:,} tokens, {spent.cost}", False),
+        ("today", f"{calls}, {spent.tokens:,} tokens, {cost}", False),
     ]
 
 
-def _dropped(server: ServerView | None) -> list[tuple[str, str, bool]]:
+def _dropped(server: RunningServer | None) -> list[tuple[str, str, bool]]:
     entries = server.dropped if server else ()
     scopes = (f"{each.spans:,} of {each.scope}{_in_project(each.project)}" for each in entries)
     return [("dropped", one_line(", ".join(scopes)), False)] if entries else []
@@ -139,12 +139,12 @@ def _in_project(project: str) -> str:
     return "" if project == "*" else f" in {project}"
 
 
-def _deletions(status: StatusView) -> str:
+def _deletions(status: StatusDocument) -> str:
     deleting, erasing = status.deletions.deleting, status.deletions.erasing
     return f"{deleting:,} under way, {erasing:,} to be erased on the disk" if deleting or erasing else "none"
 
 
-def _behind(lag: LagView) -> str:
+def _behind(lag: LagDocument) -> str:
     if not lag.spans_behind:
         return "up to date"
     return f"{count_text(lag.spans_behind, 'span')} and {duration_text(lag.seconds_behind * 1e3)} behind"
@@ -169,7 +169,7 @@ def _print_comparisons(rules: Sequence[tuple[str, str]]) -> None:
         console.print(Text(one_line(f"{cell(name, _NAME_CELLS)}: {message}"), style="yellow"), soft_wrap=True)
 
 
-def _print_problems(problems: Sequence[FileProblemView]) -> None:
+def _print_problems(problems: Sequence[FileProblemView | FileProblemDocument]) -> None:
     console = output_console()
     for problem in problems:
         place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"

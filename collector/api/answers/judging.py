@@ -1,10 +1,12 @@
 """Rules and what they would do, connections to models, and jobs."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
 from pydantic import Field
 
 from collector.api.answers.base import ApiAnswer, JsonObject, PageAnswer
+from collector.api.answers.wire import WireDocument
 from collector.connection_text import BudgetText, LimitsText, PriceText
 from collector.result_words import JobState, OutcomeName
 from evaluators.chat.wire import Protocol
@@ -22,11 +24,11 @@ class ProjectDocument(ApiAnswer):
     created_at: str | None
 
 
-class FileProblemDocument(ApiAnswer):
+class FileProblemDocument(WireDocument):
     """One thing that is wrong with a file of rules."""
 
     file: str
-    line: int | None = Field(description="Null: the file as a whole.")
+    line: Annotated[int | None, Meta(description="Null: the file as a whole.")]
     key: str
     message: str
 
@@ -99,14 +101,17 @@ class EvaluationCounts(ApiAnswer):
     skipped: int
 
 
-class SpendingDocument(ApiAnswer):
+class SpendingDocument(WireDocument):
     """The calls, tokens and cost of judges today, by UTC, as budgets count them."""
 
-    calls: int = Field(description="That count: they were answered, or took tokens.")
-    failed_calls: int = Field(description="That do not count: not answered or not sent, at no cost.")
+    calls: Annotated[int, Meta(description="That count: they were answered, or took tokens.")]
+    failed_calls: Annotated[int, Meta(description="That do not count: not answered or not sent, at no cost.")]
     tokens: int
-    usd: float = Field(description="Without the cost of `unpricedCalls`, which is unknown: at least this was spent.")
-    unpriced_calls: int = Field(description="Of `calls`, those over connections without a price.")
+    usd: Annotated[
+        float,
+        Meta(description="Without the cost of `unpricedCalls`, which is unknown: at least this was spent."),
+    ]
+    unpriced_calls: Annotated[int, Meta(description="Of `calls`, those over connections without a price.")]
 
 
 class RuleActivity(ApiAnswer):

@@ -1,12 +1,14 @@
 """How the server stands, and what a sweep did."""
 
-from pydantic import Field
+from typing import Annotated
 
-from collector.api.answers.base import ApiAnswer
+from msgspec import Meta, field
+
 from collector.api.answers.judging import FileProblemDocument, SpendingDocument
+from collector.api.answers.wire import WireDocument
 
 
-class ConditionDocument(ApiAnswer):
+class ConditionDocument(WireDocument):
     """Something that holds for now."""
 
     name: str
@@ -14,25 +16,27 @@ class ConditionDocument(ApiAnswer):
     since: str
 
 
-class DroppedScopeDocument(ApiAnswer):
+class DroppedScopeDocument(WireDocument):
     """An entry of the setting `drop_scopes`."""
 
     project: str
     scope: str
-    spans: int = Field(description="Dropped since the start.")
+    spans: Annotated[int, Meta(description="Dropped since the start.")]
 
 
-class RunningServer(ApiAnswer):
+class RunningServer(WireDocument, kw_only=True):
     """What only a running server knows."""
 
     state: str
     overloaded: bool
     backlog_bytes: int
-    dropped: list[DroppedScopeDocument] = Field(description="What `drop_scopes` names, and drops.")
+    dropped: Annotated[list[DroppedScopeDocument], Meta(description="What `drop_scopes` names, and drops.")] = field(
+        default_factory=list
+    )
     conditions: list[ConditionDocument]
 
 
-class StoredSpans(ApiAnswer):
+class StoredSpans(WireDocument):
     """How many spans there were."""
 
     stored: int
@@ -40,21 +44,21 @@ class StoredSpans(ApiAnswer):
     set_aside: int
 
 
-class StoredLogs(ApiAnswer):
+class StoredLogs(WireDocument):
     """How many log records there were."""
 
     stored: int
     already_present: int
 
 
-class LagDocument(ApiAnswer):
+class LagDocument(WireDocument):
     """What was not looked at yet."""
 
     spans_behind: int
     seconds_behind: float
 
 
-class UnableRule(ApiAnswer):
+class UnableRule(WireDocument):
     """A rule in force that judges nothing, or whose monitors compare anew, and why."""
 
     id: str
@@ -63,64 +67,68 @@ class UnableRule(ApiAnswer):
     message: str
 
 
-class RuleCounts(ApiAnswer):
+class RuleCounts(WireDocument, kw_only=True):
     """How many rules there are, and what is wrong with them."""
 
     in_force: int
     disabled: int
-    unable: list[UnableRule] = Field(
-        description="Those in force that judge nothing: they cannot, or their judge gives no verdicts."
-    )
-    comparing_anew: list[UnableRule] = Field(description="Their evaluator changed, and lacks results to compare with.")
+    unable: Annotated[
+        list[UnableRule],
+        Meta(description="Those in force that judge nothing: they cannot, or their judge gives no verdicts."),
+    ]
+    comparing_anew: Annotated[
+        list[UnableRule], Meta(description="Their evaluator changed, and lacks results to compare with.")
+    ] = field(default_factory=list)
     problems: list[FileProblemDocument]
 
 
-class JobCounts(ApiAnswer):
+class JobCounts(WireDocument, kw_only=True):
     """How many jobs there are, and since when the oldest waits that nobody has claimed."""
 
     ready: int
     waiting: int
-    held: int = Field(description="Until another rule's result says whether they are made.")
+    held: Annotated[int, Meta(description="Until another rule's result says whether they are made.")]
     claimed: int
-    tried: int = Field(description="Those ready and waiting of which an attempt has failed.")
+    tried: Annotated[int, Meta(description="Those ready and waiting of which an attempt has failed.")] = 0
     oldest_at: str | None
     oldest_seconds: float | None
 
 
-class DeletionCounts(ApiAnswer):
+class DeletionCounts(WireDocument):
     """Deletions that are not done."""
 
     deleting: int
     erasing: int
 
 
-class OutcomeCounts(ApiAnswer):
+class OutcomeCounts(WireDocument):
     """The results that count: those that no later evaluation of the same target replaced."""
 
     scored: int
-    failed: int = Field(description="With no verdict.")
+    failed: Annotated[int, Meta(description="With no verdict.")]
     skipped: int
 
 
-class StatusDocument(ApiAnswer):
+class StatusDocument(WireDocument):
     """How a server stands."""
 
     time: str
-    server: RunningServer
+    # Null over a data directory without a server, which no client of a server meets.
+    server: Annotated[RunningServer | None, Meta(extra={"described": RunningServer})]
     spans: StoredSpans
     logs: StoredLogs
     traces: LagDocument
-    older_spans: int = Field(description="Spans that an earlier edition of the conventions read.")
+    older_spans: Annotated[int, Meta(description="Spans that an earlier edition of the conventions read.")]
     matching: LagDocument
     rules: RuleCounts
     jobs: JobCounts
     open_traces: int
     deletions: DeletionCounts
-    last24h: OutcomeCounts = Field(alias="last24h")
+    last24h: OutcomeCounts
     spent_today: SpendingDocument
 
 
-class SweepForecastDocument(ApiAnswer):
+class SweepForecastDocument(WireDocument):
     """What a sweep would find."""
 
     spans: int
@@ -129,13 +137,15 @@ class SweepForecastDocument(ApiAnswer):
     over_spans: int
     used_bytes: int
     free_bytes: int
-    held: str | None = Field(description="Why what has expired stays, and what to do about it; null: it leaves.")
+    held: Annotated[
+        str | None, Meta(description="Why what has expired stays, and what to do about it; null: it leaves.")
+    ]
 
 
-class SweptDocument(ApiAnswer):
+class SweptDocument(WireDocument):
     """What a sweep did."""
 
     traces: int
     spans: int
-    freed_bytes: int | None = Field(description="Null: not now, because somebody read.")
-    held: str | None = Field(description="Why what has expired stays, and what to do about it; null: it left.")
+    freed_bytes: Annotated[int | None, Meta(description="Null: not now, because somebody read.")]
+    held: Annotated[str | None, Meta(description="Why what has expired stays, and what to do about it; null: it left.")]

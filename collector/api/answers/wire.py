@@ -11,7 +11,8 @@ from collector.api.answers.base import ApiAnswer
 class WireDocument(msgspec.Struct, rename="camel", kw_only=True):
     """An answer of the API, or a part of one: made from a record, encoded by routes, read by commands.
 
-    A server may add fields, so what is read may hold more than is declared.
+    A server may add fields, so what is read may hold more than is declared. A field that the first release (0.1.0) has
+    not, and that cannot be null, has a default, so that commands read servers of that release.
     """
 
     @classmethod
@@ -24,13 +25,15 @@ class WireDocument(msgspec.Struct, rename="camel", kw_only=True):
     def __get_pydantic_core_schema__(cls, _: object, handler: Any) -> Any:  # noqa: ANN401 - of Pydantic's core
         """Describe the document as a model, of which Pydantic makes the OpenAPI document and tests check answers."""
         hints = get_type_hints(cls, include_extras=True)
-        fields: dict[str, Any] = {name: (_described(hints[name]), ...) for name in cls.__struct_fields__}
+        names = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
+        fields: dict[str, Any] = {name: (_described(hints[name], alias), ...) for name, alias in names}
         model = create_model(cls.__name__, __base__=ApiAnswer, __doc__=cls.__doc__, __module__=cls.__module__, **fields)
         return handler.generate_schema(model)
 
 
-def _described(hint: Any) -> Any:  # noqa: ANN401 - a type
+def _described(hint: Any, alias: str) -> Any:  # noqa: ANN401 - a type
     if get_origin(hint) is not Annotated:
-        return hint
+        return Annotated[hint, Field(alias=alias)]
     kind, *metadata = get_args(hint)
-    return Annotated[kind, *(Field(description=each.description) for each in metadata)]
+    described = next((each.extra["described"] for each in metadata if each.extra), kind)
+    return Annotated[described, Field(alias=alias), *(Field(description=each.description) for each in metadata)]

@@ -1,87 +1,85 @@
-"""How a server stands, as a JSON document."""
+"""How a server stands, as a document."""
 
 from collections.abc import Iterable
 
+from collector.api.answers.judging import FileProblemDocument, SpendingDocument
+from collector.api.answers.server import (
+    ConditionDocument,
+    DeletionCounts,
+    JobCounts,
+    LagDocument,
+    OutcomeCounts,
+    RuleCounts,
+    RunningServer,
+    StatusDocument,
+    StoredLogs,
+    StoredSpans,
+    UnableRule,
+)
 from collector.api.base.times import time_text
-from collector.api.documents.reading_documents import Document
-from collector.api.documents.rule_documents import ProblemOf, no_problem, problem_document
+from collector.api.documents.rule_documents import ProblemOf
 from collector.conditions import Lasting
 from collector.live.rules.rule_folder import FileProblem
 from collector.live.rules.rules_in_force import KeptRule
 from storage.operation.status import Lag, Status
 
 
-def status_document(
-    status: Status,
-    rules: Document,
-    *,
-    server: Document | None,
-    now_ns: int,
-) -> Document:
-    """How it stands at that moment; `server` is what only a running one knows."""
+def status_document(status: Status, rules: RuleCounts, *, server: RunningServer | None, now_ns: int) -> StatusDocument:
+    """Return how it stands at that moment; `server` is what only a running one knows."""
     totals = status.totals
-    return {
-        "time": time_text(now_ns),
-        "server": server,
-        "spans": {"stored": totals.stored, "alreadyPresent": totals.already_present, "setAside": totals.set_aside},
-        "logs": {"stored": totals.logs_stored, "alreadyPresent": totals.logs_already_present},
-        "traces": _lag(status.adding_up, now_ns),
-        "olderSpans": status.older_spans,
-        "matching": _lag(status.matching, now_ns),
-        "rules": rules,
-        "jobs": {
+    return StatusDocument(
+        time=str(time_text(now_ns)),
+        server=server,
+        spans=StoredSpans.of(totals),
+        logs=StoredLogs(stored=totals.logs_stored, already_present=totals.logs_already_present),
+        traces=_lag(status.adding_up, now_ns),
+        older_spans=status.older_spans,
+        matching=_lag(status.matching, now_ns),
+        rules=rules,
+        jobs=JobCounts(
             **status.jobs,
-            "tried": status.tried_jobs,
-            "oldestAt": time_text(status.oldest_job_ns),
-            "oldestSeconds": _seconds_since(status.oldest_job_ns, now_ns),
-        },
-        "openTraces": status.open_traces,
-        "deletions": dict(status.deletions),
-        "last24h": dict(status.outcomes),
-        "spentToday": {
-            "calls": status.spent_today.calls,
-            "failedCalls": status.spent_today.failed_calls,
-            "tokens": status.spent_today.tokens,
-            "usd": status.spent_today.usd,
-            "unpricedCalls": status.spent_today.unpriced_calls,
-        },
-    }
+            tried=status.tried_jobs,
+            oldest_at=time_text(status.oldest_job_ns),
+            oldest_seconds=_seconds_since(status.oldest_job_ns, now_ns),
+        ),
+        open_traces=status.open_traces,
+        deletions=DeletionCounts(**status.deletions),
+        last24h=OutcomeCounts(**status.outcomes),
+        spent_today=SpendingDocument.of(status.spent_today),
+    )
 
 
-def rule_counts_document(
-    kept: Iterable[KeptRule],
-    problems: Iterable[FileProblem],
-    problem_of: ProblemOf = no_problem,
-    comparison_of: ProblemOf = no_problem,
-) -> Document:
+def rule_counts(
+    kept: Iterable[KeptRule], problems: Iterable[FileProblem], problem_of: ProblemOf, comparison_of: ProblemOf
+) -> RuleCounts:
     """Count rules, and list those that judge nothing or compare anew, and what is wrong with files."""
     kept = list(kept)
     enabled = [each.stored.enabled for each in kept]
-    return {
-        "inForce": enabled.count(True),
-        "disabled": enabled.count(False),
-        "unable": _noted(kept, problem_of),
-        "comparingAnew": _noted(kept, comparison_of),
-        "problems": [problem_document(problem) for problem in problems],
-    }
+    return RuleCounts(
+        in_force=enabled.count(True),
+        disabled=enabled.count(False),
+        unable=_noted(kept, problem_of),
+        comparing_anew=_noted(kept, comparison_of),
+        problems=[FileProblemDocument.of(problem, line=problem.line or None) for problem in problems],
+    )
 
 
-def _noted(kept: Iterable[KeptRule], note_of: ProblemOf) -> list[Document]:
+def condition_document(lasting: Lasting) -> ConditionDocument:
+    """Return a condition that holds for now."""
+    return ConditionDocument(name=lasting.name, message=lasting.told, since=str(time_text(lasting.since_ns)))
+
+
+def _noted(kept: Iterable[KeptRule], note_of: ProblemOf) -> list[UnableRule]:
     """List the rules in force of which there is a note."""
     return [
-        {"id": each.stored.rule_id, "name": each.stored.name, "project": each.stored.project, "message": message}
+        UnableRule.of(each.stored, id=each.stored.rule_id, message=message)
         for each in kept
         if each.stored.enabled and (message := note_of(each.active)) is not None
     ]
 
 
-def condition_document(lasting: Lasting) -> Document:
-    """Something that holds for now."""
-    return {"name": lasting.name, "message": lasting.told, "since": time_text(lasting.since_ns)}
-
-
-def _lag(lag: Lag, now_ns: int) -> Document:
-    return {"spansBehind": lag.spans, "secondsBehind": _seconds_since(lag.since_ns, now_ns) or 0.0}
+def _lag(lag: Lag, now_ns: int) -> LagDocument:
+    return LagDocument(spans_behind=lag.spans, seconds_behind=_seconds_since(lag.since_ns, now_ns) or 0.0)
 
 
 def _seconds_since(time_ns: int | None, now_ns: int) -> float | None:

@@ -1,32 +1,35 @@
 """How the server stands, over HTTP."""
 
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 
 from collector.api.answers.declared import answers
-from collector.api.answers.server import StatusDocument
-from collector.api.base.context import NO_SERVER
+from collector.api.answers.server import DroppedScopeDocument, RunningServer, StatusDocument
+from collector.api.base.context import NO_SERVER, Context
 from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.written import encoded
 from collector.api.documents.rule_documents import comparisons_of, problems_of
-from collector.api.documents.status_documents import condition_document, rule_counts_document, status_document
+from collector.api.documents.status_documents import condition_document, rule_counts, status_document
 
 router = api_router()
 
 
 @router.get("/api/v1/status")
 @answers(StatusDocument)
-def status(here: Here, who: Who) -> JSONResponse:
+def status(here: Here, who: Who) -> Response:
     """Return what is stored, behind and to be judged, what failed of late, and what was spent today."""
     now_ns = here.now_ns()
-    server: dict[str, object] | None = {
-        "state": here.state,
-        "overloaded": here.overloaded(),
-        "backlogBytes": here.backlog_bytes(),
-        "dropped": [{**entry._asdict(), "spans": spans} for entry, spans in here.reader.ingest.dropped.items()],
-        "conditions": [condition_document(each) for each in here.conditions.lasting],
-    }
+    rules = rule_counts(here.rules.kept(), here.rules.problems, problems_of(here, who), comparisons_of(here, None))
+    return encoded(status_document(here.status.status(now_ns), rules, server=_server(here), now_ns=now_ns))
+
+
+def _server(here: Context) -> RunningServer | None:
+    """Return what only a running server knows; None over a data directory without one."""
     if here.state == NO_SERVER:
-        server = None
-    found = here.status.status(now_ns)
-    notes = problems_of(here, who), comparisons_of(here, None)
-    rules = rule_counts_document(here.rules.kept(), here.rules.problems, *notes)
-    return JSONResponse(status_document(found, rules, server=server, now_ns=now_ns))
+        return None
+    return RunningServer(
+        state=here.state,
+        overloaded=here.overloaded(),
+        backlog_bytes=here.backlog_bytes(),
+        dropped=[DroppedScopeDocument.of(entry, spans=spans) for entry, spans in here.reader.ingest.dropped.items()],
+        conditions=[condition_document(each) for each in here.conditions.lasting],
+    )

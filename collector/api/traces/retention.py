@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import Query
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
 from collector.access.permission import Permission, needs
@@ -12,8 +12,8 @@ from collector.api.answers.declared import answers
 from collector.api.answers.server import SweepForecastDocument, SweptDocument
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.written import encoded
 from collector.live.upkeep.sweeper import wall_clock_us
-from storage.upkeep.retention import SweepForecast, Swept
 
 router = api_router(prefix="/api/v1")
 
@@ -48,32 +48,14 @@ def sweep(
     confirm: Annotated[  # noqa: FBT002 - ditto
         bool, Query(description="The clock is right: delete what has expired, however much that is.")
     ] = False,
-) -> JSONResponse:
+) -> Response:
     """Delete what has expired now, and give the room back; or say what that would be.
 
     While `held` is not null, what has expired stays: the clock is in doubt, or too much has expired at once.
     """
     if dry_run:
-        return JSONResponse(due_document(here.sweeper.due()))
-    return JSONResponse(swept_document(here.sweeper.sweep(is_confirmed=confirm)))
-
-
-def due_document(due: SweepForecast) -> dict[str, object]:
-    """What a sweep would find, as JSON."""
-    return {
-        "spans": due.spans,
-        "expiredTraces": due.expired_traces,
-        "expiredSpans": due.expired_spans,
-        "overSpans": due.over_spans,
-        "usedBytes": due.used_bytes,
-        "freeBytes": due.free_bytes,
-        "held": due.held,
-    }
-
-
-def swept_document(swept: Swept) -> dict[str, object]:
-    """What a sweep did, as JSON."""
-    return {"traces": swept.traces, "spans": swept.spans, "freedBytes": swept.freed_bytes, "held": swept.held}
+        return encoded(SweepForecastDocument.of(here.sweeper.due()))
+    return encoded(SweptDocument.of(here.sweeper.sweep(is_confirmed=confirm)))
 
 
 def _pinned(trace_id: str, here: Here, tenant: str, *, keep: bool) -> JSONResponse:

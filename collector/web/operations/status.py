@@ -10,7 +10,7 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who
 from collector.api.documents.rule_documents import comparisons_of, problems_of
-from collector.api.documents.status_documents import rule_counts_document
+from collector.api.documents.status_documents import rule_counts
 from collector.machine import versions
 from collector.units import instant_text
 from collector.web.operations.spending import payers_today
@@ -36,7 +36,7 @@ def show_status(request: Request, here: Here, who: Who) -> Response:
     """All of it, as of this moment."""
     now_ns = here.now_ns()
     counts = here.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
-    rules = rule_counts_document(here.rules.kept(), (), problems_of(here, who), comparisons_of(here, None))
+    rules = rule_counts(here.rules.kept(), (), problems_of(here, who), comparisons_of(here, None))
     return page(
         request,
         "status.html",

@@ -1,0 +1,67 @@
+"""Commands with a server of another version, whose answers lack fields that this version has."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tests.serving import a_server, run
+
+ANNOTATION = {
+    "tenant": "", "target": "trace", "traceId": "a" * 32, "name": "verdict", "verdict": "CORRECT", "label": "CORRECT",
+    "score": None, "passed": True, "overriddenExpectedOutput": None, "source": "person", "author": "ann",
+    "withdrawn": False, "superseded": False, "createdAt": "2026-11-21T10:00:00Z",
+}  # fmt: skip
+"""Without `errorKind`, `note`, and what it is not about."""
+
+
+@contextmanager
+def a_server_that_answers(document: object) -> Iterator[str]:
+    """A server that answers every request with one document."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(document).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+def test_a_field_that_may_be_null_may_be_missing() -> None:
+    """It is read as null, in each document of a list."""
+    with a_server_that_answers([ANNOTATION, ANNOTATION | {"note": "right"}]) as url:
+        listed = run("annotations", "list", "--server", url)
+    assert (listed.exit_code, listed.output.count("CORRECT"), "right" in listed.output) == (0, 2, True)
+
+
+def test_a_field_that_is_needed_is_named_with_the_version() -> None:
+    """The error says what is missing, which version needs it, and where the server's own version stands."""
+    with a_server_that_answers([{name: value for name, value in ANNOTATION.items() if name != "author"}]) as url:
+        listed = run("annotations", "list", "--server", url)
+    assert listed.exit_code == 1
+    for text in ("without author", f"tracejury {version('tracejury')} needs", "/openapi.json"):
+        assert text in listed.output
+
+
+def test_the_status_of_the_first_release_is_printed(tmp_path: Path) -> None:
+    """Its answers lack what later versions count."""
+    with a_server(tmp_path) as server:
+        status: dict[str, Any] = json.loads(run("status", "--json", "--server", f"http://{server.http}").output)
+    for part, name in (("server", "dropped"), ("rules", "comparingAnew"), ("jobs", "tried")):
+        del status[part][name]
+    with a_server_that_answers(status) as url:
+        printed = run("status", "--server", url)
+    assert (printed.exit_code, "0 rules in force" in printed.output) == (0, True)
