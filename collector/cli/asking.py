@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 import httpx
-from pydantic import BaseModel
 
-from collector.cli.answer_view import read_view
+from collector.api_calls import Listing, Refused, Value, document_of, error_of, foreign, texts_of
 from collector.cli.connecting import (
     DEFAULT_SERVER,
     KEY_VARIABLE,
@@ -21,8 +20,6 @@ from collector.cli.connecting import (
     chosen_server,
     connect,
     default_server,
-    error_of,
-    json_of,
     listens,
     reachable,
     unreachable,
@@ -35,17 +32,9 @@ if TYPE_CHECKING:
     from collector.settings import Settings
     from storage.store import Store
 
-_PAGE: Final = 100
-"""Documents of a list that are requested at a time. A guess."""
-
 _CHUNK_BYTES: Final = 1 << 18
 LONG_S: Final = 3_600
 """For what takes as long as there is data. A guess."""
-
-
-class _ListPage(BaseModel):
-    content: list[object]
-    last: bool
 
 
 class ServerClient:
@@ -66,6 +55,21 @@ class ServerClient:
         except httpx.TransportError as error:
             raise unreachable(self._client, error) from error
 
+    def content(self, response: httpx.Response) -> object:
+        """Return the document of a response; None if it has none."""
+        with self._refusing():
+            return document_of(response, self.address)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except Refused as error:
+            key = (
+                f"; {KEY_VARIABLE} holds the key that commands send" if error.status == httpx.codes.UNAUTHORIZED else ""
+            )
+            raise NoAnswer(some_lines(f"{error}{key}")) from error
+
     @contextmanager
     def stream(self, method: str, path: str, params: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
         """Open a response that is read piece by piece.
@@ -77,30 +81,34 @@ class ServerClient:
             with self._client.stream(method, path, params=params, timeout=LONG_S) as response:
                 if not response.is_success:
                     response.read()
-                    raise self.refusal(response)
+                    self.content(response)
                 yield response
         except httpx.TransportError as error:
             raise unreachable(self._client, error) from error
 
-    def get(self, path: str, **parameters: str | int | None) -> object:
+    def get(self, path: str, **parameters: Value) -> object:
         """Return a document, or a list of some.
 
         Raises:
             click.ClickException: the API refuses, or does not answer; so do the other methods.
         """
-        return self._ask("GET", path, params=_present(parameters))
+        return self._ask("GET", path, params=texts_of(parameters))
 
     def find(self, path: str) -> Document | None:
         """Return a document; None if there is none at the path."""
         response = self.send("GET", path)
         if response.status_code == httpx.codes.NOT_FOUND and error_of(response):
             return None
-        return self._object(self._content(response), response)
+        return self._object(self.content(response))
 
     def document(self, method: str, path: str, **content: object) -> Document:
         """Return the document that answers a request."""
-        response = self.send(method, path, **content)
-        return self._object(self._content(response), response)
+        return self._object(self._ask(method, path, **content))
+
+    def _object(self, document: object) -> Document:
+        if not isinstance(document, dict):
+            raise NoAnswer(str(foreign(self.address)))
+        return document
 
     def whole(self, path: str) -> list[object]:
         """Return all of a list: its pages one after the other."""
@@ -108,26 +116,22 @@ class ServerClient:
         place = path
         while place:
             response = self.send("GET", place)
-            page = self._content(response)
+            page = self.content(response)
             if not isinstance(page, list):
-                raise self.refusal(response)
+                raise NoAnswer(str(foreign(self.address)))
             content += page
             more = httpx.URL(response.links.get("next", {}).get("url", "")).query  # nothing else of it: keys go along
             place = f"{path}?{more.decode()}" if more else ""
         return content
 
-    def listed(self, path: str, limit: int, key: str = "id", /, **parameters: str | int | None) -> list[object]:
-        """Return the first `limit` of a list in pages; a document that moved to the next page counts once."""
-        content: dict[object, object] = {}
-        size, number = min(limit, _PAGE), 0
-        while len(content) < limit:
-            page = read_view(_ListPage, self.get(path, page=number, size=size, **parameters))
-            for each in page.content:
-                content[each[key] if isinstance(each, dict) and key in each else object()] = each
-            if page.last or not page.content:
-                break
-            number += 1
-        return list(content.values())[:limit]
+    def listed(self, path: str, limit: int, key: str = "id", /, **parameters: Value) -> list[object]:
+        """Return the first `limit` of a list that comes in pages."""
+        listing = Listing(limit, key)
+        while not listing.is_whole:
+            page = self.get(path, **parameters, **listing.page)
+            with self._refusing():
+                listing.add(page, self.address)
+        return listing.documents
 
     def post(self, path: str, body: Mapping[str, object] | None = None) -> object:
         """Return what came of it."""
@@ -154,32 +158,8 @@ class ServerClient:
         """Return the address of a page for a browser; of a directory, its path."""
         return path if self._is_local else f"{self.address}{path}"
 
-    def refusal(self, response: httpx.Response) -> NoAnswer:
-        """Return the error for a response that is one, or is not of the API."""
-        reason = error_of(response)
-        if not reason:
-            return NoAnswer(f"what answers at {self.address} is not a Tracejury server")
-        if response.status_code == httpx.codes.UNAUTHORIZED:
-            reason = f"{reason}; {KEY_VARIABLE} holds the key that commands send"
-        return NoAnswer(some_lines(reason))
-
     def _ask(self, method: str, path: str, **content: object) -> object:
-        return self._content(self.send(method, path, **content))
-
-    def _content(self, response: httpx.Response) -> object:
-        document = json_of(response)
-        if response.is_success and (document is not None or response.status_code == httpx.codes.NO_CONTENT):
-            return document
-        raise self.refusal(response)
-
-    def _object(self, document: object, response: httpx.Response) -> Document:
-        if isinstance(document, dict):
-            return document
-        raise self.refusal(response)
-
-
-def _present(parameters: Mapping[str, str | int | None]) -> dict[str, str | int]:
-    return {name: value for name, value in parameters.items() if value is not None}
+        return self.content(self.send(method, path, **content))
 
 
 class DamagedData(ServerUnreachable):

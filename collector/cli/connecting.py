@@ -131,19 +131,3 @@ def unreachable(client: httpx.Client, error: Exception) -> ServerUnreachable:
 def address_of(client: httpx.Client) -> str:
     """The address as it is told."""
     return one_line(str(client.base_url).rstrip("/"))
-
-
-def json_of(response: httpx.Response) -> object:
-    """The JSON of an answer; None where it is none."""
-    try:
-        document: object = response.json()
-    except ValueError:
-        return None
-    return document
-
-
-def error_of(response: httpx.Response) -> str | None:
-    """The sentence of an error answer of our API."""
-    document = json_of(response)
-    reason = document.get("error") if isinstance(document, dict) else None
-    return reason if isinstance(reason, str) else None

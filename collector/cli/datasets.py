@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -10,9 +10,10 @@ import click
 import httpx
 from pydantic import Field
 
+from collector.api_calls import error_of
 from collector.cli.answer_view import AnswerView, read_view
-from collector.cli.asking import download, open_server, open_source
-from collector.cli.connecting import NoAnswer, connect, error_of, json_of, unreachable
+from collector.cli.asking import ServerClient, download, open_server, open_source
+from collector.cli.connecting import NoAnswer
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
@@ -151,16 +152,14 @@ def import_file(*, as_json: bool, server: str, **options: Any) -> None:
     with ExitStack() as stack:
         left_out: list[str] = []
         content = stack.enter_context(_converted(file, tool, left_out) if tool else file.open("rb"))
-        client = stack.enter_context(connect(server))
+        client = stack.enter_context(open_server(server, None))
         if options["create"]:
             _create(client, name)
-        with _answering(client):
-            response = client.post(
-                f"{_path(name)}/import", params=parameters, content=_chunks(content), timeout=_FILE_TIMEOUT_S
-            )
+        place = f"{_path(name)}/import"
+        response = client.send("POST", place, params=parameters, content=_chunks(content), timeout=_FILE_TIMEOUT_S)
     if response.status_code == httpx.codes.NOT_FOUND and not options["create"]:
         raise NoAnswer(f"{some_lines(error_of(response) or 'HTTP 404')}; --create makes the dataset")
-    document = _document(response)
+    document = client.content(response)
     _echo_version(document, as_json=as_json, is_new=response.status_code == httpx.codes.CREATED)
     imported = read_view(_Imported, document)
     _echo_left_out(imported.left_out, imported.left_out_places, "rows without a value")
@@ -230,10 +229,8 @@ def promote(*, name: str, as_json: bool, server: str, **options: Any) -> None:
 @server_option
 def delete(*, name: str, server: str) -> None:
     """Delete a dataset with all of its versions."""
-    with connect(server) as client, _answering(client):
-        response = client.delete(_path(name))
-    if not response.is_success:
-        raise NoAnswer(some_lines(error_of(response) or f"HTTP {response.status_code}"))
+    with open_server(server, None) as asking:
+        asking.delete(_path(name))
     click.echo(f"dataset {one_line(name)} is deleted")
 
 
@@ -274,25 +271,10 @@ def _chunks(content: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _create(client: httpx.Client, name: str) -> None:
-    with _answering(client):
-        response = client.post(_ROOT, json={"name": name})
-    if response.status_code not in {httpx.codes.CREATED, httpx.codes.CONFLICT}:
-        raise NoAnswer(some_lines(error_of(response) or f"HTTP {response.status_code}"))
-
-
-@contextmanager
-def _answering(client: httpx.Client) -> Iterator[None]:
-    try:
-        yield
-    except httpx.TransportError as error:
-        raise unreachable(client, error) from error
-
-
-def _document(response: httpx.Response) -> object:
-    if not response.is_success:
-        raise NoAnswer(some_lines(error_of(response) or f"HTTP {response.status_code}"))
-    return json_of(response)
+def _create(client: ServerClient, name: str) -> None:
+    response = client.send("POST", _ROOT, json={"name": name})
+    if response.status_code != httpx.codes.CONFLICT:
+        client.content(response)
 
 
 def _echo_version(document: object, *, as_json: bool, is_new: bool | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import httpx
 
-from collector.cli.connecting import error_of
+from collector.api_calls import error_of
 from collector.unanswered import no_answer_text
 from collector.visible import one_line
 from storage.backoff import backoff_s

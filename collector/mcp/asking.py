@@ -8,6 +8,7 @@ from typing import Any, Final
 import httpx
 
 from collector.access.permission import Permission
+from collector.api_calls import Listing, Refused, Value, document_of, texts_of
 from collector.mcp.application import Application
 from collector.mcp.background import Background
 from collector.mcp.errors import NoServer, ServerBusy, ToolRefused
@@ -15,9 +16,6 @@ from collector.mcp.local_files import LocalFiles
 from collector.path_names import path_segment
 from collector.unanswered import no_answer_text
 
-Value = str | int | float | bool | None
-
-_MOST_PAGES: Final = 50
 _BUSY: Final = frozenset({429, 503})
 
 
@@ -40,7 +38,7 @@ class Api:
         files: LocalFiles | None = None,
     ) -> None:
         """`application` may be run and `files` be read on the caller's machine, which is this one."""
-        self._client = client
+        self._client, self._address = client, str(client.base_url).rstrip("/")
         self.background = background
         self.application = application
         self.files = files
@@ -55,88 +53,56 @@ class Api:
         return Rights(permissions=frozenset(map(Permission, told["permissions"])), sees_all=told["seesAll"])
 
     async def get(self, path: str, **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """What is there, as JSON.
+        """Return the document there.
 
         Raises:
-            ToolRefused: nothing is, it may not be seen, or nobody answers.
+            ToolRefused: the API refuses, or does not answer; so do the other methods.
         """
-        return await self._ask("GET", path, params={name: _text(v) for name, v in parameters.items() if v is not None})
+        return await self._call("GET", path, params=texts_of(parameters))
 
     async def post(
         self, path: str, body: Mapping[str, Any], *, patience_s: float | None = None, **parameters: Value
     ) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """Return the response as JSON; `patience_s` is the time that it may take, if that is longer than for others.
-
-        Raises:
-            ToolRefused: it may not be asked, or nobody answers.
-        """
-        params = {name: _text(value) for name, value in parameters.items() if value is not None}
+        """Return the response; `patience_s` is the time that it may take, if that is longer than for others."""
         patience = {} if patience_s is None else {"timeout": patience_s}
-        return await self._ask("POST", path, json=dict(body), params=params, **patience)
+        return await self._call("POST", path, json=dict(body), params=texts_of(parameters), **patience)
 
     async def put(self, path: str, body: Mapping[str, Any], **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """What it is from now on, as JSON.
-
-        Raises:
-            ToolRefused: it may not be asked, or nobody answers.
-        """
-        params = {name: _text(value) for name, value in parameters.items() if value is not None}
-        return await self._ask("PUT", path, json=dict(body), params=params)
+        """Return it as it is from now on."""
+        return await self._call("PUT", path, json=dict(body), params=texts_of(parameters))
 
     async def patch(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """What came of a change, as JSON.
-
-        Raises:
-            ToolRefused: it may not be asked, or nobody answers.
-        """
-        return await self._ask("PATCH", path, json=dict(body))
+        """Return what came of a change."""
+        return await self._call("PATCH", path, json=dict(body))
 
     async def listed(self, path: str, most: int, **parameters: Value) -> list[Any]:
-        """The first so many of a list that comes in pages, each an array or a document with `content`.
-
-        Raises:
-            ToolRefused: it may not be asked, or nobody answers.
-        """
-        found: list[Any] = []
-        for page in range(_MOST_PAGES):
-            told = await self.get(path, page=page, size=min(most, 200), **parameters)
-            content = told["content"] if isinstance(told, dict) else told
-            found += content
-            if len(found) >= most or len(content) < min(most, 200):
-                break
-        return found[:most]
-
-    async def _ask(self, method: str, path: str, **content: Any) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
+        """Return the first so many of a list that comes in pages."""
+        listing = Listing(most)
         try:
-            answer = await self._client.request(method, path, **content)
+            while not listing.is_whole:
+                listing.add(await self.get(path, **parameters, **listing.page), self._address)
+        except Refused as error:
+            raise ToolRefused(str(error)) from error
+        return listing.documents
+
+    async def _call(self, method: str, path: str, **content: Any) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
+        try:
+            response = await self._client.request(method, path, **content)
         except httpx.InvalidURL as error:
             raise ToolRefused(f"the arguments make no address, pass shorter ones: {error}") from error
         except httpx.TransportError as error:
-            raise NoServer(no_answer_text(str(self._client.base_url).rstrip("/"), error)) from error
+            raise NoServer(no_answer_text(self._address, error)) from error
         task = asyncio.current_task()
         if task is not None and task.cancelling():  # which the API beside us answers with 503, as when it stops
             raise asyncio.CancelledError
         try:
-            document = answer.json()
-        except ValueError as error:
-            raise ToolRefused(f"what answers at {self._client.base_url} is not a Tracejury server") from error
-        if not answer.is_success:
-            told = document.get("error") if isinstance(document, dict) else None
-            message = str(told or f"the server answers {answer.status_code}")
-            if answer.status_code in _BUSY:
-                raise ServerBusy(message, _seconds(answer.headers.get("retry-after", "")))
-            raise ToolRefused(message)
-        return document
+            return document_of(response, self._address)
+        except Refused as error:
+            if error.status in _BUSY:
+                raise ServerBusy(str(error), error.retry_after_s) from error
+            raise ToolRefused(str(error)) from error
 
 
 def part(text: str) -> str:
     """One part of a path, whatever is in it."""
     return path_segment(text)
-
-
-def _seconds(retry_after: str) -> float:
-    return float(retry_after) if retry_after.isdecimal() else 1.0
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
