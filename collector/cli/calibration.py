@@ -7,86 +7,23 @@ from urllib.parse import urlencode
 
 import click
 import yaml
+from msgspec import to_builtins
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.annotating import (
+    CalibrationDocument,
+    JudgeCalibration,
+    JudgeTrialDocument,
+    LabelledExamples,
+    MeasuredDocument,
+)
+from collector.cli.answer_view import read_answer, read_view
 from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
+from collector.cli.text import measure_text
 from collector.cli.views import RulesView
 from collector.path_names import path_segment
 from collector.visible import one_line
-
-
-class _Measure(AnswerView):
-    """A measure with its interval."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-    def share(self) -> str:
-        """As a share of a hundred."""
-        if self.value is None or self.low is None or self.high is None:
-            return "not known"
-        return f"{self.value:.1%} ({100 * self.low:.1f} to {100 * self.high:.1f})"
-
-    def number(self) -> str:
-        """As a number."""
-        if self.value is None or self.low is None or self.high is None:
-            return "not defined"
-        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
-
-
-class _More(AnswerView):
-    """How many labels more would halve the interval."""
-
-    count: int | None
-
-
-class _Judge(AnswerView):
-    """One judge against people."""
-
-    fingerprint: str
-    judged: int
-    labelled: int
-    raw: _Measure
-    corrected: _Measure
-    sensitivity: _Measure
-    specificity: _Measure
-    kappa: _Measure
-    alpha_of_people: _Measure
-    in_words: str
-    more_labels: _More | None
-
-
-class _JudgeVersion(AnswerView):
-    """One version of a judge on what people voted on."""
-
-    agreement: _Measure
-    kappa: _Measure
-    cost_usd_each: float | None
-
-
-class _Trial(AnswerView):
-    """Two versions of a judge."""
-
-    current: _JudgeVersion | None
-    candidate: _JudgeVersion | None
-    held_out: int
-    in_words: str
-    problems: list[str]
-
-
-class _Examples(AnswerView):
-    """Examples for a judge's prompt."""
-
-    examples: list[dict[str, Any]]
-
-
-class _Calibration(AnswerView):
-    """The judges of a rule, the latest first."""
-
-    judges: list[_Judge]
 
 
 @click.command()
@@ -122,7 +59,7 @@ def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None,
     if as_json:
         print_json(found)
         return
-    judges = read_view(_Calibration, found).judges
+    judges = read_answer(CalibrationDocument, found).judges
     if not judges:
         click.echo("nothing was judged yet that passes or fails")
     for each in judges:
@@ -136,7 +73,7 @@ def _better(asking: ServerClient, place: str, other: Path | None, asked: Mapping
         if as_json:
             print_json(found)
             return
-        examples = read_view(_Examples, found).examples
+        examples = to_builtins(read_answer(LabelledExamples, found).examples)
         click.echo(yaml.safe_dump({"examples": examples}, sort_keys=False, allow_unicode=True), nl=False)
         return
     text = yaml.safe_load(other.read_text(encoding="utf-8"))
@@ -146,11 +83,11 @@ def _better(asking: ServerClient, place: str, other: Path | None, asked: Mapping
     if as_json:
         print_json(found)
         return
-    told = read_view(_Trial, found)
+    told = read_answer(JudgeTrialDocument, found)
     for name, version in (("in force", told.current), ("this one", told.candidate)):
         if version is not None:
             cost = "" if version.cost_usd_each is None else f", ${version.cost_usd_each:.5f} each"
-            click.echo(f"{name:<12} agrees {version.agreement.share()}, kappa {version.kappa.number()}{cost}")
+            click.echo(f"{name:<12} agrees {_share(version.agreement)}, kappa {measure_text(version.kappa)}{cost}")
     click.echo(told.in_words)
     if told.held_out:
         click.echo(f"{told.held_out} labels are held out: they are examples in a prompt.")
@@ -173,18 +110,25 @@ def _place(asking: ServerClient, name: str, project: str | None) -> str:
     return f"/api/v1/projects/{path_segment(found.project or '*')}/trace-eval-rules/{found.id}"
 
 
-def _print(judge: _Judge) -> None:
+def _print(judge: JudgeCalibration) -> None:
     lines = {
         f"judge {judge.fingerprint[:12]}": f"{judge.judged:,} results, {judge.labelled:,} with labels",
-        "its pass rate": judge.raw.share(),
-        "corrected": judge.corrected.share(),
-        "sensitivity": judge.sensitivity.share(),
-        "specificity": judge.specificity.share(),
-        "kappa": judge.kappa.number(),
-        "alpha among people": judge.alpha_of_people.number(),
+        "its pass rate": _share(judge.raw),
+        "corrected": _share(judge.corrected),
+        "sensitivity": _share(judge.sensitivity),
+        "specificity": _share(judge.specificity),
+        "kappa": measure_text(judge.kappa),
+        "alpha among people": measure_text(judge.alpha_of_people),
     }
     for name, text in lines.items():
         click.echo(f"{name:<20} {text}")
     click.echo(judge.in_words)
     if judge.more_labels is not None and judge.more_labels.count is not None:
         click.echo(f"{judge.more_labels.count:,} labels more would halve the corrected interval.")
+
+
+def _share(measure: MeasuredDocument) -> str:
+    """Write a measure as a share of a hundred, with its interval."""
+    if measure.value is None or measure.low is None or measure.high is None:
+        return "not known"
+    return f"{measure.value:.1%} ({100 * measure.low:.1f} to {100 * measure.high:.1f})"

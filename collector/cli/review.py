@@ -6,10 +6,12 @@ from typing import Any
 
 import click
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.annotating import AgreementDocument
+from collector.cli.answer_view import AnswerView, read_answer, read_view
 from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
+from collector.cli.text import measure_text
 from collector.cli.views import RulesView
 from collector.visible import one_line
 
@@ -48,43 +50,6 @@ class _QueueProgress(AnswerView):
     votes: int
     leased: int
     reviewers: list[_Person]
-
-
-class _Bounded(AnswerView):
-    """A measure with its interval."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-    def text(self) -> str:
-        """As a number."""
-        if self.value is None or self.low is None or self.high is None:
-            return "not defined"
-        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
-
-
-class _Pair(AnswerView):
-    """Two people on what both judged."""
-
-    one: str
-    other: str
-    targets: int
-    agreed: float
-    kappa: _Bounded
-
-
-class _Agreement(AnswerView):
-    """How far people agree."""
-
-    metric: str
-    votes: int
-    targets: int
-    shared: int
-    alpha: _Bounded
-    fleiss_kappa: _Bounded
-    in_words: str
-    pairs: list[_Pair]
 
 
 class _Added(AnswerView):
@@ -232,14 +197,15 @@ def agreement(
     if as_json:
         print_json(found)
         return
-    told = read_view(_Agreement, found)
+    told = read_answer(AgreementDocument, found)
     click.echo(f"{told.shared} of {told.targets} were judged by two people at least, {told.votes} votes")
-    click.echo(f"{'alpha':<14} {told.alpha.text()}")
+    click.echo(f"{'alpha':<14} {measure_text(told.alpha)}")
     if told.metric == "nominal":
-        click.echo(f"{'Fleiss kappa':<14} {told.fleiss_kappa.text()}")
+        click.echo(f"{'Fleiss kappa':<14} {measure_text(told.fleiss_kappa)}")
     click.echo(told.in_words)
     pairs = [
-        (f"{each.one}, {each.other}", each.targets, f"{each.agreed:.0%}", each.kappa.text()) for each in told.pairs
+        (f"{each.one}, {each.other}", each.targets, f"{each.agreed:.0%}", measure_text(each.kappa))
+        for each in told.pairs
     ]
     if pairs:
         _table(("TWO PEOPLE", "BOTH JUDGED", "AGREED", "KAPPA"), pairs, "")

@@ -5,10 +5,14 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 
 from collector.visible import UNSAFE, one_line
+
+if TYPE_CHECKING:
+    from collector.api.answers.annotating import MeasuredDocument
 
 _BLANK = re.compile(r"\s*")
 _LONGEST_CELL = 4
@@ -100,3 +104,10 @@ def _json_spell(match: re.Match[str]) -> str:
         return character
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def measure_text(measure: "MeasuredDocument") -> str:
+    """Write a measure as a number, with its interval."""
+    if measure.value is None or measure.low is None or measure.high is None:
+        return "not defined"
+    return f"{measure.value:.2f} ({measure.low:.2f} to {measure.high:.2f})"

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Annotated, Final, Literal
 
 from fastapi import Query
+from msgspec import to_builtins
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
@@ -98,5 +99,7 @@ def _line(found: GroupOfResults, judge: JudgeAccuracy | None) -> dict[str, objec
         "meanScore": found.mean_score,
         "costUsd": found.cost_usd,
         "unpricedCalls": found.unpriced_calls,
-        "corrected": measured_document(corrected_rate(found.passed, count, judge)) if judge and count else None,
+        "corrected": (
+            to_builtins(measured_document(corrected_rate(found.passed, count, judge))) if judge and count else None
+        ),
     }

@@ -1,13 +1,14 @@
 """What people, applications and their users say of what was recorded."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from msgspec import Meta, field
 
-from collector.api.answers.base import ApiAnswer, JsonObject
+from collector.api.answers.base import JsonObject
+from collector.api.answers.wire import WireDocument
 
 
-class MeasuredDocument(ApiAnswer):
+class MeasuredDocument(WireDocument):
     """A measure with its interval at 95 %; null where it is undefined."""
 
     value: float | None
@@ -15,7 +16,7 @@ class MeasuredDocument(ApiAnswer):
     high: float | None
 
 
-class ConfusionDocument(ApiAnswer):
+class ConfusionDocument(WireDocument):
     """How often people and the judge pass the same: `passedFailed` is what people pass and the judge fails."""
 
     passed_passed: int
@@ -24,26 +25,26 @@ class ConfusionDocument(ApiAnswer):
     failed_failed: int
 
 
-class DisagreementDocument(ApiAnswer):
+class DisagreementDocument(WireDocument):
     """A result that people see otherwise."""
 
     trace_id: str
     span_id: str | None
-    session_id: str | None = Field(description="Of a result about a session, whose latest trace it is.")
+    session_id: Annotated[str | None, Meta(description="Of a result about a session, whose latest trace it is.")]
     judge_passed: bool
     people_passed: bool
     score: float | None
     reason: str | None
 
 
-class MoreLabelsDocument(ApiAnswer):
+class MoreLabelsDocument(WireDocument):
     """How many labels more would halve the interval (null: no number would), and of which verdicts first."""
 
     count: int | None
-    of: Literal["passed", "failed"]
+    verdict: Literal["passed", "failed"] = field(name="of")
 
 
-class CalibrationMonth(ApiAnswer):
+class CalibrationMonth(WireDocument):
     """How far a judge and people agreed on the results of a month."""
 
     month: str
@@ -52,7 +53,7 @@ class CalibrationMonth(ApiAnswer):
     kappa: float | None
 
 
-class JudgeCalibration(ApiAnswer):
+class JudgeCalibration(WireDocument):
     """One judge against people."""
 
     fingerprint: str
@@ -78,7 +79,7 @@ class JudgeCalibration(ApiAnswer):
     disagreements: list[DisagreementDocument]
 
 
-class CalibrationDocument(ApiAnswer):
+class CalibrationDocument(WireDocument):
     """The judges of a rule against people, the latest judge first."""
 
     rule_id: str
@@ -88,7 +89,7 @@ class CalibrationDocument(ApiAnswer):
     judges: list[JudgeCalibration]
 
 
-class PairDocument(ApiAnswer):
+class PairDocument(WireDocument):
     """Two people on what both judged."""
 
     one: str
@@ -98,7 +99,7 @@ class PairDocument(ApiAnswer):
     kappa: MeasuredDocument
 
 
-class LabelAgreementDocument(ApiAnswer):
+class LabelAgreementDocument(WireDocument):
     """Of two people of whom one chose this label, the share in which both did; what others chose instead."""
 
     label: str
@@ -107,7 +108,7 @@ class LabelAgreementDocument(ApiAnswer):
     instead: JsonObject
 
 
-class AgreementMonth(ApiAnswer):
+class AgreementMonth(WireDocument):
     """What was last voted on in a month, by two at least."""
 
     month: str
@@ -115,7 +116,7 @@ class AgreementMonth(ApiAnswer):
     alpha: float | None
 
 
-class DisagreedDocument(ApiAnswer):
+class DisagreedDocument(WireDocument):
     """Something that people see differently, and what each said."""
 
     target: Literal["trace", "span", "run_item"]
@@ -126,7 +127,7 @@ class DisagreedDocument(ApiAnswer):
     votes: JsonObject
 
 
-class AgreementDocument(ApiAnswer):
+class AgreementDocument(WireDocument):
     """How far people agree: Krippendorff's alpha, and Fleiss' kappa over those with most often equally many votes."""
 
     name: str
@@ -146,7 +147,7 @@ class AgreementDocument(ApiAnswer):
     disagreed: list[DisagreedDocument]
 
 
-class JudgeVersion(ApiAnswer):
+class JudgeVersion(WireDocument):
     """How one version of a judge agrees with people, and what one answer cost."""
 
     fingerprint: str | None
@@ -157,7 +158,7 @@ class JudgeVersion(ApiAnswer):
     cost_usd_each: float | None
 
 
-class JudgeFlip(ApiAnswer):
+class JudgeFlip(WireDocument):
     """What two versions of a judge see differently."""
 
     trace_id: str
@@ -168,7 +169,7 @@ class JudgeFlip(ApiAnswer):
     reason: str | None
 
 
-class JudgeTrialDocument(ApiAnswer):
+class JudgeTrialDocument(WireDocument):
     """Two versions of a judge on what people voted on; `heldOut`: examples in a prompt, `failed`: no verdict."""
 
     labels: int
@@ -184,7 +185,7 @@ class JudgeTrialDocument(ApiAnswer):
     problems: list[str]
 
 
-class LabelledExample(ApiAnswer):
+class LabelledExample(WireDocument):
     """What people voted on, as an example for a judge."""
 
     input: str | None
@@ -194,14 +195,14 @@ class LabelledExample(ApiAnswer):
     span_id: str | None
 
 
-class LabelledExamples(ApiAnswer):
+class LabelledExamples(WireDocument):
     """Examples for the prompt of a rule's judge."""
 
     rule_id: str
     examples: list[LabelledExample]
 
 
-class ScoresReceipt(ApiAnswer):
+class ScoresReceipt(WireDocument):
     """How many scores were stored, and of how many the same had been said already."""
 
     tenant: str

@@ -1,17 +1,26 @@
 """Whether people agree, over HTTP."""
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 from fastapi import Query
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import tenant_of
-from collector.api.answers.annotating import AgreementDocument
+from collector.api.answers.annotating import (
+    AgreementDocument,
+    AgreementMonth,
+    DisagreedDocument,
+    LabelAgreementDocument,
+    PairDocument,
+)
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.written import encoded
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import measured_document
 from rules.statistics.agreeing import Agreement, Disagreed, OneVote, agreement
@@ -38,7 +47,7 @@ class AgreementQuery(BaseModel):
 @router.get("", responses={404: {"description": "There is no such queue here."}})
 @needs(Permission.READ, by_tenant=True)
 @answers(AgreementDocument)
-def show_agreement(here: Here, who: Who, asked: Annotated[AgreementQuery, Query()]) -> dict[str, object]:
+def show_agreement(here: Here, who: Who, asked: Annotated[AgreementQuery, Query()]) -> Response:
     """How far people agree beyond chance, each two of them, by label and month, and what they see differently."""
     tenant, name = tenant_of(who, asked.tenant), asked.name
     if asked.queue is not None:
@@ -50,7 +59,7 @@ def show_agreement(here: Here, who: Who, asked: Annotated[AgreementQuery, Query(
         tenant, name = queue.tenant, queue.question
     from_us = None if asked.days is None else here.now_ns() // 1000 - asked.days * _DAY_US
     found = agreement_of(here, VotesOf(tenant=tenant, name=name, queue_id=asked.queue, from_us=from_us))
-    return {"name": name, "tenant": tenant, **_document(*found)}
+    return encoded(_document(*found, name=name, tenant=tenant))
 
 
 def agreement_of(here: Context, wanted: VotesOf) -> tuple[Agreement, dict[str, PersonVote]]:
@@ -69,42 +78,20 @@ def agreement_of(here: Context, wanted: VotesOf) -> tuple[Agreement, dict[str, P
     return agreement(said), of
 
 
-def _document(found: Agreement, of: dict[str, PersonVote]) -> dict[str, object]:
-    return {
-        "metric": found.metric,
-        "votes": found.votes,
-        "targets": found.targets,
-        "shared": found.shared,
-        "inWords": found.in_words,
-        "alpha": measured_document(found.alpha),
-        "fleissKappa": measured_document(found.fleiss),
-        "raters": found.raters,
-        "fleissTargets": found.fleiss_targets,
-        "pairs": [
-            {
-                "one": each.one,
-                "other": each.other,
-                "targets": each.targets,
-                "agreed": each.agreed,
-                "kappa": measured_document(each.kappa),
-            }
-            for each in found.pairs[:_MOST_PAIRS]
-        ],
-        "labels": [
-            {"label": each.label, "votes": each.votes, "agreed": each.agreed, "instead": dict(each.instead)}
-            for each in found.labels
-        ],
-        "months": [{"month": each.month, "targets": each.targets, "alpha": each.alpha} for each in found.months],
-        "disagreed": [_disagreed(each, of[each.target]) for each in found.disagreed],
-    }
+def _document(found: Agreement, of: Mapping[str, PersonVote], *, name: str, tenant: str) -> AgreementDocument:
+    return AgreementDocument.of(
+        found,
+        name=name,
+        tenant=tenant,
+        alpha=measured_document(found.alpha),
+        fleiss_kappa=measured_document(found.fleiss),
+        pairs=[PairDocument.of(each, kappa=measured_document(each.kappa)) for each in found.pairs[:_MOST_PAIRS]],
+        labels=[LabelAgreementDocument.of(each) for each in found.labels],
+        months=[AgreementMonth.of(each) for each in found.months],
+        disagreed=[_disagreed(each, of[each.target]) for each in found.disagreed],
+    )
 
 
-def _disagreed(found: Disagreed, about: PersonVote) -> dict[str, object]:
-    return {
-        "target": about.target,
-        "traceId": about.trace_id,
-        "spanId": about.span_id,
-        "runId": about.run_id,
-        "itemResultId": None if about.item_number is None else str(about.item_number),
-        "votes": dict(found.votes),
-    }
+def _disagreed(found: Disagreed, about: PersonVote) -> DisagreedDocument:
+    number = about.item_number
+    return DisagreedDocument.of(about, item_result_id=None if number is None else str(number), votes=found.votes)

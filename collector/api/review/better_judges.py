@@ -5,13 +5,21 @@ from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 from fastapi import Query
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.annotating import JudgeTrialDocument, LabelledExamples
+from collector.api.answers.annotating import (
+    JudgeFlip,
+    JudgeTrialDocument,
+    JudgeVersion,
+    LabelledExample,
+    LabelledExamples,
+)
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.written import encoded
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import SOURCES, measured_document
 from collector.api.review.review_content import reviewed
@@ -54,7 +62,7 @@ class LabelledQuery(BaseModel):
 @answers(JudgeTrialDocument)
 def try_judge(
     project: str, rule_id: str, body: Body, here: Here, who: Who, asked: Annotated[LabelledQuery, Query()]
-) -> dict[str, object]:
+) -> Response:
     """What another version of a rule's judge says of what people voted on, beside what the one in force said.
 
     The judge is asked, and paid like any judge, as often as there are labels; nothing else is stored. What either
@@ -70,7 +78,7 @@ def try_judge(
     tested = [each for each in labelled if each.trace_id not in shown and not each.is_example]
     chosen = _in_turns(tested, asked.labels)
     results = _judged(here, who.tenant, kept.stored.rule_id, rule, chosen)
-    return _trial(chosen, results, held_out=len(labelled) - len(tested))
+    return encoded(_trial(chosen, results, held_out=len(labelled) - len(tested)))
 
 
 @router.get("/labelled-examples")
@@ -78,7 +86,7 @@ def try_judge(
 @answers(LabelledExamples)
 def labelled_examples(
     project: str, rule_id: str, here: Here, who: Who, asked: Annotated[LabelledQuery, Query()]
-) -> dict[str, object]:
+) -> Response:
     """What people voted on, as `examples` of an `llm_judge`: passes and fails in turns, those first that it got wrong.
 
     Whoever puts them into the prompt holds them out of the test: their labels do not measure that judge any more.
@@ -86,8 +94,10 @@ def labelled_examples(
     kept = find(here, who, project, rule_id)
     labelled = _labelled(here, who.tenant, kept.stored.rule_id, about_of(here, who, project), asked)
     labelled.sort(key=lambda each: each.label is each.judged)
-    found = (_example(here, who.tenant, each) for each in _in_turns(labelled, asked.labels, shuffled=False))
-    return {"ruleId": kept.stored.rule_id, "examples": [each for each in found if each is not None]}
+    examples = (_example(here, who.tenant, each) for each in _in_turns(labelled, asked.labels, shuffled=False))
+    return encoded(
+        LabelledExamples(rule_id=kept.stored.rule_id, examples=[each for each in examples if each is not None])
+    )
 
 
 def _labelled(
@@ -140,28 +150,28 @@ def _to_judge(tenant: str, result: LabelledResult) -> TargetExample:
     )
 
 
-def _trial(chosen: Sequence[LabelledResult], results: Sequence[JobResult], *, held_out: int) -> dict[str, object]:
+def _trial(chosen: Sequence[LabelledResult], results: Sequence[JobResult], *, held_out: int) -> JudgeTrialDocument:
     both = [(was, now) for was, now in zip(chosen, results, strict=True) if now.passed is not None]
     mended = sum(was.judged is not was.label and now.passed is was.label for was, now in both)
     spoilt = sum(was.judged is was.label and now.passed is not was.label for was, now in both)
     p_value = mcnemar_exact(spoilt, mended)
     flips = [(was, now) for was, now in both if was.judged is not now.passed]
-    return {
-        "labels": len(both),
-        "heldOut": held_out,
-        "failed": len(chosen) - len(both),
-        "current": _version([(was.label, was.judged, was) for was, _ in both]),
-        "candidate": _version([(was.label, bool(now.passed), now) for was, now in both]),
-        "mended": mended,
-        "spoilt": spoilt,
-        "pValue": p_value,
-        "inWords": _in_words(len(both), mended, spoilt, p_value),
-        "flips": [_flip(was, now) for was, now in flips],
-        "problems": sorted({now.reason or "" for now in results if now.passed is None})[:5],
-    }
+    return JudgeTrialDocument(
+        labels=len(both),
+        held_out=held_out,
+        failed=len(chosen) - len(both),
+        current=_version([(was.label, was.judged, was) for was, _ in both]),
+        candidate=_version([(was.label, bool(now.passed), now) for was, now in both]),
+        mended=mended,
+        spoilt=spoilt,
+        p_value=p_value,
+        in_words=_in_words(len(both), mended, spoilt, p_value),
+        flips=[_flip(was, now) for was, now in flips],
+        problems=sorted({now.reason or "" for now in results if now.passed is None})[:5],
+    )
 
 
-def _version(said: Sequence[tuple[bool | None, bool, LabelledResult | JobResult]]) -> dict[str, object] | None:
+def _version(said: Sequence[tuple[bool | None, bool, LabelledResult | JobResult]]) -> JudgeVersion | None:
     """How people and one version judge alike; None where nothing was judged."""
     if not said:
         return None
@@ -169,14 +179,14 @@ def _version(said: Sequence[tuple[bool | None, bool, LabelledResult | JobResult]
     table = confusion_of((people, verdict) for people, verdict, _ in said)
     found = calibrate(table, judged_passed=passed, judged_failed=len(said) - passed)
     costs = [each.cost_usd for _, _, each in said if each.cost_usd is not None]
-    return {
-        "fingerprint": said[0][2].fingerprint,
-        "agreement": measured_document(found.agreement),
-        "sensitivity": measured_document(found.sensitivity),
-        "specificity": measured_document(found.specificity),
-        "kappa": measured_document(found.kappa),
-        "costUsdEach": sum(costs) / len(costs) if costs else None,
-    }
+    return JudgeVersion(
+        fingerprint=said[0][2].fingerprint,
+        agreement=measured_document(found.agreement),
+        sensitivity=measured_document(found.sensitivity),
+        specificity=measured_document(found.specificity),
+        kappa=measured_document(found.kappa),
+        cost_usd_each=sum(costs) / len(costs) if costs else None,
+    )
 
 
 def _in_words(labels: int, mended: int, spoilt: int, p_value: float) -> str:
@@ -188,15 +198,8 @@ def _in_words(labels: int, mended: int, spoilt: int, p_value: float) -> str:
     return f"{told}: it is {'better' if mended > spoilt else 'worse'}."
 
 
-def _flip(was: LabelledResult, now: JobResult) -> dict[str, object]:
-    return {
-        "traceId": was.trace_id,
-        "spanId": was.span_id,
-        "peoplePassed": was.label,
-        "before": was.judged,
-        "after": now.passed,
-        "reason": now.reason,
-    }
+def _flip(was: LabelledResult, now: JobResult) -> JudgeFlip:
+    return JudgeFlip.of(was, people_passed=was.label, before=was.judged, after=now.passed, reason=now.reason)
 
 
 def _example_traces(rule: Rule) -> set[str]:
@@ -206,7 +209,7 @@ def _example_traces(rule: Rule) -> set[str]:
     return {str(each["traceId"]) for each in named if each.get("traceId") is not None}
 
 
-def _example(here: Context, tenant: str, result: LabelledResult) -> dict[str, object] | None:
+def _example(here: Context, tenant: str, result: LabelledResult) -> LabelledExample | None:
     about = AnnotationTarget(
         tenant=tenant,
         target="trace" if result.span_id is None else "span",
@@ -220,13 +223,12 @@ def _example(here: Context, tenant: str, result: LabelledResult) -> dict[str, ob
         return None
     if content.output is None:
         return None
-    return {
-        "input": None if content.input is None else _text(content.input),
-        "output": _text(content.output),
-        "passed": bool(result.label),
-        "traceId": result.trace_id,
-        "spanId": result.span_id,
-    }
+    return LabelledExample.of(
+        result,
+        input=None if content.input is None else _text(content.input),
+        output=_text(content.output),
+        passed=bool(result.label),
+    )
 
 
 def _text(value: JsonValue) -> str:

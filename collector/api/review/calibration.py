@@ -3,14 +3,23 @@
 from typing import Annotated, Final, Literal
 
 from fastapi import Query
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import tenant_of
-from collector.api.answers.annotating import CalibrationDocument
+from collector.api.answers.annotating import (
+    CalibrationDocument,
+    CalibrationMonth,
+    ConfusionDocument,
+    DisagreementDocument,
+    JudgeCalibration,
+    MoreLabelsDocument,
+)
 from collector.api.answers.declared import answers
 from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.written import encoded
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import SOURCES, JudgeAgainstPeople, judges_against_people, measured_document
 from collector.api.rules.rules import about_of, find
@@ -22,6 +31,7 @@ router = api_router(prefix="/api/v1")
 
 _DAY_US: Final = 86_400_000_000
 _MOST_SHOWN: Final = 50
+_MEASURES: Final = ("raw", "agreement", "kappa", "sensitivity", "specificity", "corrected")
 
 
 class CalibrationQuery(BaseModel):
@@ -40,7 +50,7 @@ class CalibrationQuery(BaseModel):
 @answers(CalibrationDocument)
 def show_calibration(
     project: str, rule_id: str, here: Here, who: Who, asked: Annotated[CalibrationQuery, Query()]
-) -> dict[str, object]:
+) -> Response:
     """How far each judge of a rule can be trusted, and the pass rate that people would find."""
     kept = find(here, who, project, rule_id)
     wanted = JudgedByRule(
@@ -51,64 +61,46 @@ def show_calibration(
         name=asked.name,
         sources=SOURCES[asked.source],
     )
-    return {
-        "ruleId": wanted.rule_id,
-        "tenant": wanted.tenant,
-        "name": asked.name,
-        "source": asked.source,
-        "judges": [_judge_document(each) for each in judges_against_people(here, wanted)],
-    }
+    return encoded(
+        CalibrationDocument(
+            rule_id=wanted.rule_id,
+            tenant=wanted.tenant,
+            name=asked.name,
+            source=asked.source,
+            judges=[_judge_document(each) for each in judges_against_people(here, wanted)],
+        )
+    )
 
 
-def _judge_document(found: JudgeAgainstPeople) -> dict[str, object]:
-    said, table = found.calibration, found.calibration.confusion
-    return {
-        "fingerprint": found.judge.fingerprint,
-        "name": found.judge.name,
-        "judged": found.judge.passed + found.judge.failed,
-        "labelled": table.labels,
-        "undecided": sum(each.label is None for each in found.results),
-        "leftOut": found.left_out,
-        "confusion": {
-            "passedPassed": table.passed_passed,
-            "passedFailed": table.passed_failed,
-            "failedPassed": table.failed_passed,
-            "failedFailed": table.failed_failed,
-        },
-        "raw": measured_document(said.raw),
-        "agreement": measured_document(said.agreement),
-        "kappa": measured_document(said.kappa),
-        "ac1": said.ac1,
-        "sensitivity": measured_document(said.sensitivity),
-        "specificity": measured_document(said.specificity),
-        "alphaOfPeople": measured_document(found.people),
-        "standing": said.standing,
-        "inWords": found.in_words,
-        "method": said.method,
-        "corrected": measured_document(said.corrected),
-        "moreLabels": None if said.more is None else {"count": said.more.count, "of": said.more.of},
-        "months": [_month(month, table) for month, table in found.months],
-        "disagreements": [_disagreement(each) for each in found.disagreements[:_MOST_SHOWN]],
-    }
+def _judge_document(found: JudgeAgainstPeople) -> JudgeCalibration:
+    calibration, table, more = found.calibration, found.calibration.confusion, found.calibration.more
+    return JudgeCalibration.of(
+        calibration,
+        fingerprint=found.judge.fingerprint,
+        name=found.judge.name,
+        judged=found.judge.passed + found.judge.failed,
+        labelled=table.labels,
+        undecided=sum(each.label is None for each in found.results),
+        left_out=found.left_out,
+        confusion=ConfusionDocument.of(table),
+        alpha_of_people=measured_document(found.people),
+        in_words=found.in_words,
+        more_labels=None if more is None else MoreLabelsDocument(count=more.count, verdict=more.of),
+        months=[_month(month, table) for month, table in found.months],
+        disagreements=[_disagreement(each) for each in found.disagreements[:_MOST_SHOWN]],
+        **{name: measured_document(getattr(calibration, name)) for name in _MEASURES},
+    )
 
 
-def _month(month: str, table: Confusion) -> dict[str, object]:
+def _month(month: str, table: Confusion) -> CalibrationMonth:
     agreed = table.passed_passed + table.failed_failed
-    return {
-        "month": month,
-        "labelled": table.labels,
-        "agreement": agreed / table.labels if table.labels else None,
-        "kappa": kappa(table.table) if table.labels else None,
-    }
+    return CalibrationMonth(
+        month=month,
+        labelled=table.labels,
+        agreement=agreed / table.labels if table.labels else None,
+        kappa=kappa(table.table) if table.labels else None,
+    )
 
 
-def _disagreement(result: LabelledResult) -> dict[str, object]:
-    return {
-        "traceId": result.trace_id,
-        "spanId": result.span_id,
-        "sessionId": result.session_id,
-        "judgePassed": result.judged,
-        "peoplePassed": result.label,
-        "score": result.score,
-        "reason": result.reason,
-    }
+def _disagreement(result: LabelledResult) -> DisagreementDocument:
+    return DisagreementDocument.of(result, judge_passed=result.judged, people_passed=result.label)

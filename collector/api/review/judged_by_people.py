@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import to_builtins
+
+from collector.api.answers.annotating import MeasuredDocument
 from collector.api.base.context import Context
 from collector.api.review.annotations import VERDICT
 from rules.statistics.calibration import Calibration, alpha_of_people, calibrate, confusion_of, in_words
@@ -148,10 +151,10 @@ def _confusion(results: Sequence[LabelledResult]) -> Confusion:
     return confusion_of((each.label, each.judged) for each in results)
 
 
-def measured_document(found: IntervalMeasure) -> dict[str, float | None]:
-    """A measure with its interval."""
-    low, high = (None, None) if found.interval is None else (found.interval.low, found.interval.high)
-    return {"value": found.value, "low": low, "high": high}
+def measured_document(measure: IntervalMeasure) -> MeasuredDocument:
+    """Return a measure with its interval."""
+    low, high = (None, None) if measure.interval is None else (measure.interval.low, measure.interval.high)
+    return MeasuredDocument(value=measure.value, low=low, high=high)
 
 
 def difference_document(found: CorrectedDifference | None) -> dict[str, object] | None:
@@ -159,8 +162,8 @@ def difference_document(found: CorrectedDifference | None) -> dict[str, object] 
     if found is None:
         return None
     return {
-        "baseline": measured_document(found.baseline),
-        "candidate": measured_document(found.candidate),
+        "baseline": to_builtins(measured_document(found.baseline)),
+        "candidate": to_builtins(measured_document(found.candidate)),
         "difference": {"value": found.difference, "low": found.interval.low, "high": found.interval.high},
         "basis": found.basis,
         "survives": found.survives,
