@@ -13,19 +13,19 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check format docs record-programs test-snippets bench soak soak-kill soak-browser soak-simulation soak-exhaustive soak-property lock clean
+.PHONY: help run test quick check format docs record-programs test-snippets bench soak soak-kill soak-browser soak-simulation soak-exhaustive soak-pure soak-property lock clean
 
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
 	@echo 'make test    lint, types, import contracts, tests'
-	@echo 'make quick   the tests that start no server and no store'
+	@echo 'make quick   the tests without server and store that build on what has changed since they last passed completely'
 	@echo 'make check   what make test does, without the tests'
 	@echo 'make format  let ruff fix and format the code'
 	@echo 'make docs    the documents as a site, in build/site'
 	@echo 'make record-programs  run the programs of tests/programs with the newest releases from PyPI and npm, and print how well each is read'
 	@echo 'make test-snippets  install and run the examples of docs/capture.md'
 	@echo 'make bench   measure'
-	@echo 'make soak    all of soak-kill, soak-browser, soak-simulation, soak-exhaustive and soak-property (which record the commit that passed), two hours beside hostile clients, an hour of mixed load with restarts'
+	@echo 'make soak    all of soak-kill, soak-browser, soak-simulation, soak-exhaustive, soak-pure and soak-property (which record the commit that passed), two hours beside hostile clients, an hour of mixed load with restarts'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
 	@echo 'make clean   remove .venv and caches; ./data stays'
 
@@ -45,7 +45,9 @@ test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear --changed $(ARGS) || $(BIN)/python -m tests.again $$?
 
 quick: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --changed $$($(BIN)/python -m tests.quick) $(ARGS)
+	@files=$$($(BIN)/python -m tests.quick) && if [ -n "$$files" ]; then \
+		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --changed $$files $(ARGS); \
+		else echo 'No pure test builds on what has changed since the commit in tests/soaked.toml.'; fi
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check
@@ -83,10 +85,13 @@ soak-simulation: $(VENV)/.dev
 soak-exhaustive: $(VENV)/.dev
 	@$(BIN)/python -m tests.soaking exhaustive -n $(WORKERS) --dist loadfile
 
+soak-pure: $(VENV)/.dev
+	@$(BIN)/python -m tests.soaking pure -n $(WORKERS) --dist worksteal
+
 soak-property: $(VENV)/.dev
 	@$(BIN)/python -m tests.soaking property -n $(WORKERS) --dist worksteal --hypothesis-profile soak --timeout 3000
 
-soak: soak-kill soak-browser soak-simulation soak-exhaustive soak-property
+soak: soak-kill soak-browser soak-simulation soak-exhaustive soak-pure soak-property
 	@$(BIN)/python -m pytest tests/test_contract.py --examples 20
 	@$(BIN)/python -m pytest -n 2 --dist load tests/test_nasty_calls.py -k no_call --fuzz-seconds 600 --timeout 0
 	@$(BIN)/python -m benchmarks.hostile_soak

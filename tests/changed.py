@@ -15,8 +15,8 @@ from typing import Final
 
 import grimp
 
-PARTS: Final = ("kill", "browser", "simulation", "exhaustive", "property")
-"""Tests of the first four run if their subject has changed; those of the last try more examples then."""
+PARTS: Final = ("kill", "browser", "simulation", "exhaustive", "pure", "property")
+"""Tests of the first five run if their subject has changed; those of the last try more examples then."""
 RECORD: Final = Path("tests", "soaked.toml")
 UNUSED: Final = frozenset({str(RECORD), "tests/flaky.txt"})
 
@@ -43,6 +43,10 @@ _PACKAGES: Final = ("collector", "evaluators", "rules", "storage", "tracejury")
 _WEB_FILE: Final = re.compile(r"[\w-]+\.(?:html|css|js)\b")
 _WORD: Final = re.compile(r"\w+")
 _PROGRAM: Final = re.compile(r"tests\.\w+")  # `python -m tests.worker_process`
+_LOADS_BY_NAME: Final = "collector.cli.main"
+"""Imports the modules beside it when a command needs them, which the graph does not show."""
+_READERS: Final = frozenset({"ROOT", "__file__", "resources"})
+"""A file of tests with one of these words may read any file of the repository."""
 
 
 def recorded(repository: Path) -> Mapping[str, str]:
@@ -100,7 +104,9 @@ class Changes:
             return True
         if not changed.isdisjoint(self._tests_behind(test_file)) or self._may_read(changed, test_file):
             return True
-        if part in {"simulation", "property"}:
+        if part == "pure" and not _READERS.isdisjoint(_words_behind(self.repository, test_file)):
+            return bool(changed)
+        if part in {"simulation", "pure", "property"}:
             return not self._packages_or_modules(changed).isdisjoint(self._modules_behind(test_file))
         if part == "browser":
             rooms = is_about(changed, _PAGES) or not changed.isdisjoint(self._pages(tuple(subject)))
@@ -125,6 +131,8 @@ class Changes:
         """Return the modules that a file of tests and its helpers import, and all that these build on."""
         names = _behind(self.repository, test_file)[1]
         direct = {each for name in names for each in (name, name.rpartition(".")[0]) if each in self._graph.modules}
+        if _LOADS_BY_NAME in direct:
+            direct |= self._graph.find_descendants(_LOADS_BY_NAME.rpartition(".")[0])
         return frozenset(direct.union(*(self._graph.find_upstream_modules(each) for each in direct)))
 
     def _packages_or_modules(self, changed: Collection[str]) -> set[str]:

@@ -13,6 +13,7 @@ from collector.memory import collect_rarely
 from tests import forking
 from tests.again import FailureLines, flaky
 from tests.changed import PARTS, Changes, left_out_line
+from tests.quick import pure_files
 from tests.source_tree import ROOT
 from tests.trying import SOAK, try_often
 
@@ -47,6 +48,7 @@ workers are idle for 0.9 % of the time if these begin."""
 
 _CHANGES: Final = pytest.StashKey[Changes]()
 _COUNTS: Final = pytest.StashKey[dict[str, int]]()
+_PURE: Final = pytest.StashKey[frozenset[str]]()
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -68,8 +70,10 @@ def pytest_configure(config: pytest.Config) -> None:
         since, files = config.workerinput["changes"]
         known = {part: None if names is None else frozenset(names) for part, names in files.items()}
         config.stash[_CHANGES] = Changes(ROOT, since, known)
+        config.stash[_PURE] = frozenset(config.workerinput["pure"])
     else:
         config.stash[_CHANGES] = Changes.read(ROOT) if config.getoption("--changed") else Changes(ROOT, {})
+        config.stash[_PURE] = frozenset(map(str, pure_files()))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -78,6 +82,7 @@ def pytest_configure_node(node: Any) -> None:
     changes = node.config.stash[_CHANGES]
     files = {part: None if found is None else sorted(found) for part, found in changes.files.items()}
     node.workerinput["changes"] = (dict(changes.since), files)
+    node.workerinput["pure"] = sorted(node.config.stash[_PURE])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -91,6 +96,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("browser")
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("property")
+        if str(item.path) in config.stash[_PURE]:
+            item.add_marker("pure")
     if config.getoption("--changed"):
         _leave_out(config, items)
     changes = config.stash[_CHANGES] if config.getoption("--changed") else None

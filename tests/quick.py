@@ -1,9 +1,15 @@
-"""Which files of tests are pure: they start no server, no store and no browser. `make quick` runs these."""
+"""The files of tests that are pure: they start no server, no store and no browser.
+
+`python -m tests.quick` lists those that `make quick` runs: the ones that a change since the recorded commit concerns.
+"""
 
 import ast
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+
+from tests.changed import Changes
 
 TESTS = Path(__file__).parent
 
@@ -27,8 +33,8 @@ _LONG = {"test_regression_monitor.py", "test_statistics_runs.py"}
 
 
 def pure_files() -> list[Path]:
-    """The pure files of tests, by name."""
-    return [file for file in sorted(TESTS.rglob("test_*.py")) if file.name not in _LONG and not _starts(file)]
+    """Return the pure files of tests, by name."""
+    return [file for file in sorted(TESTS.rglob("test_*.py")) if not _starts(file)]
 
 
 @cache
@@ -49,5 +55,12 @@ def _imported(file: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def main(options: Sequence[str]) -> None:
+    """List the pure files that a change concerns and that take less than a minute; with `--all`, every pure file."""
+    files = [str(file.relative_to(TESTS.parent)) for file in pure_files() if "--all" in options or file.name not in _LONG]
+    changes = None if "--all" in options else Changes.read(TESTS.parent)
+    sys.stdout.writelines(f"{file}\n" for file in files if changes is None or changes.concern("pure", file))
+
+
 if __name__ == "__main__":
-    print(*(file.relative_to(TESTS.parent) for file in pure_files()), sep="\n")  # noqa: T201 - which the Makefile reads
+    main(sys.argv[1:])

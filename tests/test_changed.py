@@ -135,18 +135,19 @@ def test_code_is_in_folders(file: str, paths: list[str], is_meant: bool) -> None
         ("collector/web/static/app.css", ["browser"]),
         ("collector/web/templates/review_queue.html", []),
         ("tests/browser.py", ["browser"]),
-        ("rules/statistics/intervals.py", ["simulation", "property"]),
-        ("rules/statistics/runs/__init__.py", ["simulation", "property"]),
+        ("rules/statistics/intervals.py", ["simulation", "pure", "property"]),
+        ("rules/statistics/runs/__init__.py", ["simulation", "pure", "property"]),
         ("evaluators/text.py", []),
     ],
 )
 def test_a_change_concerns_the_parts_whose_subject_it_is(file: str, parts: list[str]) -> None:
-    """One test of each part: kills of a worker, pages of rules, bodies of requests, and simulations of statistics."""
+    """One test of each part: kills of a worker, pages of rules, bodies of requests, and statistics."""
     tests = {
         "kill": ("tests/test_workers_crash.py", ["storage/judging"]),
         "browser": ("tests/test_web_rules.py", ["rules"]),
         "simulation": ("tests/test_statistics_simulated.py", []),
         "exhaustive": ("tests/test_bodies.py", ["collector/doors", "collector/otlp"]),
+        "pure": ("tests/test_statistics_simulated.py", []),
         "property": ("tests/test_statistics_simulated.py", []),
     }
     assert [part for part in PARTS if after(file).concern(part, *tests[part])] == parts
@@ -166,6 +167,18 @@ def test_a_change_concerns_the_parts_whose_subject_it_is(file: str, parts: list[
 def test_data_of_the_tests_concerns_those_that_name_it(file: str, test_file: str, is_concerned: bool) -> None:  # noqa: FBT001 - a parameter of the test
     """A recording or golden file concerns each test that names it or its folder, or whose helper does."""
     assert after(file).concern("kill", test_file) == is_concerned
+
+
+@pytest.mark.parametrize("name", ["docs/api.md", "deploy/compose.yaml", "storage/ingest/spool.py"])
+def test_a_pure_test_that_reads_the_repository_depends_on_every_file(name: str) -> None:
+    """The imports of such a test do not hold what it reads, documents for example."""
+    assert after(name).concern("pure", "tests/test_documents.py")
+    assert not after(name).concern("pure", "tests/test_markdown.py")
+
+
+def test_commands_that_are_loaded_by_name_concern_tests_of_the_command_line() -> None:
+    """No import leads from the entry point to the module of a command."""
+    assert after("collector/cli/traces.py").concern("pure", "tests/test_times.py")
 
 
 def test_data_belongs_to_the_modules_beside_it() -> None:

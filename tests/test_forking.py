@@ -114,7 +114,7 @@ def test_pipes_carry_what_they_are_given() -> None:
 
 def test_a_module_and_the_command_are_run_as_programs(tmp_path: Path) -> None:
     """`python -m` runs a module of the tests, and the command tells what the installed one tells."""
-    listed = forking.run([sys.executable, "-m", "tests.quick"], cwd=ROOT, check=True).stdout
+    listed = forking.run([sys.executable, "-m", "tests.quick", "--all"], cwd=ROOT, check=True).stdout
     assert "tests/test_forking.py" not in listed
     assert "tests/test_statistics_formulas.py" in listed
     wrong = [TRACEJURY, "serve", *ANY_PORTS, "--data", str(tmp_path), "--unknown"]

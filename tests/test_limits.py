@@ -2,8 +2,9 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -41,9 +42,14 @@ _NO_LIMITS: Final = {
 """Messages that the expression takes for refusals by a limit, and why they are none."""
 
 
+@cache
+def _trees() -> Mapping[Path, ast.Module]:
+    return {path: ast.parse(path.read_text()) for path in _FILES}
+
+
 def _constructions() -> Iterator[tuple[str, ast.Call]]:
-    for path in _FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, tree in _trees().items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Limit":
                 yield f"{path.relative_to(_ROOT)}:{node.lineno}", node
 
@@ -72,9 +78,8 @@ def _names_a_limit(text: ast.expr, names: AbstractSet[str]) -> bool:
 
 def _refusals() -> Iterator[tuple[str, str]]:
     """Yield where an exception is made with a text that speaks of a limit and formats none."""
-    trees = {path: ast.parse(path.read_text()) for path in _FILES}
-    names = {name for tree in trees.values() for name in _names_of_limits(tree)}
-    for path, tree in trees.items():
+    names = {name for tree in _trees().values() for name in _names_of_limits(tree)}
+    for path, tree in _trees().items():
         raised = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc is not None]
         for text in (each for exception in raised for each in _texts(exception)):
             shape = _shape(text)
@@ -91,8 +96,9 @@ def _names_of_limits(tree: ast.Module) -> Iterator[str]:
 
 def test_every_limit_names_a_setting_that_exists_and_a_remedy() -> None:
     """A limit is fixed or names a field of the settings, and has a remedy."""
-    assert len(list(_constructions())) > 50
-    for place, call in _constructions():
+    constructions = list(_constructions())
+    assert len(constructions) > 50
+    for place, call in constructions:
         named = {each.arg: each.value for each in call.keywords}
         setting, remedy = named.get("setting"), named["remedy"]
         if isinstance(setting, ast.Constant):
