@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check format docs record-programs test-snippets bench soak soak-kill soak-browser soak-simulation soak-exhaustive soak-pure soak-property lock clean
+.PHONY: help run test quick check format docs record-programs test-snippets bench soak soak-kill soak-browser soak-simulation soak-costly soak-pure soak-property lock clean
 
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
@@ -25,7 +25,7 @@ help:
 	@echo 'make record-programs  run the programs of tests/programs with the newest releases from PyPI and npm, and print how well each is read'
 	@echo 'make test-snippets  install and run the examples of docs/capture.md'
 	@echo 'make bench   measure'
-	@echo 'make soak    all of soak-kill, soak-browser, soak-simulation, soak-exhaustive, soak-pure and soak-property (which record the commit that passed), two hours beside hostile clients, an hour of mixed load with restarts'
+	@echo 'make soak    all of soak-kill, soak-browser, soak-simulation, soak-costly, soak-pure and soak-property (which record the commit that passed), two hours beside hostile clients, an hour of mixed load with restarts'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
 	@echo 'make clean   remove .venv and caches; ./data stays'
 
@@ -82,8 +82,8 @@ soak-browser: $(VENV)/.dev
 soak-simulation: $(VENV)/.dev
 	@$(BIN)/python -m tests.soaking simulation -n $(WORKERS) --dist worksteal
 
-soak-exhaustive: $(VENV)/.dev
-	@$(BIN)/python -m tests.soaking exhaustive -n $(WORKERS) --dist loadfile
+soak-costly: $(VENV)/.dev
+	@$(BIN)/python -m tests.soaking costly -n $(WORKERS) --dist loadfile
 
 soak-pure: $(VENV)/.dev
 	@$(BIN)/python -m tests.soaking pure -n $(WORKERS) --dist worksteal
@@ -91,7 +91,7 @@ soak-pure: $(VENV)/.dev
 soak-property: $(VENV)/.dev
 	@$(BIN)/python -m tests.soaking property -n $(WORKERS) --dist worksteal --hypothesis-profile soak --timeout 3000
 
-soak: soak-kill soak-browser soak-simulation soak-exhaustive soak-pure soak-property
+soak: soak-kill soak-browser soak-simulation soak-costly soak-pure soak-property
 	@$(BIN)/python -m pytest tests/test_contract.py --examples 20
 	@$(BIN)/python -m pytest -n 2 --dist load tests/test_nasty_calls.py -k no_call --fuzz-seconds 600 --timeout 0
 	@$(BIN)/python -m benchmarks.hostile_soak

@@ -15,7 +15,7 @@ from typing import Final
 
 import grimp
 
-PARTS: Final = ("kill", "browser", "simulation", "exhaustive", "pure", "property")
+PARTS: Final = ("kill", "browser", "simulation", "costly", "pure", "property")
 """Tests of the first five run if their subject has changed; those of the last try more examples then."""
 RECORD: Final = Path("tests", "soaked.toml")
 UNUSED: Final = frozenset({str(RECORD), "tests/flaky.txt"})
@@ -37,7 +37,7 @@ SERVERS: Final = (
     "storage/schema",
     "storage/store.py",
 )
-"""What every server and store builds on, and with it each test of kills and of pages, and each exhaustive one."""
+"""What every server and store builds on, and with it each test of kills and of pages, and each costly one."""
 _PAGES: Final = ("collector/api/base", "collector/api/serving")
 _PACKAGES: Final = ("collector", "evaluators", "rules", "storage", "tracejury")
 _WEB_FILE: Final = re.compile(r"[\w-]+\.(?:html|css|js)\b")

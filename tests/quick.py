@@ -57,7 +57,9 @@ def _imported(file: Path) -> Iterator[str]:
 
 def main(options: Sequence[str]) -> None:
     """List the pure files that a change concerns and that take less than a minute; with `--all`, every pure file."""
-    files = [str(file.relative_to(TESTS.parent)) for file in pure_files() if "--all" in options or file.name not in _LONG]
+    files = [
+        str(file.relative_to(TESTS.parent)) for file in pure_files() if "--all" in options or file.name not in _LONG
+    ]
     changes = None if "--all" in options else Changes.read(TESTS.parent)
     sys.stdout.writelines(f"{file}\n" for file in files if changes is None or changes.concern("pure", file))
 

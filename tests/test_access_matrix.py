@@ -195,6 +195,7 @@ def test_a_route_asks_for_what_the_tables_say(method: str, path: str, endpoint: 
     assert need.by_tenant == (name not in OF_THE_WHOLE_SERVER | OPEN)
 
 
+@pytest.mark.costly("collector/access", "collector/api", "collector/mcp", "collector/web")
 @pytest.mark.parametrize("method, path", [each[:2] for each in ROUTES], ids=NAMES)
 def test_every_route_lets_in_whom_it_should(server: Closed, method: str, path: str) -> None:
     """Without a key and with a wrong one the answer is 401, with one that is too small 403, and else neither."""
@@ -226,6 +227,7 @@ def test_a_change_with_an_unknown_parameter_is_refused(server: Closed, method: s
     assert "befor: unknown query parameter; " in answer.json()["detail"]
 
 
+@pytest.mark.costly("collector/access", "collector/api", "collector/mcp", "collector/web")
 @pytest.mark.parametrize("path", [path for method, path, _ in ROUTES if method == "GET"])
 def test_a_read_with_an_unknown_parameter_is_refused(server: Closed, path: str) -> None:
     """A condition that is spelled wrong would list everything; pages, probes and the paths of Jaeger ignore it."""

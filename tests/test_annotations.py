@@ -204,6 +204,7 @@ def test_who_may_vote_and_who_may_score(tmp_path: Path) -> None:
         assert [each["tenant"] for each in seen] == [""]
 
 
+@pytest.mark.costly("collector/live/upkeep", "storage")
 def test_what_was_said_leaves_with_its_trace_and_from_the_disk(tmp_path: Path) -> None:
     """After a deletion by session nothing of a note, a correction or a comment is in any file."""
     marks = ["zebra crossing of notes", "zebra crossing of corrections", "zebra crossing of comments"]

@@ -14,7 +14,7 @@ from tests.storing import a_batch, a_store, an_export, commit, rows
 from tests.traffic import a_batch as some_spans
 from tests.traffic import over_http
 
-pytestmark = pytest.mark.exhaustive("storage")
+pytestmark = pytest.mark.costly("storage")
 
 TABLES = ("span", "trace_part", "trace_reading", "tool_call")
 CONTENT = "SELECT count(*), sum(hash(t)::HUGEINT) FROM {table} AS t WHERE {bound}"

@@ -19,6 +19,8 @@ from tests.offline import Offline, an_offline_server
 from tests.serving import post, run
 from tests.test_calibration import is_good, some_answers
 
+pytestmark = pytest.mark.costly("collector/api", "collector/live", "evaluators", "rules", "storage")
+
 TRACES = 300
 VOTED = range(0, 120, 3)
 

@@ -4,9 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.offline import an_offline_server
 from tests.paging import Visit
 from tests.source_tree import ROOT
+
+pytestmark = pytest.mark.costly(
+    "collector/api", "collector/live", "collector/otlp", "docs/examples", "evaluators", "rules", "storage"
+)
 
 SCRIPT = ROOT / "docs" / "examples" / "biased_judge.py"
 

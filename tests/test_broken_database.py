@@ -156,6 +156,7 @@ def test_who_holds_a_snapshot_is_told_and_the_next_question_is_answered(store: S
     assert rows(store, "SELECT count(*) FROM span") == [(3,)]
 
 
+@pytest.mark.costly("collector/api/base", "collector/quack", "storage")
 def test_a_long_query_of_somebody_else_is_answered(store: Store) -> None:
     """A query that runs while another one breaks the database is asked again, and its asker learns nothing of it."""
     answers: list[object] = []
@@ -215,6 +216,7 @@ def again_and_again(acts: list[Callable[[], int]]) -> Iterator[Counter[int]]:
             thread.join()
 
 
+@pytest.mark.costly("collector/api/base", "collector/quack", "storage")
 def test_over_http_everybody_else_has_an_answer(tmp_path: Path) -> None:
     """While a viewer breaks the database, pages, lists, other queries and spans are answered as if nothing was."""
     with a_closed_server(tmp_path) as server:
@@ -262,6 +264,7 @@ def attached_server(tmp_path: Path) -> Iterator[Closed]:
         yield server
 
 
+@pytest.mark.costly("collector/api/base", "collector/quack", "storage")
 def test_over_quack_it_is_one_error(attached_server: Closed) -> None:
     """The client is told, and both it and another one are answered next."""
     address = attached_server.running.quack

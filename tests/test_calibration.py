@@ -303,6 +303,7 @@ def vote_on_every_third(example: Offline) -> None:
         example.ask("PUT", path, json=vote)
 
 
+@pytest.mark.costly("collector/api", "collector/cli", "docs/review.md", "rules", "storage")
 def test_the_worked_example_runs_as_the_page_tells_it(example: Offline) -> None:
     """What the page shows before and after a hundred votes is what the command prints."""
     before, after = re.findall(r"^```\n\$ tracejury calibration polite\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -541,6 +541,7 @@ def test_reading_is_total(text: str) -> None:
     json.dumps(read(f"{{a: {text}}}", ["a"], text), allow_nan=False)
 
 
+@pytest.mark.costly("evaluators")
 @pytest.mark.parametrize(
     "unit",
     [

@@ -17,7 +17,7 @@ from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.answers import the_document
 from tests.serving import an_export
 
-pytestmark = pytest.mark.exhaustive("collector/api", "rules", "storage")
+pytestmark = pytest.mark.costly("collector/api", "rules", "storage")
 
 CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
 

@@ -22,6 +22,10 @@ from tests.offline import Offline, an_offline_server
 from tests.serving import an_export, post, run
 from tests.storing import START_NS
 
+pytestmark = pytest.mark.costly(
+    "collector/api", "collector/live", "collector/otlp", "collector/web", "rules", "storage"
+)
+
 RULE = {
     "name": "answers",
     "evaluator": "length",

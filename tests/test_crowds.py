@@ -17,6 +17,8 @@ from collector.otlp.signals import LOGS, TRACES, Signal
 from collector.otlp.values import Unfit
 from tests.storing import RECEIVED_AT_US
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/otlp", "storage/ingest")
+
 CROWDS = list(crowds())  # those of values in values take minutes, and are left to the mixtures
 FEW, MANY = 40, 240
 MOST_CALLS = 4_000

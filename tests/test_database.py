@@ -51,6 +51,7 @@ def test_a_new_file_sees_every_step_once(tmp_path: Path) -> None:
             assert versions(store) == expected
 
 
+@pytest.mark.costly("storage")
 @pytest.mark.parametrize("behind", range(len(sql.migrations()) + 1))
 def test_an_older_file_is_brought_up_to_date(tmp_path: Path, behind: int) -> None:
     """A file that saw only the first steps gets the others, keeps its spans where it has any, and takes new ones."""
@@ -58,6 +59,7 @@ def test_an_older_file_is_brought_up_to_date(tmp_path: Path, behind: int) -> Non
     check_up_to_date(tmp_path)
 
 
+@pytest.mark.costly("storage")
 @pytest.mark.parametrize("step", sql.migrations()[1:], ids=lambda step: step[1])
 def test_a_step_that_was_left_out_is_made_up_for(tmp_path: Path, step: Step) -> None:
     """A file that saw later steps but not this one, as of a version between them, gets it too."""

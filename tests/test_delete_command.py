@@ -8,6 +8,8 @@ import pytest
 from tests.live import a_client, until
 from tests.serving import PROTOBUF, a_server, an_export, run
 
+pytestmark = pytest.mark.costly("collector/api", "collector/cli", "collector/live/upkeep", "storage")
+
 TRACES = tuple(f"{number:032x}" for number in range(1, 5))
 
 

@@ -36,7 +36,7 @@ from tests.serving import an_export as a_trace
 from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 from tests.test_readings import a_talk
 
-pytestmark = pytest.mark.exhaustive("collector/conventions", "collector/live", "storage")
+pytestmark = pytest.mark.costly("collector/conventions", "collector/live", "storage")
 
 LATER_NS = START_NS + 10**12
 _START_BYTES = 5  # no longer than the shortest text that is looked for

@@ -244,6 +244,7 @@ def test_a_clock_that_is_set_forward_gives_up_no_delivery(tmp_path: Path) -> Non
         alerting.settled(webhook, "delivered")
 
 
+@pytest.mark.costly("collector/delivery", "storage/alerting")
 def test_an_hour_of_outage_loses_nothing(tmp_path: Path) -> None:
     """Alerts that were opened while the receiver was down for an hour arrive afterwards, each once, and verify."""
     with a_receiver() as (url, script), an_alerting(tmp_path, behind_s=2 * HOUR_S) as alerting:
@@ -287,6 +288,7 @@ def test_a_day_of_outage_is_given_up_and_can_be_replayed(tmp_path: Path) -> None
         assert len(set(script.ids)) == 1
 
 
+@pytest.mark.costly("collector/delivery", "storage/alerting")
 def test_a_slow_receiver_holds_up_nobody(tmp_path: Path) -> None:
     """While one receiver lets every request hang, another gets thirty events, and the slow one four at a time."""
     let_go = threading.Event()

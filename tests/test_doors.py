@@ -242,6 +242,7 @@ def test_other_calls_do_not_exist(server: Live, method: str) -> None:
     assert failed_call(server, b"", method).code() is grpc.StatusCode.UNIMPLEMENTED
 
 
+@pytest.mark.costly("collector/doors", "collector/otlp")
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 def test_a_bad_span_is_rejected_alone(

@@ -200,6 +200,7 @@ def test_stored_trace_is_judged(server: Running) -> None:
     assert "no trace " + "0" * 32 in missing.stderr
 
 
+@pytest.mark.costly("collector/cli", "collector/conventions", "collector/evaluation", "evaluators")
 @pytest.mark.parametrize("file", CORPUS, ids=lambda path: f"{path.parent.parent.name}-{path.parent.name}")
 def test_any_recorded_trace_is_a_case(file: Path) -> None:
     """Whatever instrumented it, a trace becomes a case that evaluators judge, or skip for content not captured."""

@@ -55,6 +55,7 @@ def all_of(batches: Iterable[list[Span]]) -> list[Span]:
     return [span for batch in batches for span in batch]
 
 
+@pytest.mark.costly("collector/exporting", "collector/otlp", "storage")
 @pytest.mark.parametrize("times", TIMES.values(), ids=TIMES)
 def test_spans_come_by_time_and_each_once(
     times: Times, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -301,6 +302,7 @@ def some_large_spans(first: int) -> ExportTraceServiceRequest:
     return request
 
 
+@pytest.mark.costly("collector/exporting", "collector/otlp", "storage")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("pieces, size", PIECES.values(), ids=PIECES)
 def test_any_number_of_spans_takes_bounded_memory(pieces: str, size: str, large: Path) -> None:

@@ -25,7 +25,7 @@ from tests.storing import START_NS
 from tests.tenancy import TRACE, Tenancy, two_tenants
 from tests.walking import is_soaking, some_of
 
-pytestmark = pytest.mark.exhaustive("collector/api", "collector/conventions", "collector/web", "rules", "storage")
+pytestmark = pytest.mark.costly("collector/api", "collector/conventions", "collector/web", "rules", "storage")
 
 TENANT = "acme"
 PROTOBUF = {"content-type": "application/x-protobuf"}

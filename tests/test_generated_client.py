@@ -14,6 +14,8 @@ import pytest
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.serving import an_export
 
+pytestmark = pytest.mark.costly("collector/api", "docs/openapi.json")
+
 CONTRACT = Path(__file__).parents[1] / "docs" / "openapi.json"
 PACKAGE = "generated_tracejury_client"
 TRACE = "a" * 32

@@ -137,7 +137,7 @@ WORKED_ON = {"alert_delivery", "deletion", "metric_monitor", "trusted_time"}
 """Tables whose rows the server changes by itself meanwhile: deliveries, deletions, what monitors saw last, the time."""
 
 
-@pytest.mark.exhaustive("collector/api", "collector/web", "storage")
+@pytest.mark.costly("collector/api", "collector/web", "storage")
 def test_a_get_changes_nothing(walk: Walk) -> None:
     """No page and no answer of the API writes a row or a file, but for the audit and the times when keys were used."""
     names = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database() AND NOT internal"
@@ -161,7 +161,7 @@ def test_a_get_changes_nothing(walk: Walk) -> None:
     assert {name: (before[name], after[name]) for name in before if before[name] != after[name]} == {}
 
 
-@pytest.mark.exhaustive("collector/api", "collector/cli", "rules", "storage")
+@pytest.mark.costly("collector/api", "collector/cli", "rules", "storage")
 def test_no_command_ends_with_a_traceback(walk: Walk, failed: list[str]) -> None:
     """Whatever an argument is, a command does its work or says in a sentence what is wrong with it."""
     for path, command in commands(main):
@@ -198,7 +198,7 @@ def test_a_command_names_the_argument_that_is_wrong(walk: Walk, called: tuple[st
     assert message in result.stderr
 
 
-@pytest.mark.exhaustive("collector/api", "collector/mcp", "rules", "storage")
+@pytest.mark.costly("collector/api", "collector/mcp", "rules", "storage")
 def test_no_tool_fails(walk: Walk, failed: list[str]) -> None:
     """Whatever an argument of a tool of the protocol for models is, the answer is no internal error."""
     for tool in TOOLS:
@@ -224,7 +224,7 @@ def test_a_tool_names_the_number_that_is_not_finite(walk: Walk) -> None:
     assert "score: must be finite" in answer["result"]["content"][0]["text"]
 
 
-@pytest.mark.exhaustive("collector/api", "rules", "storage")
+@pytest.mark.costly("collector/api", "rules", "storage")
 def test_no_body_fails(walk: Walk, failed: list[str]) -> None:
     """Whatever stands at a place of a body of the API, the answer is an error of the client or none."""
     document = the_document()
@@ -282,7 +282,7 @@ def template_of(path: str) -> str:
     return re.sub(r"[0-9a-f-]{8,}", "ID", path)
 
 
-@pytest.mark.exhaustive("collector/api", "collector/web", "rules", "storage")
+@pytest.mark.costly("collector/api", "collector/web", "rules", "storage")
 def test_no_parameter_of_a_page_fails(walk: Walk, failed: list[str]) -> None:
     """Whatever a query parameter of a page is, the page is shown or says what is wrong."""
     parameters, _ = looked_at(walk)
@@ -296,7 +296,7 @@ def test_no_parameter_of_a_page_fails(walk: Walk, failed: list[str]) -> None:
                     failed.append(f"{path} {name}={value[:60]}: {answer.status_code}")
 
 
-@pytest.mark.exhaustive("collector/api", "collector/web", "rules", "storage")
+@pytest.mark.costly("collector/api", "collector/web", "rules", "storage")
 def test_no_form_fails(walk: Walk, failed: list[str]) -> None:
     """Whatever a field of a form of a page holds, it is done or the page says what is wrong."""
     _, forms = looked_at(walk)
@@ -326,7 +326,7 @@ class _Screen(StringIO):
         return True
 
 
-@pytest.mark.exhaustive("collector/api", "collector/cli")
+@pytest.mark.costly("collector/api", "collector/cli")
 def test_no_command_prints_what_a_terminal_obeys(walk: Walk, failed: list[str]) -> None:
     """Names and texts that hold escape sequences reach a terminal spelled out, whatever command prints them."""
     for name, body in BODIES.items():

@@ -15,6 +15,8 @@ import pytest
 from tests.live import ANY_PORTS, a_client, environment
 from tests.source_tree import ROOT
 
+pytestmark = pytest.mark.costly("deploy")
+
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
 PLACE = "/opt/tracejury"
 

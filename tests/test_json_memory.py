@@ -17,6 +17,8 @@ from tests.live import Live, a_live_server
 from tests.traffic import a_batch
 from tests.wire import JSON, as_json, post
 
+pytestmark = pytest.mark.costly("collector/doors", "collector/otlp")
+
 ABOVE_IDLE_BYTES = 550_000_000
 LARGEST = 64 << 20
 TAKEN_BYTES = 360 << 20

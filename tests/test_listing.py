@@ -99,6 +99,7 @@ def _late(number: int) -> ExportTraceServiceRequest:
     return an_export(1, trace=number, first=10_000 + number, start_ns=START_NS + (2 * TRACES - number) * SECOND)
 
 
+@pytest.mark.costly("collector/api", "rules", "storage")
 @pytest.mark.parametrize("limit", [1, 4, 50])
 @pytest.mark.parametrize("plainly", WISHES)
 def test_pages_are_what_the_views_say(store: Store, plainly: str, limit: int) -> None:
@@ -163,6 +164,7 @@ def test_rows_tell_what_the_views_say(store: Store, plainly: str) -> None:
     )
 
 
+@pytest.mark.costly("collector/api", "rules", "storage")
 def test_a_page_that_is_short_says_how_far_was_looked(store: Store) -> None:
     """Where the time is over, all that started after the instant that it tells is there, and older ones follow."""
     like, alike = TracesLike(text="order 9"), "lower(input) LIKE '%order 9%' OR lower(output) LIKE '%order 9%'"
@@ -201,6 +203,7 @@ MANY: Final = 100
 NOW_NS: Final = START_NS + 2 * TRACES * SECOND
 
 
+@pytest.mark.costly("collector/api", "rules", "storage")
 @pytest.mark.parametrize("plainly", WISHES)
 def test_the_shape_of_a_list_is_what_the_views_say(store: Store, plainly: str) -> None:
     """Traces, those with errors, and the values that they have are counted as one plain question counts them."""

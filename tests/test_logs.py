@@ -161,6 +161,7 @@ ENDS_OF_CALLS: dict[str, list[tuple[str, dict[str, str], str, str | None]]] = {
 """Of each call of a recording its id, arguments, the last line of its result, and its error."""
 
 
+@pytest.mark.costly("collector/conventions", "collector/otlp", "collector/reading", "storage/ingest")
 @pytest.mark.parametrize("recording", ENDS_OF_CALLS)
 @pytest.mark.parametrize("order", ["before", "together", "after"])
 def test_a_tools_own_span_has_what_log_records_tell_of_its_call(server: Live, order: str, recording: str) -> None:
@@ -248,6 +249,7 @@ def test_a_log_request_over_the_limit_is_refused_by_grpc(server: Live) -> None:
     assert refusal.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+@pytest.mark.costly("collector/conventions", "collector/otlp", "collector/reading", "storage/ingest")
 @pytest.mark.parametrize("folder", SCENARIOS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_recorded_log_records_are_read_as_they_were_sent(tmp_path: Path, folder: Path) -> None:
     """Of what real libraries send in logs, every kept body and attribute comes back with its trace, types included."""

@@ -53,6 +53,7 @@ def runs_of(server: Asked, experiment: str) -> int:
     return sum(each["experiment_name"] == experiment for each in found)
 
 
+@pytest.mark.costly("collector/experiments", "collector/mcp", "evaluators", "storage/offline")
 def test_an_agent_evaluates_changes_and_evaluates_again(server: Asked) -> None:
     """The rest of the session of the documentation: what fails is seen, and that the change mended it."""
     before = server.found(

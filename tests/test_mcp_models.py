@@ -16,6 +16,8 @@ from tests.model_server import Hangs, ModelServer, Says, Status, Step, a_model
 from tests.models_client import Asked, a_server_to_ask, text_of
 from tests.serving import run
 
+pytestmark = pytest.mark.costly("collector/experiments", "collector/live", "collector/mcp", "evaluators")
+
 DATASET = "capitals"
 CAPITALS = {"Austria": "Vienna", "Norway": "Oslo", "Peru": "Lima", "Kenya": "Nairobi"}
 ITEMS = [

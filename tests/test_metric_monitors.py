@@ -153,6 +153,7 @@ def test_errors_above_the_limit_open_an_alert_that_ends_when_they_are_below(serv
     assert alert.recovery["how"] == "recovered"
 
 
+@pytest.mark.costly("collector/live/monitors", "rules", "storage")
 @pytest.mark.parametrize(
     "metric, more, value",
     [
@@ -223,6 +224,7 @@ def test_a_change_that_becomes_much_larger_is_told_again(server: Running) -> Non
     assert alert.finding.candidate.rate > 0.6
 
 
+@pytest.mark.costly("collector/live/monitors", "rules", "storage")
 @pytest.mark.parametrize("metric", ["trace_errors", "span_latency", "trace_tokens"])
 def test_spans_of_experiments_count_only_where_they_are_wanted(server: Running, metric: str) -> None:
     """Neither those of a run, by themselves or by their process, nor those of the playground are production's."""

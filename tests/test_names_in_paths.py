@@ -16,6 +16,8 @@ from collector.web.site import make_site
 from tests.live import a_client, until
 from tests.serving import PROTOBUF, a_server, an_export, run
 
+pytestmark = pytest.mark.costly("collector/api", "collector/web")
+
 NAMES = (
     "team/app",
     "a/trace-eval-rules/test",

@@ -13,7 +13,7 @@ import pytest
 from storage.query import calls as refused_calls
 from tests.nasty_calls import VALUES, Asker, Found, amplified, calls, functions, try_out
 
-pytestmark = pytest.mark.exhaustive("collector/quack", "storage/query", "storage/views")
+pytestmark = pytest.mark.costly("collector/quack", "storage/query", "storage/views")
 
 _CALLS, _SEED = 80, 1
 """Most calls need a process, and are the same each time: a number of calls, since a busy machine made few in a time."""

@@ -106,6 +106,7 @@ TALK = [
 WHOLE = [("c1", "twelve", False, None), ("c2", "lost", True, "lost")]
 
 
+@pytest.mark.costly("collector/conventions", "storage")
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_a_call_has_the_result_that_a_later_trace_was_sent(stored: Stored, order: Sequence[int]) -> None:
     """A call counts once, with result and failure, in whatever order its trace and those after it come."""
@@ -131,6 +132,7 @@ def test_a_trace_that_is_added_up_again_keeps_what_its_calls_have(stored: Stored
     assert stored.calls() == WHOLE
 
 
+@pytest.mark.costly("collector/conventions", "storage")
 def test_a_result_leaves_with_the_trace_that_was_sent_it(stored: Stored) -> None:
     """What a deleted trace told is kept nowhere, and calls of deleted traces are none."""
     stored.take(*TALK)
@@ -154,6 +156,7 @@ def test_tenants_and_other_calls_stay_apart(stored: Stored) -> None:
     assert stored.calls() == [("c1", "twelve", False, None)]
 
 
+@pytest.mark.costly("collector/conventions", "storage")
 @pytest.mark.parametrize("at_ns", [2, LAST_NS - HOUR_S * SECOND_NS, LAST_NS])
 def test_a_call_at_either_end_of_time_has_its_result(stored: Stored, at_ns: int) -> None:
     """Traces are added up although no instant is an hour before or after a call."""
@@ -214,6 +217,7 @@ def test_nothing_joins_traces_of_different_names(stored: Stored, name: str) -> N
         assert [result for _, result, *_ in stored.calls()] == [None, "of b"]
 
 
+@pytest.mark.costly("collector/conventions", "storage")
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::5])
 def test_sessions_at_once_each_have_their_own_result(stored: Stored, order: Sequence[int]) -> None:
     """Equal calls of different sessions are told apart, until a trace without a session is sent a result, too."""

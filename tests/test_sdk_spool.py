@@ -66,6 +66,7 @@ def test_an_item_of_the_spool_that_is_refused_costs_no_other(
     assert not (tmp_path / "failed-items.ndjson").exists()
 
 
+@pytest.mark.costly("sdk/python/src")
 @pytest.mark.parametrize(
     "line", ["", "null", "[]", "7", '"x"', "{}", '{"runId": "x"}', '{"start": 1}', '{"runId": "a", "items": 3}', "{"]
 )
@@ -119,6 +120,7 @@ def test_a_replay_that_was_cut_off_and_later_items_are_sent_at_once(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["failed-items.replaying.lock", "spool.lock"]
 
 
+@pytest.mark.costly("sdk/python/src")
 @pytest.mark.timeout(120)
 def test_replays_beside_writers_lose_nothing(
     tmp_path: Path, server: Offline, away: Client, client_of: Callable[..., Client]

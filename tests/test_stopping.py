@@ -22,7 +22,7 @@ from tests.live import ANY_PORTS, Live, a_client, a_live_server, until
 from tests.offline import Offline
 from tests.traffic import a_batch, over_http
 
-pytestmark = pytest.mark.exhaustive("collector/children", "collector/delivery", "collector/live", "evaluators")
+pytestmark = pytest.mark.costly("collector/children", "collector/delivery", "collector/live", "evaluators")
 
 STOPS_WITHIN_S = 10.0
 """What is promised; usually it takes two seconds."""

@@ -15,7 +15,7 @@ from tests.serving import a_server, an_export, post, run
 from tests.storing import trace_id
 from tests.traffic import a_batch, over_http
 
-pytestmark = pytest.mark.exhaustive("collector/live/upkeep", "storage")
+pytestmark = pytest.mark.costly("collector/live/upkeep", "storage")
 
 LONG_AGO = "UPDATE trace_part SET expires_at = TIMESTAMP '2020-01-01'"
 

@@ -20,7 +20,7 @@ from tests.serving import run
 from tests.tenancy import PROJECT, TENANTS, TOOL_CALL, TRACE, Tenancy, mark_of, two_tenants
 from tests.test_access_matrix import OF_THE_WHOLE_SERVER, OPEN, ROUTES
 
-pytestmark = pytest.mark.exhaustive(
+pytestmark = pytest.mark.costly(
     "collector/access", "collector/api", "collector/cli", "collector/mcp", "collector/web", "storage"
 )
 

@@ -67,6 +67,7 @@ _LISTS_TO_SCROLL = """() => [...document.querySelectorAll("table.stacked")]
     .map((list) => list.closest(".table").ariaLabel)"""
 
 
+@pytest.mark.costly("collector/api/base", "collector/web")
 @pytest.mark.parametrize("template", PAGES)
 def test_a_page_reads_without_scripts(shown: Shown, template: str) -> None:
     """What a page shows is in what the server sends, without a style or a script of its own in it."""

@@ -21,6 +21,8 @@ from tests.conventions.corpus_reading import (
 )
 from tests.storing import a_store
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/otlp", "collector/reading", "storage/ingest")
+
 each_scenario = pytest.mark.parametrize("folder", SCENARIOS, ids=lambda p: f"{p.parent.name}/{p.name}")
 
 

@@ -26,6 +26,7 @@ def scores(store: Store) -> dict[str, Score]:
     return {name: score_of(store, name) for name in PROGRAMS}
 
 
+@pytest.mark.costly("collector/conventions", "collector/otlp", "collector/reading", "storage/ingest")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_recording_is_read_as_well_as_before(scores: dict[str, Score], name: str) -> None:
     """So many fields of a recording are read right, and no fewer; whoever mends one lowers the number."""

@@ -220,6 +220,7 @@ def cut(tree: Tree, *, failed: bool) -> Iterator[TraceMember]:
         yield TraceMember(**{field.name: getattr(span, field.name) for field in fields(span)} | changes)
 
 
+@pytest.mark.costly("collector/conventions", "collector/otlp", "collector/unanswered.py")
 def test_no_recorded_run_without_its_last_answer_has_an_output() -> None:
     """Of each recorded run with calls of tools whose last answer is taken away, no output is left."""
     counted = 0
