@@ -18,6 +18,8 @@ from tests.traffic import Send, over_http
 from tests.watching import rebuild, remembered
 from tests.working import Book, in_force
 
+pytestmark = pytest.mark.costly("collector/api", "collector/cli", "collector/live", "rules", "storage")
+
 PATIENCE_S: Final = 100
 _NUMBERS: Final = itertools.count(1)
 

@@ -192,7 +192,7 @@ def test_marks_name_what_tests_are_about() -> None:
     """Each test of kills and each costly one names code, and each file of pages names rooms, that exist."""
     texts = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "tests").rglob("test_*.py"))]
     for mark, folder in (("kill", ROOT), ("costly", ROOT), ("pages", ROOT / "collector" / "web")):
-        pattern = rf"^(?:@|pytestmark = )pytest\.mark\.{mark}\b([^)]*)\)"
+        pattern = rf"^(?:@|pytestmark = |    )pytest\.mark\.{mark}\b([^)]*)\)"
         marks = [found for text in texts for found in re.findall(pattern, text, re.MULTILINE)]
         assert len(marks) >= 10  # or they are written in another way
         for found in marks:

@@ -568,6 +568,7 @@ def a_deep_value(levels: int) -> bytes:
     return b"".join([*reversed(heads), text])
 
 
+@pytest.mark.costly("collector/otlp")
 @pytest.mark.parametrize(
     "make_fields",
     [
@@ -739,6 +740,7 @@ def test_ptars_still_overflows_the_stack() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode < 0
 
 
+@pytest.mark.costly("collector/otlp")
 @pytest.mark.usefixtures("no_panic")
 def test_mutated_requests_never_panic() -> None:
     """Lengths that nobody means well with, anywhere in requests, make no Rust panic."""

@@ -38,7 +38,10 @@ from tests.conventions.test_hostile import OWN, spans
 from tests.corpus.record import otlp_json
 from tests.trying import tried
 
-pytestmark = pytest.mark.timeout(900)  # hypothesis reads everything twice, on a machine that may be busy
+pytestmark = [
+    pytest.mark.timeout(900),  # hypothesis reads everything twice, on a machine that may be busy
+    pytest.mark.costly("collector/conventions", "collector/otlp", "collector/reading", "storage/ingest"),
+]
 
 JSON = ("input_messages", "output_messages", "tool_arguments")
 KEYED = (*JSON, "tool_result")

@@ -69,6 +69,7 @@ def a_timed_call(scope: str, start_s: float, seconds: float = 1.0, **more: Any) 
     return a_call(more, scope=scope, start_s=start_s, end_ns=end_ns, parent=parent)
 
 
+@pytest.mark.costly("collector/conventions", "collector/reading")
 @pytest.mark.parametrize("gap_s", [0, 0.01, 0.04, 0.2, 2])
 @pytest.mark.parametrize("ids", [(), ("one",), ("one", "two")])
 def test_equal_calls_at_one_time_are_as_many_as_each_library_reports(gap_s: float, ids: tuple[str, ...]) -> None:

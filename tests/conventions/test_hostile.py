@@ -16,6 +16,8 @@ from collector.conventions.trace import read_trace
 from storage.records import AttributeValue, LogRecord, Span, SpanEvent
 from tests.conventions.making import Attributes, a_log, a_span, an_event, call, read, read_all, response, text
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/reading")
+
 # Every key of every dialect, the numbered ones with a number.
 ROWS = [(slot, row) for dialect in DIALECTS for slot, rows in dialect.places.items() for row in rows]
 PLACES = [place_of(row, slot=slot, rank=1, dialect="") for slot, row in ROWS]
