@@ -30,7 +30,8 @@ def escalated(source: np.random.Generator, first: float, second: float) -> int |
     None: the fall to the first rate was not found, or was found to be over, within 2,000 results.
     """
     monitor = Monitor(MonitorSettings(off=frozenset({"drift"})))
-    monitor.add_all(MonitoredResult("1", bool(passed), None) for passed in source.random(BEFORE) < RATE)
+    for passed in source.random(BEFORE) < RATE:
+        monitor.add(MonitoredResult("1", bool(passed), None))
     opened = next((at for at in range(RESULTS) if _add(monitor, source, first) == "opened"), None)
     if opened is None:
         return None

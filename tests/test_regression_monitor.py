@@ -55,7 +55,12 @@ class Source:
 
 def heard(given_results: Sequence[MonitoredResult], **chosen: Any) -> list[EpisodeEvent]:
     """What the monitors say of a stream."""
-    return Monitor(MonitorSettings(**chosen)).add_all(given_results)
+    return taken(Monitor(MonitorSettings(**chosen)), given_results)
+
+
+def taken(monitor: Monitor, stream: Sequence[MonitoredResult]) -> list[EpisodeEvent]:
+    """Let a monitor take results, in order, and return its events."""
+    return [event for result in stream if (event := monitor.add(result)) is not None]
 
 
 def told(events: Sequence[EpisodeEvent]) -> list[tuple[str, str, str | None]]:
@@ -207,7 +212,7 @@ def test_results_without_a_score_only_count() -> None:
     assert [event.at * 2 - 1 for event in plain] == [event.at for event in gapped]
     assert [event.evidence for event in plain] == [event.evidence for event in gapped]
     monitor = Monitor(MonitorSettings())
-    monitor.add_all(gaps)
+    taken(monitor, gaps)
     assert (monitor.state.results, monitor.state.scored, monitor.state.measure) == (1_600, 800, "passed")
 
 
@@ -217,11 +222,11 @@ def test_state_is_what_the_results_say(stream: list[MonitoredResult], cuts: list
     """However often a monitor is stored as JSON and restored, it says the same and ends in the same state."""
     chosen = replace(QUICK, lower_is_better=better == "lower")
     whole = Monitor(chosen)
-    expected = whole.add_all(stream)
+    expected = taken(whole, stream)
     state, events, edges = MonitorState(), [], sorted({0, *cuts, len(stream)})
     for start, end in zip(edges, [*edges[1:], len(stream)], strict=True):
         monitor = Monitor(chosen, state)
-        events += monitor.add_all(stream[start:end])
+        events += taken(monitor, stream[start:end])
         state = STATE.validate_json(STATE.dump_json(monitor.state))
     assert events == expected
     assert state == whole.state
@@ -362,7 +367,7 @@ def test_another_evaluator_takes_over_what_is_known_to_be_bad(kind: str, against
     """After an alarm of a release the next is compared with the good one; after drift none is known to be good."""
     source = Source(13)
     monitor = Monitor(MonitorSettings(baseline=256))
-    monitor.add_all([*source.passes(600, 0.95), *source.passes(300, 0.4, "2" if kind == "release" else "1")])
+    taken(monitor, [*source.passes(600, 0.95), *source.passes(300, 0.4, "2" if kind == "release" else "1")])
     state = monitor.state
     assert state.episode is not None
     assert state.episode.kind == kind

@@ -1,6 +1,6 @@
 """From an alarm to its end: one alarm for an episode, however long it lasts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rules.statistics.drift import thinned
@@ -53,12 +53,8 @@ class Episode:
     @property
     def state(self) -> EpisodeState:
         """What it takes to go on from here."""
-        return EpisodeState(
-            kind=self._state.kind,
-            opened_at=self._state.opened_at,
-            baseline=self._state.baseline,
-            stretches=self._state.stretches,
-            drop=self._state.drop,
+        return replace(
+            self._state,
             results=self.results,
             absent=self.absent,
             watch=self.watch.state,

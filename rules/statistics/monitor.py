@@ -10,7 +10,6 @@ whether things become much worse than was told.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -50,12 +49,12 @@ class MonitorState:
 class Monitor:
     """The monitors of one stream."""
 
-    __slots__ = ("_drift", "_episode", "_measure", "_releases", "_results", "_scored", "_settings")
+    __slots__ = ("_drift", "_episode", "_releases", "_settings", "measure", "results", "scored")
 
     def __init__(self, settings: MonitorSettings, state: MonitorState | None = None) -> None:
         state = state or MonitorState()
         self._settings = settings
-        self._results, self._scored, self._measure = state.results, state.scored, state.measure
+        self.results, self.scored, self.measure = state.results, state.scored, state.measure
         self._releases = Releases(state.releases, settings)
         self._drift = Drift(state.drift, settings)
         self._episode = None if state.episode is None else Episode(state.episode, settings)
@@ -64,32 +63,13 @@ class Monitor:
     def state(self) -> MonitorState:
         """What it takes to go on from here."""
         return MonitorState(
-            results=self._results,
-            scored=self._scored,
-            measure=self._measure,
+            results=self.results,
+            scored=self.scored,
+            measure=self.measure,
             releases=self._releases.state,
             drift=self._drift.state,
             episode=None if self._episode is None else self._episode.state,
         )
-
-    @property
-    def results(self) -> int:
-        """How many results there were."""
-        return self._results
-
-    @property
-    def scored(self) -> int:
-        """How many of them had what is measured."""
-        return self._scored
-
-    @property
-    def measure(self) -> Measure | None:
-        """What is measured; None before the first result that has it."""
-        return self._measure
-
-    def add_all(self, results: Iterable[MonitoredResult]) -> list[EpisodeEvent]:
-        """Take results, in order. Returns what there is to say."""
-        return [event for result in results if (event := self.add(result)) is not None]
 
     def add(self, result: MonitoredResult, number: int | None = None) -> EpisodeEvent | None:
         """Take one result. Returns what there is to say.
@@ -99,12 +79,12 @@ class Monitor:
         A result without what the stream is measured by is counted, and otherwise as if it were not there. Results are
         numbered from 1, unless they have numbers, which grow: by these, an alarm says which results it is about.
         """
-        self._results += 1
-        number = self._results if number is None else number
+        self.results += 1
+        number = self.results if number is None else number
         score = self._score(result)
         if score is None:
             return None
-        self._scored += 1
+        self.scored += 1
         point, above = split(score)
         if result.is_baseline:
             late = None if self._episode is not None else self._releases.add(number, result.release, point, above)
@@ -121,9 +101,9 @@ class Monitor:
         return None if drifted is None else self._open("drift", drifted, number)
 
     def _score(self, result: MonitoredResult) -> float | None:
-        if self._measure is None:
-            self._measure = "passed" if result.passed is not None else "score" if result.score is not None else None
-        if self._measure == "passed":
+        if self.measure is None:
+            self.measure = "passed" if result.passed is not None else "score" if result.score is not None else None
+        if self.measure == "passed":
             return None if result.passed is None else float(result.passed)
         if result.score is None:
             return None
@@ -140,7 +120,7 @@ class Monitor:
         self._episode = Episode(
             EpisodeState(
                 kind=kind,
-                opened_at=self._results,
+                opened_at=self.results,
                 baseline=found.baseline,
                 stretches=of_baseline,
                 drop=max(found.baseline.mean - found.candidate.mean, 0.0),
@@ -194,11 +174,11 @@ class Monitor:
         return event
 
     def _event(self, kind: Kind, change: Change, found: WatchFinding, log_threshold: float) -> EpisodeEvent:
-        alpha, mirrored = self._settings.alpha, self._measure == "score" and self._settings.lower_is_better
+        alpha, mirrored = self._settings.alpha, self.measure == "score" and self._settings.lower_is_better
         return EpisodeEvent(
             kind=kind,
             change=change,
-            at=self._results,
+            at=self.results,
             release=self._releases.current,
             against=self._releases.against if kind == "release" else (),
             baseline=rate_of(found.baseline, alpha, lower_is_better=mirrored),

@@ -45,14 +45,14 @@ class Worsening:
     While it is not, it finds that within n results with a probability of at most n divided by the threshold.
     """
 
-    __slots__ = ("_after", "_gains", "_lead", "_losses", "_results", "_settings", "_since", "_sums", "level", "told")
+    __slots__ = ("_gains", "_lead", "_losses", "_results", "_settings", "_since", "_sums", "after", "level", "told")
 
     def __init__(self, state: WorseningState, drop: float, settings: MonitorSettings) -> None:
         """`drop` is how much lower what was told is than what it was compared with."""
         self.told = state.told
         self.level = state.told - max(settings.margin, drop / 2)
         self._settings = settings
-        self._results, self._lead, self._after = state.results, state.lead, state.after
+        self._results, self._lead, self.after = state.results, state.lead, state.after
         self._sums = np.array(state.sums or [0.0] * len(_SHARES))
         self._since = WeightTally(state.since)
         rest = 1.0 - min(max(self.level, 0.0), _HIGHEST)
@@ -67,7 +67,7 @@ class Worsening:
             results=self._results,
             sums=tuple(self._sums.tolist()),
             lead=self._lead,
-            after=self._after,
+            after=self.after,
             since=self._since.sample(),
         )
 
@@ -75,11 +75,6 @@ class Worsening:
     def since(self) -> Sample:
         """The results since it is most likely worse."""
         return self._since.sample()
-
-    @property
-    def after(self) -> int:
-        """The number of the last result before these."""
-        return self._after
 
     @property
     def log_evidence(self) -> float:
@@ -91,13 +86,13 @@ class Worsening:
         if self.level <= 0.0:
             return False
         if not self._results:
-            self._after = number - 1
+            self.after = number - 1
         self._results += 1
         lack = 1.0 - (point + above / UNIT) / (ATOMS - 1)
         self._sums = (self._sums + 1.0) * (self._losses + self._gains * lack)
         self._lead += math.log(1.0 - _LEADER + _LEADER / (1.0 - min(self.level, _HIGHEST)) * lack)
         self._since.add(point, above)
         if self._lead <= 0.0:
-            self._lead, self._after, self._since = 0.0, number, WeightTally()
+            self._lead, self.after, self._since = 0.0, number, WeightTally()
         enough = min(self._results, self._since.count) >= self._settings.minimum
         return enough and self.log_evidence >= self._settings.log_escalation_threshold

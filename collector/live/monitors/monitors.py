@@ -119,7 +119,7 @@ class MonitorThread:
             group = self._groups[result.key]
             stream = group.get(result.fingerprint)
             if stream is None:
-                before = max(_evaluators(group, result.fingerprint), key=lambda each: each.last, default=None)
+                before = max(_evaluators(group, result.fingerprint), key=lambda each: each.state.last, default=None)
                 stream = group[result.fingerprint] = MonitoredStream.new(result, before, self._source)
             touched[id(stream)] = stream
             news = [each for each in stream.add(result) if not self._takes_over(each, stream, group, touched)]
@@ -159,7 +159,7 @@ class MonitorThread:
             return False
         for other in _evaluators(group, stream.fingerprint):
             if other is not stream and other.is_about(happened.event):
-                stream.alert_id = other.hand_over()
+                stream.state.alert_id = other.hand_over()
                 touched[id(other)] = other
                 return True
         return False
@@ -170,7 +170,7 @@ class MonitorThread:
     ) -> Iterator[Happened]:
         """End the episodes of evaluators that have had no result since this one has."""
         for other in _evaluators(group, stream.fingerprint):
-            if other.alert_id is not None and other.last < stream.first:
+            if other.state.alert_id is not None and other.state.last < stream.state.first:
                 touched[id(other)] = other
                 yield from other.end("evaluator", result.number)
 

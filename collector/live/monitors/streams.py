@@ -35,11 +35,11 @@ class StreamSource:
     past: Callable[[StreamKey, str, int, int], Sequence[PastResult]]  # results of a stream between two, in order
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class StreamState:
-    """Everything that has to be remembered of a stream."""
+    """The state of a stream as it is stored. The stream changes it with each result, all but `monitor`."""
 
-    monitor: MonitorState
+    monitor: MonitorState  # when it was stored
     settings_of: int  # the revision whose settings are used
     newest_job: int  # that was evaluated for the first time
     began: Began
@@ -111,16 +111,10 @@ class MonitoredStream:
     """The monitors of one stream."""
 
     def __init__(self, key: StreamKey, fingerprint: str, state: StreamState, source: StreamSource) -> None:
-        self.key, self.fingerprint = key, fingerprint
+        self.key, self.fingerprint, self.state = key, fingerprint, state
         self._source = source
         self._monitoring = source.monitoring_of(state.settings_of)
         self._monitor = Monitor(self._monitoring.settings, state.monitor)
-        self._settings_of, self._newest_job = state.settings_of, state.newest_job
-        self._began, self._replaced = state.began, state.replaced
-        self.first, self.last = state.first, state.last
-        self._named = (state.rule, state.revision, state.evaluator)
-        self.alert_id = state.alert_id
-        self._order = state.order
         self.since_us = self.updated_us = 0
 
     @classmethod
@@ -155,21 +149,7 @@ class MonitoredStream:
     @property
     def row(self) -> StreamRow:
         """What there is to remember."""
-        rule, revision, evaluator = self._named
-        state = StreamState(
-            monitor=self._monitor.state,
-            settings_of=self._settings_of,
-            newest_job=self._newest_job,
-            began=self._began,
-            replaced=self._replaced,
-            first=self.first,
-            last=self.last,
-            rule=rule,
-            revision=revision,
-            evaluator=evaluator,
-            alert_id=self.alert_id,
-            order=self._order,
-        )
+        state = replace(self.state, monitor=self._monitor.state)
         return StreamRow(
             key=self.key,
             fingerprint=self.fingerprint,
@@ -191,28 +171,29 @@ class MonitoredStream:
     @property
     def is_established(self) -> bool:
         """Return whether it has replaced another one: it has as many results as a baseline needs."""
-        return self._replaced is not None and self._monitor.scored >= self._monitoring.settings.minimum
+        return self.state.replaced is not None and self._monitor.scored >= self._monitoring.settings.minimum
 
     def add(self, result: Counted) -> Iterator[Happened]:
         """Take a result. What there is to say."""
-        if result.round == 0 and result.job_id > self._newest_job:
-            self._newest_job = result.job_id
-            if result.revision != self._settings_of:
+        state = self.state
+        if result.round == 0 and result.job_id > state.newest_job:
+            state.newest_job = result.job_id
+            if result.revision != state.settings_of:
                 yield from self._follow_settings(result)
         if not self._monitor.results:
-            self.first, self.since_us = result.number, result.created_us
-        self.last, self.updated_us = result.number, result.created_us
-        self._named = (result.rule, result.revision, result.evaluator)
+            state.first, self.since_us = result.number, result.created_us
+        state.last, self.updated_us = result.number, result.created_us
+        state.rule, state.revision, state.evaluator = result.rule, result.revision, result.evaluator
         event = self._monitor.add(_measured(result, self._monitoring.of), result.number)
         if event is None:
             return
         match event.change:
             case "opened":
                 alarm = self._alarm(event, result)
-                self.alert_id = alarm.alert_id
+                state.alert_id = alarm.alert_id
                 yield alarm
-            case "escalated" if self.alert_id is not None:
-                yield replace(self._alarm(event, result), open_alert_id=self.alert_id)
+            case "escalated" if state.alert_id is not None:
+                yield replace(self._alarm(event, result), open_alert_id=state.alert_id)
             case _:
                 yield from self._recover(_recovery_document(event))
 
@@ -224,13 +205,13 @@ class MonitoredStream:
     def is_about(self, event: EpisodeEvent) -> bool:
         """Return whether an alert is open for the same kind of drop, and in the same release if it came with one."""
         episode = self._monitor.state.episode
-        if self.alert_id is None or episode is None or episode.kind != event.kind:
+        if self.state.alert_id is None or episode is None or episode.kind != event.kind:
             return False
         return event.kind != "release" or self.releases.current == event.release
 
     def hand_over(self) -> str | None:
         """Return the open alert, with which another stream goes on, and compare with nothing of before any more."""
-        alert_id, self.alert_id = self.alert_id, None
+        alert_id, self.state.alert_id = self.state.alert_id, None
         self._monitor = Monitor(self._monitoring.settings)
         return alert_id
 
@@ -241,11 +222,11 @@ class MonitoredStream:
             measure=self._monitor.measure or "passed",
             monitoring=self._monitoring,
             result=result,
-            replaced=self._replaced,
+            replaced=self.state.replaced,
         )
 
     def _follow_settings(self, result: Counted) -> Iterator[Happened]:
-        before, self._settings_of = self._monitoring, result.revision
+        before, self.state.settings_of = self._monitoring, result.revision
         self._monitoring = self._source.monitoring_of(result.revision)
         if replace(self._monitoring, scores=before.scores, severity=before.severity) != before:
             yield from self._rebuild(result)
@@ -255,27 +236,27 @@ class MonitoredStream:
 
         Nothing that is over is reported. What is going on by these settings has an alert afterwards; nothing else has.
         """
-        first = self.first if self._monitor.results else result.number
+        first = self.state.first if self._monitor.results else result.number
         past = self._source.past(self.key, self.fingerprint, first, result.number)
-        self._monitor = Monitor(self._monitoring.settings, MonitorState(releases=self._order))
+        self._monitor = Monitor(self._monitoring.settings, MonitorState(releases=self.state.order))
         ongoing: EpisodeEvent | None = None
         for each in past:
             event = self._monitor.add(_measured(each, self._monitoring.of), each.number)
             if event is not None:
                 ongoing = event if event.change in {"opened", "escalated"} else None
         if past:
-            self.first, self.since_us = past[0].number, past[0].created_us
+            self.state.first, self.since_us = past[0].number, past[0].created_us
         if ongoing is None:
             yield from self._recover({"how": "settings", "at": result.number})
-        elif self.alert_id is None:
+        elif self.state.alert_id is None:
             alarm = self._alarm(ongoing, result)
-            self.alert_id = alarm.alert_id
+            self.state.alert_id = alarm.alert_id
             yield alarm
 
     def _recover(self, document: Mapping[str, JsonValue]) -> Iterator[Happened]:
-        if self.alert_id is not None:
-            yield Recovery(tenant=self.key.tenant, alert_id=self.alert_id, document=document)
-            self.alert_id = None
+        if self.state.alert_id is not None:
+            yield Recovery(tenant=self.key.tenant, alert_id=self.state.alert_id, document=document)
+            self.state.alert_id = None
 
 
 def _measured(result: Counted | PastResult, of: Measure | None) -> MonitoredResult:
