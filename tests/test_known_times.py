@@ -98,6 +98,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
+@pytest.mark.costly("collector/otlp", "storage")
 @given(
     st.lists(st.tuples(times, times, st.lists(st.tuples(st.sampled_from(COUNTED), numbers))), min_size=1, max_size=6)
 )

@@ -367,6 +367,7 @@ def test_nesting_without_end_costs_its_record_alone() -> None:
 PLAIN = a_log(1).SerializeToString()
 
 
+@pytest.mark.costly("collector/otlp")
 @pytest.mark.parametrize(
     "body",
     [

@@ -10,6 +10,8 @@ from collector.mcp.server import TOOLS
 from tests.access import request
 from tests.models_client import RULE, TRACE, Asked, a_server_to_ask, text_of
 
+pytestmark = pytest.mark.costly("collector/access", "collector/api", "collector/mcp")
+
 READING = {"viewer", "editor", "admin", "viewer of acme", "editor of acme", "admin of acme"}
 WRITING = {"editor", "admin", "editor of acme", "admin of acme"}
 OF_ALL = {"viewer", "editor", "admin"}

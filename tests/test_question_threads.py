@@ -101,6 +101,7 @@ def test_a_file_that_is_opened_again_has_all_threads(tmp_path: Path) -> None:
     database.close()
 
 
+@pytest.mark.costly("storage")
 def test_questions_and_commits_at_once_end(tmp_path: Path) -> None:
     """However they overlap, each question is answered, and each commit made."""
     options = StoreOptions(database=DatabaseOptions(threads=2), writer=WriterOptions(commit_interval_s=0.001))

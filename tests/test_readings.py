@@ -193,6 +193,7 @@ def test_log_records_that_come_first_are_found(tmp_path: Path) -> None:
         assert "It rains." in str(told)
 
 
+@pytest.mark.costly("collector/reading", "storage")
 @pytest.mark.parametrize("restarts", [False, True])
 def test_log_records_of_old_commits_are_not_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, restarts: bool
@@ -286,6 +287,7 @@ def test_a_trace_that_cannot_be_added_up_is_alone_in_that(tmp_path: Path, monkey
         assert rows(store, found) == [(7, 1), (None, 0), (7, 1)]
 
 
+@pytest.mark.costly("collector/conventions", "collector/reading", "storage")
 @pytest.mark.parametrize("limits", [Limits(rows=10, nbytes=1 << 30), Limits(rows=1000, nbytes=1)])
 def test_traces_that_do_not_fit_together_are_each_added_up_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Limits
@@ -505,6 +507,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.costly("collector/conventions", "collector/reading", "storage")
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_content_breaks_a_query(tmp_path: Path, text: str) -> None:
     """Whatever a sender writes, every column of every view can be selected, and its JSON is JSON for DuckDB."""

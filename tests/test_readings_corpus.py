@@ -25,6 +25,8 @@ from tests.corpus.record import otlp_json
 from tests.matching import adding_up
 from tests.storing import RECEIVED_AT_US, a_store, commit
 
+pytestmark = pytest.mark.costly("collector/api", "collector/conventions", "collector/reading", "storage")
+
 WAIT_S = 100.0
 JSON = {"input_messages", "output_messages", "tool_arguments", "tool_definitions", "arguments"}
 RESULTS = {"tool_result", "result"}

@@ -32,6 +32,7 @@ def a_small_store(directory: Path) -> Iterator[Store]:
         yield store
 
 
+@pytest.mark.costly("storage")
 def test_spans_that_are_too_large_for_the_memory_do_not_keep_the_file_closed(
     tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -54,6 +55,7 @@ def test_spans_that_are_too_large_for_the_memory_do_not_keep_the_file_closed(
         assert rows(store, "SELECT count(*) FROM spans") == [(stored + 1,)]
 
 
+@pytest.mark.costly("storage")
 def test_a_log_that_takes_more_memory_than_there_is_is_replayed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -16,6 +16,8 @@ from tests.offline import an_offline_server
 from tests.source_tree import ROOT
 from tracejury import Client, Dataset, Example, Experiment, Score, results
 
+pytestmark = pytest.mark.costly("collector/experiments", "collector/gating", "evaluators", "sdk/python/src")
+
 COMMAND = (sys.executable, "-c", "from collector.cli.main import main; main()", "experiments", "report")
 FORMS = {"html": "html", "md": "markdown", "csv": "csv", "xml": "junit", "json": "json"}
 

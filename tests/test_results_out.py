@@ -212,6 +212,7 @@ def test_an_answer_over_grpc_is_read(reply: Reply, answer: Answer) -> None:
     endpoint.close()
 
 
+@pytest.mark.costly("collector/closable_exporter.py", "collector/exporting")
 def test_grpc_goes_over_tls(tmp_path: Path) -> None:
     """A server whose authority the environment names is told, and one that nobody vouches for is told nothing."""
     key, certificate = a_certificate()

@@ -172,6 +172,7 @@ def test_a_project_may_keep_longer_or_shorter(tmp_path: Path) -> None:
             assert rows(store, "SELECT count(*) FROM traces") == [(left,)]
 
 
+@pytest.mark.costly("collector/live/upkeep", "storage")
 def test_a_file_that_is_too_large_loses_the_oldest_first(tmp_path: Path) -> None:
     """Beyond the limit of size what would expire soonest goes, and no more than about what has to."""
     with a_store(tmp_path) as store:
@@ -216,6 +217,7 @@ def test_a_copy_that_comes_after_its_trace_was_swept_is_stored_again(tmp_path: P
         assert rows(store, "SELECT count(*) FROM spans WHERE resource_attributes IS NOT NULL") == [(3,)]
 
 
+@pytest.mark.costly("collector/live/upkeep", "storage")
 def test_the_disk_gets_back_what_a_sweep_frees(tmp_path: Path) -> None:
     """The file takes less of the disk after a sweep, also where what is left lies behind what went."""
     with a_store(tmp_path) as store:

@@ -131,6 +131,7 @@ def test_requests_may_be_carried_out_in_another_order_than_they_came(api: Offlin
     assert (first is None, second) == (False, None)
 
 
+@pytest.mark.costly("collector/api", "storage/review")
 def test_people_at_once_finish_a_queue_with_as_many_votes_as_are_wanted(api: Offline) -> None:
     """However their requests fall, five people leave no entry with more or fewer votes than it should have."""
     queue = a_queue(api, "a race", *range(TRACES), reviewers=3)
