@@ -7,8 +7,9 @@ knows is read, nothing is ever evaluated but strings and numbers, and whatever e
 import ast
 import math
 import re
-from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from storage.records import JsonValue
 
@@ -43,6 +44,7 @@ class Written(NamedTuple):
 
 
 WrittenValue: TypeAlias = "JsonValue | Written | list[WrittenValue] | dict[str, WrittenValue]"
+_Read = TypeVar("_Read")
 
 
 class _NotWrittenError(ValueError):
@@ -54,20 +56,22 @@ def is_written(text: str) -> bool:
     return _BEGINS.match(text) is not None
 
 
+def _remembering(read: Callable[[str], _Read | None]) -> Callable[[str], _Read | None]:
+    """Read texts that begin like objects, and short ones once: each request of a conversation repeats its messages."""
+    remembered = lru_cache(maxsize=512)(read)
+
+    @wraps(read)
+    def reader(text: str) -> _Read | None:
+        if len(text) > MAX_CHARS or not is_written(text):
+            return None
+        return remembered(text) if len(text) <= _REMEMBERED_CHARS else read(text)
+
+    return reader
+
+
+@_remembering
 def written_object(text: str) -> Written | None:
-    """The object that a text writes; None where it is anything else. It is remembered, and MUST NOT be changed."""
-    if len(text) > MAX_CHARS or not is_written(text):
-        return None
-    return _remembered(text) if len(text) <= _REMEMBERED_CHARS else _read(text)
-
-
-@lru_cache(maxsize=512)
-def _remembered(text: str) -> Written | None:
-    """The object, read once for all spans of a trace that tell it: with each request a conversation is told again."""
-    return _read(text)
-
-
-def _read(text: str) -> Written | None:
+    """Return the object that a text writes, None if it is anything else. It is remembered, and MUST NOT be changed."""
     try:
         return _Reader(text).whole()
     except (_NotWrittenError, ValueError, SyntaxError):
@@ -85,36 +89,16 @@ def plain(value: WrittenValue) -> JsonValue:
     return value
 
 
+@_remembering
 def written_map(text: str) -> dict[str, JsonValue] | None:
-    """The object that a text writes as a map; None where it is anything else. It is remembered: MUST NOT be changed."""
-    if len(text) > MAX_CHARS or not is_written(text):
-        return None
-    return _remembered_map(text) if len(text) <= _REMEMBERED_CHARS else _map(text)
-
-
-@lru_cache(maxsize=512)
-def _remembered_map(text: str) -> dict[str, JsonValue] | None:
-    return _map(text)
-
-
-def _map(text: str) -> dict[str, JsonValue] | None:
+    """Return the object that a text writes as a map, None if it is anything else. It MUST NOT be changed."""
     found = written_object(text)
     return None if found is None else {key: plain(item) for key, item in found.fields.items()}
 
 
+@_remembering
 def written_message(text: str) -> dict[str, JsonValue] | None:
-    """The message that a text writes, with a role and content; None where it is none. It MUST NOT be changed."""
-    if len(text) > MAX_CHARS or not is_written(text):
-        return None
-    return _remembered_message(text) if len(text) <= _REMEMBERED_CHARS else _message(text)
-
-
-@lru_cache(maxsize=512)
-def _remembered_message(text: str) -> dict[str, JsonValue] | None:
-    return _message(text)
-
-
-def _message(text: str) -> dict[str, JsonValue] | None:
+    """Return the message that a text writes, with a role and content, or None. It MUST NOT be changed."""
     found = written_object(text)
     if found is None:
         return None
