@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from collector.api.answers.judging import JobDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.jobs import print_jobs
-from collector.cli.views import JobView
 from collector.live.jobs.work.ledger import Ledger
 from collector.live.judges.judge_health import JudgedTarget
 from storage.judging.job_results import JobResult, results_table
@@ -374,7 +375,8 @@ def test_jobs_on_the_command_line(tmp_path: Path) -> None:
 
 def test_no_id_is_cut_and_nothing_is_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     """Ids, which `jobs retry` takes, are whole however long lines are, and so are errors that no terminal shows."""
-    job = JobView.model_validate(
+    job = read_answer(
+        JobDocument,
         {
             "id": 1_234_567_890_123_456,
             "state": "failed",
@@ -386,7 +388,12 @@ def test_no_id_is_cut_and_nothing_is_in_a_pipe(capsys: pytest.CaptureFixture[str
             "errorKind": "bad_reply",
             "error": "long " * 60 + "end",
             "createdAt": "2026-11-28T19:45:25Z",
-        }
+            "tenant": "",
+            "ruleId": "r",
+            "ruleRevision": "",
+            "evaluator": "e",
+            "round": 0,
+        },
     )
     print_jobs([job])
     shown = capsys.readouterr().out

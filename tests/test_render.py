@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from collector.api.answers.alerting import StreamDocument
 from collector.cli import render
-from collector.cli.monitor_text import MonitorView, print_monitors
+from collector.cli.answer_view import read_answer
+from collector.cli.monitor_text import print_monitors
 from collector.cli.text import crop, fold, json_text
 from collector.cli.trace_text import ASCII, MAX_ITEMS, TEXT_LINES, trace_text
 from collector.cli.views import EventView, LinkView, SpanView, SummaryView, TableView, TraceView
@@ -411,9 +413,10 @@ def test_a_replaced_stream_of_results_says_so(capsys: pytest.CaptureFixture[str]
     fields: dict[str, object] = {
         "projectName": "shop", "ruleName": "tone", "fingerprint": "f", "replacedFingerprint": None, "began": "first",
         "since": "2026-11-21T10:00:00Z", "updatedAt": "2026-11-22T10:00:00Z", "measure": "passed", "monitors": [],
-        "openAlertId": None,
+        "openAlertId": None, "tenant": "", "ruleId": "r", "ruleRevision": 1, "evaluator": "e", "firstResult": 1,
+        "lastResult": 1, "scored": 0, "settings": {},
     }  # fmt: skip
-    print_monitors([MonitorView.model_validate(fields | {"results": results}) for results in (0, 1)])
+    print_monitors(read_answer(list[StreamDocument], [fields | {"results": results} for results in (0, 1)]))
     replaced, _, watched, *_ = capsys.readouterr().out.splitlines()
     assert replaced.endswith("another evaluator took its place; latest result 2026-11-22 10:00:00")
     assert watched.endswith("1 result since 2026-11-21 10:00:00")

@@ -7,22 +7,19 @@ from typing import Final
 import click
 from rich.text import Text
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.judging import JobDocument, RetriedJobs
+from collector.api.base.times import instant_ns
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.text import cell
-from collector.cli.views import JobView
 from collector.result_words import job_word
 from collector.units import instant_text
 from collector.visible import one_line
 
 _PATH: Final = "/api/v1/jobs"
 _STATES = ("waiting", "held", "ready", "claimed", "scored", "failed", "skipped", "superseded")
-
-
-class _Retried(AnswerView):
-    retried: int
 
 
 @click.group()
@@ -39,16 +36,13 @@ def jobs() -> None:
 @source_options
 def list_jobs(*, limit: int, as_json: bool, server: str | None, data: Path | None, **wanted: str | None) -> None:
     """The newest jobs."""
-    from collector.cli.jobs import print_jobs
-    from collector.cli.views import JobView
-
     one_source(server, data)
     with open_source(server, data) as source:
         documents = source.listed(_PATH, limit, **wanted)
     if as_json:
         print_json(documents)
     else:
-        print_jobs([read_view(JobView, document) for document in documents])
+        print_jobs(read_answer(list[JobDocument], documents))
 
 
 @jobs.command("retry")
@@ -70,7 +64,7 @@ def retry_jobs(
         for job_id in ids:
             source.post(f"{_PATH}/{job_id}/retry")
         if not ids:
-            retried = read_view(_Retried, source.post(f"{_PATH}/retry", filters)).retried
+            retried = read_answer(RetriedJobs, source.post(f"{_PATH}/retry", filters)).retried
     click.echo(f"{retried} to be evaluated again")
 
 
@@ -79,7 +73,7 @@ _ERROR_CELLS: Final = 60
 _STYLES: Final = {"failed": "bold red", "scored": "green"}
 
 
-def print_jobs(jobs: Sequence[JobView]) -> None:
+def print_jobs(jobs: Sequence[JobDocument]) -> None:
     """The list of jobs, newest first as they came."""
     console = output_console()
     if not jobs:
@@ -99,19 +93,19 @@ def print_jobs(jobs: Sequence[JobView]) -> None:
             Text(cell(job.rule, _NAME_CELLS)),
             Text(one_line(job.trace_id)),
             Text(_part(job)),
-            instant_text(job.created_ns, short=False),
+            instant_text(instant_ns(job.created_at), short=False),
             str(job.attempts),
             Text(cell(_error(job), _ERROR_CELLS)),
         )
     print_list(console, table)
 
 
-def _part(job: JobView) -> str:
+def _part(job: JobDocument) -> str:
     """The span of the trace, or of which session it is the latest."""
     if job.session_id is not None:
         return f"session {cell(job.session_id, _NAME_CELLS)}"
     return one_line(job.span_id or "-")
 
 
-def _error(job: JobView) -> str:
+def _error(job: JobDocument) -> str:
     return ": ".join(part for part in (job.error_kind, job.error) if part)

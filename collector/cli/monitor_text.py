@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from collector.cli.answer_view import AnswerView
+from collector.api.answers.alerting import RateDocument, StreamDocument
+from collector.api.base.times import instant_ns
 from collector.cli.render import output_console
 from collector.cli.text import cell
-from collector.cli.views import InstantNs
 from collector.units import count_text, instant_text
 from collector.visible import one_line
 
@@ -21,46 +21,7 @@ _BEGAN = {
 }
 
 
-class RateView(AnswerView):
-    """A rate with its interval."""
-
-    rate: float
-    low: float
-    high: float
-    count: int
-
-
-class StandingView(AnswerView):
-    """One monitor of a stream."""
-
-    kind: str
-    waits_for: str
-    release: str | None
-    against: tuple[str, ...]
-    baseline: RateView | None
-    candidate: RateView | None
-    evidence: float | None
-    evidence_threshold: float
-
-
-class MonitorView(AnswerView):
-    """A stream of results and its monitors."""
-
-    project_name: str | None
-    service_name: str | None = None
-    rule_name: str
-    fingerprint: str
-    replaced_fingerprint: str | None
-    began: str
-    since: InstantNs
-    updated_at: InstantNs | None = None
-    results: int
-    measure: str | None
-    monitors: tuple[StandingView, ...]
-    open_alert_id: str | None
-
-
-def print_monitors(monitors: Sequence[MonitorView]) -> None:
+def print_monitors(monitors: Sequence[StreamDocument]) -> None:
     """A paragraph for each stream of results, a line for each of its monitors."""
     console = output_console()
     if not monitors:
@@ -77,18 +38,18 @@ def print_monitors(monitors: Sequence[MonitorView]) -> None:
             console.print(Text(f"  alert {one_line(each.open_alert_id)}", style="bold red"), soft_wrap=True)
 
 
-def _history(view: MonitorView) -> str:
+def _history(view: StreamDocument) -> str:
     if not view.results:  # of the stream of an evaluator that was replaced
-        latest = instant_text(view.updated_at)
+        latest = instant_text(instant_ns(view.updated_at))
         return f"compares with nothing any more: another evaluator took its place; latest result {latest}"
-    since = f"{count_text(view.results, 'result')} since {instant_text(view.since)}"
+    since = f"{count_text(view.results, 'result')} since {instant_text(instant_ns(view.since))}"
     if view.began not in _BEGAN:
         return since
     before = f", {_print(view.replaced_fingerprint)} before" if view.replaced_fingerprint else ""
     return f"{since}, begun anew with {_BEGAN[view.began]}{before}"
 
 
-def _lines(view: MonitorView) -> Iterator[str]:
+def _lines(view: StreamDocument) -> Iterator[str]:
     if not view.monitors:
         yield "off"
     for each in view.monitors:
@@ -105,7 +66,7 @@ def _print(fingerprint: str) -> str:
     return one_line(fingerprint[:_FINGERPRINT_DIGITS])
 
 
-def _side(view: MonitorView, rate: RateView | None, release: str | None) -> str:
+def _side(view: StreamDocument, rate: RateDocument | None, release: str | None) -> str:
     named = f"{cell(release, _NAME_CELLS)}: " if release else ""
     if rate is None:
         return f"{named}-"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from collector.cli.answer_view import read_view
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_json_line
@@ -36,7 +36,8 @@ def monitors(
     """Get alerts when quality drops: the monitors of each rule's results, and how they stand."""
     if context.invoked_subcommand is not None:
         return
-    from collector.cli.monitor_text import MonitorView, print_monitors
+    from collector.api.answers.alerting import StreamDocument
+    from collector.cli.monitor_text import print_monitors
 
     one_source(server, data)
     with open_source(server, data) as asking:
@@ -44,7 +45,7 @@ def monitors(
     if as_json:
         print_json(found)
     else:
-        print_monitors([read_view(MonitorView, each) for each in found])
+        print_monitors(read_answer(list[StreamDocument], found))
 
 
 @monitors.command()

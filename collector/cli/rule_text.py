@@ -6,13 +6,11 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from collector.api.answers.judging import FileProblemDocument
+from collector.api.answers.judging import BackfillDocument, BaselineEstimateDocument, FileProblemDocument
 from collector.api.answers.server import LagDocument, RunningServer, StatusDocument
 from collector.cli.render import output_console
 from collector.cli.text import cell
 from collector.cli.views import (
-    BackfillView,
-    BaselineEstimateView,
     FileProblemView,
     RulesView,
     RuleView,
@@ -177,13 +175,13 @@ def _print_problems(problems: Sequence[FileProblemView | FileProblemDocument]) -
         console.print(Text(one_line(told), style="red"), soft_wrap=True)
 
 
-def backfill_text(backfill: BackfillView) -> str:
+def backfill_text(backfill: BackfillDocument) -> str:
     """How far a backfill is."""
     error = f": {one_line(backfill.error)}" if backfill.error else ""
     return f"{backfill.id} {backfill.state}, {backfill.looked_at:,} looked at, {backfill.matched:,} matched{error}"
 
 
-def baseline_text(estimate: BaselineEstimateView) -> str:
+def baseline_text(estimate: BaselineEstimateDocument) -> str:
     """Write what a baseline judges and costs."""
     count = estimate.evaluations_at_most
     if not estimate.asks_judge:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.judging import BackfillDocument, BaselineEstimateDocument
+from collector.cli.answer_view import AnswerView, read_answer, read_view
 from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.connecting import Parameters
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json
 from collector.cli.times import PAST, Duration
-from collector.cli.views import BackfillView, BaselineEstimateView, RulesView, RuleView, TableView
+from collector.cli.views import RulesView, RuleView, TableView
 from collector.path_names import path_segment
 from collector.visible import one_line, some_lines
 
@@ -119,7 +120,7 @@ def baseline(*, name: str, project: str | None, follow: bool, dry_run: bool, ser
 
     with open_server(server, None) as source:
         place = _place(_rule_called(name, project, source))
-        click.echo(baseline_text(read_view(BaselineEstimateView, source.get(f"{place}/baseline"))))
+        click.echo(baseline_text(read_answer(BaselineEstimateDocument, source.get(f"{place}/baseline"))))
         if not dry_run:
             _follow(source, f"{place}/backfills", source.post(f"{place}/baseline"), follow=follow)
 
@@ -132,11 +133,11 @@ def _follow(source: ServerClient, backfills: str, document: object, *, follow: b
     """Print how far a backfill is, once or until it is done."""
     from collector.cli.rule_text import backfill_text
 
-    started = read_view(BackfillView, document)
+    started = read_answer(BackfillDocument, document)
     click.echo(backfill_text(started))
     while follow and started.state == "running":
         time.sleep(_FOLLOW_S)
-        now = read_view(BackfillView, source.get(f"{backfills}/{path_segment(started.id)}"))
+        now = read_answer(BackfillDocument, source.get(f"{backfills}/{path_segment(started.id)}"))
         if now != started:
             click.echo(backfill_text(now))
         started = now

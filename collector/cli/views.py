@@ -143,21 +143,6 @@ class TraceView(SummaryView, JudgedView):
     spans: tuple[SpanView, ...]
 
 
-class JobView(AnswerView):
-    """One line of `jobs list`."""
-
-    id: int
-    state: str
-    rule: str
-    trace_id: str
-    span_id: str | None
-    session_id: str | None
-    attempts: int
-    error_kind: str | None
-    error: str | None
-    created_ns: InstantNs | None = Field(alias="createdAt")
-
-
 class ColumnView(AnswerView):
     """One column of an SQL answer."""
 
@@ -285,26 +270,6 @@ class RulesView(AnswerView):
 
     content: tuple[RuleView, ...]
     problems: tuple[FileProblemView, ...]
-
-
-class BackfillView(AnswerView):
-    """How far a rule's run over what was stored before is."""
-
-    id: str
-    state: str
-    looked_at: int
-    matched: int
-    error: str | None
-
-
-class BaselineEstimateView(AnswerView):
-    """An estimate of what a baseline judges and costs."""
-
-    evaluations_at_most: int
-    asks_judge: bool
-    averaged_evaluations: int
-    tokens: float | None
-    usd: float | None
 
 
 class KeyView(AnswerView):

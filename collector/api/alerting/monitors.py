@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import Query
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
@@ -10,6 +11,7 @@ from collector.api.answers.alerting import StreamPage
 from collector.api.answers.declared import answers
 from collector.api.base.pages import MAX_PAGE, page_document
 from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.written import encoded
 from collector.api.documents.monitor_documents import monitor_document
 
 router = api_router(prefix="/api/v1/monitors")
@@ -29,7 +31,7 @@ class StreamQuery(BaseModel):
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
 @answers(StreamPage)
-def list_monitors(here: Here, who: Who, wanted: Annotated[StreamQuery, Query()]) -> dict[str, object]:
+def list_monitors(here: Here, who: Who, wanted: Annotated[StreamQuery, Query()]) -> Response:
     """Streams of results by project and rule, and how their monitors stand."""
     rows = here.monitors.page(
         project=wanted.project,
@@ -39,4 +41,4 @@ def list_monitors(here: Here, who: Who, wanted: Annotated[StreamQuery, Query()])
         limit=wanted.size + 1,
     )
     documents: list[object] = [monitor_document(row, here.rules.revision) for row in rows[: wanted.size]]
-    return page_document([*documents, *rows[wanted.size :]], wanted.page, wanted.size)
+    return encoded(page_document([*documents, *rows[wanted.size :]], wanted.page, wanted.size))

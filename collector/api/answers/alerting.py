@@ -1,7 +1,8 @@
 """Alerts, monitors, and who is told of them."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from msgspec import Meta
 from pydantic import Field
 
 from collector.api.answers.annotating import MeasuredDocument
@@ -83,7 +84,7 @@ class AlertPage(PageAnswer):
     content: list[AlertDocument]
 
 
-class RateDocument(ApiAnswer):
+class RateDocument(WireDocument):
     """A rate with its confidence interval."""
 
     rate: float
@@ -92,7 +93,7 @@ class RateDocument(ApiAnswer):
     count: int
 
 
-class StandingDocument(ApiAnswer):
+class StandingDocument(WireDocument):
     """What one monitor compares, and how much evidence there is."""
 
     kind: AlertKind
@@ -105,7 +106,7 @@ class StandingDocument(ApiAnswer):
     evidence_threshold: float
 
 
-class StreamDocument(ApiAnswer):
+class StreamDocument(WireDocument):
     """A stream of results, and how its monitors stand."""
 
     tenant: str
@@ -122,7 +123,7 @@ class StreamDocument(ApiAnswer):
     updated_at: str
     first_result: int
     last_result: int
-    results: int = Field(description="Since `since`; 0 once another evaluator took its place.")
+    results: Annotated[int, Meta(description="Since `since`; 0 once another evaluator took its place.")]
     scored: int
     measure: Measure | None
     settings: JsonObject

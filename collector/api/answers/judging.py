@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 from pydantic import Field
 
 from collector.api.answers.base import ApiAnswer, JsonObject, PageAnswer
@@ -212,15 +212,15 @@ class ExplainedTrace(ApiAnswer):
     spans: list[ExplainedSpan]
 
 
-class BackfillDocument(ApiAnswer):
+class BackfillDocument(WireDocument):
     """A run of a rule over what was stored before."""
 
     id: str
     revision: int
-    from_time: str = Field(alias="from")
-    to_time: str = Field(alias="to")
-    chosen_traces: int | None = Field(description="Where it is about chosen traces only, how many.")
-    occasion: str = Field(description="`backfill`, or `baseline`: monitors compare with what it finds.")
+    from_time: str = field(name="from")
+    to_time: str = field(name="to")
+    chosen_traces: Annotated[int | None, Meta(description="Where it is about chosen traces only, how many.")]
+    occasion: Annotated[str, Meta(description="`backfill`, or `baseline`: monitors compare with what it finds.")]
     state: str
     looked_at: int
     matched: int
@@ -229,14 +229,16 @@ class BackfillDocument(ApiAnswer):
     updated_at: str
 
 
-class BaselineEstimateDocument(ApiAnswer):
+class BaselineEstimateDocument(WireDocument):
     """An estimate of what a baseline would judge again; nothing was judged."""
 
-    evaluations_at_most: int = Field(description="What the edited rule has judged already is not judged again.")
+    evaluations_at_most: Annotated[
+        int, Meta(description="What the edited rule has judged already is not judged again.")
+    ]
     asks_judge: bool
-    averaged_evaluations: int = Field(description="The latest evaluations by which the rest is estimated.")
-    tokens: float | None = Field(description="Null if that is not known.")
-    usd: float | None = Field(description="Null if that is not known.")
+    averaged_evaluations: Annotated[int, Meta(description="The latest evaluations by which the rest is estimated.")]
+    tokens: Annotated[float | None, Meta(description="Null if that is not known.")]
+    usd: Annotated[float | None, Meta(description="Null if that is not known.")]
 
 
 class ConnectionDocument(ApiAnswer):
@@ -294,7 +296,7 @@ class ConnectionTrialDocument(ApiAnswer):
     failure: TrialFailure | None
 
 
-class JobDocument(ApiAnswer):
+class JobDocument(WireDocument):
     """A job, done or to be done."""
 
     id: int
@@ -303,11 +305,11 @@ class JobDocument(ApiAnswer):
     project: str | None
     rule: str
     rule_id: str
-    rule_revision: str = Field(description="The first digits of its digest.")
+    rule_revision: Annotated[str, Meta(description="The first digits of its digest.")]
     evaluator: str
     trace_id: str
     span_id: str | None
-    session_id: str | None = Field(description="Of a job about a session, whose latest trace it is.")
+    session_id: Annotated[str | None, Meta(description="Of a job about a session, whose latest trace it is.")]
     release: str | None
     round: int
     attempts: int
@@ -324,7 +326,7 @@ class JobPage(PageAnswer):
     content: list[JobDocument]
 
 
-class RetriedJob(ApiAnswer):
+class RetriedJob(WireDocument):
     """How many jobs there are anew: one."""
 
     retried: int

@@ -1,8 +1,10 @@
 """Documents on the wire: one declaration from which they are made, encoded, described, and read again by clients."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Meta
 from pydantic import Field, create_model
 
 from collector.api.answers.base import ApiAnswer
@@ -17,8 +19,9 @@ class WireDocument(msgspec.Struct, rename="camel", kw_only=True):
 
     @classmethod
     def of(cls, record: object, **others: object) -> Self:
-        """Make a document of a record: fields of the same names, and those that the record has not."""
-        same = {name: getattr(record, name) for name in cls.__struct_fields__ if name not in others}
+        """Make a document of a record, or of a row: fields of the same names, and those that it has not."""
+        names = [name for name in cls.__struct_fields__ if name not in others]
+        same = {name: record[name] if isinstance(record, Mapping) else getattr(record, name) for name in names}
         return cls(**same, **others)
 
     @classmethod
@@ -35,5 +38,6 @@ def _described(hint: Any, alias: str) -> Any:  # noqa: ANN401 - a type
     if get_origin(hint) is not Annotated:
         return Annotated[hint, Field(alias=alias)]
     kind, *metadata = get_args(hint)
-    described = next((each.extra["described"] for each in metadata if each.extra), kind)
-    return Annotated[described, Field(alias=alias), *(Field(description=each.description) for each in metadata)]
+    described = next((each.extra["described"] for each in metadata if isinstance(each, Meta) and each.extra), kind)
+    fields = [Field(description=each.description) if isinstance(each, Meta) else each for each in metadata]
+    return Annotated[described, Field(alias=alias), *fields]

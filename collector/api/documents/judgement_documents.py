@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from collector.api.answers.judging import JobDocument
 from collector.api.base.times import time_text
 from collector.api.documents.reading_documents import Document
 from collector.api.documents.rule_documents import DIGEST_DIGITS
@@ -92,29 +93,15 @@ def _external_score(score: ExternalScore) -> Document:
     }
 
 
-def job_document(row: Mapping[str, Any]) -> dict[str, object]:
-    """A job, done or to be done."""
-    return {
-        "id": row["job_id"],
-        "state": row["state"],
-        "tenant": row["tenant"],
-        "project": row["project"],
-        "rule": row["rule"],
-        "ruleId": row["rule_id"],
-        "ruleRevision": row["rule_revision"],
-        "evaluator": row["evaluator"],
-        "traceId": row["trace_id"],
-        "spanId": row["span_id"],
-        "sessionId": row["session_id"],
-        "release": row["release"],
-        "round": row["round"],
-        "attempts": row["attempts"],
-        "notBefore": time_text(row["not_before_ns"]),
-        "errorKind": row["error_kind"],
-        "error": row["error"],
-        "createdAt": time_text(row["created_ns"]),
-        "finishedAt": time_text(row["finished_ns"]),
-    }
+def job_document(row: Mapping[str, Any]) -> JobDocument:
+    """Return a job, done or to be done."""
+    return JobDocument.of(
+        row,
+        id=row["job_id"],
+        not_before=time_text(row["not_before_ns"]),
+        created_at=time_text(row["created_ns"]),
+        finished_at=time_text(row["finished_ns"]),
+    )
 
 
 def refusal(state: str | None) -> str:

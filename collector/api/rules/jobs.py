@@ -5,14 +5,16 @@ from http import HTTPStatus
 from typing import Annotated, Literal
 
 from fastapi import Path, Query
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.judging import JobPage, RetriedJob, RetriedJobs
+from collector.api.base.pages import page_document
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.written import encoded
 from collector.api.documents.judgement_documents import job_document, refusal
 from storage.judging.jobs import JobFilter
 from storage.judging.repeating import MOST_RETRIED
@@ -53,7 +55,7 @@ class Failed(BaseModel):
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
 @answers(JobPage)
-def list_jobs(here: Here, who: Who, wanted: Annotated[JobQuery, Query()]) -> dict[str, object]:
+def list_jobs(here: Here, who: Who, wanted: Annotated[JobQuery, Query()]) -> Response:
     """Jobs, newest first."""
     filters = JobFilter(
         state=wanted.state,
@@ -62,26 +64,18 @@ def list_jobs(here: Here, who: Who, wanted: Annotated[JobQuery, Query()]) -> dic
         tenant=who.visible_tenant,
     )
     rows = here.jobs.page(filters, limit=wanted.size + 1, skipped=wanted.page * wanted.size)
-    content = [job_document(row) for row in rows[: wanted.size]]
-    return {
-        "content": content,
-        "number": wanted.page,
-        "size": wanted.size,
-        "numberOfElements": len(content),
-        "first": wanted.page == 0,
-        "last": len(rows) <= wanted.size,
-    }
+    return encoded(page_document([job_document(row) for row in rows], wanted.page, wanted.size))
 
 
 @router.post("/{job_id}/retry")
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RetriedJob)
-def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who) -> JSONResponse:
+def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who) -> Response:
     """Evaluate again what failed, as a new job; one that waits for its next attempt has it now."""
     repeated = here.jobs.retry([job_id], now_us=_now_us(), tenant=who.visible_tenant)
     here.jobs_changed()
     if job_id not in repeated.refused:
-        return JSONResponse({"retried": repeated.jobs})
+        return encoded(RetriedJob(retried=repeated.jobs))
     state = repeated.refused[job_id]
     status = HTTPStatus.NOT_FOUND if state is None else HTTPStatus.CONFLICT
     return problem(status, f"job {job_id}: {refusal(state)}")
@@ -90,13 +84,13 @@ def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: 
 @router.post("/retry")
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RetriedJobs)
-def retry_failed(failed: Failed, here: Here, who: Who) -> JSONResponse:
+def retry_failed(failed: Failed, here: Here, who: Who) -> Response:
     """Evaluate again what failed, the oldest first."""
     repeated = here.jobs.retry_failed(
         rule=failed.rule, error_kind=failed.error_kind, now_us=_now_us(), tenant=who.visible_tenant
     )
     here.jobs_changed()
-    return JSONResponse({"retried": repeated.jobs, "more": repeated.jobs == MOST_RETRIED})
+    return encoded(RetriedJobs(retried=repeated.jobs, more=repeated.jobs == MOST_RETRIED))
 
 
 def _now_us() -> int:

@@ -11,10 +11,10 @@ from markupsafe import Markup
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of
+from collector.api.answers.alerting import StreamDocument
 from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who
 from collector.api.documents.monitor_documents import monitor_document
-from collector.api.documents.reading_documents import Document
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import (
     SOURCES,
@@ -274,7 +274,7 @@ def _histogram(chosen: Chosen, cells: Sequence[Cell], fingerprint: str | None) -
     )
 
 
-def _monitors(here: Context, chosen: Chosen, fingerprint: str | None) -> list[Document]:
+def _monitors(here: Context, chosen: Chosen, fingerprint: str | None) -> list[StreamDocument]:
     """How the monitors of the results stand, those of each service; none where there are none yet."""
     rows = here.monitors.page(
         project=chosen.key.project, rule=chosen.key.rule_id, tenant=chosen.key.tenant, limit=_MOST_STREAMS
