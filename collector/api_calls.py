@@ -98,4 +98,5 @@ class Listing:
         for each in content:
             self._documents[each[self._key] if isinstance(each, dict) and self._key in each else object()] = each
         self._number += 1
-        self.is_whole = len(content) < self._size or len(self._documents) >= self._limit
+        is_last = page.get("last") is not False if isinstance(page, dict) else len(content) < self._size
+        self.is_whole = is_last or not content or len(self._documents) >= self._limit

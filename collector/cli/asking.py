@@ -128,7 +128,7 @@ class ServerClient:
         """Return the first `limit` of a list that comes in pages."""
         listing = Listing(limit, key)
         while not listing.is_whole:
-            page = self.get(path, **parameters, **listing.page)
+            page = self.document("GET", path, params=texts_of({**parameters, **listing.page}))
             with self._refusing():
                 listing.add(page, self.address)
         return listing.documents
