@@ -175,6 +175,7 @@ def test_no_command_ends_with_a_traceback(walk: Walk, failed: list[str]) -> None
                     failed.append(f"{[part[:60] for part in called]}: {result.exception!r}"[:400])
 
 
+@pytest.mark.costly("collector/cli")
 @pytest.mark.parametrize(
     "called, message",
     [

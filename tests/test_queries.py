@@ -243,6 +243,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.costly("storage/query", "storage/views")
 @pytest.mark.parametrize("statement", [*ATTACKS, *WRONG])
 def test_sql_refuses_what_is_not_reading(store: Store, statement: str) -> None:
     """Statements that write, touch files, change settings, have effects, are several, or are wrong change nothing."""

@@ -273,6 +273,7 @@ def test_a_file_of_another_layout_is_left_alone(tmp_path: Path) -> None:
             free_blocks(tmp_path / "other")
 
 
+@pytest.mark.costly("collector/live/upkeep", "storage")
 def test_ten_days_of_traffic_level_off(tmp_path: Path) -> None:
     """With three days kept, neither the file nor the room that it takes grows after the fourth day."""
     options = WriterOptions(commit_interval_s=0.001, retention_days=3)
@@ -305,6 +306,7 @@ def bytes_on_disk(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file())
 
 
+@pytest.mark.costly("collector/live/upkeep", "storage")
 @pytest.mark.parametrize("spans", [3, 300, 9000])
 def test_a_deleted_trace_is_gone_from_the_disk_after_the_next_sweep(tmp_path: Path, spans: int) -> None:
     """No file holds a word of a trace that was deleted on request, although its neighbours live on."""

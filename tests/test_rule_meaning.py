@@ -279,6 +279,7 @@ def test_globs_agree(database: duckdb.DuckDBPyConnection, pattern: str, found_in
         assert theirs is ours.search(text), (text, ours.re2)
 
 
+@pytest.mark.costly("rules")
 @pytest.mark.parametrize("operator", COMPARISONS)
 def test_every_hostile_text_compares_alike(database: duckdb.DuckDBPyConnection, operator: str) -> None:
     """Each text as an attribute compares with each text and each number as Python has it."""

@@ -9,6 +9,10 @@ import pytest
 from tests.offline import an_offline_server
 from tracejury import Dataset, Example, Experiment, Result, assert_no_regression
 
+pytestmark = pytest.mark.costly(
+    "collector/experiments", "collector/gating", "rules/statistics", "sdk/python/src", "storage/offline"
+)
+
 COMMAND = (str(Path(sys.executable).parent / "tracejury"),)
 
 

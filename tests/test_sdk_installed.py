@@ -18,6 +18,8 @@ from tests.model_server import RESPONSES, Asked, ModelServer, Says, Sends, Step,
 from tests.offline import Offline, an_offline_server
 from tests.source_tree import ROOT
 
+pytestmark = pytest.mark.costly("collector/api", "collector/experiments", "sdk/python")
+
 SDK = ROOT / "sdk" / "python"
 NEEDED = (
     "openai-agents==0.24.0",

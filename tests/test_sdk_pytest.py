@@ -14,6 +14,8 @@ from tests.offline import Offline, an_offline_server, lines
 from tests.serving import unused_port
 from tests.source_tree import ROOT
 
+pytestmark = pytest.mark.costly("collector/api/offline", "collector/experiments", "evaluators", "sdk/python/src")
+
 CASES = [{"id": str(number), "input": number, "expectedOutput": number * 2} for number in range(4)]
 TESTS = """
 import pytest

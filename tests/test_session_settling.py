@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from storage.store import Store
 from tests.matching import InForce, active, reading_and_matching, remember, write
 from tests.storing import START_NS, a_batch, a_store, an_export, commit, rows, trace_id
@@ -146,6 +148,7 @@ def test_one_session_id_in_two_tenants_is_two_sessions(tmp_path: Path) -> None:
         assert rows(store, "SELECT tenant, revision FROM job ORDER BY ALL") == [("a", 1), ("a", 2), ("b", 1)]
 
 
+@pytest.mark.costly("collector/live/matching", "rules", "storage/judging")
 def test_sessions_are_sampled_whole(tmp_path: Path) -> None:
     """By their id, at about the rate; each of the others is told to be sampled out."""
     in_force = InForce(rules=(active(1, target="SESSION", sampleRate=0.5),))

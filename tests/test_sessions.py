@@ -105,6 +105,7 @@ def test_sessions_are_found_by_what_one_trace_of_them_has(api: Offline) -> None:
     assert named(api, to=start) == ["chat/1", "s 2"]
 
 
+@pytest.mark.costly("collector/api/traces", "storage")
 @pytest.mark.parametrize("newest", [1, 4, 9, 1_000])
 def test_sessions_of_a_project_are_found_whatever_else_is_newer(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, newest: int

@@ -438,6 +438,7 @@ def test_every_number_of_the_settings_has_bounds() -> None:
     assert unbounded == set()
 
 
+@pytest.mark.costly("collector/settings_loading.py")
 @pytest.mark.parametrize("name", NAMES)
 def test_any_value_is_a_setting_or_a_mistake(tmp_path: Path, name: str) -> None:
     """Extreme numbers, hostile texts and JSON that is none, in a file and in the environment, are taken or named."""

@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+pytestmark = pytest.mark.costly("docs", "mkdocs.yml", "README.md", "ARCHITECTURE.md", "sdk/python/README.md")
+
 ROOT = Path(__file__).parent.parent
 _LOADED = {("link", "href"), ("script", "src"), ("img", "src")}
 

@@ -19,6 +19,8 @@ from tests.conventions.corpus_reading import SCENARIOS, tenant_of
 from tests.storing import a_store, commit
 from tests.test_readings_corpus import a_part
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/evaluation", "collector/reading", "storage")
+
 ALL = Limits(rows=100_000, nbytes=1 << 30)
 
 
