@@ -24,27 +24,58 @@ EVERYTHING: Final = (
     "pyproject.toml",
     "requirements-dev.lock",
     "requirements.lock",
+    "tests/again.py",
     "tests/changed.py",
     "tests/conftest.py",
+    "tests/forking.py",
+    "tests/quick.py",
+    "tests/source_tree.py",
+    "tests/trying.py",
+    "tests/zygote.py",
 )
 """What all tests build on."""
 SERVERS: Final = (
     "collector/app.py",
+    "collector/listening.py",
+    "collector/parts.py",
+    "collector/program.py",
     "collector/setting_groups.py",
     "collector/setting_values.py",
     "collector/settings.py",
+    "collector/starting.py",
+    "storage/aging.py",
+    "storage/backoff.py",
+    "storage/clock.py",
+    "storage/delays.py",
     "storage/engine",
+    "storage/errors.py",
+    "storage/ingest/windows.py",
+    "storage/ingest/writer.py",
+    "storage/limit.py",
+    "storage/memory.py",
+    "storage/records.py",
     "storage/schema",
+    "storage/sql.py",
+    "storage/starting.py",
     "storage/store.py",
+    "storage/timing.py",
+    "storage/versioned.py",
+    "storage/wire.py",
+    "storage/work.py",
 )
 """What every server and store builds on, and with it each test of kills and of pages, and each costly one."""
-_PAGES: Final = ("collector/api/base", "collector/api/serving")
+_PAGES: Final = ("collector/api/base", "collector/api/serving", "tests/browser.py")
 _PACKAGES: Final = ("collector", "evaluators", "rules", "storage", "tracejury")
 _WEB_FILE: Final = re.compile(r"[\w-]+\.(?:html|css|js)\b")
 _WORD: Final = re.compile(r"\w+")
 _PROGRAM: Final = re.compile(r"tests\.\w+")  # `python -m tests.worker_process`
-_LOADS_BY_NAME: Final = "collector.cli.main"
-"""Imports the modules beside it when a command needs them, which the graph does not show."""
+_LOADERS: Final = {"collector.cli.main": "collector.cli", "collector.api.serving.application": "collector.api"}
+"""Modules that import others by names in a table, and the package of these. The graph does not show that."""
+_NAMED: Final = re.compile(
+    r"(?:import_module[(,]\s*|\bfrom )[\"']?((?:collector|evaluators|rules|storage|tracejury)(?:\.\w+)+)"
+)
+"""An import by name: `import_module("…")`, or the program of a child process, "from … import main"."""
+_KNOWN: Final = frozenset({*_PACKAGES, "benchmarks", "deploy", "docs", "sdk", "tests"})
 _READERS: Final = frozenset({"ROOT", "__file__", "resources"})
 """A file of tests with one of these words may read any file of the repository."""
 
@@ -59,11 +90,20 @@ def changed_files(repository: Path, since: str | None) -> frozenset[str] | None:
     """Return the files that differ from a commit, uncommitted ones included; None if it is not in the history."""
     if since is None or git(repository, "merge-base", "--is-ancestor", since, "HEAD") is None:
         return None
-    differing = git(repository, "diff", "--name-only", "--no-renames", since)
-    untracked = git(repository, "ls-files", "--others", "--exclude-standard")
+    differing = git(repository, "diff", "--name-only", "--no-renames", "-z", since)
+    untracked = git(repository, "ls-files", "--others", "--exclude-standard", "-z")
     if differing is None or untracked is None:
         return None
-    return frozenset([*differing.splitlines(), *untracked.splitlines()]) - UNUSED
+    changed = frozenset(filter(None, [*differing.split("\0"), *untracked.split("\0")])) - UNUSED
+    return changed | users_of_statements(repository, changed)
+
+
+def users_of_statements(repository: Path, changed: Iterable[str]) -> frozenset[str]:
+    """Return the modules that name a changed statement, which may lie in the folder of another part of the storage."""
+    names = {f'"{Path(file).stem}"' for file in changed if file.startswith("storage/queries/")}
+    modules = repository.glob("storage/**/*.py") if names else ()
+    texts = {str(module.relative_to(repository)): module.read_text(encoding="utf-8") for module in modules}
+    return frozenset(module for module, text in texts.items() if any(name in text for name in names))
 
 
 def git(repository: Path, *arguments: str) -> str | None:
@@ -100,11 +140,11 @@ class Changes:
     def concern(self, part: str, test_file: str, subject: Sequence[str] = ()) -> bool:
         """Return whether a change since the record concerns a test, given the arguments of its mark."""
         changed = self.files[part]
-        if changed is None or is_about(changed, EVERYTHING):
+        if changed is None or is_about(changed, EVERYTHING) or any(map(_is_unknown, changed)):
             return True
         if not changed.isdisjoint(self._tests_behind(test_file)) or self._may_read(changed, test_file):
             return True
-        if part == "pure" and not _READERS.isdisjoint(_words_behind(self.repository, test_file)):
+        if part in {"simulation", "pure"} and not _READERS.isdisjoint(_words_behind(self.repository, test_file)):
             return bool(changed)
         if part in {"simulation", "pure", "property"}:
             return not self._packages_or_modules(changed).isdisjoint(self._modules_behind(test_file))
@@ -130,10 +170,20 @@ class Changes:
     def _modules_behind(self, test_file: str) -> frozenset[str]:
         """Return the modules that a file of tests and its helpers import, and all that these build on."""
         names = _behind(self.repository, test_file)[1]
-        direct = {each for name in names for each in (name, name.rpartition(".")[0]) if each in self._graph.modules}
-        if _LOADS_BY_NAME in direct:
-            direct |= self._graph.find_descendants(_LOADS_BY_NAME.rpartition(".")[0])
-        return frozenset(direct.union(*(self._graph.find_upstream_modules(each) for each in direct)))
+        modules = self._graph.modules
+        waiting = {each for name in names for each in (name, name.rpartition(".")[0]) if each in modules}
+        behind = set[str]()
+        while waiting:
+            new = waiting.union(*(self._graph.find_upstream_modules(each) for each in waiting)) - behind
+            behind |= new
+            waiting = {each for module in new for each in self._loaded_by_name(module)} & modules - behind
+        return frozenset(behind)
+
+    def _loaded_by_name(self, module: str) -> set[str]:
+        """Return the modules that one imports or starts by their names."""
+        if module in _LOADERS:
+            return self._graph.find_descendants(_LOADERS[module])
+        return set(_NAMED.findall(_source(self.repository, module)))
 
     def _packages_or_modules(self, changed: Collection[str]) -> set[str]:
         """Return the modules that changed; of files that are no Python, all modules of the package that holds them."""
@@ -166,16 +216,28 @@ def left_out_line(part: str, count: int, changes: Changes) -> str:
     return f"{part}: {count} tests left out, whose subject has not changed since {since[:12]}"
 
 
+def _is_unknown(file: str) -> bool:
+    """Return whether a file is a module of a package that neither the graph nor a mark knows."""
+    return file.endswith(".py") and "/" in file and file.partition("/")[0] not in _KNOWN
+
+
+@cache
+def _source(repository: Path, module: str) -> str:
+    folder = repository / "sdk/python/src" if module.partition(".")[0] == "tracejury" else repository
+    file = folder / f"{module.replace('.', '/')}.py"
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
 @cache
 def _behind(repository: Path, test_file: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the files of tests that a file uses, itself included, and the names that all of them import."""
+    """Return the files of tests and benchmarks that a file uses, itself included, and the names that all import."""
     files, names, waiting = {test_file}, set[str](), [test_file]
     while waiting:
         found = _named(repository / waiting.pop())
         names |= found
         for name in found:
             file = f"{name.replace('.', '/')}.py"
-            if name.startswith("tests.") and file not in files and repository.joinpath(file).exists():
+            if name.startswith(("benchmarks.", "tests.")) and file not in files and repository.joinpath(file).exists():
                 files.add(file)
                 waiting.append(file)
     return frozenset(files), frozenset(names)

@@ -25,8 +25,12 @@ _STARTING = {
     "storage.store",
     "subprocess",
     "threading",
+    "tracejury.builtin",
 }
 """Who imports one of these starts something, or may."""
+
+_PROGRAMS = ("sys.executable", 'get_path("scripts")')
+"""Texts of files that start a program by its path."""
 
 _LONG = {"test_regression_monitor.py", "test_statistics_runs.py"}
 """Pure, and yet simulations that take most of a minute."""
@@ -41,8 +45,11 @@ def pure_files() -> list[Path]:
 def _starts(file: Path) -> bool:
     names = list(_imported(file))
     helpers = {TESTS.parent / f"{name.replace('.', '/')}.py" for name in names if name.startswith("tests.")}
-    return any(name == each or name.startswith(f"{each}.") for name in names for each in _STARTING) or any(
-        _starts(helper) for helper in sorted(helpers) if helper.exists()
+    text = file.read_text(encoding="utf-8")
+    return (
+        any(name == each or name.startswith(f"{each}.") for name in names for each in _STARTING)
+        or any(program in text for program in _PROGRAMS)
+        or any(_starts(helper) for helper in sorted(helpers) if helper.exists())
     )
 
 

@@ -20,7 +20,15 @@ from tests.serving import PROTOBUF
 from tests.traffic import Answer, Batch, Door, Load, Send, a_batch, joined, over_grpc, over_http
 from tests.wire import JSON, as_json
 
-pytestmark = pytest.mark.costly("collector/doors", "collector/ingest.py", "collector/otlp", "storage/ingest")
+pytestmark = pytest.mark.costly(
+    "collector/api/traces",
+    "collector/doors",
+    "collector/ingest.py",
+    "collector/otlp",
+    "collector/redaction",
+    "collector/server_meters.py",
+    "storage/ingest",
+)
 
 DAY_NS = 86_400 * 10**9
 

@@ -29,7 +29,9 @@ BOTH = "SELECT revision, trace_id FROM job UNION ALL SELECT revision, trace_id F
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill("collector/live/jobs", "collector/live/matching", "storage/judging")
+@pytest.mark.kill(
+    "collector/children", "collector/live/jobs", "collector/live/judges", "collector/live/matching", "storage/judging"
+)
 def test_kills_neither_lose_nor_double_what_a_check_flags(tmp_path: Path, seed: int, kills: int) -> None:
     """After kill -9 at random moments, what the check flagged has one verdict of the judge, and no job is held."""
     source = random.Random(seed)

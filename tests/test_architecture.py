@@ -1,6 +1,7 @@
 """The style of the source as a test: budgets that only ever get tighter, and one home for each kind of thing."""
 
 import ast
+import importlib.metadata
 import math
 import re
 import subprocess
@@ -70,6 +71,19 @@ def test_the_root_holds_nothing_that_tests_wrote() -> None:
         "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "mkdocs.yml", "pyproject.toml",
         "requirements.lock", "requirements-dev.lock",
     }  # fmt: skip
+
+
+def test_what_the_server_imports_is_locked_for_it() -> None:
+    """A server is installed from requirements.lock, where packages of the tests alone are missing."""
+    locked = set(re.findall(r"^([a-z0-9.-]+)==", (ROOT / "requirements.lock").read_text("utf-8"), re.MULTILINE))
+    owners = importlib.metadata.packages_distributions()
+    nodes = [node for file in files(*PACKAGES) for node in ast.walk(file.tree)]
+    modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    modules += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    own = {*sys.stdlib_module_names, *PACKAGES, "tracejury"}  # the SDK, which is part of it
+    imported = {module.partition(".")[0] for module in modules} - own
+    distributions = {name: {re.sub(r"[-_.]+", "-", each.lower()) for each in owners.get(name, ())} for name in imported}
+    assert {name for name, each in distributions.items() if each.isdisjoint(locked)} == set()
 
 
 def test_catching_everything_gives_its_reason() -> None:

@@ -19,7 +19,9 @@ from tests.offline import Offline, an_offline_server
 from tests.serving import post, run
 from tests.test_calibration import is_good, some_answers
 
-pytestmark = pytest.mark.costly("collector/api", "collector/live", "evaluators", "rules", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/api", "collector/cli", "collector/evaluation", "collector/live", "evaluators", "rules", "storage"
+)
 
 TRACES = 300
 VOTED = range(0, 120, 3)

@@ -26,7 +26,7 @@ from tests.storing import files_no_larger_than
 from tests.traffic import EXPORT_TRACES, Answer, Send, a_batch, export_on, over_grpc, over_http, status_of
 from tests.wire import JSON, Connection, as_json, post
 
-pytestmark = pytest.mark.costly("collector/doors", "collector/otlp")
+pytestmark = pytest.mark.costly("collector/doors", "collector/ingest.py", "collector/otlp")
 
 RECEIVED, DECOMPRESSED = 64 << 10, 256 << 10
 """The limits of the `tight` server, far below the defaults."""

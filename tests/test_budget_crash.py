@@ -56,7 +56,7 @@ def numbers(data: Path, select: str) -> tuple[int, ...]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.kill("collector/live/budgets", "storage/judging")
+@pytest.mark.kill("collector/live/budgets", "collector/live/judges", "evaluators/chat", "storage/judging")
 def test_kills_neither_overspend_a_budget_nor_eat_it(tmp_path: Path, seed: int, kills: int) -> None:
     """Over kills no more requests are made than the budget has, and later all of it is answered."""
     chance = random.Random(seed)

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests import again, soaking
-from tests.changed import PARTS, Changes, changed_files, is_about, left_out_line, recorded
+from tests.changed import (
+    PARTS,
+    SERVERS,
+    Changes,
+    changed_files,
+    is_about,
+    left_out_line,
+    recorded,
+    users_of_statements,
+)
+from tests.quick import pure_files
 from tests.source_tree import ROOT
 
 
@@ -52,7 +62,8 @@ def test_all_that_differs_from_a_commit_has_changed(repository: Path) -> None:
     repository.joinpath("new").touch()
     repository.joinpath(".gitignore").write_text("ignored", encoding="utf-8")
     repository.joinpath("ignored").touch()
-    assert changed_files(repository, since) == frozenset({"committed", "old", "new", ".gitignore"})
+    repository.joinpath("\u00e9.sql").touch()
+    assert changed_files(repository, since) == frozenset({"committed", "old", "new", ".gitignore", "\u00e9.sql"})
 
 
 def test_an_unknown_commit_runs_everything(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -181,6 +192,33 @@ def test_commands_that_are_loaded_by_name_concern_tests_of_the_command_line() ->
     assert after("collector/cli/traces.py").concern("pure", "tests/test_times.py")
 
 
+def test_a_statement_concerns_the_modules_that_name_it() -> None:
+    """It may lie in the folder of another part of the storage than they do."""
+    users = users_of_statements(ROOT, ["storage/queries/judging/last_result.sql"])
+    assert "storage/alerting/monitors.py" in users
+    assert "storage/judging/jobs.py" not in users
+
+
+@pytest.mark.parametrize("module", ["collector/api/alerting/monitors.py", "collector/live/jobs/work/child.py"])
+def test_modules_that_are_loaded_by_name_are_part_of_a_subject(module: str) -> None:
+    """Routes are in a table of names, and the program of a child process is a text: no import leads to either."""
+    assert after(module).concern("simulation", "tests/test_stable_services.py")
+
+
+def test_code_that_nothing_knows_concerns_every_test() -> None:
+    """A new package is in no graph and in no mark; a benchmark belongs to the tests that import it."""
+    assert after("another/module.py").concern("kill", "tests/test_crash.py")
+    assert after("benchmarks/crowds.py").concern("costly", "tests/test_crowds.py")
+    assert not after("benchmarks/crowds.py").concern("costly", "tests/test_disk.py")
+
+
+def test_a_test_that_starts_a_program_is_not_pure() -> None:
+    """What it imports does not hold what the program does, be it started by the SDK."""
+    names = {file.name for file in pure_files()}
+    assert {"test_sdk_deciding.py", "test_code_judge.py", "test_crash.py"}.isdisjoint(names)
+    assert "test_statistics_formulas.py" in names
+
+
 def test_data_belongs_to_the_modules_beside_it() -> None:
     """Statements and prompts concern the properties of what reads them; a page without a room stands for all rooms."""
     assert after("storage/queries/ingest/insert_spans.sql").concern("property", "tests/test_store.py")
@@ -199,6 +237,19 @@ def test_marks_name_what_tests_are_about() -> None:
             paths = re.findall(r'"([^"]+)"', found)
             assert paths, found
             assert all((folder / path).exists() for path in paths), found
+
+
+def test_all_code_is_what_some_costly_test_is_about() -> None:
+    """A new folder or module is named by a mark, or is one of these, whose tests always run."""
+    texts = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "tests").rglob("test_*.py"))]
+    pattern = re.compile(r"^(?:@|pytestmark = |    )pytest\.mark\.(?:kill|costly)\(([^)]*)\)", re.MULTILINE)
+    marks = {path for text in texts for mark in pattern.findall(text) for path in re.findall(r'"([^"]+)"', mark)}
+    packages = ("collector", "evaluators", "rules", "storage")
+    files = [str(file.relative_to(ROOT)) for package in packages for file in (ROOT / package).rglob("*.py")]
+    assert {Path(file).stem for file in files if not is_about([file], [*SERVERS, *sorted(marks)])} == {
+        "__init__", "addresses", "alert_lines", "api_calls", "beginning", "dropped_scopes", "following", "json_values",
+        "logs", "meters", "notifying", "result_words", "sample", "sample_agents", "span_tree",
+    }  # fmt: skip
 
 
 def test_known_flaky_tests_exist_and_are_few() -> None:

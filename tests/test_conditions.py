@@ -178,7 +178,13 @@ def standing(server: Live) -> list[str]:
     return [each["name"] for each in told["server"]["conditions"]]
 
 
-@pytest.mark.costly("collector/doors", "collector/ingest.py", "collector/server_conditions.py", "storage/ingest")
+@pytest.mark.costly(
+    "collector/conditions.py",
+    "collector/doors",
+    "collector/ingest.py",
+    "collector/server_conditions.py",
+    "storage/ingest",
+)
 def test_a_server_that_is_overloaded_is_ready(tmp_path: Path, seed: int) -> None:
     """While it refuses spans for some seconds it says that it is ready, and the log has two lines about it."""
     env = {"TRACEJURY_BACKLOG_BYTES": 1024, "TRACEJURY_COMMIT_INTERVAL_MS": 1000}

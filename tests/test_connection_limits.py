@@ -32,7 +32,9 @@ from tests.quack_client import a_client
 from tests.serving import PROTOBUF, a_server, unused_port
 from tests.source_tree import ROOT
 
-pytestmark = pytest.mark.costly("collector/access", "collector/doors")
+pytestmark = pytest.mark.costly(
+    "collector/access", "collector/doors", "collector/machine.py", "collector/quack", "storage/query"
+)
 
 IDLE = 1300
 OPEN_FILES = ("prlimit", "--nofile=1024:1024")

@@ -133,7 +133,7 @@ def utilisation(executor: VirtualExecutor, in_flight: int, turn_s: float) -> tup
     return executor.busy_s / ((executor.clock_s - began_s) * in_flight), most_ahead
 
 
-@pytest.mark.costly("collector/live/budgets", "collector/live/judges")
+@pytest.mark.costly("collector/live/budgets", "collector/live/jobs", "collector/live/judges")
 @pytest.mark.parametrize("in_flight", [1, 2, 8, 32])
 @pytest.mark.parametrize(
     "takes_s, turn_s", [(0.02, 0.015), (0.02, 1), (0.3, 0.015), (1, 0.3), (1, 2), (10, 0.015), (10, 2)]

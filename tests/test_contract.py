@@ -17,7 +17,21 @@ from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.answers import the_document
 from tests.serving import an_export
 
-pytestmark = pytest.mark.costly("collector/api", "rules", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/access",
+    "collector/api",
+    "collector/connection_text.py",
+    "collector/datasets",
+    "collector/delivery",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/gating",
+    "collector/live",
+    "collector/metric_monitor_text.py",
+    "evaluators",
+    "rules",
+    "storage",
+)
 
 CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
 

@@ -9,7 +9,7 @@ import pytest
 from collector.gating.summary import markdown
 from tests.offline import Offline, an_offline_server
 
-pytestmark = pytest.mark.costly("collector/cli", "collector/experiments", "collector/gating", "rules", "storage")
+pytestmark = pytest.mark.costly("collector/api", "collector/experiments", "collector/gating", "rules", "storage")
 
 ITEMS = 100
 

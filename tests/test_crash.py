@@ -33,7 +33,7 @@ def check_exactly_once(server: Live, acknowledged: list[str]) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill("collector/otlp", "storage/ingest", "storage/engine")
+@pytest.mark.kill("collector/doors", "collector/ingest.py", "collector/otlp", "storage/ingest")
 def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, seed: int, kills: int) -> None:
     """A server killed under load, at any moment, loses and doubles no acknowledged span."""
     source = random.Random(seed)

@@ -13,7 +13,9 @@ from tests.disks import Disks, faulty_syncs, small_disks
 from tests.live import Live, a_live_server, until
 from tests.traffic import DOORS, Load, Sent, a_batch, over_http
 
-pytestmark = pytest.mark.costly("collector/doors", "collector/otlp", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/doors", "collector/ingest.py", "collector/otlp", "collector/server_conditions.py", "storage"
+)
 
 MIB = 1 << 20
 SMALL_BACKLOG = {"TRACEJURY_BACKLOG_BYTES": 4 * MIB}

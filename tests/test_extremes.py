@@ -25,7 +25,17 @@ from tests.storing import START_NS
 from tests.tenancy import TRACE, Tenancy, two_tenants
 from tests.walking import is_soaking, some_of
 
-pytestmark = pytest.mark.costly("collector/api", "collector/conventions", "collector/web", "rules", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/conventions",
+    "collector/live/monitors",
+    "collector/metric_monitor_text.py",
+    "collector/otlp",
+    "collector/units.py",
+    "collector/web",
+    "rules",
+    "storage",
+)
 
 TENANT = "acme"
 PROTOBUF = {"content-type": "application/x-protobuf"}

@@ -21,7 +21,17 @@ from tests.serving import an_export, post, run, unused_port
 from tests.test_run_evaluations import answers, ask, ended
 from tests.working import LONG_S
 
-pytestmark = pytest.mark.costly("collector/api", "collector/live", "collector/web", "evaluators", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/conditions.py",
+    "collector/connection_text.py",
+    "collector/live",
+    "collector/server_conditions.py",
+    "collector/web",
+    "evaluators",
+    "storage",
+)
 
 GOOD = Says({"score": 0.9, "reason": "good"})
 RULE = {"name": "helpful", "evaluator": "llm_judge", "criteria": "Is it helpful?", "connectionId": "main"}

@@ -462,7 +462,7 @@ def the_action(desk: Desk, **given: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.costly("collector/cli", "collector/gating", "deploy/ci")
+@pytest.mark.costly("collector/cli", "collector/gating", "deploy/ci", "rules/statistics")
 @pytest.mark.parametrize("given, code", [({}, 1), ({"FAILS": "false"}, 0), ({"BASELINE": "none.json"}, 0)])
 def test_the_action_fails_as_the_gate_and_reports(desk: Desk, given: dict[str, str], code: int) -> None:
     """A regression is in the summary and fails the step, unless it is to be reported only; options are passed on."""
@@ -475,7 +475,15 @@ def test_the_action_fails_as_the_gate_and_reports(desk: Desk, given: dict[str, s
     assert "warning: no comment" in done.stderr
 
 
-@pytest.mark.costly("collector/cli", "collector/gating", "deploy/ci")
+@pytest.mark.costly(
+    "collector/api/gating",
+    "collector/cli",
+    "collector/experiments",
+    "collector/gating",
+    "deploy/ci",
+    "rules/statistics",
+    "storage/offline",
+)
 def test_the_action_gates_a_run_of_a_server(desk: Desk) -> None:
     """The run is compared on the server; without a decision the step fails."""
     with an_offline_server(desk.folder / "data") as server:

@@ -13,7 +13,9 @@ from tests.forge import a_forge
 from tests.source_tree import ROOT
 from tests.test_gate import MARK, github_env
 
-pytestmark = pytest.mark.costly("collector/cli", "collector/gating", "deploy/ci", "docs/gate-example.md")
+pytestmark = pytest.mark.costly(
+    "collector/cli", "collector/gating", "deploy/ci", "docs/gate-example.md", "rules/statistics", "sdk/python/src"
+)
 
 PAGE: Final = (ROOT / "docs" / "gate-example.md").read_text(encoding="utf-8")
 FILES: Final = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))

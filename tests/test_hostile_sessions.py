@@ -15,7 +15,14 @@ from tests.serving import post
 from tests.test_sessions import a_turn, said
 
 pytestmark = pytest.mark.costly(
-    "collector/api", "collector/live", "collector/conversation.py", "collector/web", "storage"
+    "collector/api",
+    "collector/conversation.py",
+    "collector/conventions",
+    "collector/evaluation",
+    "collector/live",
+    "collector/web",
+    "evaluators",
+    "storage",
 )
 
 ORDERS = (

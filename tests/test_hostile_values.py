@@ -161,7 +161,18 @@ def test_a_get_changes_nothing(walk: Walk) -> None:
     assert {name: (before[name], after[name]) for name in before if before[name] != after[name]} == {}
 
 
-@pytest.mark.costly("collector/api", "collector/cli", "rules", "storage")
+@pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/datasets",
+    "collector/evaluation",
+    "collector/gating",
+    "collector/looking.py",
+    "collector/plan_file.py",
+    "evaluators",
+    "rules",
+    "storage",
+)
 def test_no_command_ends_with_a_traceback(walk: Walk, failed: list[str]) -> None:
     """Whatever an argument is, a command does its work or says in a sentence what is wrong with it."""
     for path, command in commands(main):
@@ -199,7 +210,16 @@ def test_a_command_names_the_argument_that_is_wrong(walk: Walk, called: tuple[st
     assert message in result.stderr
 
 
-@pytest.mark.costly("collector/api", "collector/mcp", "rules", "storage")
+@pytest.mark.costly(
+    "collector/api",
+    "collector/datasets",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/mcp",
+    "evaluators",
+    "rules",
+    "storage",
+)
 def test_no_tool_fails(walk: Walk, failed: list[str]) -> None:
     """Whatever an argument of a tool of the protocol for models is, the answer is no internal error."""
     for tool in TOOLS:
@@ -225,7 +245,21 @@ def test_a_tool_names_the_number_that_is_not_finite(walk: Walk) -> None:
     assert "score: must be finite" in answer["result"]["content"][0]["text"]
 
 
-@pytest.mark.costly("collector/api", "rules", "storage")
+@pytest.mark.costly(
+    "collector/access",
+    "collector/api",
+    "collector/connection_text.py",
+    "collector/datasets",
+    "collector/delivery",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/gating",
+    "collector/live",
+    "collector/metric_monitor_text.py",
+    "evaluators",
+    "rules",
+    "storage",
+)
 def test_no_body_fails(walk: Walk, failed: list[str]) -> None:
     """Whatever stands at a place of a body of the API, the answer is an error of the client or none."""
     document = the_document()
@@ -297,7 +331,18 @@ def test_no_parameter_of_a_page_fails(walk: Walk, failed: list[str]) -> None:
                     failed.append(f"{path} {name}={value[:60]}: {answer.status_code}")
 
 
-@pytest.mark.costly("collector/api", "collector/web", "rules", "storage")
+@pytest.mark.costly(
+    "collector/api",
+    "collector/connection_text.py",
+    "collector/datasets",
+    "collector/delivery",
+    "collector/evaluation",
+    "collector/live",
+    "collector/web",
+    "evaluators",
+    "rules",
+    "storage",
+)
 def test_no_form_fails(walk: Walk, failed: list[str]) -> None:
     """Whatever a field of a form of a page holds, it is done or the page says what is wrong."""
     _, forms = looked_at(walk)
@@ -327,7 +372,7 @@ class _Screen(StringIO):
         return True
 
 
-@pytest.mark.costly("collector/api", "collector/cli")
+@pytest.mark.costly("collector/api", "collector/cli", "collector/visible.py")
 def test_no_command_prints_what_a_terminal_obeys(walk: Walk, failed: list[str]) -> None:
     """Names and texts that hold escape sequences reach a terminal spelled out, whatever command prints them."""
     for name, body in BODIES.items():

@@ -17,7 +17,7 @@ from tests.live import Live, a_live_server
 from tests.traffic import a_batch
 from tests.wire import JSON, as_json, post
 
-pytestmark = pytest.mark.costly("collector/doors", "collector/otlp")
+pytestmark = pytest.mark.costly("collector/doors", "collector/ingest.py", "collector/memory.py", "collector/otlp")
 
 ABOVE_IDLE_BYTES = 550_000_000
 LARGEST = 64 << 20

@@ -72,7 +72,15 @@ def unread(stack: ExitStack, api: Offline, path: str) -> socket.socket:
     return client
 
 
-@pytest.mark.costly("collector/api", "collector/doors", "storage/query")
+@pytest.mark.costly(
+    "collector/api",
+    "collector/datasets",
+    "collector/doors",
+    "collector/experiments",
+    "storage/offline",
+    "storage/operation",
+    "storage/query",
+)
 @pytest.mark.parametrize("leaves", [True, False])
 def test_what_answers_hold_is_released_without_a_reader(api: Offline, *, leaves: bool) -> None:
     """Of each streaming route nothing is held once its client left, or read nothing for `idle_seconds`."""

@@ -36,7 +36,15 @@ def refusal(
     return ended.stderr
 
 
-@pytest.mark.costly("collector/children", "collector/doors", "collector/ingest.py", "collector/live", "storage")
+@pytest.mark.costly(
+    "collector/children",
+    "collector/cli/serve.py",
+    "collector/doors",
+    "collector/ingest.py",
+    "collector/live",
+    "collector/quack",
+    "storage",
+)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stopping_under_load_loses_nothing(tmp_path: Path, seed: int, number: signal.Signals) -> None:
     """SIGTERM and Ctrl-C end the server with 0, and all that was acknowledged is in the database file."""
@@ -304,7 +312,7 @@ TIMES_NS = {
 }
 
 
-@pytest.mark.costly("collector/access", "collector/live", "storage")
+@pytest.mark.costly("collector/access", "collector/api/traces", "collector/live", "collector/otlp", "storage")
 def test_a_clock_gone_wrong_spoils_nothing(tmp_path: Path) -> None:
     """Spans of every time that the wire can carry are stored once, can be shown, and hide no others."""
     request = ExportTraceServiceRequest()

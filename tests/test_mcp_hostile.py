@@ -121,7 +121,7 @@ def fenced_data(text: str) -> Any:
     return json.loads(body)
 
 
-@pytest.mark.costly("collector/api", "collector/mcp")
+@pytest.mark.costly("collector/api", "collector/mcp", "collector/visible.py")
 @pytest.mark.parametrize("name", [*HOSTILE, "links"])
 def test_no_text_of_a_trace_gets_out_of_its_fence(server: Asked, name: str) -> None:
     """Whatever a span says, in names, keys and values, each tool that shows it fences, bounds and escapes it."""

@@ -15,7 +15,7 @@ from tests.inspector import inspector
 from tests.live import PATIENCE_S, TRACEJURY
 from tests.models_client import RULE, Asked, a_server_to_ask
 
-pytestmark = pytest.mark.costly("collector/access", "collector/api", "collector/mcp")
+pytestmark = pytest.mark.costly("collector/access", "collector/api", "collector/cli", "collector/mcp")
 
 TRANSPORTS = ("http", "stdio")
 

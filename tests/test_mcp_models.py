@@ -16,7 +16,16 @@ from tests.model_server import Hangs, ModelServer, Says, Status, Step, a_model
 from tests.models_client import Asked, a_server_to_ask, text_of
 from tests.serving import run
 
-pytestmark = pytest.mark.costly("collector/experiments", "collector/live", "collector/mcp", "evaluators")
+pytestmark = pytest.mark.costly(
+    "collector/conducting",
+    "collector/datasets",
+    "collector/experiments",
+    "collector/live",
+    "collector/mcp",
+    "evaluators",
+    "storage/judging",
+    "storage/offline",
+)
 
 DATASET = "capitals"
 CAPITALS = {"Austria": "Vienna", "Norway": "Oslo", "Peru": "Lima", "Kenya": "Nairobi"}

@@ -134,7 +134,9 @@ def test_a_release_that_gets_worse_is_one_alert_and_one_webhook(tmp_path: Path, 
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill("collector/live/monitors", "collector/delivery", "storage/alerting")
+@pytest.mark.kill(
+    "collector/delivery", "collector/live/monitors", "rules/statistics", "storage/alerting", "storage/judging"
+)
 def test_kills_lose_no_alert_and_double_none(tmp_path: Path, seed: int, kills: int) -> None:
     """Killed at random moments, the server tells each episode once, and its state is what the results say."""
     source = random.Random(seed)

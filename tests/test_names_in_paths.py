@@ -16,7 +16,7 @@ from collector.web.site import make_site
 from tests.live import a_client, until
 from tests.serving import PROTOBUF, a_server, an_export, run
 
-pytestmark = pytest.mark.costly("collector/api", "collector/web")
+pytestmark = pytest.mark.costly("collector/api", "collector/cli", "collector/path_names.py", "collector/web")
 
 NAMES = (
     "team/app",

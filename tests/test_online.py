@@ -199,7 +199,7 @@ def judge_some(server: Live, evaluations: int) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.kill("collector/live", "storage/judging")
+@pytest.mark.kill("collector/children", "collector/live", "evaluators/chat", "rules/settling.py", "storage/judging")
 def test_kills_leave_one_decision_and_one_result(tmp_path: Path, seed: int, kills: int) -> None:
     """A server killed while it matches, asks and stores judges each target once and counts every call."""
     source = random.Random(seed)

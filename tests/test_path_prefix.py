@@ -91,7 +91,15 @@ def a_client(proxy: str) -> httpx.Client:
     return httpx.Client(base_url=proxy, headers=headers, trust_env=False, timeout=60)
 
 
-@pytest.mark.costly("collector/api/base", "collector/api/serving", "collector/web")
+@pytest.mark.costly(
+    "collector/access/proxies.py",
+    "collector/api/base",
+    "collector/api/serving",
+    "collector/doors/forwarded.py",
+    "collector/doors/path_prefix.py",
+    "collector/path_names.py",
+    "collector/web",
+)
 def test_all_links_of_all_pages_lead_through_the_proxy(proxied: tuple[Running, str]) -> None:
     """Every page that links lead to is there, with its style, scripts and forms, and no link leaves the prefix."""
     _, proxy = proxied

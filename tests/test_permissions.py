@@ -16,7 +16,7 @@ from tests.storing import a_batch, a_store, an_export, commit, rows
 from tests.traffic import a_batch as some_spans
 from tests.traffic import over_http
 
-pytestmark = pytest.mark.costly("collector/cli", "collector/children", "storage")
+pytestmark = pytest.mark.costly("collector/children", "collector/cli", "collector/encryption_key.py", "storage")
 
 
 @pytest.fixture(autouse=True)

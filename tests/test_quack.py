@@ -31,7 +31,9 @@ from tests.serving import ANY_PORT, PROTOBUF, a_server, an_export, unused_port
 from tests.source_tree import ROOT
 from tests.storing import trace_id
 
-pytestmark = pytest.mark.costly("collector/access", "collector/quack", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/access", "collector/children", "collector/doors", "collector/quack", "storage"
+)
 
 ENDLESS = "SELECT count(*) FROM range(1000000000000) AS a, range(1000000) AS b WHERE a.range * b.range = 17"
 

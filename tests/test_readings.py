@@ -529,7 +529,7 @@ def test_no_content_breaks_a_query(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill("collector/conventions", "collector/reading", "storage/ingest")
+@pytest.mark.kill("collector/conventions", "collector/reading", "storage/ingest", "storage/query")
 def test_kills_leave_one_row_a_span_and_one_sum_a_trace(tmp_path: Path, seed: int, kills: int) -> None:
     """After kill -9 at random moments under load, every span means something, and every trace has one sum."""
     source = random.Random(seed)

@@ -16,7 +16,21 @@ from tests.offline import an_offline_server
 from tests.source_tree import ROOT
 from tracejury import Client, Dataset, Example, Experiment, Score, results
 
-pytestmark = pytest.mark.costly("collector/experiments", "collector/gating", "evaluators", "sdk/python/src")
+pytestmark = pytest.mark.costly(
+    "collector/api/offline",
+    "collector/cli",
+    "collector/conducting",
+    "collector/datasets",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/gating",
+    "collector/plan_file.py",
+    "collector/spreadsheet.py",
+    "evaluators",
+    "rules/statistics",
+    "sdk/python/src",
+    "storage/offline",
+)
 
 COMMAND = (sys.executable, "-c", "from collector.cli.main import main; main()", "experiments", "report")
 FORMS = {"html": "html", "md": "markdown", "csv": "csv", "xml": "junit", "json": "json"}

@@ -34,7 +34,7 @@ def votes(server: Live) -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.kill("storage/review")
+@pytest.mark.kill("collector/api/base", "collector/api/review", "storage/review")
 def test_no_vote_that_was_answered_is_lost(tmp_path: Path, seed: int, kills: int) -> None:
     """After kill -9 in the midst of it each answered vote is there once, and no entry has more than it wants."""
     source = random.Random(seed)

@@ -389,7 +389,7 @@ def test_tenants_see_their_own_runs_and_the_shared_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill("collector/experiments", "storage/offline")
+@pytest.mark.kill("collector/api/base", "collector/api/offline", "collector/experiments", "storage/offline")
 def test_each_item_is_there_once_whenever_the_server_is_killed(tmp_path: Path, kills: int) -> None:
     """A client that repeats what was not answered has every item once, though the server is killed again and again."""
     with a_live_server(tmp_path / "data") as live, a_client() as client:

@@ -34,7 +34,9 @@ def check_once(server: Live) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.kill("sdk/python/src", "collector/experiments", "storage/offline")
+@pytest.mark.kill(
+    "collector/api/base", "collector/api/offline", "collector/experiments", "sdk/python/src", "storage/offline"
+)
 def test_every_item_is_there_once_whoever_is_killed(tmp_path: Path, seed: int, kills: int) -> None:
     """Server and client are killed in turn by chance; the run ends with each item and its score once."""
     source = random.Random(seed)

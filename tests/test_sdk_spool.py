@@ -120,7 +120,7 @@ def test_a_replay_that_was_cut_off_and_later_items_are_sent_at_once(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["failed-items.replaying.lock", "spool.lock"]
 
 
-@pytest.mark.costly("sdk/python/src")
+@pytest.mark.costly("collector/api/offline", "sdk/python/src", "storage/offline")
 @pytest.mark.timeout(120)
 def test_replays_beside_writers_lose_nothing(
     tmp_path: Path, server: Offline, away: Client, client_of: Callable[..., Client]

@@ -41,7 +41,15 @@ WHERE e.job_id NOT IN (SELECT job_id FROM superseded) AND e.seq <> last.seq
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill("collector/live/matching", "storage/judging")
+@pytest.mark.kill(
+    "collector/evaluation/session_case.py",
+    "collector/live/jobs",
+    "collector/live/matching",
+    "collector/reading",
+    "rules/settling.py",
+    "storage/judging",
+    "storage/query",
+)
 def test_kills_leave_each_session_judged_once(tmp_path: Path, seed: int, kills: int) -> None:
     """After kill -9 at random moments each session has one decision and one result that counts, over all its spans."""
     source = random.Random(seed)

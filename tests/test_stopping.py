@@ -22,7 +22,18 @@ from tests.live import ANY_PORTS, Live, a_client, a_live_server, until
 from tests.offline import Offline
 from tests.traffic import a_batch, over_http
 
-pytestmark = pytest.mark.costly("collector/children", "collector/delivery", "collector/live", "evaluators")
+pytestmark = pytest.mark.costly(
+    "collector/children",
+    "collector/cli/serve.py",
+    "collector/closable_exporter.py",
+    "collector/delivery",
+    "collector/doors",
+    "collector/exporting",
+    "collector/live",
+    "collector/observing.py",
+    "collector/quack",
+    "evaluators",
+)
 
 STOPS_WITHIN_S = 10.0
 """What is promised; usually it takes two seconds."""

@@ -26,7 +26,15 @@ RULES: list[tuple[ExecutorKind, dict[str, Any]]] = [
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill("collector/live/jobs", "collector/children", "storage/judging")
+@pytest.mark.kill(
+    "collector/children",
+    "collector/live/budgets",
+    "collector/live/jobs",
+    "collector/live/judges",
+    "evaluators/chat",
+    "evaluators/process.py",
+    "storage/judging",
+)
 def test_kills_lose_no_job_and_double_none(tmp_path: Path, seed: int, kills: int) -> None:
     """After kill -9 at random moments, every job has one evaluation, a score, and nothing is left over."""
     source = random.Random(seed)

@@ -18,7 +18,7 @@ from tests.storing import WAIT_S, a_batch, a_store, commit, rows, span_id, trace
 from tests.test_workers_checks import an_output
 from tests.working import LONG_S, QUICK, Book, LocalJudges, a_connection, evaluated, eventually, states, working
 
-pytestmark = pytest.mark.costly("collector/live", "evaluators", "storage/judging")
+pytestmark = pytest.mark.costly("collector/children", "collector/live", "evaluators", "storage/judging")
 
 GOOD = Says({"score": 0.9, "reason": "good"})
 LATER = Status(429, headers={"Retry-After": "0.3"})
