@@ -20,7 +20,7 @@ help:
 	@echo 'make test    lint, types, import contracts, tests'
 	@echo 'make quick   the tests without server and store that build on what has changed since they last passed completely'
 	@echo 'make check   what make test does, without the tests'
-	@echo 'make format  let ruff fix and format the code'
+	@echo 'make format  let ruff fix and format the code, and lower the numbers of tests/prose.toml'
 	@echo 'make docs    the documents as a site, in build/site'
 	@echo 'make record-programs  run the programs of tests/programs with the newest releases from PyPI and npm, and print how well each is read'
 	@echo 'make test-snippets  install and run the examples of docs/capture.md'
@@ -54,10 +54,12 @@ check: $(VENV)/.dev
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m tests.prose
 
 format: $(VENV)/.dev
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
+	@$(BIN)/python -m tests.prose --lower
 
 docs: $(VENV)/.dev
 	@$(BIN)/mkdocs build --strict --quiet $(ARGS)

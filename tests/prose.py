@@ -1,0 +1,103 @@
+"""Count the violations of the rules for names and docstrings (docs/extending.md).
+
+`python -m tests.prose` fails if a rule has more violations than tests/prose.toml allows. `python -m tests.prose RULE`
+lists those of a rule, and `python -m tests.prose --lower`, which `make format` runs, writes the numbers that fell.
+"""
+
+import ast
+import io
+import re
+import sys
+import tokenize
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from tests.source_tree import ROOT
+
+COUNTS: Final = Path("tests", "prose.toml")
+FOLDERS: Final = ("benchmarks", "collector", "evaluators", "rules", "sdk/python/src", "storage", "tests")
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+Violation: TypeAlias = tuple[str, int]
+"""The rule, and the line."""
+
+_NO_VERB: Final = re.compile(
+    r"(?:How|What|Whatever|When|Where|Whether|Which|Who|Whoever|Whom|Whose|Why"
+    r"|Anybody|He|It|Nobody|She|Somebody|That|These|They|This|Those)\b"
+)
+_DATA: Final = frozenset({"asked", "came", "found", "given", "said", "there", "told", "wanted"})
+_PEOPLE: Final = re.compile(r"\b(?:anybody|nobody|somebody|whoever)\b", re.IGNORECASE)
+_SHORT: Final = 4
+"""Lines of a body that needs no docstring."""
+
+
+def violations(text: str) -> Iterator[Violation]:
+    """Yield what a module violates. A claim, the docstring of a test, may begin as it likes."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from _of_docstring(node)
+        yield from (("data", line) for name, line in _bound(node) if not _DATA.isdisjoint(name.lower().split("_")))
+    lines = io.StringIO(text if _PEOPLE.search(text) else "")  # since reading tokens takes as long as parsing
+    for token in tokenize.generate_tokens(lines.readline):
+        if token.type == tokenize.COMMENT and _PEOPLE.search(token.string):
+            yield "people", token.start[0]
+
+
+def _of_docstring(node: Function | ast.ClassDef) -> Iterator[Violation]:
+    docstring = ast.get_docstring(node)
+    if not docstring:
+        return
+    if not node.name.startswith("test_") and _NO_VERB.match(docstring):
+        yield "verb", node.lineno
+    if _PEOPLE.search(docstring):
+        yield "people", node.lineno
+    is_private = node.name.startswith("_") and not node.name.startswith("__")
+    if isinstance(node, ast.ClassDef) or not is_private:
+        return
+    if (node.body[-1].end_lineno or 0) - (node.body[0].end_lineno or 0) <= _SHORT:
+        yield "short", node.lineno
+    if "Raises:" in docstring:
+        yield "raises", node.lineno
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the names that a node binds to data, with their lines."""
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield (node.id if isinstance(node, ast.Name) else node.attr), node.lineno
+    elif isinstance(node, ast.arg):
+        yield node.arg, node.lineno
+
+
+def count(root: Path) -> Mapping[str, Sequence[str]]:
+    """Return the places of each rule's violations, as path:line."""
+    places: dict[str, list[str]] = {rule: [] for rule in ("verb", "data", "people", "short", "raises")}
+    for file in sorted(file for folder in FOLDERS for file in (root / folder).rglob("*.py")):
+        for rule, line in violations(file.read_text(encoding="utf-8")):
+            places[rule].append(f"{file.relative_to(root)}:{line}")
+    return places
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Compare the counts with those of the file; the exit code."""
+    places = count(ROOT)
+    for rule in places.keys() & set(arguments):
+        sys.stdout.writelines(f"{place}\n" for place in places[rule])
+    text = (ROOT / COUNTS).read_text(encoding="utf-8")
+    allowed = tomllib.loads(text)
+    over = {rule: len(listed) for rule, listed in places.items() if len(listed) > allowed[rule]}
+    for rule, number in over.items():
+        hint = f"list them with python -m tests.prose {rule}"
+        sys.stderr.write(f"{COUNTS}: {rule} allows {allowed[rule]} violations, and there are {number}; {hint}\n")
+    if "--lower" in arguments:
+        for rule, listed in places.items():
+            lower = min(len(listed), allowed[rule])
+            text = re.sub(rf"^{rule} = \d+", f"{rule} = {lower}", text, flags=re.MULTILINE)
+        (ROOT / COUNTS).write_text(text, encoding="utf-8")
+    return int(bool(over))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""Rules for names and docstrings: what counts as a violation, and what does not."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.prose import COUNTS, FOLDERS, main, violations
+from tests.source_tree import PACKAGES, ROOT
+
+
+@pytest.mark.parametrize(
+    "source, rules",
+    [
+        ('def read():\n    """Return the rows."""', []),
+        ('def read():\n    """Whether there are rows."""', ["verb"]),
+        ('class Row:\n    """What a query returns."""', ["verb"]),
+        ('def test_rows():\n    """What is stored is returned."""', []),
+        ('async def _read():\n    """Return the rows."""\n    return rows', ["short"]),
+        (
+            'def _read():\n    """Return the rows.\n\n    Raises:\n        OSError: no file."""\n' + "    a()\n" * 5,
+            ["raises"],
+        ),
+        ('def close():\n    """End the stream unless somebody reads it."""', ["people"]),
+        ("x = 1  # nobody reads it", ["people"]),
+        ('x = "nobody reads it"', []),
+        ("told = 1", ["data"]),
+        ("def read(rows_found): pass", ["data"]),
+        ("self.asked = 1", ["data"]),
+        ("if found := read(): pass", ["data"]),
+        ("def was_found(): return given()", []),
+        ("foundation = 1", []),
+    ],
+)
+def test_a_violation_has_one_rule(source: str, rules: list[str]) -> None:
+    """Claims of tests, texts and calls are none."""
+    assert [rule for rule, _ in violations(source)] == rules
+
+
+def test_a_number_only_falls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More violations than the file allows fail with the command that lists them; fewer lower its number."""
+    module, numbers = tmp_path / "collector" / "module.py", tmp_path / COUNTS
+    for file in (module, numbers):
+        file.parent.mkdir()
+    numbers.write_text("verb = 9\ndata = 1 # names\npeople = 0\nshort = 0\nraises = 0\n", "utf-8")
+    module.write_text("told = 1\nfound = 2\n", "utf-8")
+    monkeypatch.setattr("tests.prose.ROOT", tmp_path)
+    assert main([]) == 1
+    assert (
+        "data allows 1 violations, and there are 2; list them with python -m tests.prose data"
+        in capsys.readouterr().err
+    )
+    module.write_text("told = 1\n", "utf-8")
+    assert main(["--lower", "data"]) == 0
+    assert capsys.readouterr().out == "collector/module.py:1\n"
+    assert numbers.read_text("utf-8").startswith("verb = 0\ndata = 1 # names\n")
+
+
+def test_every_folder_of_code_is_read() -> None:
+    """The counts are of the product, the SDK, the benchmarks and the tests."""
+    assert {*PACKAGES, "benchmarks", "sdk/python/src", "tests"} == set(FOLDERS)
+    assert all((ROOT / folder).is_dir() for folder in FOLDERS)
