@@ -19,7 +19,13 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
 DOCS = "docs/"
-PAGES = {"README.md": "index.md", "ARCHITECTURE.md": "architecture.md", "sdk/python/README.md": "sdk.md"}
+PAGES = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "sdk/python/README.md": "sdk.md",
+}
 """Pages outside of docs/, by the file in the repository: where they are in the site."""
 
 DECISIONS = "docs/adr"

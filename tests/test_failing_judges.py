@@ -404,6 +404,8 @@ def test_what_ended_without_a_verdict_is_counted_with_the_command_that_judges_it
         assert hint in reported(server)
         (connection,) = server.ask("GET", "llm-connections")
         assert hint in connection["problem"]
+        # The condition counts a result shortly before it is stored, where the command finds it.
+        until(lambda: server.ask("GET", "status")["last24h"]["failed"], (8).__eq__, within_s=LONG_S)
         mood.step = GOOD
         command = ("jobs", "retry", "--rule", "is helpful", "--error", "bad_reply")
         run(*command, "--server", server.url.removeprefix("http://"))
