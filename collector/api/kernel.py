@@ -26,13 +26,13 @@ Row = TypeVar("Row")
 Body = TypeVar("Body")
 Endpoint = TypeVar("Endpoint", bound=Callable[..., object])
 AnyRow: TypeAlias = Any
-"""A record of whatever resource."""
+"""A record of any resource."""
 AnyBody: TypeAlias = Any
-"""What clients write of it."""
+"""The type of what clients write."""
 
 
 class Creation(TypedDict):
-    """What the server adds to a record that is created."""
+    """Values that the server adds to a new record."""
 
     tenant: str
     by: str | None  # the name of a key
@@ -48,7 +48,10 @@ class Operation(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Resource(Generic[Row, Body]):
-    """The declaration of a resource. It has the operations that are declared; what is shown alone has a version."""
+    """The declaration of a resource.
+
+    It has the operations that are declared. Records that are shown one by one have a version, and with it an ETag.
+    """
 
     module: str  # which declares it; the OpenAPI document names the subject after it
     path: str  # of the list
@@ -79,8 +82,8 @@ class Resource(Generic[Row, Body]):
         Raises:
             Missing: there is none.
         """
-        for found in self.find(here, who.visible_tenant, record_id):
-            return found
+        for row in self.find(here, who.visible_tenant, record_id):
+            return row
         raise Missing(self.missing.format(kind=self.kind, id=record_id))
 
     def again(self, here: Context, record_id: str) -> Row:
@@ -89,8 +92,8 @@ class Resource(Generic[Row, Body]):
         Raises:
             Missing: it was deleted.
         """
-        for found in self.find(here, None, record_id):
-            return found
+        for row in self.find(here, None, record_id):
+            return row
         raise Missing(f"the {self.kind} was deleted meanwhile")
 
     def add(self, here: Context, body: Body, *, tenant: str, by: str | None) -> Row:
@@ -121,51 +124,53 @@ class Resource(Generic[Row, Body]):
         return own
 
 
-def router_of(of: Resource[Any, Any]) -> APIRouter:
+def router_of(resource: Resource[Any, Any]) -> APIRouter:
     """Make the routes that a resource declares."""
-    router = api_router(prefix=of.path)
+    router = api_router(prefix=resource.path)
     for add in (_list, _create, _show, _replace, _delete):
-        add(router, of)
+        add(router, resource)
     return router
 
 
-def _list(router: APIRouter, of: Resource[Any, Any]) -> None:
+def _list(router: APIRouter, resource: Resource[Any, Any]) -> None:
     @router.get("", responses=PARTED)
-    @_declared(of, of.listing, of.read, GenericAlias(list, of.document))
+    @_declared(resource, resource.listing, resource.read, GenericAlias(list, resource.document))
     def list_records(here: Here, who: Who, part: Part, response: Response) -> Response:
-        rows = part.of(of.find(here, who.visible_tenant, None))
-        return encoded([of.show(row, who) for row in rows], headers=response.headers)
+        rows = part.of(resource.find(here, who.visible_tenant, None))
+        return encoded([resource.show(row, who) for row in rows], headers=response.headers)
 
 
-def _create(router: APIRouter, of: Resource[Any, Any]) -> None:
+def _create(router: APIRouter, resource: Resource[Any, Any]) -> None:
     def create_record(body: AnyBody, here: Here, who: Who, tenant: Tenant = None) -> Response:
-        row = of.add(here, body, tenant=tenant_of(who, tenant), by=who.key_name)
-        headers = tag(row.version) | {"location": f"{of.path}/{getattr(row, of.key)}"} if of.showing else {}
-        return encoded(of.show(row, who), status=HTTPStatus.CREATED, headers=headers)
+        row = resource.add(here, body, tenant=tenant_of(who, tenant), by=who.key_name)
+        headers = (
+            tag(row.version) | {"location": f"{resource.path}/{getattr(row, resource.key)}"} if resource.showing else {}
+        )
+        return encoded(resource.show(row, who), status=HTTPStatus.CREATED, headers=headers)
 
-    create_record.__annotations__["body"] = of.body
-    endpoint = _declared(of, of.creating, of.write, of.document)(create_record)
-    responses = TAGGED_NEW if of.showing else None
-    router.post("", status_code=HTTPStatus.CREATED, responses=responses, openapi_extra=of.body_schema)(endpoint)
+    create_record.__annotations__["body"] = resource.body
+    endpoint = _declared(resource, resource.creating, resource.write, resource.document)(create_record)
+    responses = TAGGED_NEW if resource.showing else None
+    router.post("", status_code=HTTPStatus.CREATED, responses=responses, openapi_extra=resource.body_schema)(endpoint)
 
 
-def _show(router: APIRouter, of: Resource[Any, Any]) -> None:
-    if of.showing is None:
+def _show(router: APIRouter, resource: Resource[Any, Any]) -> None:
+    if resource.showing is None:
         return
 
-    @router.get(f"/{{{of.key}}}", responses=TAGGED)
-    @_declared(of, of.showing, of.read, of.document)
-    def show_record(row: Annotated[AnyRow, Depends(of.seen)], who: Who) -> Response:
-        return encoded(of.show(row, who), headers=tag(row.version))
+    @router.get(f"/{{{resource.key}}}", responses=TAGGED)
+    @_declared(resource, resource.showing, resource.read, resource.document)
+    def show_record(row: Annotated[AnyRow, Depends(resource.seen)], who: Who) -> Response:
+        return encoded(resource.show(row, who), headers=tag(row.version))
 
 
-def _replace(router: APIRouter, of: Resource[Any, Any]) -> None:
-    replace = of.replace
-    if of.replacing is None or replace is None:
+def _replace(router: APIRouter, resource: Resource[Any, Any]) -> None:
+    replace = resource.replace
+    if resource.replacing is None or replace is None:
         return
 
     def replace_record(
-        row: Annotated[AnyRow, Depends(of.own)],
+        row: Annotated[AnyRow, Depends(resource.own)],
         body: AnyBody,
         here: Here,
         who: Who,
@@ -173,35 +178,39 @@ def _replace(router: APIRouter, of: Resource[Any, Any]) -> None:
     ) -> Response:
         require_seen(row.version, if_match)
         replace(here, row, body)
-        replaced = of.again(here, getattr(row, of.key))
-        return encoded(of.show(replaced, who), headers=tag(row.version + 1))
+        replaced = resource.again(here, getattr(row, resource.key))
+        return encoded(resource.show(replaced, who), headers=tag(row.version + 1))
 
-    replace_record.__annotations__["body"] = of.body
-    endpoint = _declared(of, of.replacing, of.write, of.document)(replace_record)
-    router.put(f"/{{{of.key}}}", responses=TAGGED | GUARDED, openapi_extra=of.body_schema)(endpoint)
+    replace_record.__annotations__["body"] = resource.body
+    endpoint = _declared(resource, resource.replacing, resource.write, resource.document)(replace_record)
+    router.put(f"/{{{resource.key}}}", responses=TAGGED | GUARDED, openapi_extra=resource.body_schema)(endpoint)
 
 
-def _delete(router: APIRouter, of: Resource[Any, Any]) -> None:
-    def unchanged(row: Annotated[AnyRow, Depends(of.own)], if_match: IfMatch = "") -> AnyRow:
+def _delete(router: APIRouter, resource: Resource[Any, Any]) -> None:
+    def unchanged(row: Annotated[AnyRow, Depends(resource.own)], if_match: IfMatch = "") -> AnyRow:
         require_seen(row.version, if_match)
         return row
 
-    responses, own = (GUARDED, unchanged) if of.showing else (None, of.own)
+    responses, own = (GUARDED, unchanged) if resource.showing else (None, resource.own)
 
-    @router.delete(f"/{{{of.key}}}", status_code=HTTPStatus.NO_CONTENT, responses=responses)
-    @_declared(of, of.deleting, of.write)
+    @router.delete(f"/{{{resource.key}}}", status_code=HTTPStatus.NO_CONTENT, responses=responses)
+    @_declared(resource, resource.deleting, resource.write)
     def delete_record(row: Annotated[AnyRow, Depends(own)], here: Here) -> Response:
-        of.delete(here, row)
+        resource.delete(here, row)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 def _declared(
-    of: Resource[Any, Any], operation: Operation, permission: Permission, document: object = None
+    resource: Resource[Any, Any], operation: Operation, permission: Permission, document: object = None
 ) -> Callable[[Endpoint], Endpoint]:
     """Name and describe an endpoint as declared, of which the OpenAPI document is made, and say who may use it."""
 
     def declare(endpoint: Endpoint) -> Endpoint:
-        endpoint.__module__, endpoint.__name__, endpoint.__doc__ = of.module, operation.name, operation.description
+        endpoint.__module__, endpoint.__name__, endpoint.__doc__ = (
+            resource.module,
+            operation.name,
+            operation.description,
+        )
         if document is not None:
             answers(document)(endpoint)
         return needs(permission, by_tenant=True)(endpoint)

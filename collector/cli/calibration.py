@@ -43,71 +43,73 @@ from collector.visible import one_line
 @click.option("--examples", is_flag=True, help="Instead: labelled examples for the prompt of an `llm_judge`, as YAML.")
 @click.option("--json", "as_json", is_flag=True, help="Everything, with the disagreements, as JSON.")
 @source_options
-def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None, **asked: Any) -> None:
+def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None, **parameters: Any) -> None:
     """Hold the judges of a rule, named or by its id, against people."""
-    server, data, project, labels = (asked.pop(name) for name in ("server", "data", "project", "labels"))
+    server, data, project, labels = (parameters.pop(name) for name in ("server", "data", "project", "labels"))
     one_source(server, data)
     opened = open_source if other is None else open_server  # a judge is asked by a server
-    with opened(server, data) as asking:
-        place = _place(asking, rule, project)
+    with opened(server, data) as client:
+        place = _place(client, rule, project)
         if other is not None or examples:
-            asked = {name: asked[name] for name in ("name", "source") if asked[name] is not None}
-            asked |= {} if labels is None else {"labels": labels}
-            _better(asking, place, other, asked, as_json=as_json)
+            parameters = {name: parameters[name] for name in ("name", "source") if parameters[name] is not None}
+            parameters |= {} if labels is None else {"labels": labels}
+            _better(client, place, other, parameters, as_json=as_json)
             return
-        found = asking.get(f"{place}/calibration", **asked)
+        document = client.get(f"{place}/calibration", **parameters)
     if as_json:
-        print_json(found)
+        print_json(document)
         return
-    judges = read_answer(CalibrationDocument, found).judges
+    judges = read_answer(CalibrationDocument, document).judges
     if not judges:
         click.echo("nothing was judged yet that passes or fails")
     for each in judges:
         _print(each)
 
 
-def _better(asking: ServerClient, place: str, other: Path | None, asked: Mapping[str, Any], *, as_json: bool) -> None:
-    """What another version of the judge says, or examples for it."""
+def _better(
+    client: ServerClient, place: str, other: Path | None, parameters: Mapping[str, Any], *, as_json: bool
+) -> None:
+    """Print the trial of another version of the judge, or labelled examples for its prompt."""
     if other is None:
-        found = asking.get(f"{place}/labelled-examples", **asked)
+        document = client.get(f"{place}/labelled-examples", **parameters)
         if as_json:
-            print_json(found)
+            print_json(document)
             return
-        examples = to_builtins(read_answer(LabelledExamples, found).examples)
+        examples = to_builtins(read_answer(LabelledExamples, document).examples)
         click.echo(yaml.safe_dump({"examples": examples}, sort_keys=False, allow_unicode=True), nl=False)
         return
     text = yaml.safe_load(other.read_text(encoding="utf-8"))
     if not isinstance(text, dict):
         raise click.ClickException(f"{other}: is no rule")
-    found = asking.post(f"{place}/judge-trial?{urlencode(asked)}", text)
+    document = client.post(f"{place}/judge-trial?{urlencode(parameters)}", text)
     if as_json:
-        print_json(found)
+        print_json(document)
         return
-    told = read_answer(JudgeTrialDocument, found)
-    for name, version in (("in force", told.current), ("this one", told.candidate)):
+    trial = read_answer(JudgeTrialDocument, document)
+    for name, version in (("in force", trial.current), ("this one", trial.candidate)):
         if version is not None:
             cost = "" if version.cost_usd_each is None else f", ${version.cost_usd_each:.5f} each"
             click.echo(f"{name:<12} agrees {_share(version.agreement)}, kappa {measure_text(version.kappa)}{cost}")
-    click.echo(told.in_words)
-    if told.held_out:
-        click.echo(f"{told.held_out} labels are held out: they are examples in a prompt.")
-    for problem in told.problems:
+    click.echo(trial.in_words)
+    if trial.held_out:
+        click.echo(f"{trial.held_out} labels are held out: they are examples in a prompt.")
+    for problem in trial.problems:
         click.echo(f"no verdict: {one_line(problem)}")
 
 
-def _place(asking: ServerClient, name: str, project: str | None) -> str:
-    """Where the only rule of that name or id is.
+def _place(client: ServerClient, name: str, project: str | None) -> str:
+    """Return the path of the only rule with that name or id.
 
     Raises:
         click.ClickException: there is none, or more than one.
     """
-    listed = read_view(RulesView, asking.get("/api/v1/trace-eval-rules", size=1_000)).content
+    listed = read_view(RulesView, client.get("/api/v1/trace-eval-rules", size=1_000)).content
     fitting = [each for each in listed if name in {each.id, each.name} and project in {None, each.project}]
     if len(fitting) != 1:
-        told = "no rule is" if not fitting else f"{len(fitting)} rules are"
-        raise click.ClickException(f"{told} called {one_line(name)}; `tracejury rules list` shows them")
-    (found,) = fitting
-    return f"/api/v1/projects/{path_segment(found.project or '*')}/trace-eval-rules/{found.id}"
+        matches = "no rule is" if not fitting else f"{len(fitting)} rules are"
+        raise click.ClickException(f"{matches} called {one_line(name)}; `tracejury rules list` shows them")
+    (document,) = fitting
+    return f"/api/v1/projects/{path_segment(document.project or '*')}/trace-eval-rules/{document.id}"
 
 
 def _print(judge: JudgeCalibration) -> None:

@@ -184,7 +184,7 @@ def export(*, version: str, file: Path, form: str | None, server: str) -> None:
 @json_option
 @source_options
 def diff(*, version: str, base: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
-    """What a version adds, removes and changes."""
+    """Show what a version adds, removes and changes."""
     name, number = _parts(version)
     one_source(server, data)
     with open_source(server, data) as asking:

@@ -34,11 +34,11 @@ def jobs() -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
-def list_jobs(*, limit: int, as_json: bool, server: str | None, data: Path | None, **wanted: str | None) -> None:
+def list_jobs(*, limit: int, as_json: bool, server: str | None, data: Path | None, **filters: str | None) -> None:
     """The newest jobs."""
     one_source(server, data)
     with open_source(server, data) as source:
-        documents = source.listed(_PATH, limit, **wanted)
+        documents = source.listed(_PATH, limit, **filters)
     if as_json:
         print_json(documents)
     else:

@@ -70,11 +70,11 @@ def list_queues(*, as_json: bool, server: str | None, data: Path | None) -> None
     """All queues, and how far each is."""
     one_source(server, data)
     with open_source(server, data) as asking:
-        found = asking.whole(_PATH)
+        documents = asking.whole(_PATH)
     if as_json:
-        print_json(found)
+        print_json(documents)
         return
-    rows = [read_view(_Queue, each) for each in found]
+    rows = [read_view(_Queue, each) for each in documents]
     _table(
         ("QUEUE", "QUESTION", "DONE", "VOTES", "REVIEWERS", "BLIND"),
         [
@@ -165,16 +165,16 @@ def add(
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def progress(*, queue: str, as_json: bool, server: str | None, data: Path | None) -> None:
-    """How far a queue is, and what each person did."""
+    """Show the progress of a queue, and what each reviewer did."""
     one_source(server, data)
     with open_source(server, data) as asking:
-        found = asking.get(f"{_PATH}/{_find(asking, queue).id}/progress")
+        document = asking.get(f"{_PATH}/{_find(asking, queue).id}/progress")
     if as_json:
-        print_json(found)
+        print_json(document)
         return
-    told = read_view(_QueueProgress, found)
-    click.echo(f"{told.done} of {told.entries} done, {told.votes} votes, {told.leased} looked at now")
-    people = [(each.author, each.votes, each.skipped, each.leased) for each in told.reviewers]
+    state = read_view(_QueueProgress, document)
+    click.echo(f"{state.done} of {state.entries} done, {state.votes} votes, {state.leased} looked at now")
+    people = [(each.author, each.votes, each.skipped, each.leased) for each in state.reviewers]
     _table(("WHO", "VOTES", "LEFT OUT", "LOOKS AT NOW"), people, "nobody has reviewed anything yet")
 
 
@@ -187,25 +187,25 @@ def progress(*, queue: str, as_json: bool, server: str | None, data: Path | None
 @click.option("--json", "as_json", is_flag=True, help="Everything, with what people see differently, as JSON.")
 @source_options
 def agreement(
-    *, queue: str | None, as_json: bool, server: str | None, data: Path | None, **asked: str | int | None
+    *, queue: str | None, as_json: bool, server: str | None, data: Path | None, **parameters: str | int | None
 ) -> None:
-    """How far people agree on what is in a queue, or on a question."""
+    """Show how far people agree on a queue, or on a question."""
     one_source(server, data)
     with open_source(server, data) as asking:
         about = None if queue is None else _find(asking, queue).id
-        found = asking.get("/api/v1/agreement", queue=about, **asked)
+        document = asking.get("/api/v1/agreement", queue=about, **parameters)
     if as_json:
-        print_json(found)
+        print_json(document)
         return
-    told = read_answer(AgreementDocument, found)
-    click.echo(f"{told.shared} of {told.targets} were judged by two people at least, {told.votes} votes")
-    click.echo(f"{'alpha':<14} {measure_text(told.alpha)}")
-    if told.metric == "nominal":
-        click.echo(f"{'Fleiss kappa':<14} {measure_text(told.fleiss_kappa)}")
-    click.echo(told.in_words)
+    agreed = read_answer(AgreementDocument, document)
+    click.echo(f"{agreed.shared} of {agreed.targets} were judged by two people at least, {agreed.votes} votes")
+    click.echo(f"{'alpha':<14} {measure_text(agreed.alpha)}")
+    if agreed.metric == "nominal":
+        click.echo(f"{'Fleiss kappa':<14} {measure_text(agreed.fleiss_kappa)}")
+    click.echo(agreed.in_words)
     pairs = [
         (f"{each.one}, {each.other}", each.targets, f"{each.agreed:.0%}", measure_text(each.kappa))
-        for each in told.pairs
+        for each in agreed.pairs
     ]
     if pairs:
         _table(("TWO PEOPLE", "BOTH JUDGED", "AGREED", "KAPPA"), pairs, "")
@@ -218,9 +218,9 @@ def delete(*, queue: str, server: str | None, data: Path | None) -> None:
     """Delete a queue; the votes stay."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        found = _find(asking, queue)
-        asking.delete(f"{_PATH}/{found.id}")
-    click.echo(f"{one_line(found.name)} is deleted")
+        record = _find(asking, queue)
+        asking.delete(f"{_PATH}/{record.id}")
+    click.echo(f"{one_line(record.name)} is deleted")
 
 
 @review.command()
@@ -260,18 +260,18 @@ def _rule_id(asking: ServerClient, name: str) -> str:
     listed = read_view(RulesView, asking.get("/api/v1/trace-eval-rules", size=1_000)).content
     fitting = [each.id for each in listed if name in {each.id, each.name}]
     if len(fitting) != 1:
-        told = "no rule is" if not fitting else f"{len(fitting)} rules are"
-        raise click.ClickException(f"{told} called {one_line(name)}; `tracejury rules list` shows them")
+        problem = "no rule is" if not fitting else f"{len(fitting)} rules are"
+        raise click.ClickException(f"{problem} called {one_line(name)}; `tracejury rules list` shows them")
     return str(fitting[0])
 
 
 def _find(asking: ServerClient, named: str) -> _Queue:
     views = [read_view(_Queue, each) for each in asking.whole(_PATH)]
-    found = [each for each in views if named in {each.id, each.name}]
-    if len(found) != 1:
-        told = "is the name of several review queues: use the id" if found else "is no review queue"
-        raise click.ClickException(f"{one_line(named)} {told}")
-    return found[0]
+    matching = [each for each in views if named in {each.id, each.name}]
+    if len(matching) != 1:
+        problem = "is the name of several review queues: use the id" if matching else "is no review queue"
+        raise click.ClickException(f"{one_line(named)} {problem}")
+    return matching[0]
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[object]], nothing: str) -> None:

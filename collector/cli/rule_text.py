@@ -77,7 +77,7 @@ def _spent_text(spent: SpentView) -> str:
 
 
 def print_status(status: StatusDocument) -> None:
-    """How the server stands."""
+    """Print the status of a server."""
     console = output_console()
     for name, told, alarming in _lines(status):
         line = Text(f"{name:<10}  ", style="dim")
@@ -93,7 +93,7 @@ def print_status(status: StatusDocument) -> None:
 
 
 def _lines(status: StatusDocument) -> list[tuple[str, str, bool]]:
-    """What is told: a name, a text, and whether somebody should look."""
+    """Return the lines of a status: name, text, and whether it is a problem."""
     server, jobs, spent = status.server, status.jobs, status.spent_today
     waiting = jobs.ready + jobs.waiting
     oldest = "" if jobs.oldest_seconds is None else f", the oldest for {duration_text(jobs.oldest_seconds * 1e3)}"
@@ -176,7 +176,7 @@ def _print_problems(problems: Sequence[FileProblemView | FileProblemDocument]) -
 
 
 def backfill_text(backfill: BackfillDocument) -> str:
-    """How far a backfill is."""
+    """Return the progress of a backfill as text."""
     error = f": {one_line(backfill.error)}" if backfill.error else ""
     return f"{backfill.id} {backfill.state}, {backfill.looked_at:,} looked at, {backfill.matched:,} matched{error}"
 

@@ -30,11 +30,11 @@ def list_saved_views(*, as_json: bool, server: str | None, data: Path | None) ->
     """All of them by name, with what each shows."""
     one_source(server, data)
     with open_source(server, data) as asking:
-        found = asking.whole(_PATH)
+        documents = asking.whole(_PATH)
     if as_json:
-        print_json(found)
+        print_json(documents)
         return
-    views = [read_answer(SavedViewDocument, each) for each in found]
+    views = [read_answer(SavedViewDocument, each) for each in documents]
     if not views:
         click.echo("there are no saved views")
         return
@@ -59,18 +59,18 @@ def show(*, view: str, as_json: bool, server: str | None, data: Path | None) -> 
     """One of them, named or by its id: its link, and what its list is asked for."""
     one_source(server, data)
     with open_source(server, data) as asking:
-        document, found = _find(asking, view)
-        link = asking.link(found.path)
+        document, saved = _find(asking, view)
+        link = asking.link(saved.path)
     if as_json:
         print_json(document)
         return
-    click.echo(one_line(found.name))
+    click.echo(one_line(saved.name))
     click.echo(f"  {'link':<10} {one_line(link)}")
-    click.echo(f"  {'id':<10} {one_line(found.id)}")
-    if found.tenant:
-        click.echo(f"  {'tenant':<10} {one_line(found.tenant)}")
-    click.echo(f"  {'changed':<10} {one_line(found.updated_at)}")
-    for name, value in parse_qsl(found.query):
+    click.echo(f"  {'id':<10} {one_line(saved.id)}")
+    if saved.tenant:
+        click.echo(f"  {'tenant':<10} {one_line(saved.tenant)}")
+    click.echo(f"  {'changed':<10} {one_line(saved.updated_at)}")
+    for name, value in parse_qsl(saved.query):
         click.echo(f"  {one_line(name):<10} {one_line(value)}")
 
 
@@ -84,10 +84,10 @@ def save(*, name: str, query: str, replace: bool, server: str | None, data: Path
     one_source(server, data)
     body = {"name": name, "query": query.rpartition("?")[2]}
     with open_server(server, data) as asking:
-        there = [view for _, view in _all(asking) if view.name == name] if replace else []
-        if len(there) > 1:
+        same_name = [view for _, view in _all(asking) if view.name == name] if replace else []
+        if len(same_name) > 1:
             raise click.ClickException(f"{one_line(name)} is the name of several saved views: delete one by its id")
-        answer = asking.put(f"{_PATH}/{there[0].id}", body) if there else asking.post(_PATH, body)
+        answer = asking.put(f"{_PATH}/{same_name[0].id}", body) if same_name else asking.post(_PATH, body)
         made = read_answer(SavedViewDocument, answer)
         click.echo(f"{one_line(made.name)}: {one_line(asking.link(made.path))}")
 
@@ -99,9 +99,9 @@ def delete(*, view: str, server: str | None, data: Path | None) -> None:
     """Delete one, named or by its id; links to it lead nowhere from then on."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        _, found = _find(asking, view)
-        asking.delete(f"{_PATH}/{found.id}")
-    click.echo(f"{one_line(found.name)} is deleted")
+        _, saved = _find(asking, view)
+        asking.delete(f"{_PATH}/{saved.id}")
+    click.echo(f"{one_line(saved.name)} is deleted")
 
 
 def _all(asking: ServerClient) -> list[tuple[object, SavedViewDocument]]:
@@ -109,8 +109,8 @@ def _all(asking: ServerClient) -> list[tuple[object, SavedViewDocument]]:
 
 
 def _find(asking: ServerClient, named: str) -> tuple[object, SavedViewDocument]:
-    found = [each for each in _all(asking) if named in {each[1].id, each[1].name}]
-    if len(found) != 1:
-        told = "is the name of several saved views: use the id" if found else "is no saved view"
-        raise click.ClickException(f"{one_line(named)} {told}; `tracejury saved-views list` shows them")
-    return found[0]
+    matching = [each for each in _all(asking) if named in {each[1].id, each[1].name}]
+    if len(matching) != 1:
+        problem = "is the name of several saved views: use the id" if matching else "is no saved view"
+        raise click.ClickException(f"{one_line(named)} {problem}; `tracejury saved-views list` shows them")
+    return matching[0]

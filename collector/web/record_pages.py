@@ -23,7 +23,7 @@ Values: TypeAlias = Mapping[str, str]
 
 
 class BadForm(Exception):
-    """What was typed cannot be a body; `problems` are by the names of fields."""
+    """An error: the form is no valid body. `problems` are by the names of fields."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         super().__init__(problems)
@@ -32,7 +32,7 @@ class BadForm(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormState(Generic[Row]):
-    """What a form holds, what is wrong with it, and the record that it changes."""
+    """The values of a form, their problems, and the record that it changes."""
 
     values: Values
     problems: Mapping[str, str] = field(default_factory=dict)

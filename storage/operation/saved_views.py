@@ -13,7 +13,7 @@ MOST_VIEWS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedViewText:
-    """What a client writes of a view: its name, and the query of the address of its list."""
+    """The part of a view that a client writes: its name, and the query of its list."""
 
     name: str
     project: str | None  # that its filters name

@@ -16,8 +16,8 @@ from storage.alerting.metric_monitors import MetricMonitorRow
 def _find(here: Context, tenant: str | None, monitor_id: str | None) -> Sequence[MetricMonitorRow]:
     if monitor_id is None:
         return here.metric_monitors.all(tenant=tenant)
-    found = here.metric_monitors.get(monitor_id, tenant=tenant)
-    return () if found is None else (found,)
+    row = here.metric_monitors.get(monitor_id, tenant=tenant)
+    return () if row is None else (row,)
 
 
 def _create(here: Context, monitor_id: str, body: MetricMonitorText, new: Creation) -> None:
@@ -29,7 +29,7 @@ def _stored(body: MetricMonitorText) -> dict[str, Any]:
 
 
 def metric_monitor_document(row: MetricMonitorRow, _: Caller) -> dict[str, object]:
-    """What a monitor says, and what its last look found."""
+    """Serialize a metric monitor with its state at the last look."""
     text, state = text_of(row), metric_state_of(row)
     return {
         "id": row.monitor_id,

@@ -31,14 +31,14 @@ class StreamQuery(BaseModel):
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
 @answers(StreamPage)
-def list_monitors(here: Here, who: Who, wanted: Annotated[StreamQuery, Query()]) -> Response:
-    """Streams of results by project and rule, and how their monitors stand."""
+def list_monitors(here: Here, who: Who, query: Annotated[StreamQuery, Query()]) -> Response:
+    """List streams of results by project and rule, with the state of their monitors."""
     rows = here.monitors.page(
-        project=wanted.project,
-        rule=wanted.rule,
+        project=query.project,
+        rule=query.rule,
         tenant=who.visible_tenant,
-        offset=wanted.page * wanted.size,
-        limit=wanted.size + 1,
+        offset=query.page * query.size,
+        limit=query.size + 1,
     )
-    documents: list[object] = [monitor_document(row, here.rules.revision) for row in rows[: wanted.size]]
-    return encoded(page_document([*documents, *rows[wanted.size :]], wanted.page, wanted.size))
+    documents: list[object] = [monitor_document(row, here.rules.revision) for row in rows[: query.size]]
+    return encoded(page_document([*documents, *rows[query.size :]], query.page, query.size))

@@ -94,7 +94,7 @@ class RateDocument(WireDocument):
 
 
 class StandingDocument(WireDocument):
-    """What one monitor compares, and how much evidence there is."""
+    """The comparison of one monitor, and its evidence so far."""
 
     kind: AlertKind
     waits_for: WaitsFor

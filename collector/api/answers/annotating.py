@@ -17,7 +17,7 @@ class MeasuredDocument(WireDocument):
 
 
 class ConfusionDocument(WireDocument):
-    """How often people and the judge pass the same: `passedFailed` is what people pass and the judge fails."""
+    """Counts of verdicts by people and by the judge: `passedFailed` is what people pass and the judge fails."""
 
     passed_passed: int
     passed_failed: int
@@ -38,14 +38,14 @@ class DisagreementDocument(WireDocument):
 
 
 class MoreLabelsDocument(WireDocument):
-    """How many labels more would halve the interval (null: no number would), and of which verdicts first."""
+    """The number of further labels that halves the interval (null: none does), and the verdict to label first."""
 
     count: int | None
     verdict: Literal["passed", "failed"] = field(name="of")
 
 
 class CalibrationMonth(WireDocument):
-    """How far a judge and people agreed on the results of a month."""
+    """Agreement of a judge with people on the results of a month."""
 
     month: str
     labelled: int
@@ -109,7 +109,7 @@ class LabelAgreementDocument(WireDocument):
 
 
 class AgreementMonth(WireDocument):
-    """What was last voted on in a month, by two at least."""
+    """Agreement on targets with two or more votes, by the month of the last vote."""
 
     month: str
     targets: int
@@ -128,7 +128,7 @@ class DisagreedDocument(WireDocument):
 
 
 class AgreementDocument(WireDocument):
-    """How far people agree: Krippendorff's alpha, and Fleiss' kappa over those with most often equally many votes."""
+    """Agreement among people: Krippendorff's alpha, and Fleiss' kappa over targets with the usual number of votes."""
 
     name: str
     tenant: str
@@ -148,7 +148,7 @@ class AgreementDocument(WireDocument):
 
 
 class JudgeVersion(WireDocument):
-    """How one version of a judge agrees with people, and what one answer cost."""
+    """Agreement of one version of a judge with people, and its cost per answer."""
 
     fingerprint: str | None
     agreement: MeasuredDocument
@@ -159,7 +159,7 @@ class JudgeVersion(WireDocument):
 
 
 class JudgeFlip(WireDocument):
-    """What two versions of a judge see differently."""
+    """A result on which two versions of a judge differ."""
 
     trace_id: str
     span_id: str | None
@@ -186,7 +186,7 @@ class JudgeTrialDocument(WireDocument):
 
 
 class LabelledExample(WireDocument):
-    """What people voted on, as an example for a judge."""
+    """A labelled result as an example for a judge."""
 
     input: str | None
     output: str
@@ -203,7 +203,7 @@ class LabelledExamples(WireDocument):
 
 
 class ScoresReceipt(WireDocument):
-    """How many scores were stored, and of how many the same had been said already."""
+    """Counts of scores that were stored, and of repetitions."""
 
     tenant: str
     stored: int

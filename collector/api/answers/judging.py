@@ -327,7 +327,7 @@ class JobPage(PageAnswer):
 
 
 class RetriedJob(WireDocument):
-    """How many jobs there are anew: one."""
+    """The number of jobs that run again: one."""
 
     retried: int
 

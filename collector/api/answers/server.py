@@ -25,7 +25,7 @@ class DroppedScopeDocument(WireDocument):
 
 
 class RunningServer(WireDocument, kw_only=True):
-    """What only a running server knows."""
+    """State of a running server."""
 
     state: str
     overloaded: bool
@@ -37,7 +37,7 @@ class RunningServer(WireDocument, kw_only=True):
 
 
 class StoredSpans(WireDocument):
-    """How many spans there were."""
+    """Counts of spans."""
 
     stored: int
     already_present: int
@@ -45,14 +45,14 @@ class StoredSpans(WireDocument):
 
 
 class StoredLogs(WireDocument):
-    """How many log records there were."""
+    """Counts of log records."""
 
     stored: int
     already_present: int
 
 
 class LagDocument(WireDocument):
-    """What was not looked at yet."""
+    """Work that is not done yet."""
 
     spans_behind: int
     seconds_behind: float
@@ -68,7 +68,7 @@ class UnableRule(WireDocument):
 
 
 class RuleCounts(WireDocument, kw_only=True):
-    """How many rules there are, and what is wrong with them."""
+    """The number of rules, and their problems."""
 
     in_force: int
     disabled: int
@@ -83,7 +83,7 @@ class RuleCounts(WireDocument, kw_only=True):
 
 
 class JobCounts(WireDocument, kw_only=True):
-    """How many jobs there are, and since when the oldest waits that nobody has claimed."""
+    """Counts of jobs, and the age of the oldest unclaimed one."""
 
     ready: int
     waiting: int
@@ -110,7 +110,7 @@ class OutcomeCounts(WireDocument):
 
 
 class StatusDocument(WireDocument):
-    """How a server stands."""
+    """The status of a server."""
 
     time: str
     # Null over a data directory without a server, which no client of a server meets.
@@ -129,7 +129,7 @@ class StatusDocument(WireDocument):
 
 
 class SweepForecastDocument(WireDocument):
-    """What a sweep would find."""
+    """The forecast of a sweep."""
 
     spans: int
     expired_traces: int
@@ -143,7 +143,7 @@ class SweepForecastDocument(WireDocument):
 
 
 class SweptDocument(WireDocument):
-    """What a sweep did."""
+    """The result of a sweep."""
 
     traces: int
     spans: int

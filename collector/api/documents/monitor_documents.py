@@ -13,7 +13,7 @@ from storage.alerting.monitors import StreamRow
 
 
 def monitor_document(row: StreamRow, revision: Callable[[int], ActiveRule | None]) -> StreamDocument:
-    """What is remembered of a stream of results, and how its monitors stand."""
+    """Serialize a stream of results with the state of its monitors."""
     state = state_of(row)
     active = revision(state.settings_of)
     monitoring = AS_USUAL if active is None else active.rule.monitoring

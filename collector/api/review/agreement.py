@@ -47,26 +47,26 @@ class AgreementQuery(BaseModel):
 @router.get("", responses={404: {"description": "There is no such queue here."}})
 @needs(Permission.READ, by_tenant=True)
 @answers(AgreementDocument)
-def show_agreement(here: Here, who: Who, asked: Annotated[AgreementQuery, Query()]) -> Response:
-    """How far people agree beyond chance, each two of them, by label and month, and what they see differently."""
-    tenant, name = tenant_of(who, asked.tenant), asked.name
-    if asked.queue is not None:
+def show_agreement(here: Here, who: Who, query: Annotated[AgreementQuery, Query()]) -> Response:
+    """Measure how far people agree beyond chance, in all, in pairs, by label and by month, and list disagreements."""
+    tenant, name = tenant_of(who, query.tenant), query.name
+    if query.queue is not None:
         queue = here.reviews.queues.get(
-            asked.queue, tenant=who.visible_tenant, now_us=here.now_ns() // 1000, counted=False
+            query.queue, tenant=who.visible_tenant, now_us=here.now_ns() // 1000, counted=False
         )
         if queue is None:
-            raise Missing(f"there is no review queue {asked.queue}")
+            raise Missing(f"there is no review queue {query.queue}")
         tenant, name = queue.tenant, queue.question
-    from_us = None if asked.days is None else here.now_ns() // 1000 - asked.days * _DAY_US
-    found = agreement_of(here, VotesOf(tenant=tenant, name=name, queue_id=asked.queue, from_us=from_us))
-    return encoded(_document(*found, name=name, tenant=tenant))
+    from_us = None if query.days is None else here.now_ns() // 1000 - query.days * _DAY_US
+    measured, votes = agreement_of(here, VotesOf(tenant=tenant, name=name, queue_id=query.queue, from_us=from_us))
+    return encoded(_document(measured, votes, name=name, tenant=tenant))
 
 
-def agreement_of(here: Context, wanted: VotesOf) -> tuple[Agreement, dict[str, PersonVote]]:
-    """How far people agree, and what each thing that was judged is."""
-    votes = here.labels.votes(wanted)
+def agreement_of(here: Context, selection: VotesOf) -> tuple[Agreement, dict[str, PersonVote]]:
+    """Measure how far people agree; return the latest vote on each target with it, by the key of the target."""
+    votes = here.labels.votes(selection)
     of = {each.target_key: each for each in votes}
-    said = [
+    opinions = [
         OneVote(
             target=each.target_key,
             author=each.author,
@@ -75,23 +75,23 @@ def agreement_of(here: Context, wanted: VotesOf) -> tuple[Agreement, dict[str, P
         )
         for each in votes
     ]
-    return agreement(said), of
+    return agreement(opinions), of
 
 
-def _document(found: Agreement, of: Mapping[str, PersonVote], *, name: str, tenant: str) -> AgreementDocument:
+def _document(measured: Agreement, of: Mapping[str, PersonVote], *, name: str, tenant: str) -> AgreementDocument:
     return AgreementDocument.of(
-        found,
+        measured,
         name=name,
         tenant=tenant,
-        alpha=measured_document(found.alpha),
-        fleiss_kappa=measured_document(found.fleiss),
-        pairs=[PairDocument.of(each, kappa=measured_document(each.kappa)) for each in found.pairs[:_MOST_PAIRS]],
-        labels=[LabelAgreementDocument.of(each) for each in found.labels],
-        months=[AgreementMonth.of(each) for each in found.months],
-        disagreed=[_disagreed(each, of[each.target]) for each in found.disagreed],
+        alpha=measured_document(measured.alpha),
+        fleiss_kappa=measured_document(measured.fleiss),
+        pairs=[PairDocument.of(each, kappa=measured_document(each.kappa)) for each in measured.pairs[:_MOST_PAIRS]],
+        labels=[LabelAgreementDocument.of(each) for each in measured.labels],
+        months=[AgreementMonth.of(each) for each in measured.months],
+        disagreed=[_disagreed(each, of[each.target]) for each in measured.disagreed],
     )
 
 
-def _disagreed(found: Disagreed, about: PersonVote) -> DisagreedDocument:
+def _disagreed(item: Disagreed, about: PersonVote) -> DisagreedDocument:
     number = about.item_number
-    return DisagreedDocument.of(about, item_result_id=None if number is None else str(number), votes=found.votes)
+    return DisagreedDocument.of(about, item_result_id=None if number is None else str(number), votes=item.votes)

@@ -61,12 +61,12 @@ class LabelledQuery(BaseModel):
 @needs(Permission.WRITE, by_tenant=True)
 @answers(JudgeTrialDocument)
 def try_judge(
-    project: str, rule_id: str, body: Body, here: Here, who: Who, asked: Annotated[LabelledQuery, Query()]
+    project: str, rule_id: str, body: Body, here: Here, who: Who, query: Annotated[LabelledQuery, Query()]
 ) -> Response:
-    """What another version of a rule's judge says of what people voted on, beside what the one in force said.
+    """Judge what people voted on with another version of a rule's judge, and compare it with the version in force.
 
-    The judge is asked, and paid like any judge, as often as there are labels; nothing else is stored. What either
-    version is shown as examples is held out.
+    Each label costs one request, which is paid from the budget; nothing else is stored. Labels that either version has
+    as an example are held out.
     """
     kept = find_own(here, who, project, rule_id)
     about = about_of(here, who, project)
@@ -74,9 +74,9 @@ def try_judge(
     if executor_kind_of(rule) != "judge":
         raise BadQuery(f"evaluator: {rule.evaluator} asks no judge; `tracejury rules test` tries out checks")
     shown = _example_traces(rule)
-    labelled = _labelled(here, who.tenant, kept.stored.rule_id, about, asked)
+    labelled = _labelled(here, who.tenant, kept.stored.rule_id, about, query)
     tested = [each for each in labelled if each.trace_id not in shown and not each.is_example]
-    chosen = _in_turns(tested, asked.labels)
+    chosen = _in_turns(tested, query.labels)
     results = _judged(here, who.tenant, kept.stored.rule_id, rule, chosen)
     return encoded(_trial(chosen, results, held_out=len(labelled) - len(tested)))
 
@@ -85,32 +85,32 @@ def try_judge(
 @needs(Permission.READ, by_tenant=True)
 @answers(LabelledExamples)
 def labelled_examples(
-    project: str, rule_id: str, here: Here, who: Who, asked: Annotated[LabelledQuery, Query()]
+    project: str, rule_id: str, here: Here, who: Who, query: Annotated[LabelledQuery, Query()]
 ) -> Response:
-    """What people voted on, as `examples` of an `llm_judge`: passes and fails in turns, those first that it got wrong.
+    """List what people voted on as `examples` of an `llm_judge`: passes and fails in turns, the judge's errors first.
 
-    Whoever puts them into the prompt holds them out of the test: their labels do not measure that judge any more.
+    Examples in the prompt of a judge are held out when it is tried, since their labels do not measure it any more.
     """
     kept = find(here, who, project, rule_id)
-    labelled = _labelled(here, who.tenant, kept.stored.rule_id, about_of(here, who, project), asked)
+    labelled = _labelled(here, who.tenant, kept.stored.rule_id, about_of(here, who, project), query)
     labelled.sort(key=lambda each: each.label is each.judged)
-    examples = (_example(here, who.tenant, each) for each in _in_turns(labelled, asked.labels, shuffled=False))
+    examples = (_example(here, who.tenant, each) for each in _in_turns(labelled, query.labels, shuffled=False))
     return encoded(
         LabelledExamples(rule_id=kept.stored.rule_id, examples=[each for each in examples if each is not None])
     )
 
 
 def _labelled(
-    here: Context, tenant: str, rule_id: str, about: str | None, asked: LabelledQuery
+    here: Context, tenant: str, rule_id: str, about: str | None, query: LabelledQuery
 ) -> list[LabelledResult]:
     """What the judge in force said last of each thing that people voted on and agree about."""
-    wanted = JudgedByRule(
-        tenant=tenant, rule_id=rule_id, project=about, from_us=None, name=asked.name, sources=SOURCES[asked.source]
+    selection = JudgedByRule(
+        tenant=tenant, rule_id=rule_id, project=about, from_us=None, name=query.name, sources=SOURCES[query.source]
     )
-    latest = next(iter(here.labels.judged(wanted)), None)
+    latest = next(iter(here.labels.judged(selection)), None)
     if latest is None:
         return []
-    results = here.labels.results(wanted)
+    results = here.labels.results(selection)
     return [each for each in results if each.fingerprint == latest.fingerprint and each.label is not None]
 
 
@@ -127,11 +127,11 @@ def _in_turns(results: Sequence[LabelledResult], most: int, *, shuffled: bool = 
 
 
 def _judged(here: Context, tenant: str, rule_id: str, rule: Rule, chosen: Sequence[LabelledResult]) -> list[JobResult]:
-    found: list[JobResult] = []
+    results: list[JobResult] = []
     for first in range(0, len(chosen), _AT_ONCE):
         examples = [_to_judge(tenant, each) for each in chosen[first : first + _AT_ONCE]]
-        found += here.trials.ask(tenant, rule_id, rule, examples).results
-    return found
+        results += here.trials.ask(tenant, rule_id, rule, examples).results
+    return results
 
 
 def _to_judge(tenant: str, result: LabelledResult) -> TargetExample:
@@ -171,20 +171,19 @@ def _trial(chosen: Sequence[LabelledResult], results: Sequence[JobResult], *, he
     )
 
 
-def _version(said: Sequence[tuple[bool | None, bool, LabelledResult | JobResult]]) -> JudgeVersion | None:
-    """How people and one version judge alike; None where nothing was judged."""
-    if not said:
+def _version(verdicts: Sequence[tuple[bool | None, bool, LabelledResult | JobResult]]) -> JudgeVersion | None:
+    if not verdicts:
         return None
-    passed = sum(verdict for _, verdict, _ in said)
-    table = confusion_of((people, verdict) for people, verdict, _ in said)
-    found = calibrate(table, judged_passed=passed, judged_failed=len(said) - passed)
-    costs = [each.cost_usd for _, _, each in said if each.cost_usd is not None]
+    passed = sum(verdict for _, verdict, _ in verdicts)
+    table = confusion_of((people, verdict) for people, verdict, _ in verdicts)
+    calibration = calibrate(table, judged_passed=passed, judged_failed=len(verdicts) - passed)
+    costs = [each.cost_usd for _, _, each in verdicts if each.cost_usd is not None]
     return JudgeVersion(
-        fingerprint=said[0][2].fingerprint,
-        agreement=measured_document(found.agreement),
-        sensitivity=measured_document(found.sensitivity),
-        specificity=measured_document(found.specificity),
-        kappa=measured_document(found.kappa),
+        fingerprint=verdicts[0][2].fingerprint,
+        agreement=measured_document(calibration.agreement),
+        sensitivity=measured_document(calibration.sensitivity),
+        specificity=measured_document(calibration.specificity),
+        kappa=measured_document(calibration.kappa),
         cost_usd_each=sum(costs) / len(costs) if costs else None,
     )
 
@@ -192,10 +191,10 @@ def _version(said: Sequence[tuple[bool | None, bool, LabelledResult | JobResult]
 def _in_words(labels: int, mended: int, spoilt: int, p_value: float) -> str:
     if not labels:
         return "Nothing can be said: people voted on nothing that the judge in force judged, or it could not be asked."
-    told = f"Of {labels} labels it gets {mended} right that were wrong, and {spoilt} wrong that were right"
+    summary = f"Of {labels} labels it gets {mended} right that were wrong, and {spoilt} wrong that were right"
     if p_value >= _ALPHA:
-        return f"{told}: with these labels neither version can be called the better one."
-    return f"{told}: it is {'better' if mended > spoilt else 'worse'}."
+        return f"{summary}: with these labels neither version can be called the better one."
+    return f"{summary}: it is {'better' if mended > spoilt else 'worse'}."
 
 
 def _flip(was: LabelledResult, now: JobResult) -> JudgeFlip:

@@ -49,45 +49,45 @@ class CalibrationQuery(BaseModel):
 @needs(Permission.READ, by_tenant=True)
 @answers(CalibrationDocument)
 def show_calibration(
-    project: str, rule_id: str, here: Here, who: Who, asked: Annotated[CalibrationQuery, Query()]
+    project: str, rule_id: str, here: Here, who: Who, query: Annotated[CalibrationQuery, Query()]
 ) -> Response:
-    """How far each judge of a rule can be trusted, and the pass rate that people would find."""
+    """Measure each judge of a rule against people, and correct its pass rate."""
     kept = find(here, who, project, rule_id)
-    wanted = JudgedByRule(
-        tenant=tenant_of(who, asked.tenant),
+    selection = JudgedByRule(
+        tenant=tenant_of(who, query.tenant),
         rule_id=kept.stored.rule_id,
         project=about_of(here, who, project),
-        from_us=None if asked.days is None else here.now_ns() // 1000 - asked.days * _DAY_US,
-        name=asked.name,
-        sources=SOURCES[asked.source],
+        from_us=None if query.days is None else here.now_ns() // 1000 - query.days * _DAY_US,
+        name=query.name,
+        sources=SOURCES[query.source],
     )
     return encoded(
         CalibrationDocument(
-            rule_id=wanted.rule_id,
-            tenant=wanted.tenant,
-            name=asked.name,
-            source=asked.source,
-            judges=[_judge_document(each) for each in judges_against_people(here, wanted)],
+            rule_id=selection.rule_id,
+            tenant=selection.tenant,
+            name=query.name,
+            source=query.source,
+            judges=[_judge_document(each) for each in judges_against_people(here, selection)],
         )
     )
 
 
-def _judge_document(found: JudgeAgainstPeople) -> JudgeCalibration:
-    calibration, table, more = found.calibration, found.calibration.confusion, found.calibration.more
+def _judge_document(measured: JudgeAgainstPeople) -> JudgeCalibration:
+    calibration, table, more = measured.calibration, measured.calibration.confusion, measured.calibration.more
     return JudgeCalibration.of(
         calibration,
-        fingerprint=found.judge.fingerprint,
-        name=found.judge.name,
-        judged=found.judge.passed + found.judge.failed,
+        fingerprint=measured.judge.fingerprint,
+        name=measured.judge.name,
+        judged=measured.judge.passed + measured.judge.failed,
         labelled=table.labels,
-        undecided=sum(each.label is None for each in found.results),
-        left_out=found.left_out,
+        undecided=sum(each.label is None for each in measured.results),
+        left_out=measured.left_out,
         confusion=ConfusionDocument.of(table),
-        alpha_of_people=measured_document(found.people),
-        in_words=found.in_words,
+        alpha_of_people=measured_document(measured.people),
+        in_words=measured.in_words,
         more_labels=None if more is None else MoreLabelsDocument(count=more.count, verdict=more.of),
-        months=[_month(month, table) for month, table in found.months],
-        disagreements=[_disagreement(each) for each in found.disagreements[:_MOST_SHOWN]],
+        months=[_month(month, table) for month, table in measured.months],
+        disagreements=[_disagreement(each) for each in measured.disagreements[:_MOST_SHOWN]],
         **{name: measured_document(getattr(calibration, name)) for name in _MEASURES},
     )
 

@@ -55,16 +55,16 @@ class Failed(BaseModel):
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
 @answers(JobPage)
-def list_jobs(here: Here, who: Who, wanted: Annotated[JobQuery, Query()]) -> Response:
+def list_jobs(here: Here, who: Who, query: Annotated[JobQuery, Query()]) -> Response:
     """Jobs, newest first."""
     filters = JobFilter(
-        state=wanted.state,
-        rule=wanted.rule,
-        trace_id=None if wanted.trace is None else wanted.trace.lower(),
+        state=query.state,
+        rule=query.rule,
+        trace_id=None if query.trace is None else query.trace.lower(),
         tenant=who.visible_tenant,
     )
-    rows = here.jobs.page(filters, limit=wanted.size + 1, skipped=wanted.page * wanted.size)
-    return encoded(page_document([job_document(row) for row in rows], wanted.page, wanted.size))
+    rows = here.jobs.page(filters, limit=query.size + 1, skipped=query.page * query.size)
+    return encoded(page_document([job_document(row) for row in rows], query.page, query.size))
 
 
 @router.post("/{job_id}/retry")

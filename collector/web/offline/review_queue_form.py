@@ -65,7 +65,7 @@ def _fields(values: Values) -> dict[str, Any]:
 
 
 def as_number(text: str) -> float | str | None:
-    """What was typed as a number; what is none as it is, for the checks to refuse, and nothing of nothing."""
+    """Convert a field to a number; leave other text to the checks of the body, and return None for an empty field."""
     number = number_in(text)
     return text or None if number is None else number
 

@@ -275,7 +275,7 @@ def _histogram(chosen: Chosen, cells: Sequence[Cell], fingerprint: str | None) -
 
 
 def _monitors(here: Context, chosen: Chosen, fingerprint: str | None) -> list[StreamDocument]:
-    """How the monitors of the results stand, those of each service; none where there are none yet."""
+    """Return the state of the monitors of each service."""
     rows = here.monitors.page(
         project=chosen.key.project, rule=chosen.key.rule_id, tenant=chosen.key.tenant, limit=_MOST_STREAMS
     )
