@@ -1,4 +1,4 @@
-"""Count the violations of the rules for names and docstrings (docs/extending.md).
+"""Count the violations of the rules for names, docstrings and documents (docs/extending.md).
 
 `python -m tests.prose` fails if a rule has more violations than tests/prose.toml allows. `python -m tests.prose RULE`
 lists those of a rule, and `python -m tests.prose --lower`, which `make format` runs, writes the numbers that fell.
@@ -18,6 +18,10 @@ from tests.source_tree import ROOT
 
 COUNTS: Final = Path("tests", "prose.toml")
 FOLDERS: Final = ("benchmarks", "collector", "evaluators", "rules", "sdk/python/src", "storage", "tests")
+DOCUMENTS: Final = ("*.md", "docs/*.md", "docs/evaluators/*.md")
+"""Decisions are records of their time, and so is the changelog."""
+
+RULES: Final = ("verb", "data", "people", "short", "raises", "long", "docs-people")
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Violation: TypeAlias = tuple[str, int]
@@ -32,6 +36,14 @@ _PEOPLE: Final = re.compile(r"\b(?:anybody|nobody|somebody|whoever)\b", re.IGNOR
 _SHORT: Final = 4
 """Lines of a body that needs no docstring."""
 
+_LONG: Final = 25
+"""Words that a sentence of a document may have."""
+_NO_PROSE: Final = re.compile(r"^ *(```|~~~).*?^ *\1|^ *[|#].*?$|<!--.*?-->|<[^>]*>", re.MULTILINE | re.DOTALL)
+_CODE: Final = re.compile(r"(`+).+?\1", re.DOTALL)
+_TARGET: Final = re.compile(r"\]\([^)]*\)")
+_PARAGRAPH: Final = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.)\s)")
+_SENTENCE: Final = re.compile(r"(?<=[.!?])[)*_\"]*\s+(?=[\[(*_\"]*[A-Z])")
+
 
 def violations(text: str) -> Iterator[Violation]:
     """Yield what a module violates. A claim, the docstring of a test, may begin as it likes."""
@@ -44,6 +56,33 @@ def violations(text: str) -> Iterator[Violation]:
     for token in tokenize.generate_tokens(lines.readline):
         if token.type == tokenize.COMMENT and _PEOPLE.search(token.string):
             yield "people", token.start[0]
+
+
+def violations_of_document(text: str) -> Iterator[Violation]:
+    """Yield what the prose of a Markdown document violates: code, tables and headings are none."""
+    for pattern, word in ((_NO_PROSE, ""), (_CODE, "Code"), (_TARGET, "]")):
+        text = "".join(_blanked(pattern, word, text))
+    yield from (("docs-people", _line(text, match.start())) for match in _PEOPLE.finditer(text))
+    ends = [*(match.start() for pattern in (_PARAGRAPH, _SENTENCE) for match in pattern.finditer(text)), len(text)]
+    start = 0
+    for end in sorted(ends):
+        words = re.findall(r"\S*\w\S*", text[start:end])
+        if len(words) > _LONG:
+            yield "long", _line(text, start + len(text[start:end]) - len(text[start:end].lstrip()))
+        start = end
+
+
+def _blanked(pattern: re.Pattern[str], word: str, text: str) -> Iterator[str]:
+    """Yield the text with a word, and the line breaks, in place of what matches, so that lines keep their numbers."""
+    start = 0
+    for match in pattern.finditer(text):
+        yield text[start : match.start()] + word + "\n" * match[0].count("\n")
+        start = match.end()
+    yield text[start:]
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
 
 
 def _of_docstring(node: Function | ast.ClassDef) -> Iterator[Violation]:
@@ -73,11 +112,19 @@ def _bound(node: ast.AST) -> Iterator[tuple[str, int]]:
 
 def count(root: Path) -> Mapping[str, Sequence[str]]:
     """Return the places of each rule's violations, as path:line."""
-    places: dict[str, list[str]] = {rule: [] for rule in ("verb", "data", "people", "short", "raises")}
+    places: dict[str, list[str]] = {rule: [] for rule in RULES}
     for file in sorted(file for folder in FOLDERS for file in (root / folder).rglob("*.py")):
         for rule, line in violations(file.read_text(encoding="utf-8")):
             places[rule].append(f"{file.relative_to(root)}:{line}")
+    for file in documents(root):
+        for rule, line in violations_of_document(file.read_text(encoding="utf-8")):
+            places[rule].append(f"{file.relative_to(root)}:{line}")
     return places
+
+
+def documents(root: Path) -> Sequence[Path]:
+    """Return the documents whose prose is counted."""
+    return sorted(file for pattern in DOCUMENTS for file in root.glob(pattern) if file.name != "CHANGELOG.md")
 
 
 def main(arguments: Sequence[str]) -> int:

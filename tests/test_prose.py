@@ -1,10 +1,10 @@
-"""Rules for names and docstrings: what counts as a violation, and what does not."""
+"""Rules for names, docstrings and documents: what counts as a violation, and what does not."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.prose import COUNTS, FOLDERS, main, violations
+from tests.prose import COUNTS, DOCUMENTS, FOLDERS, RULES, main, violations, violations_of_document
 from tests.source_tree import PACKAGES, ROOT
 
 
@@ -36,6 +36,26 @@ def test_a_violation_has_one_rule(source: str, rules: list[str]) -> None:
     assert [rule for rule, _ in violations(source)] == rules
 
 
+_WORDS = "A " + " ".join(["word"] * 24)
+
+
+@pytest.mark.parametrize(
+    "text, places",
+    [
+        (f"{_WORDS}. {_WORDS}.", []),
+        (f"{_WORDS}.\n\nOne more {_WORDS}.", [("long", 3)]),
+        (f"Read `{_WORDS} {_WORDS}`, [the page](a.md).", []),
+        (f"[One more {_WORDS}](a.md).", [("long", 1)]),
+        (f"- {_WORDS}\n- {_WORDS}\n2. {_WORDS}", []),
+        (f"# {_WORDS} {_WORDS}\n| {_WORDS} | {_WORDS} |\n```sh\n{_WORDS} {_WORDS}\n```\nOne\n{_WORDS}", [("long", 6)]),
+        ("It waits.\nNobody reads `nobody`.", [("docs-people", 2)]),
+    ],
+)
+def test_sentences_of_documents_are_short(text: str, places: list[tuple[str, int]]) -> None:
+    """Code is one word, and the items of a list, headings and tables are no sentences."""
+    assert list(violations_of_document(text)) == places
+
+
 def test_a_number_only_falls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -43,8 +63,9 @@ def test_a_number_only_falls(
     module, numbers = tmp_path / "collector" / "module.py", tmp_path / COUNTS
     for file in (module, numbers):
         file.parent.mkdir()
-    numbers.write_text("verb = 9\ndata = 1 # names\npeople = 0\nshort = 0\nraises = 0\n", "utf-8")
+    numbers.write_text("".join(f"{rule} = 9\n" for rule in RULES).replace("data = 9", "data = 1 # names"), "utf-8")
     module.write_text("told = 1\nfound = 2\n", "utf-8")
+    (tmp_path / "README.md").write_text("Somebody waits.", "utf-8")
     monkeypatch.setattr("tests.prose.ROOT", tmp_path)
     assert main([]) == 1
     assert (
@@ -55,9 +76,11 @@ def test_a_number_only_falls(
     assert main(["--lower", "data"]) == 0
     assert capsys.readouterr().out == "collector/module.py:1\n"
     assert numbers.read_text("utf-8").startswith("verb = 0\ndata = 1 # names\n")
+    assert numbers.read_text("utf-8").endswith("docs-people = 1\n")
 
 
 def test_every_folder_of_code_is_read() -> None:
     """The counts are of the product, the SDK, the benchmarks and the tests."""
     assert {*PACKAGES, "benchmarks", "sdk/python/src", "tests"} == set(FOLDERS)
     assert all((ROOT / folder).is_dir() for folder in FOLDERS)
+    assert all(list(ROOT.glob(pattern)) for pattern in DOCUMENTS)
