@@ -68,7 +68,7 @@ def test_models_find_every_page(site: Path) -> None:
     links = re.findall(r"\]\(([^)]+)\)", index)
     assert len(links) > 40
     assert [link for link in links if not (site / link).is_file()] == []
-    assert "- [Rules](rules.html): A rule says what is judged" in index
+    assert "- [Rules](rules.html): With this page you can write a rule" in index
     whole = (site / "llms-full.txt").read_text(encoding="utf-8")
     for page in ("README.md", "docs/rules.md", "sdk/python/README.md"):
         assert (ROOT / page).read_text(encoding="utf-8") in whole
