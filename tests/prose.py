@@ -42,7 +42,7 @@ _NO_PROSE: Final = re.compile(r"^ *(```|~~~).*?^ *\1|^ *[|#].*?$|<!--.*?-->|<[^>
 _CODE: Final = re.compile(r"(`+).+?\1", re.DOTALL)
 _TARGET: Final = re.compile(r"\]\([^)]*\)")
 _PARAGRAPH: Final = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.)\s)")
-_SENTENCE: Final = re.compile(r"(?<=[.!?])[)*_\"]*\s+(?=[\[(*_\"]*[A-Z])")
+_SENTENCE: Final = re.compile(r"(?<=[.!?])[)*_\"]*\s+(?=[\[(*_\"]*[A-Z0-9])")
 
 
 def violations(text: str) -> Iterator[Violation]:
