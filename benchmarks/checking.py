@@ -219,7 +219,6 @@ def _now() -> dt.datetime:
 
 
 def _cpu_s(pid: int) -> float:
-    """What a process has taken so far."""
     numbers = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
 

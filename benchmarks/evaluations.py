@@ -112,7 +112,6 @@ def a_case(calls: int) -> Case:
 
 
 def _cost_us(evaluator: Evaluator, case: Case, seconds: float) -> float:
-    """CPU microseconds of one evaluation in the best round."""
     return min(asyncio.run(_round_us(evaluator, case, seconds / ROUNDS)) for _ in range(ROUNDS))
 
 

@@ -147,11 +147,7 @@ def _send(server: Server, first: int, spans: int) -> None:
 
 
 def _wait(client: httpx.Client, results: int) -> tuple[float, int]:
-    """When there are so many results, and how many there are then.
-
-    Raises:
-        RuntimeError: they do not come.
-    """
+    """When there are so many results, and how many there are then."""
     until_s = time.monotonic() + WAIT_S
     while time.monotonic() < until_s:
         lines = client.get("/metrics").text.splitlines()
@@ -177,7 +173,6 @@ def _model(takes_s: float) -> Iterator[str]:
 
 
 def _serve_model(takes_s: float) -> None:
-    """Answer until standard input ends."""
     asyncio.run(_answer_all(takes_s))
 
 

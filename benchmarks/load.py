@@ -105,7 +105,6 @@ class Tally:
                 self.first_failure = self.first_failure or reason
 
     def _sample(self, trace_id: str) -> None:
-        """Keep each trace id with the same probability (reservoir sampling)."""
         if len(self.trace_ids) < TRACE_IDS:
             self.trace_ids.append(trace_id)
         elif (place := random.randrange(len(self.acknowledgements_s))) < TRACE_IDS:

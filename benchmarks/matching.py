@@ -149,7 +149,6 @@ def _batch(requests: Requests) -> SpanBatch:
 
 
 def _used_bytes(store: Store) -> int:
-    """Bytes of the file's blocks, all that is stored if the store was closed before."""
     return _one(store, "SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = 'tracejury'")
 
 

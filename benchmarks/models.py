@@ -117,7 +117,6 @@ def _raise_alert(data: Path) -> None:
 
 
 def _known(api: str) -> dict[str, Any]:
-    """A span that there is, and from when to when spans are."""
     names = ("trace_id", "span_id", "session_id", "project", "model", "release")
     (row,) = _asked(api, "POST", "sql", {"sql": KNOWN})["rows"]
     (extent,) = _asked(api, "POST", "sql", {"sql": TIMES_OF_SPANS})["rows"]

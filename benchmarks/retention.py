@@ -141,7 +141,6 @@ def _ingesting(store: Store) -> Iterator[list[float]]:
 
 
 def _memory_mib() -> int:
-    """What this process holds now."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) >> 10
 

@@ -106,7 +106,6 @@ def run(choice: Choice, directory: Path) -> report.Report:
 
 
 def _announced(name: str, scenario: Scenario) -> Scenario:
-    """Tell a waiting person what came of a measurement."""
     full = scenario.full
     click.echo(f"{name}: {full.committed_per_s:,.0f} spans/s, {full.cpu_us_per_span:.1f} µs of CPU a span", err=True)
     return scenario

@@ -157,7 +157,6 @@ def _numbers(server: Server) -> dict[str, float]:
 
 
 def _drain(server: Server) -> None:
-    """Wait until nothing waits for its commit, or to be matched."""
     until_s = time.monotonic() + DRAIN_S
     while (numbers := _numbers(server))["tracejury_backlog_bytes"] or numbers["tracejury_unmatched_spans"]:
         assert time.monotonic() < until_s, "what was acknowledged is not committed and matched"

@@ -125,7 +125,6 @@ class Load:
 
 
 def _spans_of_traces(spans: int) -> bytes:
-    """How many spans of each of its traces are in a request."""
     whole, rest = divmod(spans, SPANS_PER_TRACE)
     return bytes([SPANS_PER_TRACE] * whole + [rest] * bool(rest))
 

@@ -195,7 +195,6 @@ def _template(source: random.Random, count: int) -> Template:
 
 
 def _mark(source: random.Random) -> dict[str, bytes]:
-    """Make the placeholders of one span: random, so that each is found where it was put and nowhere else."""
     return {
         field: source.randbytes(words * WORD // 2).hex().encode() if field in TEXTS else source.randbytes(words * WORD)
         for field, words in FIELDS.items()
@@ -282,7 +281,6 @@ def _tool_attributes(source: random.Random, mark: dict[str, bytes], tool: str) -
 
 
 def _messages(source: random.Random, role: str, token: str) -> str:
-    """Make the JSON text of one message, 170 to 370 characters long in all."""
     head = f'[{{"role":"{role}","parts":[{{"type":"text","content":"{token}'
     return _words(source, head, source.randrange(170, 370) - 4) + '"}]}]'
 

@@ -97,11 +97,7 @@ def code_judge(settings: CodeJudge) -> Check:
 
 
 def _require(case: Case, reads: Collection[ReadPart]) -> None:
-    """Refuse a case of a trace that did not record what the program goes by.
-
-    Raises:
-        NotCaptured: the trace did not. A program would judge it as absent, and its score would fall with the capture.
-    """
+    """Refuse a case of a trace that did not record what the program goes by."""
     content: list[CallContent] = [one for one in ("arguments", "result") if one in reads]
     for one in reads:
         if one not in ("arguments", "result"):

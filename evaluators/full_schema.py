@@ -206,14 +206,12 @@ def _one_of(validator: Validator, schemas: Iterable[Any], value: Any, _schema: o
 
 
 def _type(validator: Validator, types: object, value: Any, _schema: object) -> Iterator[ValidationError]:  # noqa: ANN401 - JSON
-    """The keyword `type`. The name of a type that JSON Schema does not have says nothing."""
     names = types if isinstance(types, list) else [types]
     if not any(name not in _TYPES or validator.is_type(value, str(name)) for name in names):
         yield ValidationError(f"{value!r} is not of type {' or '.join(map(repr, names))}")
 
 
 def _is_about_a_type(error: ValidationError) -> bool:
-    """Whether the meta-schema complains about the name of a type."""
     place = [step for step in error.absolute_path if isinstance(step, str)]
     named = error.instance if isinstance(error.instance, list) else [error.instance]
     return place[-1:] == ["type"] and place[-2:-1] != ["properties"] and all(isinstance(name, str) for name in named)

@@ -50,7 +50,6 @@ def outcome_of_votes(votes: Sequence[JudgeVote]) -> Outcome:
 
 
 def _usage(votes: Sequence[JudgeVote]) -> Usage | None:
-    """What all votes cost together, with every model that was asked, as its endpoint names it."""
     spent = [vote.outcome.usage for vote in votes if vote.outcome.usage is not None]
     models = dict.fromkeys(part.model for part in spent if part.model is not None)
     return replace(reduce(add, spent), model=", ".join(models) or None) if spent else None

@@ -85,7 +85,6 @@ def _case_insensitive(_: MatchingStrategy, one: object, other: object) -> bool:
 
 
 def _by_field(strategy: MatchingStrategy, one: object, other: object) -> bool:
-    """Items that are no objects stand for the value of the field; an item that lacks the field equals only its like."""
     values = [item.get(strategy.field) if isinstance(item, Mapping) else item for item in (one, other)]
     if values == [None, None]:
         return same(one, other)

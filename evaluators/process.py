@@ -187,7 +187,6 @@ class _RunningProcess(asyncio.SubprocessProtocol):
                 os.kill(self._transport.get_pid(), signal.SIGTERM)
 
     def _kill_group(self) -> None:
-        """Kill the group. Once its leader is reaped the number is free only if no member is left, and was just used."""
         assert self._transport is not None  # noqa: S101 - it was started
         with suppress(ProcessLookupError, PermissionError):  # none is left; macOS says so with the second one
             os.killpg(self._transport.get_pid(), signal.SIGKILL)

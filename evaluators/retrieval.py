@@ -67,7 +67,6 @@ def recall(settings: Retrieval) -> Check:
 
 
 async def _count(rows: Items, columns: Items, matches: Callable[[object, object], Awaitable[bool]]) -> int:
-    """How many rows match some column. Whatever the strategy, an item matches its like."""
     refuse_more(sum(key not in columns for key in rows) * len(columns))
     return sum([key in columns or await _any(row, columns, matches) for key, row in rows.items()])
 
@@ -95,7 +94,6 @@ def _relevant(case: Case, settings: Retrieval) -> list[Any]:
 
 
 def _list(value: object, place: str) -> list[Any]:
-    """The items; a single one is a list of one."""
     if value is None:
         raise BadCase(f"{place} is missing")
     return list(value) if isinstance(value, list | tuple) else [value]

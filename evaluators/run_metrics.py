@@ -83,7 +83,6 @@ def _limit_text(result: Mapping[str, Any]) -> str:
 
 
 def _exploration(summary: RunSummary, tools: tuple[str, ...]) -> float | None:
-    """The share of calls that look around; None without calls."""
     if not summary.event_count or summary.tool_calls_by_name is None:
         return None
     return sum(summary.tool_calls_by_name.get(tool, 0) for tool in set(tools)) / summary.event_count

@@ -144,11 +144,7 @@ def _leaves(value: object) -> int:
 
 
 def _tree(value: object, place: str) -> Any:  # noqa: ANN401 - JSON
-    """The value as JSON; text is parsed, so that a structure and the text of it are the same.
-
-    Raises:
-        BadCase: it is not JSON, or has a number that is none.
-    """
+    """The value as JSON; text is parsed, so that a structure and the text of it are the same."""
     text = value if isinstance(value, str) else text_of(value)
     try:
         return parse_json(text, decimals=True)

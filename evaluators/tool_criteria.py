@@ -28,7 +28,6 @@ _NAME_CHARACTERS = 64
 
 
 def _whole_number(value: object) -> object:
-    """A number as text is taken for the number, and nothing is rounded."""
     return int(value) if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", value) else value
 
 
@@ -237,11 +236,7 @@ def _plain_name(name: str) -> str:
 
 
 def _criteria(case: Case, key: str, configured: Criteria | None, adapter: TypeAdapter[Criteria]) -> Criteria:
-    """The criteria of the case; without any, the configured ones.
-
-    Raises:
-        BadCase: there are none at all, or those of the case are malformed.
-    """
+    """The criteria of the case; without any, the configured ones."""
     for part, place in (("expected_outputs", f"expectedOutputs.{key}"), ("metadata", f"metadata.{key}")):
         value = find(case, part, key)
         if value is not None:
@@ -263,7 +258,6 @@ def _nothing_wanted(calls: Calls) -> Assessment:
 def _share(
     hits: int, whole: int, settings: _Criteria, told: Sequence[str], metadata: Mapping[str, Any], note: str = ""
 ) -> Assessment:
-    """The share of what holds; with `strict`, whether all does."""
     score = float(hits == whole) if settings.strict else hits / whole
     reason = f"{hits} of {whole} hold{': ' * bool(told)}{'; '.join(told)}{note}."
     return Assessment(score=score, reason=reason, metadata=metadata, vacuous=bool(note) and hits == whole)
@@ -288,7 +282,6 @@ def _output_text(result: object) -> str:
 
 
 def _same_value(expected: object, result: object) -> bool:
-    """Whether the values are the same; either may be text, and either may be wrapped in `{"content": …}`."""
     return any(same(one, other) for one in _readings(_literal(expected)) for other in _readings(_parsed(result)))
 
 

@@ -136,7 +136,6 @@ def tool_trajectory(settings: ToolTrajectory) -> Check:
 
 
 def _both(case: Case, settings: _Matching) -> tuple[Calls, Calls]:
-    """The expected calls and those that were made."""
     expected = expected_calls(case, settings.path, settings.expected_tool_calls_key)
     return expected, actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
 
@@ -206,7 +205,6 @@ _CORRECTNESS: Final[Mapping[str, Callable[[_Compared], float]]] = {
 
 
 def _names(calls: Calls) -> Mapping[str, None]:
-    """The names, each once, as they first come."""
     return dict.fromkeys(call.name for call in calls)
 
 

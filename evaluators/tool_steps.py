@@ -187,7 +187,6 @@ def _by_longest(both: _Sequences) -> Found:
 
 
 def _missing(step: ExpectedStep, calls: Sequence[ToolCall]) -> str:
-    """Why a step was not found, as far as one can say."""
     if not any(call.name == step.tool for call in calls):
         return " was not called"
     return f" was not called in its place{f' with {text_of(step.args)}' if isinstance(step.args, Mapping) else ''}"

@@ -101,7 +101,7 @@ class ConditionReader:
 
 
 class _BadValue(Exception):
-    """What is wrong with a value."""
+    """A value that does not fit the field and operator."""
 
     def __init__(self, message: str, node: ValueNode | None = None) -> None:
         super().__init__(message)
@@ -117,10 +117,11 @@ class _Operands:
         self._operator = operator
 
     def read(self, node: ValueNode | None) -> Operand:
-        """What is compared with.
+        """Return the operand of a condition.
 
         Raises:
-            _BadValue: it does not fit.
+            _BadValue: the value does not fit.
+
         """
         if self._operator == EXISTS:
             return True if node is None else self._existence(node)

@@ -1,4 +1,4 @@
-"""Conditions: what they are, whether a span meets them, and how they are told."""
+"""Conditions: their types, their test of a span, and their text."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -24,14 +24,14 @@ class Condition:
 
     @property
     def of(self) -> Field:
-        """The field that it is about; there is one."""
+        """Return the field of the condition."""
         field = field_of(self.field)
         if field is None:
             raise ValueError(f"there is no field {self.field!r}")
         return field
 
     def holds(self, row: Row) -> bool:
-        """Whether a span meets it."""
+        """Return True if a span meets the condition."""
         value = self.of.value(row)
         if isinstance(value, float) and value - value != 0:  # NaN and the infinities are no numbers to compare with
             value = None
@@ -48,7 +48,7 @@ class Condition:
         return compare(COMPARISONS[self.operator], value, operand)
 
     def document(self) -> dict[str, JsonValue]:
-        """It, as JSON and YAML have it."""
+        """Return the condition as a JSON or YAML document."""
         operand: JsonValue = [*self.operand] if isinstance(self.operand, tuple) else self.operand
         return {"field": self.field, "op": self.operator, "value": operand}
 
@@ -69,12 +69,12 @@ class ConditionGroup:
     members: tuple["Condition | ConditionGroup", ...]
 
     def holds(self, row: Row) -> bool:
-        """Whether a span meets it."""
+        """Return True if a span meets the group."""
         held = (member.holds(row) for member in self.members)
         return all(held) if self.mode == "all" else any(held)
 
     def document(self) -> dict[str, JsonValue]:
-        """It, as JSON and YAML have it."""
+        """Return the group as a JSON or YAML document."""
         return {self.mode: [member.document() for member in self.members]}
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ Clause: TypeAlias = Condition | ConditionGroup
 
 
 def fields_of(clauses: Iterable[Clause]) -> Iterator[Field]:
-    """What the clauses are about, again and again where it is the same."""
+    """Yield the field of each condition, with repetitions."""
     for clause in clauses:
         if isinstance(clause, Condition):
             yield clause.of
@@ -94,7 +94,7 @@ def fields_of(clauses: Iterable[Clause]) -> Iterator[Field]:
 
 
 def label(clause: Clause) -> str:
-    """A clause in one line that is not too long."""
+    """Return a clause on one line, truncated to 200 characters."""
     text = str(clause)
     return text if len(text) <= _LABEL_CHARACTERS else f"{text[:_LABEL_CHARACTERS]}…"
 

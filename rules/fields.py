@@ -24,15 +24,15 @@ class Field:
     choices: tuple[str, ...] = ()  # the only texts that the column has; empty where it can have any
 
     def value(self, row: Row) -> str | float | None:
-        """What a span has there; None where it has nothing."""
-        found = row[self.column]
+        """Return the value of a span in this field, or None."""
+        value = row[self.column]
         if self.column == EVENTS:
-            found = self._of_events(found)
+            value = self._of_events(value)
         elif self.key is not None:
-            found = self._key_value(found, row) if isinstance(found, Mapping) else None
+            value = self._key_value(value, row) if isinstance(value, Mapping) else None
         if self.type == "number":
-            return float(found) if isinstance(found, int | float) else None
-        return found if isinstance(found, str) else None
+            return float(value) if isinstance(value, int | float) else None
+        return value if isinstance(value, str) else None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -40,7 +40,6 @@ class Field:
         return (self.column,) if self.types is None else (self.column, self.types)
 
     def _of_events(self, events: object) -> object:
-        """How many events have that name, None for none; or the first value of that attribute."""
         listed = [each for each in events if isinstance(each, Mapping)] if isinstance(events, list) else []
         if self.type == "number":
             return sum(event["name"] == self.key for event in listed) or None
@@ -54,10 +53,9 @@ class Field:
                 yield value
 
     def _key_value(self, values: Mapping[str, object], row: Row) -> object:
-        """The value of the key, unless it is a number that is none."""
-        found = values.get(self.key or "")
-        letters = None if self.types is None or found not in NO_NUMBERS else row[self.types]
-        return None if letters and str(letters)[list(values).index(self.key or "")] == DOUBLE else found
+        value = values.get(self.key or "")
+        letters = None if self.types is None or value not in NO_NUMBERS else row[self.types]
+        return None if letters and str(letters)[list(values).index(self.key or "")] == DOUBLE else value
 
 
 EVENTS: Final = "events"

@@ -1,4 +1,4 @@
-"""How our own spans are told from those of applications that people use, and so are simulated ones and those of trials.
+"""Marks that distinguish our own spans, simulated traffic and trials from spans of applications in use.
 
 Trials are experiments, and what somebody asks in the playground.
 """
@@ -52,15 +52,15 @@ NOT_OF_PLAYGROUND: Final = _lacks_all((f"resource.{PLAYGROUND_MARK}",))
 
 
 def names_simulated(clauses: Iterable[Clause]) -> bool:
-    """Whether conditions are about the mark of simulated traffic, wherever it stands."""
+    """Return True if any condition, at any depth, is about the mark of simulated traffic."""
     return any(field.key == SIMULATED for field in fields_of(clauses))
 
 
 def names_run(clauses: Iterable[Clause]) -> bool:
-    """Whether conditions are about runs of experiments or their items."""
+    """Return True if any condition is about runs of experiments or their items."""
     return any(field.column in {"run_id", "item_key"} or field.key in {RUN, ITEM} for field in fields_of(clauses))
 
 
 def names_playground(clauses: Iterable[Clause]) -> bool:
-    """Whether conditions are about the mark of the playground, wherever it stands."""
+    """Return True if any condition, at any depth, is about the mark of the playground."""
     return any(field.key == PLAYGROUND_MARK for field in fields_of(clauses))

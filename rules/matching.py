@@ -1,4 +1,4 @@
-"""What becomes of a span, a trace or a session, by a rule: the meaning that SQL is held to.
+"""Matching of a span, trace or session by a rule: the reference for the SQL that does the same.
 
 Sampling goes by an id alone, so that all rules look at the same traces.
 """
@@ -17,27 +17,28 @@ _EVERY: Final = "g"  # above every hex digit
 
 
 def bound(rate: float) -> str:
-    """What the hash of a trace id must be below, as text. A greater rate has a greater bound.
+    """Return the exclusive upper bound for the hash of a sampled trace id, as hex digits.
 
-    `rate` is from 0 to 1.
+    `rate` is from 0 to 1; a greater rate has a greater bound.
+
     """
     below = math.ceil(rate * 16**_DIGITS)
     return _EVERY if below >= 16**_DIGITS else f"{below:0{_DIGITS}x}"
 
 
 def is_sampled(trace_id: str, rate: float) -> bool:
-    """Whether a trace is looked at. One that is in at a rate is in at every greater one."""
+    """Return True if a trace is sampled. One that is sampled at a rate is sampled at every greater rate."""
     return hashlib.sha256(trace_id.encode()).hexdigest()[:_DIGITS] < bound(rate)
 
 
 def sampled_sql(trace_id: str, bound_parameter: str) -> str:
-    """Whether a trace is looked at, in SQL, of a trace id's expression and the parameter that holds `bound`."""
+    """Return the SQL condition of `is_sampled`, from a trace id's expression and the parameter that holds `bound`."""
     return f"left(sha256({trace_id}), {_DIGITS}) < {bound_parameter}::VARCHAR"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of it, and the clause that filtered it."""
+    """Result of matching one span, trace or session, with the clause that filtered it."""
 
     outcome: Literal["matched", "filtered", "sampled_out"]
     clause: int | None = None  # its number in `Rule.clauses`
@@ -49,10 +50,10 @@ def failing_clause(rule: Rule, row: Row) -> int | None:
 
 
 def decide(rule: Rule, rows: Iterable[Row], *, session_id: str | None = None) -> Decision:
-    """What becomes of a trace, or a session, with these spans, or of one span alone.
+    """Match a rule with the spans of a trace or session, or with one span.
 
-    One span that meets all clauses is enough. Where there is none, the clause that filtered it is the one at
-    which the span stopped that came furthest.
+    One span that meets all clauses is enough. If none does, `clause` is the furthest clause that any span reached.
+
     """
     furthest, trace_id = -1, ""
     for row in rows:

@@ -1,4 +1,4 @@
-"""Taking typed members out of a tree, and gathering what is wrong with it instead of stopping at the first."""
+"""Typed access to the members of a tree that collects all problems instead of stopping at the first."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -12,9 +12,10 @@ _SHOWN_CHARACTERS: Final = 60
 
 
 class Members:
-    """The members of a mapping. Each is asked for once; `unknown` then tells of those that nobody asked for.
+    """Reader of the members of a mapping; `unknown` reports those that were not read.
 
-    What cannot be used is noted as a problem, and read as if it were not there.
+    A member that cannot be used is noted as a problem, and read as if it were absent.
+
     """
 
     def __init__(self, node: ValueNode, place: str, problems: list[Problem]) -> None:
@@ -27,11 +28,11 @@ class Members:
             problems.append(Problem(line=node.line, key=place, message=f"must be {A_MAPPING} (got {shown(node)})"))
 
     def place(self, key: str) -> str:
-        """The full name of a member."""
+        """Return the full name of a member."""
         return f"{self._place}.{key}" if self._place else key
 
     def take(self, key: str) -> ValueNode | None:
-        """The member; None where it is not there, or null."""
+        """Return the member, or None if it is absent or null."""
         self._known.append(key)
         node = self._members.pop(key, None)
         return None if node is None or (node.value is None and node.text is not None) else node
@@ -95,7 +96,7 @@ class Members:
         return None
 
     def unknown(self) -> None:
-        """Note each member that nobody asked for."""
+        """Note each member that was not read as a problem."""
         for key, node in self._members.items():
             close = difflib.get_close_matches(key, self._known, n=1)
             meant = f"did you mean {close[0]}? " if close else ""

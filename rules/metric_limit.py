@@ -1,4 +1,4 @@
-"""When a metric that is looked at again and again has crossed a limit, and when it is back."""
+"""Limits of metrics that are checked periodically: crossing, escalation and recovery."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -8,9 +8,10 @@ Crossing: TypeAlias = Literal["opened", "escalated", "recovered"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricLimit:
-    """What a metric must not be: above one number, or below one. `looks` in a row have to say so, or the opposite.
+    """An upper or a lower limit of a metric, crossed or restored after `looks` checks in a row.
 
-    `escalate_at` is further away: what reaches it while an alert is open is told once more.
+    Reaching `escalate_at`, which lies further away, while an alert is open sends a second notification.
+
     """
 
     above: float | None = None
@@ -20,17 +21,17 @@ class MetricLimit:
 
     @property
     def number(self) -> float:
-        """The limit itself."""
+        """Return the limit itself."""
         return next(each for each in (self.above, self.below, 0.0) if each is not None)
 
     def is_crossed_by(self, value: float) -> bool:
-        """Whether a value is on the wrong side; the limit itself is on the right one."""
+        """Return True if a value is beyond the limit; a value equal to the limit is not."""
         if self.above is not None:
             return value > self.above
         return self.below is not None and value < self.below
 
     def is_far_crossed_by(self, value: float) -> bool:
-        """Whether a value has reached the number at which an alert is told once more."""
+        """Return True if a value has reached `escalate_at`."""
         if self.escalate_at is None:
             return False
         return value >= self.escalate_at if self.above is not None else value <= self.escalate_at
@@ -38,7 +39,7 @@ class MetricLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitState:
-    """What has to be remembered between two looks."""
+    """State that is kept between two checks."""
 
     is_open: bool = False
     against: int = 0  # looks in a row that say the opposite of `is_open`
@@ -58,7 +59,7 @@ def look_at(limit: MetricLimit, state: LimitState, value: float) -> tuple[LimitS
 
 
 def _look_further(limit: MetricLimit, state: LimitState, value: float) -> tuple[LimitState, Crossing | None]:
-    """What a value that opens and ends nothing says of an open alert; one that opened so far away is not told twice."""
+    """Check a value that neither opens nor ends an alert for escalation; each alert escalates once at most."""
     if not state.is_open or state.is_escalated or not limit.is_far_crossed_by(value):
         return replace(state, far=0), None
     if state.far + 1 < limit.looks:

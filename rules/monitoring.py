@@ -1,4 +1,4 @@
-"""How the results of a rule are watched: what its key `monitor` says."""
+"""Monitoring of a rule's results: its key `monitor`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ AlertSeverity: TypeAlias = Literal["info", "warning", "critical"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
-    """When the monitors of a rule's results speak up, and what they measure."""
+    """Settings of the monitors of a rule's results, and the measure that they watch."""
 
     settings: MonitorSettings = MonitorSettings()  # noqa: RUF009 - it is frozen
     of: Measure | None = None  # None: whether results passed, or their scores where none of them says so
@@ -35,24 +35,24 @@ class Monitoring:
     severity: AlertSeverity = "warning"  # of the alerts
 
     def document(self) -> dict[str, JsonValue] | None:
-        """It, as JSON and YAML have it, without what is at its default; None where everything is."""
+        """Return the settings that differ from the defaults as a JSON or YAML document, or None."""
         usual = MonitorSettings()
-        told: dict[str, JsonValue] = {
+        document: dict[str, JsonValue] = {
             key: getattr(self.settings, name)
             for key, name in NUMBERS.items()
             if getattr(self.settings, name) != getattr(usual, name)
         }
         if self.settings.off:
-            told["off"] = True if len(self.settings.off) == len(KINDS) else next(iter(self.settings.off))
+            document["off"] = True if len(self.settings.off) == len(KINDS) else next(iter(self.settings.off))
         if self.settings.lower_is_better:
-            told["lowerIsBetter"] = True
+            document["lowerIsBetter"] = True
         if self.of is not None:
-            told["of"] = self.of
+            document["of"] = self.of
         if self.scores:
-            told["scores"] = list(self.scores)
+            document["scores"] = list(self.scores)
         if self.severity != "warning":
-            told["severity"] = self.severity
-        return told or None
+            document["severity"] = self.severity
+        return document or None
 
 
 AS_USUAL: Final = Monitoring()

@@ -1,4 +1,4 @@
-"""What operators mean, in Python and in SQL side by side.
+"""Meaning of the operators, in Python and in SQL side by side.
 
 No operator but `exists` holds of a value that is not there. Texts compare by their characters: exactly, case and all,
 and `<` by code point. With a number, a text takes part as the number that it spells.
@@ -87,7 +87,7 @@ OPERATORS: Final = (*COMPARISONS, IN, *TEXT_TESTS, EXISTS)
 
 
 def compare(comparison: Operator, value: Scalar, operand: Scalar) -> bool:
-    """Whether it holds between a value that is there and what the rule says."""
+    """Compare a value of a span with the operand of a condition."""
     if isinstance(operand, str):
         return comparison.holds(value, operand)
     number = number_of(value)

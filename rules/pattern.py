@@ -82,7 +82,7 @@ def complement(ranges: Ranges) -> Ranges:
 
 
 def includes(ranges: Ranges, character: int) -> bool:
-    """Whether the character is in one of the ranges."""
+    """Return True if the character is in one of the ranges."""
     at = bisect_right(ranges, (character, LAST_CHARACTER)) - 1
     return at >= 0 and character <= ranges[at][1]
 
@@ -152,7 +152,7 @@ class CompiledPattern:
         self._first = self._add(tree, 0)
 
     def search(self, text: str) -> bool:
-        """Whether the pattern is found anywhere in the text."""
+        """Return True if the pattern matches anywhere in the text."""
         closures: dict[tuple[frozenset[int], _Context], frozenset[int]] = {}
         moves: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         states = frozenset((self._first,))
@@ -174,7 +174,7 @@ class CompiledPattern:
         return False
 
     def _closure(self, states: frozenset[int], context: _Context) -> frozenset[int]:
-        """What can be reached from the states without a character."""
+        """Return the states that are reachable without consuming a character."""
         seen, left = set(states), list(states)
         while left:
             state = left.pop()
@@ -188,7 +188,6 @@ class CompiledPattern:
         return frozenset(seen)
 
     def _move(self, states: frozenset[int], character: str) -> frozenset[int]:
-        """Where a character leads; a new attempt starts behind it too."""
         code = ord(character)
         steps = (self._steps[state] for state in states)
         reached = {step.then for step in steps if isinstance(step.needs, tuple) and includes(step.needs, code)}

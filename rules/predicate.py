@@ -72,7 +72,6 @@ def _among(field: Field, value: str, operands: Sequence[Scalar], parameters: dic
 
 
 def _as_operand(field: Field, value: str, operand: Scalar) -> str:
-    """The value as one that can be compared with what the rule says."""
     return number_sql(value) if field.type == "text" and not isinstance(operand, str) else value
 
 

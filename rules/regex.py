@@ -51,7 +51,7 @@ class Pattern:
         self.re2 = re2(tree)
 
     def search(self, text: str) -> bool:
-        """Whether it is found anywhere in the text."""
+        """Return True if the pattern matches anywhere in the text."""
         return self._program.search(text)
 
 
@@ -143,10 +143,10 @@ class _Parser:
 
     def _times(self) -> tuple[int, int | None] | None:
         simple: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-        found = simple.get(self._next())
-        if found is not None:
+        bounds = simple.get(self._next())
+        if bounds is not None:
             self._at += 1
-            return found
+            return bounds
         counted = self._counted()
         if counted is None:
             return None
@@ -314,10 +314,10 @@ def _one(character: str) -> Tree:
 @functools.cache
 def _cases() -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Each character that has other cases, with those of them that are one character."""
-    found = []
+    cases = []
     for code in range(_LAST_CASED + 1):
         character = chr(code)
         forms = {form for form in (character.lower(), character.upper()) if len(form) == 1} - {character}
         if forms:
-            found.append((code, tuple(map(ord, sorted(forms)))))
-    return tuple(found)
+            cases.append((code, tuple(map(ord, sorted(forms)))))
+    return tuple(cases)

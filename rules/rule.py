@@ -19,10 +19,10 @@ from rules.marker import (
 from rules.monitoring import AS_USUAL, Monitoring
 from storage.records import JsonValue
 
-Said: TypeAlias = Literal["scored", "failed", "skipped"]
-"""What may have come of the other rule's evaluation: a score, or why there is none."""
+PriorOutcome: TypeAlias = Literal["scored", "failed", "skipped"]
+"""Outcome of the other rule's evaluation: a score, or the reason for its absence."""
 
-SAID: Final[tuple[Said, ...]] = ("scored", "failed", "skipped")
+PRIOR_OUTCOMES: Final[tuple[PriorOutcome, ...]] = ("scored", "failed", "skipped")
 
 GOES_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "SPAN": ("SPAN",),
@@ -40,28 +40,28 @@ class AfterRule:
     passed: bool | None = None
     below: float | None = None
     at_least: float | None = None
-    outcome: Said = "scored"
+    outcome: PriorOutcome = "scored"
 
     def document(self) -> dict[str, JsonValue]:
         """As JSON and YAML have it."""
-        told: dict[str, JsonValue] = {
+        document: dict[str, JsonValue] = {
             "rule": self.rule,
             "passed": self.passed,
             "below": self.below,
             "atLeast": self.at_least,
         }
-        told = {key: value for key, value in told.items() if value is not None}
-        return told if self._asks_about_scores else told | {"outcome": self.outcome}
+        document = {key: value for key, value in document.items() if value is not None}
+        return document if self._asks_about_scores else document | {"outcome": self.outcome}
 
     @property
     def _asks_about_scores(self) -> bool:
         return any(each is not None for each in (self.passed, self.below, self.at_least))
 
     def __str__(self) -> str:
-        wanted = [] if self.passed is None else ["passed" if self.passed else "did not pass"]
-        wanted += [] if self.below is None else [f"scored below {self.below:.17g}"]
-        wanted += [] if self.at_least is None else [f"scored at least {self.at_least:.17g}"]
-        return f"after {self.rule!r} {' and '.join(wanted) or self.outcome}"
+        terms = [] if self.passed is None else ["passed" if self.passed else "did not pass"]
+        terms += [] if self.below is None else [f"scored below {self.below:.17g}"]
+        terms += [] if self.at_least is None else [f"scored at least {self.at_least:.17g}"]
+        return f"after {self.rule!r} {' and '.join(terms) or self.outcome}"
 
 
 Target: TypeAlias = Literal["SPAN", "TRACE", "SESSION"]
@@ -75,7 +75,7 @@ Judge: TypeAlias = Literal["again", "once"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What judging may cost in a day; None where there is no limit."""
+    """Daily limits of judging; None means unlimited."""
 
     calls_per_day: int | None = None
     tokens_per_day: int | None = None
@@ -94,10 +94,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What an operator wants judged.
+    """A rule: the spans to judge, the evaluator, and the budget.
 
-    Shorthand is written out: `matchType` in the conditions; `criteria`, `minScore`, `threshold` and the like in the
+    Shorthand is expanded: `matchType` into conditions; `criteria`, `minScore`, `threshold` and the like into the
     evaluator's configuration.
+
     """
 
     name: str
@@ -145,7 +146,7 @@ class Rule:
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 
     def document(self) -> dict[str, JsonValue]:
-        """It, as JSON and YAML have it. What is at its default is left out, so that a new field changes no revision."""
+        """Return the rule as a JSON or YAML document. Defaults are omitted, so that a new field changes no revision."""
         return _without_none(
             name=self.name,
             enabled=None if self.enabled else False,

@@ -10,7 +10,7 @@ from rules.errors import BadRule, Problem
 from rules.fields import TOTALS
 from rules.members import A_MAPPING, Members, shown
 from rules.monitoring import AS_USUAL, MOST_SCORES, NUMBERS, WHOLE, AlertSeverity, Monitoring, range_of
-from rules.rule import COMPARE_BY, SAID, AfterRule, Budget, Judge, Rule, Said, Target
+from rules.rule import COMPARE_BY, PRIOR_OUTCOMES, AfterRule, Budget, Judge, PriorOutcome, Rule, Target
 from rules.statistics.settings import KINDS, Kind, Measure, MonitorSettings
 from rules.tree import ValueNode, read_json, read_tree
 from storage.records import JsonValue
@@ -77,7 +77,7 @@ def stored_rule(document: str) -> Rule:
 
 
 def written_keys(text: str) -> dict[str, JsonValue]:
-    """What a text that is a rule, YAML or JSON, says key by key, as it is written."""
+    """Return the keys and values of a rule's text, YAML or JSON, without defaults or expansion."""
     try:
         plain = read_json(text, most=None).plain()
     except BadRule:
@@ -258,8 +258,8 @@ def _jury(members: Members, connection: str | None) -> tuple[str, ...]:
     whole = isinstance(listed, list) and len(named) == len(listed) and len(named) in JURIES
     if not whole or len({*named, connection}) <= len(named) or any(len(each) > MAX_NAME for each in named):
         sizes = ", ".join(map(str, JURIES))
-        told = f"must be a list of connections beside connectionId, each once, so many that the votes are odd: {sizes}"
-        members.wrong("jury", told, node)
+        message = f"must list distinct connections other than connectionId, for an odd number of votes: {sizes}"
+        members.wrong("jury", message, node)
         return ()
     return tuple(named)
 
@@ -338,7 +338,7 @@ def _after(members: Members) -> AfterRule | None:
     rule = inner.text("rule", most=MAX_NAME)
     passed = inner.flag("passed")
     below, at_least = (inner.number(key, least=-_MAX_SCORE, most=_MAX_SCORE) for key in ("below", "atLeast"))
-    outcome = cast("Said | None", inner.choice("outcome", SAID))
+    outcome = cast("PriorOutcome | None", inner.choice("outcome", PRIOR_OUTCOMES))
     inner.unknown()
     if rule is None:
         _missing(inner, "rule")
@@ -381,6 +381,5 @@ def _or(value: _Value | None, *, otherwise: _Value) -> _Value:
 
 
 def _missing(members: Members, key: str) -> None:
-    """Note that a key is missing, unless it is there and has its problem already."""
     if not any(problem.key == members.place(key) for problem in members.problems):
         members.wrong(key, "is required")

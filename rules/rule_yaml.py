@@ -29,9 +29,10 @@ def spelled(value: JsonValue) -> str:
 
 
 def meant(text: str) -> JsonValue:
-    """What somebody means who writes this into a box: a value in YAML, else the text as it stands.
+    """Parse the text of a form field: as YAML if that gives a value, else as plain text.
 
     On one line, `a: b` and `- a` are texts.
+
     """
     try:
         value = read_tree(text).plain()
@@ -42,8 +43,8 @@ def meant(text: str) -> JsonValue:
 
 
 def _json(value: JsonValue) -> str:
-    told = json.dumps(value, ensure_ascii=False)
-    return told if told.isprintable() else json.dumps(value)
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value)
 
 
 def _is_plain(text: str) -> bool:
@@ -77,10 +78,10 @@ def _is_block(text: str) -> bool:
 
 def _number(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
     mantissa, exponent, power = repr(number).partition("e")
-    told = (
+    decimal = (
         mantissa if "." in mantissa else f"{mantissa}.0"
     )  # without a point, PyYAML would call 1e-05 a text, and tag it
-    return dumper.represent_scalar("tag:yaml.org,2002:float", f"{told}{exponent}{power}")
+    return dumper.represent_scalar("tag:yaml.org,2002:float", f"{decimal}{exponent}{power}")
 
 
 def _list(dumper: yaml.SafeDumper, items: Sequence[JsonValue]) -> yaml.SequenceNode:

@@ -1,4 +1,4 @@
-"""When a trace has settled, so that judging it will not be judging half of it."""
+"""When a trace counts as complete, so that no half of a trace is judged."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ _NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settling:
-    """How long is waited."""
+    """Waiting times before a trace or a session counts as complete."""
 
     after_root_s: float = 10.0  # without anything new, once the root has ended
     quiet_s: float = 180.0  # without anything new, while it has not
@@ -18,10 +18,11 @@ class Settling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """What is known of a trace, by our own clock: those of senders may be wrong.
+    """Arrival times of a trace by our own clock, as clocks of senders may be wrong.
 
-    Of a trace that was judged and is open again, `first_ns` is the first arrival since: otherwise a trace that goes on
+    For a trace that was judged and is open again, `first_ns` is the first arrival since: otherwise a trace that goes on
     for longer than the longest wait would be judged again with each of its spans.
+
     """
 
     root_ended: bool
@@ -30,7 +31,7 @@ class Arrivals:
 
 
 def settles_at_ns(arrivals: Arrivals, settling: Settling) -> int:
-    """When the trace settles if nothing more of it comes."""
+    """Return when the trace settles if no more of it arrives, in ns since the Unix epoch."""
     waits = [settling.quiet_s, settling.after_root_s] if arrivals.root_ended else [settling.quiet_s]
     quiet_ns = arrivals.last_ns + round(min(waits) * _NS)
     return min(quiet_ns, arrivals.first_ns + round(settling.longest_s * _NS))

@@ -189,7 +189,7 @@ def _members(events: Iterator[_Event], depth: int) -> Mapping[str, ValueNode]:
 
 
 def _scalar(event: yaml.ScalarEvent, line: int) -> str | float | bool | None:
-    """What a scalar means: in quotes a text, else what JSON would call it, else a text."""
+    """Return the value of a scalar: quoted, a text; else as JSON would read it; else a text."""
     text = _whole(event.value, line)
     if not event.implicit[0]:
         return text

@@ -160,7 +160,6 @@ class Aging:
             self._store()
 
     def _forward_ns(self) -> int:
-        """By how much the clock is ahead of what it should be."""
         options, anchor = self._options, self._anchor
         return options.wall_ns() - anchor.wall_ns - (options.steady_ns() - anchor.steady_ns)
 

@@ -383,11 +383,7 @@ class Store:
             log.warning("stopped before all spans were committed; the next start commits the rest from the spool")
 
     def _wait_until_committed(self, sequence: int) -> None:
-        """Wait for the commit of what is durable, also while more comes all the time.
-
-        Raises:
-            Overloaded: that took too long.
-        """
+        """Wait for the commit of what is durable, also while more comes all the time."""
         deadline_s = time.monotonic() + _COMMIT_WAIT_S
         while read_state(self._database).position.sequence < sequence:
             if time.monotonic() > deadline_s:
@@ -404,11 +400,6 @@ class Store:
         self._writer.between(lambda: self._spool.release(last))
 
     def _require_all_committed(self, position: Position) -> None:
-        """Refuse a read-only directory of a server that did not come to its end: its database is not all of it.
-
-        Raises:
-            ReadOnly: it is one.
-        """
         if any(self._spool.recover(position)) or self._spool.lost.records or not self.spending.is_all_written():
             raise ReadOnly(self._database.path.parent, "its last server had no time to commit all that it received")
 

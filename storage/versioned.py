@@ -146,7 +146,6 @@ class Records(Generic[Text, Row]):
         self._records.delete(statement, self._seen(row), then=self._with(row))
 
     def _with(self, _: Row) -> Then | None:
-        """Return what else is deleted with a record."""
         return None
 
     @property

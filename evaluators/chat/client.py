@@ -199,7 +199,6 @@ _MAYBE_A_PARAMETER = {"refused", NOT_SERVED}  # some endpoints return 404 for a 
 
 
 def _shape(failure: Unanswered) -> str:
-    """Return the words of a failure without its numbers, such as the id of a request."""
     return re.sub(r"\b[^\W\d]*+\d\w*+", "#", str(failure))
 
 

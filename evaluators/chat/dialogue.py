@@ -89,7 +89,6 @@ def dialogue_request(protocol: Protocol, model: str, dialogue: ChatDialogue) -> 
 
 
 def _sendable(request: dict[str, Any]) -> dict[str, Any]:
-    """The request without halves of surrogate pairs, which JSON can write and UTF-8 cannot carry."""
     text = json.dumps(request, ensure_ascii=False)
     sendable: dict[str, Any] = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     return sendable

@@ -69,7 +69,6 @@ def _courier(connection: ModelConnection) -> Courier:
 
 
 def _has_proxy(url_text: str) -> bool:
-    """Whether the environment names a proxy for an address."""
     url = urlsplit(url_text)
     named = {url.scheme, "all"} & urllib.request.getproxies().keys()
     return bool(named) and not urllib.request.proxy_bypass(url.netloc)

@@ -96,7 +96,6 @@ def _as_prompt(messages: Sequence[PromptMessage]) -> ChatPrompt:
 
 
 def _sendable(text: str) -> str:
-    """The text without halves of surrogate pairs, which JSON can write and UTF-8 cannot carry."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

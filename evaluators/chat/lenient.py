@@ -119,14 +119,12 @@ class BracketReader:
         return True
 
     def _separate(self, closing: str, opening: int | None = None) -> None:
-        """Step over a comma, which may also stand before the closing bracket."""
         self._space()
         if not self.text.startswith(closing, self.at):
             self._expect(",", opening)
             self._space()
 
     def _expect(self, character: str, opening: int | None) -> None:
-        """Step over the character. Where it is missing, and `opening` is given, the bracket was prose: `a "{" and`."""
         if not self.text.startswith(character, self.at):
             raise Broken(self.at if opening is None or self.at >= len(self.text) else opening)
         self.at += 1
@@ -190,7 +188,6 @@ def finite(text: str) -> float:
 
 
 def _unescape(inner: str) -> str:
-    """The text that the inside of a string stands for; an escape that JSON lacks stands for itself."""
     if "\\" not in inner:
         return inner
     plain = _ESCAPE.sub(_escaped, inner)

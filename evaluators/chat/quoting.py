@@ -67,7 +67,6 @@ def _is_same(one: JsonValue, other: JsonValue, key_of_other: Key) -> bool:
 
 
 def _letters(text: str) -> str:
-    """Return the letters and digits of a text, which a quotation keeps; the text itself if it has none."""
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold())) or text
 
 

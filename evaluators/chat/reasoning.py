@@ -289,7 +289,6 @@ def _fences(text: str) -> Iterator[Mark]:
 
 
 def _is_heading(text: str, mark: Mark) -> bool:
-    """Return whether the mark is a word in brackets that is also used for headings, which `headings` reads."""
     return text.startswith("[", mark.start) and not mark.closes and not _SURE.match(text, mark.start + 1)
 
 
@@ -311,7 +310,6 @@ def _in_sentence(text: str, mark: Mark) -> Mark:
 
 
 def _stands_alone(text: str, mark: Mark) -> bool:
-    """Return whether a mark begins a line or a clause, and no sentence goes on behind it."""
     before = text[max(0, mark.start - _BEFORE) : mark.start].rpartition("\n")[2].rstrip()
     return (not before or before[-1] in ":.>`") and not _PUNCTUATION.match(text, mark.end)
 

@@ -88,7 +88,6 @@ def find_reply(
 
 
 def _may_have(text: str, wanted: Collection[str]) -> bool:
-    """Whether to look for the wanted fields is worth the time: their names are there, or may be in disguise."""
     may_be_list = len(wanted) == 1 and "[" in text
     return may_be_list or "\\" in text or all(name in text for name in wanted)
 
@@ -273,7 +272,6 @@ class _Scan:
 
 
 def _within(section: Section, current: Section | None) -> Section | None:
-    """Return the section that follows: a smaller heading ends no larger one, but may begin a draft in it."""
     if current is not None and section.level > current.level:
         begins_draft = section.kind is Kind.DRAFT and current.kind is Kind.REASONING
         return section if begins_draft else current

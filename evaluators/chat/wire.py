@@ -118,7 +118,6 @@ def _is_normal(finish: str | None) -> bool:
 
 
 def _finish(*reasons: object) -> str | None:
-    """Return why a reply ended, of all reasons in a response: one of a filter, then one that is not normal."""
     words = [word for word in map(_word, reasons) if word is not None]
     declined = (word for word in words if _bare(word) in _DECLINED)
     unusual = (word for word in words if not _is_normal(word))
@@ -126,7 +125,6 @@ def _finish(*reasons: object) -> str | None:
 
 
 def _refusal(refusal: object, finish: str | None) -> str | None:
-    """Return the reason for which a model declined, or None."""
     if refusal:
         return str(refusal)
     return f"its content filter stopped it ({finish})" if finish is not None and _bare(finish) in _DECLINED else None
@@ -339,7 +337,6 @@ def _kind(item: Mapping[str, Any]) -> str:
 
 
 def _goes_on(kind: str) -> bool:
-    """Return whether an item of an answer of Responses leaves nothing for its client to do."""
     return kind in _PASSING or kind.endswith(("_search_call", "_output"))
 
 

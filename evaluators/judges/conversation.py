@@ -127,7 +127,6 @@ async def _ask(
 
 
 def _message(message: Message, *, with_calls: bool) -> dict[str, Any]:
-    """A message as JSON, so that no text in it can pose as another message."""
     told: dict[str, Any] = {"role": message.role, "content": message.content}
     if with_calls and message.tool_calls:
         told["toolCalls"] = [{"tool": call.name, "arguments": call.arguments} for call in message.tool_calls]

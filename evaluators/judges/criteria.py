@@ -265,7 +265,6 @@ def within(score: float, least: float, most: float) -> float:
 
 
 def _unseen(case: Case, settings: LlmJudge) -> bool:
-    """Return whether a rule judges the output alone, because its case has a blank in place of an unrecorded input."""
     return "INPUT" in settings.evaluation_params and find_part(case, "INPUT") == "" and lacks(case, "input")
 
 

@@ -1,4 +1,4 @@
-"""Whether people who judge one thing agree: beyond chance, in pairs, by label, over time, and on what they do not."""
+"""Agreement of people who judge the same targets: beyond chance, in pairs, by label, by month, and by target."""
 
 import datetime as dt
 from collections import Counter
@@ -24,7 +24,7 @@ _TWO: Final = 2  # votes can differ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneVote:
-    """What one person said of one thing: a label, or a score."""
+    """A vote of one person on one target: a label, or a score."""
 
     target: str
     author: str
@@ -55,7 +55,7 @@ class LabelAgreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonthOfVotes:
-    """What was last voted on in a month, by at least two."""
+    """Agreement on the targets whose last vote was in one month and that have two votes or more."""
 
     month: str
     targets: int
@@ -72,7 +72,11 @@ class Disagreed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How far people agree. `shared`: what two at least judged; `fleiss` is over `fleiss_targets`, of `raters` each."""
+    """Agreement among people on targets that have votes of two or more (`shared`).
+
+    `fleiss` covers the `fleiss_targets` that have `raters` votes each.
+
+    """
 
     metric: Metric
     votes: int
@@ -89,7 +93,7 @@ class Agreement:
 
     @property
     def in_words(self) -> str:
-        """What follows, by Krippendorff's own norms."""
+        """Interpret alpha by Krippendorff's own norms."""
         if self.alpha.value is None:
             return "Nothing can be said yet: two people must judge the same things, and not all alike."
         if self.alpha.value < 0.667:  # noqa: PLR2004 - his norm
@@ -100,18 +104,22 @@ class Agreement:
 
 
 def agreement(votes: Sequence[OneVote], *, most: int = 50) -> Agreement:
-    """How far people agree on what each said last of each thing; scores by their distance, labels by being equal."""
+    """Measure agreement from the last vote of each person on each target.
+
+    Labels are compared for equality, scores by their distance.
+
+    """
     metric: Metric = "interval" if votes and all(isinstance(each.value, float) for each in votes) else "nominal"
     by_target: dict[str, dict[str, str | float]] = {}
     last_us: dict[str, int] = {}
     for each in votes:
         by_target.setdefault(each.target, {})[each.author] = each.value
         last_us[each.target] = max(last_us.get(each.target, 0), each.at_us)
-    shared = {target: said for target, said in by_target.items() if len(said) >= _TWO}
+    shared = {target: votes_by_author for target, votes_by_author in by_target.items() if len(votes_by_author) >= _TWO}
     codes = {label: float(at) for at, label in enumerate(sorted({str(each.value) for each in votes}))}
     units = {
-        target: [float(value) if metric == "interval" else codes[str(value)] for value in said.values()]
-        for target, said in shared.items()
+        target: [float(value) if metric == "interval" else codes[str(value)] for value in votes_by_author.values()]
+        for target, votes_by_author in shared.items()
     }
     raters, equal = _most_equal(list(units.values()))
     return Agreement(
@@ -136,18 +144,18 @@ def _resampled(
     units: Sequence[Sequence[float]], measure: Callable[[Sequence[Sequence[float]]], float | None]
 ) -> IntervalMeasure:
     """A measure with its bootstrap interval over whole units."""
-    found = measure(units) if units else None
-    if found is None:
+    value = measure(units) if units else None
+    if value is None:
         return IntervalMeasure(value=None)
     generator = np.random.default_rng(0)
     draws = (generator.integers(0, len(units), len(units)).tolist() for _ in range(RESAMPLES))
     known = [each for draw in draws if (each := measure([units[place] for place in draw])) is not None]
-    low, high = np.quantile(known or [found], [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]).tolist()
-    return IntervalMeasure(value=found, interval=Interval(low=min(low, found), high=max(high, found)))
+    low, high = np.quantile(known or [value], [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]).tolist()
+    return IntervalMeasure(value=value, interval=Interval(low=min(low, value), high=max(high, value)))
 
 
 def _most_equal(units: Sequence[Sequence[float]]) -> tuple[int, list[Sequence[float]]]:
-    """How many votes most units have, and these units: Fleiss' kappa asks for equally many."""
+    """Return the most common number of votes and the units that have it: Fleiss' kappa needs equal numbers."""
     counts = Counter(len(unit) for unit in units)
     if not counts:
         return 0, []
@@ -162,10 +170,10 @@ def _fleiss(units: Sequence[Sequence[float]], classes: int) -> float | None:
 def _pairs(shared: Mapping[str, Mapping[str, str | float]], labels: Sequence[str]) -> list[PairOfPeople]:
     """Each two people who judged something both, those first who share most."""
     both: dict[tuple[str, str], list[tuple[str | float, str | float]]] = {}
-    for said in shared.values():
-        for one, other in combinations(sorted(said), _TWO):
-            both.setdefault((one, other), []).append((said[one], said[other]))
-    found = [
+    for by_author in shared.values():
+        for one, other in combinations(sorted(by_author), _TWO):
+            both.setdefault((one, other), []).append((by_author[one], by_author[other]))
+    pairs = [
         PairOfPeople(
             one=one,
             other=other,
@@ -175,7 +183,7 @@ def _pairs(shared: Mapping[str, Mapping[str, str | float]], labels: Sequence[str
         )
         for (one, other), values in both.items()
     ]
-    return sorted(found, key=lambda each: (-each.targets, each.one, each.other))
+    return sorted(pairs, key=lambda each: (-each.targets, each.one, each.other))
 
 
 def _kappa(values: Sequence[tuple[str | float, str | float]], labels: Sequence[str]) -> IntervalMeasure:
@@ -183,28 +191,28 @@ def _kappa(values: Sequence[tuple[str | float, str | float]], labels: Sequence[s
         return IntervalMeasure(value=None)
     counts = Counter(values)
     table = [[counts[one, other] for other in labels] for one in labels]
-    found, error = kappa(table), kappa_error(table)
-    if found is None or error is None:
+    value, error = kappa(table), kappa_error(table)
+    if value is None or error is None:
         return IntervalMeasure(value=None)
-    return IntervalMeasure(value=found, interval=around(found, z_of(CONFIDENCE) * error))
+    return IntervalMeasure(value=value, interval=around(value, z_of(CONFIDENCE) * error))
 
 
 def _labels(shared: Mapping[str, Mapping[str, str | float]], labels: Sequence[str]) -> list[LabelAgreement]:
     pairs: Counter[tuple[str, str]] = Counter()
     votes: Counter[str] = Counter()
-    for said in shared.values():
-        values = [str(value) for value in said.values()]
+    for by_author in shared.values():
+        values = [str(value) for value in by_author.values()]
         votes.update(values)
         for first, second in combinations(values, _TWO):
             pairs[first, second] += 1
             pairs[second, first] += 1
-    found = []
+    agreements = []
     for label in labels:
         instead = {other: pairs[label, other] for other in labels if other != label and pairs[label, other]}
         chosen = pairs[label, label] + sum(instead.values())
         agreed = pairs[label, label] / chosen if chosen else None
-        found.append(LabelAgreement(label=label, votes=votes[label], agreed=agreed, instead=instead))
-    return found
+        agreements.append(LabelAgreement(label=label, votes=votes[label], agreed=agreed, instead=instead))
+    return agreements
 
 
 def _months(units: Mapping[str, Sequence[float]], last_us: Mapping[str, int], metric: Metric) -> list[MonthOfVotes]:
@@ -221,7 +229,7 @@ def _months(units: Mapping[str, Sequence[float]], last_us: Mapping[str, int], me
 def _disagreed(
     shared: Mapping[str, Mapping[str, str | float]], units: Mapping[str, Sequence[float]], most: int
 ) -> list[Disagreed]:
-    """What is seen most differently first: of labels the share of others than the commonest, of scores the range."""
+    """Rank targets by disagreement: for labels the share of minority votes, for scores the range."""
 
     def apart(target: str) -> float:
         values = list(shared[target].values())

@@ -1,4 +1,4 @@
-"""How far a judge can be trusted: what it says against what people say, and the pass rate that people would find."""
+"""Calibration of a judge against labels of people, and the pass rate corrected for its errors."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -63,12 +63,13 @@ class Calibration:
 def calibrate(
     confusion: Confusion, *, judged_passed: int, judged_failed: int, drawn: Sequence[DrawnLabel] = ()
 ) -> Calibration:
-    """How a judge stands, from labels of some of the results that it gave.
+    """Estimate a judge's error rates and the corrected pass rate from labels of some of its results.
 
-    Labels are taken to be drawn blindly among results of the same verdict. Where their mix of verdicts is not that of
-    all results, as when what failed is reviewed first, error rates counted over them would be wrong (verification
-    bias). Then each verdict's labels stand for all results with that verdict. Where labels of one verdict were drawn
-    with different chances (`drawn`, a sample of all results), these are taken instead, each with its weight.
+    Labels are taken to be drawn blindly among results of the same verdict. If their mix of verdicts is not that of
+    all results, as when failures are reviewed first, error rates counted over them would be wrong (verification
+    bias). Then each verdict's labels stand for all results with that verdict. If labels of one verdict were drawn
+    with different chances (`drawn`, a sample of all results), these are used instead, each with its weight.
+
     """
     judged = judged_passed + judged_failed
     if _is_uneven(drawn):
@@ -86,14 +87,14 @@ def calibrate(
             _weighted_errors(*sides) if sides else (IntervalMeasure(value=None), IntervalMeasure(value=None))
         )
     standing = _standing(confusion, sensitivity, specificity)
-    found = Corrected(method=method, rate=IntervalMeasure(value=None), more=None)
+    corrected = Corrected(method=method, rate=IntervalMeasure(value=None), more=None)
     if standing in {"unproven", "informative"}:
         if method == "by_weight":
-            found = by_weight(drawn, judged_passed, judged)
+            corrected = by_weight(drawn, judged_passed, judged)
         elif method == "by_verdict":
-            found = by_verdict(*strata(confusion, judged_passed, judged), judged)
+            corrected = by_verdict(*strata(confusion, judged_passed, judged), judged)
         else:
-            found = by_blind_labels(confusion, judged_passed, judged_failed)
+            corrected = by_blind_labels(confusion, judged_passed, judged_failed)
     table = confusion.table
     return Calibration(
         confusion=confusion,
@@ -104,14 +105,14 @@ def calibrate(
         sensitivity=sensitivity,
         specificity=specificity,
         standing=standing,
-        method=found.method,
-        corrected=found.rate,
-        more=_within(found.more, judged - confusion.labels),
+        method=corrected.method,
+        corrected=corrected.rate,
+        more=_within(corrected.more, judged - confusion.labels),
     )
 
 
 def confusion_of(pairs: Iterable[tuple[bool | None, bool]]) -> Confusion:
-    """What people and the judge said of each result; None of people counts for nothing."""
+    """Count pairs of people's and the judge's verdicts; pairs without people's verdict are skipped."""
     cells = list(pairs)
     return Confusion(
         passed_passed=cells.count((True, True)),
@@ -124,28 +125,28 @@ def confusion_of(pairs: Iterable[tuple[bool | None, bool]]) -> Confusion:
 def alpha_of_people(votes: Sequence[Sequence[bool]], *, seed: int = 0) -> IntervalMeasure:
     """Krippendorff's alpha of what several people said of the same things, with a bootstrap over these things."""
     units = [[float(vote) for vote in each] for each in votes if len(each) > 1]
-    found = krippendorff(units) if units else None
-    if found is None:
+    alpha_of_all = krippendorff(units) if units else None
+    if alpha_of_all is None:
         return IntervalMeasure(value=None)
     generator = np.random.default_rng(seed)
     draws = (generator.integers(0, len(units), len(units)).tolist() for _ in range(_RESAMPLES))
     resampled = [alpha for draw in draws if (alpha := krippendorff([units[place] for place in draw])) is not None]
     low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]).tolist()
-    return IntervalMeasure(value=found, interval=Interval(low=low, high=high))
+    return IntervalMeasure(value=alpha_of_all, interval=Interval(low=low, high=high))
 
 
-def in_words(found: Calibration) -> str:
-    """What follows for whoever reads the judge's pass rate."""
-    table = found.confusion
+def in_words(calibration: Calibration) -> str:
+    """Explain what the calibration means for the judge's pass rate."""
+    table = calibration.confusion
     people_passed = table.passed_passed + table.passed_failed
-    if found.standing == "unknown":
+    if calibration.standing == "unknown":
         return (
             f"Not known yet: people passed {people_passed} and failed {table.labels - people_passed} of what it "
             f"judged; {FEWEST} of each are needed."
         )
-    if found.standing == "useless":
+    if calibration.standing == "useless":
         return "This judge is useless: it passes what people fail as readily as what they pass. Do not use its rate."
-    if found.standing == "unproven":
+    if calibration.standing == "unproven":
         return "With these labels the judge cannot be told from one that guesses: label more before you use its rate."
     return "The judge tells what people pass from what they fail; the corrected rate is the one to use."
 
@@ -155,14 +156,14 @@ def _share(part: int, whole: int) -> IntervalMeasure:
 
 
 def _kappa(table: list[list[int]]) -> IntervalMeasure:
-    found, error = kappa(table), kappa_error(table)
-    if found is None or error is None:
+    value, error = kappa(table), kappa_error(table)
+    if value is None or error is None:
         return IntervalMeasure(value=None)
-    return IntervalMeasure(value=found, interval=around(found, z_of(CONFIDENCE) * error))
+    return IntervalMeasure(value=value, interval=around(value, z_of(CONFIDENCE) * error))
 
 
 def _method(confusion: Confusion, judged_passed: int, judged_failed: int) -> Method:
-    """Whether labels may have been chosen by the verdict."""
+    """Choose the method: `by_verdict` if labels were probably chosen by the verdict."""
     passed = confusion.passed_passed + confusion.failed_passed
     failed = confusion.labels - passed
     rest = (max(judged_passed - passed, 0), max(judged_failed - failed, 0))
@@ -171,12 +172,10 @@ def _method(confusion: Confusion, judged_passed: int, judged_failed: int) -> Met
 
 
 def _within(more: MoreLabels | None, rest: int) -> MoreLabels | None:
-    """No more labels than there are results without one."""
     return more if more is None or more.count is None or more.count <= rest else replace(more, count=None)
 
 
 def _is_uneven(drawn: Sequence[DrawnLabel]) -> bool:
-    """Whether labels of one verdict were drawn with different chances."""
     return any(len({each.probability for each in drawn if each.judged is verdict}) > 1 for verdict in (True, False))
 
 

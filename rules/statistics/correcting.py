@@ -30,7 +30,7 @@ ENOUGH: Final = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confusion:
-    """How often people and the judge pass the same: `passed_failed` is what people pass and the judge fails."""
+    """Counts of results by people's and the judge's verdict; `passed_failed`: people pass, the judge fails."""
 
     passed_passed: int = 0
     passed_failed: int = 0
@@ -44,12 +44,12 @@ class Confusion:
 
     @property
     def people_passed(self) -> int:
-        """What people pass."""
+        """Return the number of results that people pass."""
         return self.passed_passed + self.passed_failed
 
     @property
     def people_failed(self) -> int:
-        """What people fail."""
+        """Return the number of results that people fail."""
         return self.failed_passed + self.failed_failed
 
     @property
@@ -68,7 +68,7 @@ class IntervalMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreLabels:
-    """What would halve the interval: so many labels more, None where no number would; and of which results first."""
+    """Number of further labels that would halve the interval, None if no number would, and where to draw them first."""
 
     count: int | None
     of: Chosen
@@ -97,7 +97,7 @@ def _nothing(method: Method) -> Corrected:
 
 
 def judge_of(confusion: Confusion) -> JudgeAccuracy:
-    """How often the judge agrees with people, counted over labels; people passed and failed something."""
+    """Return the judge's sensitivity and specificity over labels, which must include passes and fails of people."""
     return JudgeAccuracy(
         sensitivity=MeasuredShare(
             share=confusion.passed_passed / confusion.people_passed, count=confusion.people_passed
@@ -111,12 +111,12 @@ def judge_of(confusion: Confusion) -> JudgeAccuracy:
 def by_blind_labels(confusion: Confusion, judged_passed: int, judged_failed: int) -> Corrected:
     """From labels that were drawn blindly: by error rates, or prediction-powered where that is the tighter interval."""
     judged = judged_passed + judged_failed
-    found = by_error_rates(confusion, MeasuredShare(share=judged_passed / judged, count=judged))
+    corrected = by_error_rates(confusion, MeasuredShare(share=judged_passed / judged, count=judged))
     rest = judged - confusion.labels
     if confusion.labels < ENOUGH or rest < ENOUGH:
-        return found
+        return corrected
     other = _powered(confusion, judged_passed - confusion.passed_passed - confusion.failed_passed, rest)
-    if found.rate.interval is None or _width(other) < _width(found.rate.interval):
+    if corrected.rate.interval is None or _width(other) < _width(corrected.rate.interval):
         value = _plain_power(confusion, judged_passed - confusion.passed_passed - confusion.failed_passed, rest)
         passed, failed = strata(confusion, judged_passed, judged)
         return Corrected(
@@ -124,31 +124,31 @@ def by_blind_labels(confusion: Confusion, judged_passed: int, judged_failed: int
             rate=IntervalMeasure(value=value, interval=_holding(other, value)),
             more=by_verdict(passed, failed, judged).more,
         )
-    return found
+    return corrected
 
 
 def by_error_rates(confusion: Confusion, judged: MeasuredShare) -> Corrected:
     """Rogan and Gladen's rate with Lang's and Reiczigel's interval."""
     judge = judge_of(confusion)
     try:
-        found = lang_reiczigel(judged, judge)
+        estimate = lang_reiczigel(judged, judge)
     except Useless:
         return _nothing("error_rates")
     passes, fails = confusion.people_passed, confusion.people_failed
     soft = [(rate.share * rate.count + 1) / (rate.count + 2) for rate in (judge.sensitivity, judge.specificity)]
-    value = min(1.0, max(0.0, found.value))
+    value = min(1.0, max(0.0, estimate.value))
     parts = (value**2 * soft[0] * (1 - soft[0]) / passes, (1 - value) ** 2 * soft[1] * (1 - soft[1]) / fails)
     fixed = judged.share * (1 - judged.share) / judged.count
     of: Chosen = "failed" if parts[1] / fails > parts[0] / passes else "passed"
     return Corrected(
         method="error_rates",
-        rate=IntervalMeasure(value=value, interval=_holding(found.interval, value)),
+        rate=IntervalMeasure(value=value, interval=_holding(estimate.interval, value)),
         more=MoreLabels(count=_to_halve(fixed, sum(parts), confusion.labels), of=of),
     )
 
 
 def strata(confusion: Confusion, judged_passed: int, judged: int) -> tuple[Stratum, Stratum]:
-    """What labels say of the results that the judge passed, and of those that it failed."""
+    """Return the labels of the results that the judge passed, and of those that it failed."""
     share = judged_passed / judged if judged else 0.0
     passed = confusion.passed_passed + confusion.failed_passed
     failed = confusion.passed_failed + confusion.failed_failed
@@ -201,16 +201,16 @@ def by_weight(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> C
 
 
 def weighted_shares(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> tuple[Stratum, Stratum] | None:
-    """What weighted labels say of both verdicts, as so many labels of equal weight; None where one has none."""
-    found = []
+    """Return weighted labels of both verdicts as numbers of equally weighted ones, or None if a verdict has none."""
+    strata_by_verdict = []
     for verdict, share in ((True, judged_passed / judged), (False, 1 - judged_passed / judged)):
         side = [each for each in drawn if each.judged is verdict]
         if not side:
             return None
         weights = np.array([1 / each.probability for each in side])
         count = float(weights.sum() ** 2 / (weights**2).sum())
-        found.append(Stratum(share=share, passes=_weighted(side)[0] * count, labels=count))
-    return found[0], found[1]
+        strata_by_verdict.append(Stratum(share=share, passes=_weighted(side)[0] * count, labels=count))
+    return strata_by_verdict[0], strata_by_verdict[1]
 
 
 def _weighted(side: Sequence[DrawnLabel], extra: int = 0) -> tuple[float, float]:
@@ -226,7 +226,7 @@ def _weighted(side: Sequence[DrawnLabel], extra: int = 0) -> tuple[float, float]
 
 
 def _powered(confusion: Confusion, rest_passed: int, rest: int) -> Interval:
-    """PPI++'s interval, with one label more of each kind: without these, few labels that all agree look too sure."""
+    # One label more of each kind: without these, few labels that all agree look too sure.
     counts = (count + 1 for row in confusion.table for count in row)
     return _of_counts(tuple(counts), rest_passed, rest).interval
 
@@ -242,8 +242,8 @@ def _of_counts(counts: tuple[int, ...], rest_passed: int, rest: int) -> RateEsti
     return prediction_powered(people, judged, np.repeat([1.0, 0.0], [rest_passed, rest - rest_passed]))
 
 
-def _width(found: Interval) -> float:
-    return found.high - found.low
+def _width(interval: Interval) -> float:
+    return interval.high - interval.low
 
 
 def _around(middle: float, error: float, value: float) -> Interval:
@@ -251,12 +251,10 @@ def _around(middle: float, error: float, value: float) -> Interval:
     return _holding(Interval(low=max(0.0, middle - reach), high=min(1.0, middle + reach)), value)
 
 
-def _holding(found: Interval, value: float) -> Interval:
-    """The interval, clipped to shares, and made to hold its own estimate."""
-    return Interval(low=max(0.0, min(found.low, value)), high=min(1.0, max(found.high, value)))
+def _holding(interval: Interval, value: float) -> Interval:
+    return Interval(low=max(0.0, min(interval.low, value)), high=min(1.0, max(interval.high, value)))
 
 
 def _to_halve(fixed: float, by_labels: float, labels: float) -> int | None:
-    """How many labels more make the error half as large; None where the number of results alone makes it larger."""
-    wanted = (fixed + by_labels) / 4 - fixed
-    return math.ceil((by_labels / wanted - 1) * labels) if wanted > 0 else None
+    target = (fixed + by_labels) / 4 - fixed
+    return math.ceil((by_labels / target - 1) * labels) if target > 0 else None

@@ -1,4 +1,4 @@
-"""Now against the trailing baseline, for changes that no release explains."""
+"""Drift: the latest results against the trailing baseline, for changes that no release explains."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from rules.statistics.watch import NOTHING_SEEN, Start, Watch, WatchFinding, Wat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowStart:
-    """Where a window can begin."""
+    """A result at which a window can begin."""
 
     at: int  # the number of the last result before it
     before: Sample  # what the tally was then
@@ -69,7 +69,7 @@ class Drift:
 
     @property
     def state(self) -> DriftState:
-        """What it takes to go on from here."""
+        """Return a snapshot from which to continue."""
         return DriftState(edges=self.window.edges, watch=self.watch.state)
 
     def add(self, number: int, point: int, above: int) -> WatchFinding | None:

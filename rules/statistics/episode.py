@@ -25,14 +25,14 @@ class EpisodeState:
     results: int = 0  # since the alarm, or since the last release after it
     absent: int = 0  # results of other releases since the last one of the current release
     watch: WatchState = NOTHING_SEEN
-    worse: WorseningState | None = None  # than was told; None: nothing came since the alarm
+    worse: WorseningState | None = None  # than reported; None: no result since the alarm
 
 
 class Episode:
     """A watch for the way back: mirrored scores, and a margin that is negative.
 
     The null hypothesis is that at least half of the drop is still there (or the margin, where that is more). Beside it,
-    a watch for what is worse than was told.
+    a watch for means below the reported one.
     """
 
     __slots__ = ("_settings", "_state", "absent", "kind", "results", "watch", "worse")
@@ -52,7 +52,7 @@ class Episode:
 
     @property
     def state(self) -> EpisodeState:
-        """What it takes to go on from here."""
+        """Return a snapshot from which to continue."""
         return replace(
             self._state,
             results=self.results,
@@ -66,7 +66,7 @@ class Episode:
         self.results = self.absent = 0
         self.watch.start(None, self._settings.block * BASELINE_PARTS)
         if self.kind == "release":
-            self.worse = self._worsening(WorseningState(told=self.worse.told))
+            self.worse = self._worsening(WorseningState(told=self.worse.reported))
 
     def pass_by(self) -> Change | None:
         """A result of another release than the current one, if that is what is watched."""
@@ -92,13 +92,13 @@ class Episode:
         return "lasting" if self.results >= _LASTING_BASELINES * BASELINE_PARTS * self._settings.block else None
 
     def escalate(self) -> None:
-        """What it is by now is told: it may become worse than that, too, and how long it lasts counts from here on."""
-        told = min(self.worse.since.mean, self.worse.level)
-        self.worse = self._worsening(WorseningState(told=max(told, 0.0)))
+        """Record the escalation: further worsening and the duration are measured from here on."""
+        reported = min(self.worse.since.mean, self.worse.level)
+        self.worse = self._worsening(WorseningState(told=max(reported, 0.0)))
         self.results = 0
 
     def worse_finding(self) -> WatchFinding:
-        """The evidence that it became worse than was told, with what it is compared with in the end: what was good."""
+        """The evidence that it became worse than reported, with what it is compared with in the end: what was good."""
         worse = self.worse
         return WatchFinding(
             log_evidence=worse.log_evidence, baseline=self._state.baseline, candidate=worse.since, after=worse.after
@@ -106,11 +106,11 @@ class Episode:
 
     def finding(self, change: Change) -> WatchFinding:
         """The evidence of the way back: since when there is most of it, or since the alarm if there is not enough."""
-        found = self.watch.finding()
-        candidate = found.candidate if change == "recovered" else self.watch.total.sample()
+        finding = self.watch.finding()
+        candidate = finding.candidate if change == "recovered" else self.watch.total.sample()
         return WatchFinding(
-            log_evidence=found.log_evidence,
-            baseline=found.baseline.mirrored,
+            log_evidence=finding.log_evidence,
+            baseline=finding.baseline.mirrored,
             candidate=candidate.mirrored,
         )
 

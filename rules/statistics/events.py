@@ -10,7 +10,7 @@ from rules.statistics.settings import Kind
 Change: TypeAlias = Literal["opened", "escalated", "recovered", "withdrawn", "lasting"]
 """What became of an episode.
 
-`opened`: the alarm. `escalated`: it is much worse than was told, and goes on. `recovered`: more than half of the drop
+`opened`: the alarm. `escalated`: it is much worse than reported, and goes on. `recovered`: more than half of the drop
 is made good, significantly. `withdrawn`: the release that was worse has no results any more. `lasting`: it has been
 like this for so long that it is what is compared with from here on.
 """

@@ -12,7 +12,7 @@ Method: TypeAlias = Literal["none", "fisher_exact", "permutation"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Test:
-    """What a two-sided test found."""
+    """Result of a two-sided test."""
 
     p_value: float
     method: Method

@@ -17,7 +17,7 @@ _SPREAD: Final = stakes({0.0: 0.5} | {float(share): 1.0 for share in np.geomspac
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Where a mean lies."""
+    """Bounds of a mean."""
 
     low: float
     high: float

@@ -6,7 +6,7 @@ most n / (2·every). What is held to be unchanged is the mean of results that ar
 releases alike; and releases must not come because of the results just before them.
 
 A stream has one episode at a time. Both monitors rest until it ends, and then begin anew. While it lasts, it is watched
-whether things become much worse than was told.
+whether things become much worse than reported.
 """
 
 import math
@@ -26,7 +26,7 @@ _LARGEST_LOG: Final = 700.0  # of a number that a float can hold
 
 @dataclass(frozen=True, slots=True)
 class MonitoredResult:
-    """What was found of one trace or span."""
+    """Result of judging one trace or span."""
 
     release: str | None
     passed: bool | None
@@ -61,7 +61,7 @@ class Monitor:
 
     @property
     def state(self) -> MonitorState:
-        """What it takes to go on from here."""
+        """Return a snapshot from which to continue."""
         return MonitorState(
             results=self.results,
             scored=self.scored,
@@ -109,11 +109,11 @@ class Monitor:
             return None
         return 1.0 - result.score if self._settings.lower_is_better else result.score
 
-    def _open(self, kind: Kind, found: WatchFinding, number: int) -> EpisodeEvent:
+    def _open(self, kind: Kind, finding: WatchFinding, number: int) -> EpisodeEvent:
         thresholds = {"release": self._settings.log_release_threshold, "drift": self._settings.log_drift_threshold}
-        of_baseline, of_candidate = self._sources(kind, found, number)
+        of_baseline, of_candidate = self._sources(kind, finding, number)
         event = replace(
-            self._event(kind, "opened", found, thresholds[kind]), of_baseline=of_baseline, of_candidate=of_candidate
+            self._event(kind, "opened", finding, thresholds[kind]), of_baseline=of_baseline, of_candidate=of_candidate
         )
         if kind == "drift":
             self._releases.forget()
@@ -121,22 +121,24 @@ class Monitor:
             EpisodeState(
                 kind=kind,
                 opened_at=self.results,
-                baseline=found.baseline,
+                baseline=finding.baseline,
                 stretches=of_baseline,
-                drop=max(found.baseline.mean - found.candidate.mean, 0.0),
+                drop=max(finding.baseline.mean - finding.candidate.mean, 0.0),
             ),
             self._settings,
         )
-        self._releases.rebase(found.baseline, of_baseline, number, bad=True)
+        self._releases.rebase(finding.baseline, of_baseline, number, bad=True)
         self._drift = Drift(NO_DRIFT, self._settings)
         return event
 
-    def _sources(self, kind: Kind, found: WatchFinding, number: int) -> tuple[tuple[Stretch, ...], tuple[Stretch, ...]]:
-        """Which results the baseline and the candidate are."""
+    def _sources(
+        self, kind: Kind, finding: WatchFinding, number: int
+    ) -> tuple[tuple[Stretch, ...], tuple[Stretch, ...]]:
+        """Return the stretches of results that baseline and candidate consist of."""
         releases = self._releases
         if kind == "drift":
-            baseline = () if found.of_baseline is None else (found.of_baseline,)
-            return baseline, (Stretch(after=found.after, until=number),)
+            baseline = () if finding.of_baseline is None else (finding.of_baseline,)
+            return baseline, (Stretch(after=finding.after, until=number),)
         current = () if releases.current is None else (releases.current,)
         return releases.sources(number), (Stretch(after=releases.since, until=number, releases=current),)
 
@@ -152,15 +154,15 @@ class Monitor:
         return None if change is None else self._close(episode, change, number)
 
     def _escalate(self, episode: Episode, number: int) -> EpisodeEvent:
-        found = episode.worse_finding()
-        event = self._event(episode.kind, "escalated", found, self._settings.log_escalation_threshold)
+        finding = episode.worse_finding()
+        event = self._event(episode.kind, "escalated", finding, self._settings.log_escalation_threshold)
         current = self._releases.current
         of_release = (current,) if episode.kind == "release" and current is not None else None
         episode.escalate()
         return replace(
             event,
             of_baseline=episode.state.stretches,
-            of_candidate=(Stretch(after=found.after, until=number, releases=of_release),),
+            of_candidate=(Stretch(after=finding.after, until=number, releases=of_release),),
         )
 
     def _close(self, episode: Episode, change: Change, number: int) -> EpisodeEvent:
@@ -173,7 +175,7 @@ class Monitor:
         self._releases.rebase(baseline, stretches, number, bad=change == "withdrawn")
         return event
 
-    def _event(self, kind: Kind, change: Change, found: WatchFinding, log_threshold: float) -> EpisodeEvent:
+    def _event(self, kind: Kind, change: Change, finding: WatchFinding, log_threshold: float) -> EpisodeEvent:
         alpha, mirrored = self._settings.alpha, self.measure == "score" and self._settings.lower_is_better
         return EpisodeEvent(
             kind=kind,
@@ -181,8 +183,8 @@ class Monitor:
             at=self.results,
             release=self._releases.current,
             against=self._releases.against if kind == "release" else (),
-            baseline=rate_of(found.baseline, alpha, lower_is_better=mirrored),
-            candidate=rate_of(found.candidate, alpha, lower_is_better=mirrored),
-            evidence=math.exp(min(found.log_evidence, _LARGEST_LOG)),
+            baseline=rate_of(finding.baseline, alpha, lower_is_better=mirrored),
+            candidate=rate_of(finding.candidate, alpha, lower_is_better=mirrored),
+            evidence=math.exp(min(finding.log_evidence, _LARGEST_LOG)),
             threshold=math.exp(log_threshold),
         )

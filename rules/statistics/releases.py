@@ -61,14 +61,15 @@ def order_of(state: ReleasesState, after: int, *, bad: bool) -> ReleasesState:
 
 
 class Releases:
-    """Which release is compared with what.
+    """Choice of the current release and its baseline.
 
-    - A release is new when it was not seen before; it is then the current one. Its baseline is what the one before had
-      in its window, if that was enough. If not, that release is joined to the baseline that it was compared with
+    - A release is new when it was not seen before; it is then the current one. Its baseline is the window of the one
+      before, if that had enough results. If not, that release is joined to the baseline that it was compared with
       itself, so that quick releases do not hide from each other.
     - While two versions are live, results of the current one are the candidate's, and results of the baseline's
-      releases still join the baseline. Those of other releases, and of none, are no one's.
-    - A release that was bad is never a baseline: the next one is compared with what the bad one was compared with.
+      releases still join the baseline. Those of other releases, and of none, are ignored.
+    - A release that was bad is never a baseline: the next one is compared with the bad one's baseline.
+
     """
 
     __slots__ = (
@@ -100,7 +101,7 @@ class Releases:
 
     @property
     def state(self) -> ReleasesState:
-        """What it takes to go on from here."""
+        """Return a snapshot from which to continue."""
         return ReleasesState(
             current=self.current,
             trail=self._trail,
@@ -161,14 +162,13 @@ class Releases:
         self.restart(number)
 
     def sources(self, number: int) -> tuple[Stretch, ...]:
-        """Which results the baseline is of, up to one."""
+        """Return the stretches of results in the baseline, up to result `number`."""
         if number == self.since or not self._joining:
             return self.stretches
         return (*self.stretches, Stretch(after=self.since, until=number, releases=self._joining))[-_STRETCHES:]
 
     @property
     def _joining(self) -> tuple[str, ...]:
-        """The releases whose results join the baseline."""
         return tuple(release for release in self.against if release != self.current)
 
     def add(self, number: int, release: str | None, point: int, above: int) -> WatchFinding | None:
@@ -188,7 +188,6 @@ class Releases:
         return None
 
     def _arm(self) -> None:
-        """Start watching, if there is enough to compare with."""
         if "release" not in self._settings.off and self.baseline.count >= self._settings.minimum:
             self.watch = self._watch(
                 since_ever(self.baseline.sample(), self.own.sample(), self._settings.log_release_threshold)

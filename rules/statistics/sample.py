@@ -1,4 +1,4 @@
-"""What the tests need to know of a set of results: how its scores are spread, in whole numbers."""
+"""Distribution of a set of scores in whole numbers, as the tests need it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class WeightTally:
             self.weights[point + 1] += above
 
     def sample(self) -> "Sample":
-        """What was added so far."""
+        """Return a sample of the results so far."""
         return Sample.of_weights(self.weights)
 
 
@@ -77,7 +77,7 @@ class Sample:
 
     @cached_property
     def count(self) -> int:
-        """How many results."""
+        """Return the number of results."""
         return sum(weight for _, weight in self.weights) // UNIT
 
     @property
@@ -101,13 +101,13 @@ class Sample:
         return Sample.of_weights(map(sum, zip_longest(self.dense(), other.dense())))
 
     def __sub__(self, earlier: "Sample") -> "Sample":
-        """What came after an earlier state of the same sample."""
+        """Return the results that were added since an earlier state of this sample."""
         return Sample.of_weights(now - then for now, then in zip(self.dense(), earlier.dense(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Which results a sample is of: those after one and up to another, by their numbers, of some releases."""
+    """The results of a sample: those numbered `after` + 1 to `until`, of some releases."""
 
     after: int
     until: int

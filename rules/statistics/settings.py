@@ -1,4 +1,4 @@
-"""What an operator chooses of the monitors."""
+"""Settings of the monitors."""
 
 import math
 from collections.abc import Mapping
@@ -26,10 +26,11 @@ STRIDES: Final = 8  # starts in that time. A guess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorSettings:
-    """When the monitors of a stream speak up.
+    """Settings of the monitors of a stream.
 
     Raises:
         ValueError: a value is out of its range; the message says which.
+
     """
 
     alpha: float = 0.05  # the chance of a false alarm for each release

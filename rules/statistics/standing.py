@@ -1,4 +1,4 @@
-"""How the monitors of a stream stand: what they compare, and how much evidence there is by now."""
+"""Current state of a stream's monitors: what they compare, and the evidence so far."""
 
 import math
 from dataclasses import dataclass
@@ -33,15 +33,15 @@ class MonitorStanding:
 
 
 def standings(settings: MonitorSettings, state: MonitorState) -> list[MonitorStanding]:
-    """Those that are on: in an episode the one that raised the alarm, else the release and the drift monitor."""
+    """Return the active monitors: in an episode the one that alarmed, else release and drift unless off."""
     if state.episode is not None:
         return [_recovery(settings, state, Episode(state.episode, settings))]
-    told = []
+    active = []
     if "release" not in settings.off:
-        told.append(_release(settings, state))
+        active.append(_release(settings, state))
     if "drift" not in settings.off:
-        told.append(_drift(settings, state))
-    return told
+        active.append(_drift(settings, state))
+    return active
 
 
 def _recovery(settings: MonitorSettings, state: MonitorState, episode: Episode) -> MonitorStanding:
@@ -74,14 +74,14 @@ def _release(settings: MonitorSettings, state: MonitorState) -> MonitorStanding:
 
 def _drift(settings: MonitorSettings, state: MonitorState) -> MonitorStanding:
     drift = Drift(state.drift, settings)
-    found = drift.watch.finding() if drift.watch.starts else None
+    finding = drift.watch.finding() if drift.watch.starts else None
     return MonitorStanding(
         kind="drift",
         waits_for="alarm",
         release=None,
         against=(),
-        baseline=_rate(settings, state, drift.window.sample if found is None else found.baseline),
-        candidate=None if found is None else _rate(settings, state, found.candidate),
+        baseline=_rate(settings, state, drift.window.sample if finding is None else finding.baseline),
+        candidate=None if finding is None else _rate(settings, state, finding.candidate),
         evidence=_evidence(drift.watch),
         threshold=math.exp(settings.log_drift_threshold),
     )

@@ -1,4 +1,4 @@
-"""Whether a difference of two pass rates is still there once the judge's errors are taken out of both."""
+"""Difference of two pass rates, corrected for the judge's errors in both."""
 
 import math
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _IN_WORDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSide:
-    """What a judge said of one side, and the labels of that side."""
+    """Results of a judge for one side of a comparison, with the labels of that side."""
 
     passed: int
     failed: int
@@ -54,7 +54,7 @@ class CorrectedDifference:
 
     @property
     def in_words(self) -> str:
-        """What follows for whoever reads the difference."""
+        """Explain the corrected difference."""
         return _IN_WORDS[self.survives, self.basis]
 
 
@@ -66,9 +66,9 @@ def corrected_difference(
         return None
     raw = candidate.passed / candidate.count - baseline.passed / baseline.count
     if all(min(each.labels.people_passed, each.labels.people_failed) >= FEWEST for each in (baseline, candidate)):
-        found = _by_own_labels(baseline, candidate, raw)
-        if found is not None:
-            return found
+        difference = _by_own_labels(baseline, candidate, raw)
+        if difference is not None:
+            return difference
     judge = known_judge(calibration)
     return None if judge is None else _by_shared_labels(baseline, candidate, judge)
 
@@ -82,30 +82,30 @@ def known_judge(calibration: Calibration) -> JudgeAccuracy | None:
 
 
 def corrected_rate(passed: int, count: int, judge: JudgeAccuracy) -> IntervalMeasure:
-    """What people would find of some results of a judge whose errors are known from others (Lang and Reiczigel)."""
+    """Return the pass rate corrected by a judge's errors that were measured elsewhere (Lang and Reiczigel)."""
     try:
-        found = lang_reiczigel(MeasuredShare(share=passed / count, count=count), judge)
+        estimate = lang_reiczigel(MeasuredShare(share=passed / count, count=count), judge)
     except Useless:
         return IntervalMeasure(value=None)
-    value = min(1.0, max(0.0, found.value))
-    low, high = min(found.interval.low, value), max(found.interval.high, value)
+    value = min(1.0, max(0.0, estimate.value))
+    low, high = min(estimate.interval.low, value), max(estimate.interval.high, value)
     return IntervalMeasure(value=value, interval=Interval(low=low, high=high))
 
 
 def _by_own_labels(baseline: JudgedSide, candidate: JudgedSide, raw: float) -> CorrectedDifference | None:
     """Each side by its own labels; the interval from the two, by Newcombe's way of putting two together."""
-    found = [
+    rates = [
         by_verdict(*strata(each.labels, each.passed, each.count), each.count).rate for each in (baseline, candidate)
     ]
-    (before, one), (after, other) = ((each.value, each.interval) for each in found)
+    (before, one), (after, other) = ((each.value, each.interval) for each in rates)
     if before is None or after is None or one is None or other is None:
         return None
     difference = after - before
     low = difference - math.hypot(after - other.low, one.high - before)
     high = difference + math.hypot(other.high - after, before - one.low)
     return CorrectedDifference(
-        baseline=found[0],
-        candidate=found[1],
+        baseline=rates[0],
+        candidate=rates[1],
         difference=difference,
         interval=Interval(low=low, high=high),
         basis="own_labels",
@@ -142,10 +142,10 @@ def _softened_variance(passes: int, count: int, extra: float) -> float:
     return share * (1 - share) / (count + 2 * extra)
 
 
-def _as_rate(found: IntervalMeasure) -> MeasuredShare | None:
+def _as_rate(rate: IntervalMeasure) -> MeasuredShare | None:
     """So many labels of equal weight as would leave as much doubt."""
-    if found.value is None or found.interval is None:
+    if rate.value is None or rate.interval is None:
         return None
-    middle = (found.interval.low + found.interval.high) / 2
-    error = max((found.interval.high - found.interval.low) / 2 / z_of(CONFIDENCE), 1e-6)
-    return MeasuredShare(share=found.value, count=max(1, round(middle * (1 - middle) / error**2)))
+    middle = (rate.interval.low + rate.interval.high) / 2
+    error = max((rate.interval.high - rate.interval.low) / 2 / z_of(CONFIDENCE), 1e-6)
+    return MeasuredShare(share=rate.value, count=max(1, round(middle * (1 - middle) / error**2)))

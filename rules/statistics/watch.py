@@ -46,7 +46,7 @@ class Compared:
     planned: int  # the results that it had when it was first compared with; it may have more
     refuted: float  # the means up to this one were refuted by it, when it was first compared with
     sample: Sample
-    of: Stretch | None = None  # which results it is of, where whoever started the watch said so
+    of: Stretch | None = None  # the results that it is of, if known when the watch started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def compared_with(number: int, baseline: Sample, log_threshold: float, of: Stret
 
 
 def since_ever(baseline: Sample, candidate: Sample, log_threshold: float) -> WatchState:
-    """What is watched is whether all of the candidate's results, these and later ones, are worse than the baseline."""
+    """Start a watch whether all of the candidate's results, past and later ones, are worse than the baseline."""
     compared = compared_with(0, baseline, log_threshold)
     since = Start(count=0, before=NOTHING, baseline=0, weight=1)
     return WatchState(baselines=(compared,), starts=(since,), total=candidate)
@@ -76,12 +76,12 @@ def since_ever(baseline: Sample, candidate: Sample, log_threshold: float) -> Wat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchFinding:
-    """What a watch found: the start with the most evidence, and the evidence of all of them."""
+    """The start with the most evidence, and the evidence of all starts."""
 
     log_evidence: float
     baseline: Sample
     candidate: Sample
-    of_baseline: Stretch | None = None  # which results the baseline is of, where the watch was told
+    of_baseline: Stretch | None = None  # the results that the baseline is of, if known
     after: int = 0  # the number of the last result before the start
 
 
@@ -156,7 +156,7 @@ class Watch:
 
     @property
     def state(self) -> WatchState:
-        """What it takes to go on from here."""
+        """Return a snapshot from which to continue."""
         return WatchState(
             baselines=tuple(baseline.state for baseline in self._baselines.values()),
             starts=tuple(self._starts),
@@ -217,19 +217,19 @@ class Watch:
             self._slack = self.log_threshold - reference.log_evidence(self.total)
             if self._slack > 0:
                 return None
-        found = least(self._contest())
-        if found.log_evidence >= self.log_threshold - _ROUNDING:
+        least_evidence = least(self._contest())
+        if least_evidence.log_evidence >= self.log_threshold - _ROUNDING:
             return self.finding()
-        self._slack = self.log_threshold - self._refer(found.at).log_evidence(self.total)
+        self._slack = self.log_threshold - self._refer(least_evidence.at).log_evidence(self.total)
         return None
 
     def finding(self) -> WatchFinding:
         """The evidence, and the start that has most of it. There must be one."""
         tested = self._contest()
-        found = least(tested)
-        most = self._starts[int(tested.terms(*(np.array([found.at]),) * 2)[0].argmax())]
+        minimum = least(tested)
+        most = self._starts[int(tested.terms(*(np.array([minimum.at]),) * 2)[0].argmax())]
         return WatchFinding(
-            log_evidence=found.log_evidence,
+            log_evidence=minimum.log_evidence,
             baseline=self._baselines[most.baseline].tally.sample(),
             candidate=self.total.sample() - most.before,
             of_baseline=self._baselines[most.baseline].of,

@@ -70,7 +70,7 @@ def log_wealth_of_baselines(weights: Numbers, planned: Numbers, points: Numbers,
 
 
 def log_wealth_higher(weights: Numbers, points: Numbers, means: Numbers, spread: Stakes) -> Numbers:
-    """What `log_wealth_of_baselines` tells, of samples, with shares that depend on nothing."""
+    """Compute `log_wealth_of_baselines` for samples, with shares that depend on nothing."""
     ratios = points[None, :] / np.clip(means, _EDGE, 1.0)[:, None]
     growth = np.log1p(spread.shares[:, None, None] * (ratios - 1.0)[None, :, :])
     return log_sum(growth @ weights.T + spread.log_parts[:, None, None], axis=0)

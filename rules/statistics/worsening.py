@@ -1,6 +1,6 @@
-"""Evidence, while an episode lasts, that things are much worse than was told when it began.
+"""Evidence, while an episode lasts, that the mean is much lower than reported when it began.
 
-What was told is a number that is known before the first result that is watched, so that no second sample is needed: the
+The reported mean is known before the first watched result, so that no second sample is needed: the
 claim is that the mean is not below a level. A bet against it stakes a share on each score, as `wealth` tells; after n
 results the sum over all moments at which the fall may have begun is n at most, on average, while the claim is true (a
 Shiryaev-Roberts e-detector: Shin, Ramdas and Rinaldo, "E-detectors: a nonparametric framework for sequential change
@@ -31,7 +31,7 @@ _HIGHEST: Final = 1.0 - 1e-9
 class WorseningState:
     """Everything that has to be remembered of it."""
 
-    told: float  # the mean that was told last
+    told: float  # the mean that was reported last; its name is stored
     results: int = 0  # since then
     sums: tuple[float, ...] = ()  # by share
     lead: float = 0.0  # the log of what the leading bet has grown to
@@ -40,16 +40,16 @@ class WorseningState:
 
 
 class Worsening:
-    """A watch for a mean below what was told, by more than the margin and by half of the drop that was told or more.
+    """A watch for a mean below the reported one by more than the margin and at least half of the reported drop.
 
     While it is not, it finds that within n results with a probability of at most n divided by the threshold.
     """
 
-    __slots__ = ("_gains", "_lead", "_losses", "_results", "_settings", "_since", "_sums", "after", "level", "told")
+    __slots__ = ("_gains", "_lead", "_losses", "_results", "_settings", "_since", "_sums", "after", "level", "reported")
 
     def __init__(self, state: WorseningState, drop: float, settings: MonitorSettings) -> None:
-        """`drop` is how much lower what was told is than what it was compared with."""
-        self.told = state.told
+        """`drop` is how much lower the reported mean is than its baseline."""
+        self.reported = state.told
         self.level = state.told - max(settings.margin, drop / 2)
         self._settings = settings
         self._results, self._lead, self.after = state.results, state.lead, state.after
@@ -61,9 +61,9 @@ class Worsening:
 
     @property
     def state(self) -> WorseningState:
-        """What it takes to go on from here."""
+        """Return a snapshot from which to continue."""
         return WorseningState(
-            told=self.told,
+            told=self.reported,
             results=self._results,
             sums=tuple(self._sums.tolist()),
             lead=self._lead,

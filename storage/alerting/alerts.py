@@ -342,7 +342,6 @@ _SIDE = ("rate", "low", "high", "count")
 
 
 def _announcement(alert: Alert) -> dict[str, JsonValue]:
-    """What was told of an alert until now, in short."""
     at_ns = alert.opened_at_ns if alert.escalated_at_ns is None else alert.escalated_at_ns
     at = dt.datetime.fromtimestamp(at_ns // 10**9, dt.UTC)
     return {"at": f"{at:%Y-%m-%dT%H:%M:%SZ}", **{key: getattr(alert.finding.candidate, key) for key in _SIDE}}
@@ -354,14 +353,12 @@ def _earlier_notices(alert: Alert) -> list[JsonValue]:
 
 
 def _pin(cursor: duckdb.DuckDBPyConnection, alert_id: str, finding: AlertFinding, at_ns: int) -> None:
-    """Keep the traces of its examples until the alert is over."""
     for trace_id in _examples(finding):
         pin = {"tenant": finding.tenant, "trace_id": trace_id, "why": _why(alert_id), "now_us": at_ns // 1000}
         cursor.execute(sql.query("pin_trace"), pin)
 
 
 def _examples(finding: AlertFinding) -> list[str]:
-    """The traces that the examples name."""
     examples = finding.document.get("examples")
     listed = examples if isinstance(examples, list) else []
     named_traces = (each.get("traceId") for each in listed if isinstance(each, dict))
@@ -369,15 +366,12 @@ def _examples(finding: AlertFinding) -> list[str]:
 
 
 def _why(alert_id: str) -> str:
-    """The reason for which an alert keeps traces."""
     return f"alert {alert_id}"
 
 
 def _digest(*parts: str) -> str:
-    """An id that follows from its parts."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_ID_DIGITS]
 
 
 def _to_us(at_ns: int) -> int:
-    """The instant as the table keeps it."""
     return at_ns // 1000 * 1000

@@ -195,7 +195,6 @@ def _outcomes() -> dict[OutcomesStatement, str]:
 
 
 def _used(statement: str, values: Mapping[str, object]) -> dict[str, object]:
-    """The values that a statement names: those that it does not, DuckDB refuses."""
     return {name: values[name] for name in re.findall(r"\$(\w+)", statement)}
 
 

@@ -396,7 +396,6 @@ class Database:
         return None
 
     def _note_invalidity(self, because: str) -> None:
-        """Note what DuckDB says of the first error, if that was damage; bugs are noted by whose statement met them."""
         if is_damage_text(because):
             self.damage.note("database", because.partition("\n")[0])
 
@@ -536,7 +535,6 @@ class Database:
 
 
 def _is_of_invalid(error: duckdb.Error) -> bool:
-    """Tell whether an error means that the file has to be opened again, or could not be."""
     return isinstance(error, duckdb.FatalException | duckdb.ConnectionException) or is_aftermath(error)
 
 

@@ -95,13 +95,11 @@ class DirectoryLock:
 
 
 def _first_unwritable(directory: Path) -> Path | None:
-    """Return what this process may not write of all that a server writes to, or None."""
     written = (directory / name for name in _WRITTEN)
     return next((path for path in written if path.exists() and not os.access(path, os.W_OK)), None)
 
 
 def _lock_file(path: Path, *, is_read_only: bool) -> IO[bytes] | None:
-    """Open the file of the lock. A read-only backup has none, and is shared without one."""
     if not is_read_only:
         return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
     return path.open("rb") if path.exists() else None

@@ -107,15 +107,10 @@ def _refuse_older(seen: set[int], path: Path) -> None:
 
 
 def _has_log(path: Path) -> bool:
-    """Whether a process before left one of DuckDB: a long one is moved into the file by the commit of the views."""
     return path.with_name(f"{path.name}.wal").exists()
 
 
 def _has_views(connection: duckdb.DuckDBPyConnection, catalog: str) -> bool:
-    """Whether the file has the views of this version: to make them takes 40 ms and a commit, to look takes 1.
-
-    The mark is the comment of each view. Whoever makes a view anew takes it away, also a version that knows no marks.
-    """
     marks = dict(connection.execute(_VIEWS, {"catalog": catalog}).fetchall())
     return all(marks.get(name) == mark for name, mark in _view_marks().items())
 
@@ -128,7 +123,6 @@ def _make_views(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _view_marks() -> dict[str, str]:
-    """What each view is marked with: the texts of all, which read from one another, and the DuckDB that read them."""
     texts = "\n".join([duckdb.__version__, *(text for _, text in sql.views())])
     mark = hashlib.sha256(texts.encode()).hexdigest()
     return {name: mark for name, _ in sql.views()}
@@ -155,7 +149,6 @@ def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def _apply(connection: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
-    """The steps, each with its record, within the transaction of the caller."""
     for number, name, text in steps:
         connection.execute(text)
         connection.execute("INSERT INTO tracejury_schema VALUES (?, ?, now()::TIMESTAMP)", [number, name])

@@ -294,7 +294,6 @@ class RuleMatcherDb:
 
 
 def _asking(questions: Sequence[RuleQuestion], spans: pa.Table) -> list[RuleQuestion]:
-    """Those that are about some of the spans: with many tenants, most windows have spans of a few."""
     tenants = {None, *pc.unique(spans["tenant"]).to_pylist()}
     return [question for question in questions if question.tenant in tenants]
 
@@ -310,13 +309,11 @@ def _groups(questions: Sequence[RuleQuestion], *, alone: Container[int]) -> list
 
 
 def _renamed(expression: Expression, prefix: str) -> tuple[str, dict[str, Any]]:
-    """An expression whose parameters have other names, and their values."""
     text = _PARAMETER.sub(lambda found: f"${prefix}{found[1]}", expression.sql)
     return text, {f"{prefix}{name}": value for name, value in expression.parameters.items()}
 
 
 def _decisions(found: pa.Table, revision: int, number: int) -> pa.Table:
-    """The decisions of a rule out of the answer about several."""
     told = found.select(["seq", f"o{number}", f"c{number}"]).rename_columns(["seq", "outcome", "clause"])
     return _of_revision(told, revision).cast(DECISIONS)
 

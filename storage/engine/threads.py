@@ -77,6 +77,5 @@ class Threads:
             self._has_all = has_all
 
     def _set(self, threads: int) -> None:
-        """Set their number. DuckDB starts and ends them at the end of the statement."""
         with self._cursor() as cursor:
             cursor.execute(f"SET GLOBAL threads = {threads}")

@@ -174,13 +174,11 @@ class Backlog:
             self._shares.take(sender, sign * nbytes)
 
     def _due_s(self) -> float:
-        """When all there is is committed, if nothing more comes."""
         oldest = self._groups[0]
         gathers = oldest.is_one_of_many and self._shares.total < self._gathered_bytes
         return oldest.since_s + self._interval_s * (_GATHERED_INTERVALS if gathers else 1)
 
     def _committed_of(self, group: SpoolGroup) -> int:
-        """The spans of a group that the last process committed before it ended."""
         rows = self._position.rows if group.sequence == self._position.sequence + 1 else 0
         return min(rows, int(group.batch.spans.num_rows))
 
@@ -210,7 +208,6 @@ class Backlog:
 
 
 def _fitting(batch: SpanBatch, skip: int, spans_left: int, logs_left: int) -> int:
-    """How many of the rows after `skip` fit, of which log records come last."""
     spans = max(batch.spans.num_rows - skip, 0)
     return spans_left if spans > spans_left else min(batch.num_rows - skip, spans + logs_left)
 

@@ -71,7 +71,6 @@ def scope_of(name: str | None, version: str | None, attributes: str | None, meta
 
 
 def _named(dimensions: pa.Table, number: str, rows: pa.Table) -> list[dict[str, Any]]:
-    """The dimensions that rows name: a batch may have those of many commits."""
     numbers = pc.unique(rows.column(number))
     named: list[dict[str, Any]] = dimensions.filter(pc.is_in(dimensions.column(number), value_set=numbers)).to_pylist()
     return named

@@ -61,7 +61,6 @@ class KnownSpans:
 
 
 def _times_of_traces(cursor: duckdb.DuckDBPyConnection) -> Sequence[tuple[int, int]]:
-    """When the stored spans of the incoming traces start: a look at all spans would take long."""
     from_ns, to_ns = cursor.execute(sql.query("bounds_of_keys")).fetchall()[0]
     return [] if from_ns is None else [(from_ns, to_ns)]
 

@@ -168,13 +168,11 @@ def _calls_in(logs: pa.Table, keys: Mapping[str, str]) -> pa.Table:
 
 
 def _trace_hashes(rows: pa.Table) -> presence.Hashes:
-    """Return a hash of each row's trace: of the key of a span with an id that no span has."""
     no_span = pa.repeat(pa.scalar("0" * _SPAN_DIGITS), rows.num_rows)
     return presence.key_hashes(rows.select(["tenant", "trace_id"]).append_column("span_id", no_span))
 
 
 def _readable(logs: pa.Table) -> pa.Table:
-    """The log records that belong to spans and of which something is read."""
     if not logs.num_rows:
         return logs
     is_whole = pc.equal(pc.utf8_length(logs.column("span_id")), _SPAN_DIGITS)

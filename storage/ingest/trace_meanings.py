@@ -186,7 +186,6 @@ _NOTHING: Final = {"from_ns": 1, "to_ns": 0, "first_batch": 1, "last_batch": 0}
 
 
 def _parts_of_wanted(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
-    """What the parts of the wanted traces add up to, of those that are stored."""
     select = sql.query("wanted_trace_parts").replace("$roll_up", sql.select_of("trace_roll_up"))
     return cursor.execute(select).to_arrow_table()
 

@@ -248,7 +248,6 @@ def _spans(
 
 
 def _lacks_spans(spans: pa.Table, extents: Mapping[TraceKey, Extent]) -> bool:
-    """Return whether these are not all spans of the traces, which a window that is just full is not asked to tell."""
     return bool(spans.num_rows < sum(extent.spans for extent in extents.values()))
 
 
@@ -277,7 +276,6 @@ def _ends(
 
 
 def _window(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, limits: Limits, *, is_cut: bool) -> SpanWindow:
-    """The spans with the log records of their traces."""
     cursor.register("wanted_traces", key_table(set(keys_of(spans))))
     logs, is_cut_there = fetch(cursor, sql.query("logs_of_traces"), replace(limits, rows=_LOGS_EACH * limits.rows))
     return SpanWindow(spans=spans, logs=logs, is_cut=is_cut or is_cut_there)

@@ -309,7 +309,6 @@ class Writer:
         return True
 
     def _note_receipt(self, batch: SpanBatch) -> None:
-        """Remember when the newest row was received: what comes later does not expire before it."""
         if batch.spans.num_rows:
             latest_us = pc.max(batch.spans.column("received_at")).cast(pa.int64()).as_py()
             self._newest_us = max(latest_us, self._newest_us or latest_us)
@@ -333,7 +332,6 @@ class Writer:
         self._mend(error)
 
     def _mend(self, error: Exception) -> None:
-        """Open the database again if it was declared invalid."""
         if isinstance(error, _INVALID) or "invalidated" in str(error):
             with suppress(Reopened):  # the log has it, and the next attempt tries again
                 self._database.reopen()
@@ -397,7 +395,6 @@ class Writer:
 
 
 def _numbered(spans: pa.Table, batch: int) -> pa.Table:
-    """The spans with the column `seq`, which numbers all spans in the order of their commits."""
     numbers = np.arange(spans.num_rows, dtype=np.int64) + (batch << SEQ_BITS)
     return spans.append_column("seq", pa.array(numbers))
 

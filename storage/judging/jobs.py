@@ -319,7 +319,6 @@ def _claim(cursor: duckdb.DuckDBPyConnection, claim: Claim, turn: LedgerTurn) ->
 
 
 def _jobs(claimed: pa.Table) -> list[Job]:
-    """Jobs as they are after they were claimed."""
     columns = {name: claimed.column(name).to_pylist() for name in claimed.column_names}
     columns["attempts"] = [attempts + 1 for attempts in columns["attempts"]]
     return [Job(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]

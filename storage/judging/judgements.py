@@ -201,7 +201,6 @@ class Judgements:
 
 
 def _numbers(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: Collection[str]) -> dict[str, int] | None:
-    """Between which numbers the spans of traces are, and how many rows are read; None where none of them is stored."""
     extents = extents_of(cursor, [TraceKey(tenant, each) for each in trace_ids if TRACE_ID.fullmatch(each)])
     if not extents:
         return None
@@ -209,13 +208,11 @@ def _numbers(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: Collecti
 
 
 def _between(extents: Collection[Extent]) -> dict[str, int]:
-    """Between which numbers the spans of some traces are, one at least."""
     bounds = bounds_of(extents)
     return _numbers_of(bounds["first_batch"], bounds["last_batch"])
 
 
 def _numbers_of(first_batch: int, last_batch: int) -> dict[str, int]:
-    """Between which numbers the spans are that came with some commits."""
     return {"first_seq": first_batch << SEQ_BITS, "last_seq": ((last_batch + 1) << SEQ_BITS) - 1}
 
 

@@ -86,7 +86,6 @@ class Matching:
         return self._database.writes.count(("matching_state",))
 
     def _move(self, write: Callable[[duckdb.DuckDBPyConnection], None], rows: int, seq: int) -> None:
-        """Store something with which spans are matched up to one by number."""
         writes = self._writes()
         self._writer.store(write, rows)
         if self._writes() == writes + 1:  # nothing else was

@@ -160,7 +160,6 @@ def extent_of(spans: pa.Table) -> tuple[int, int]:
 
 
 def _sessions(spans: pa.Table) -> pa.Table:
-    """The session that each trace tells, where one does: its root, else the first span that tells any."""
     told = spans.filter(spans["session_id"].is_valid())
     told = told.sort_by([("trace", "ascending"), ("is_child", "ascending"), ("start_time", "ascending")])
     first = told.group_by("trace", use_threads=False).aggregate([("session_id", "first")])
@@ -271,7 +270,6 @@ _TARGET: Final = ["revision", "tenant", "trace_id"]
 
 
 def _final(earlier: pa.Table, once: tuple[int, ...]) -> pa.Table:
-    """What stays: the rules that judge once, and the traces of which they have begun an evaluation that counts."""
     begun = pc.and_(pc.invert(earlier["is_ready"]), pc.invert(earlier["is_superseded"]))
     of_once = pc.is_in(earlier["revision"], pa.array(once, pa.int32()))
     return earlier.filter(pc.and_(begun, of_once)).select(_TARGET).group_by(_TARGET).aggregate([])

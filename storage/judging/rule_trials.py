@@ -73,7 +73,6 @@ def _targets(target: TrialTarget) -> str:
 
 
 def _source(sums: Mapping[str, str]) -> str:
-    """Where the columns are that conditions read: those of spans, and of the sums of their traces."""
     if not sums:
         return "spans"
     columns = ", ".join(f"t.{column} AS {name}" for name, column in sorted(sums.items()))

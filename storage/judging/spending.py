@@ -211,18 +211,15 @@ class JudgeCallStore:
             self._start_anew()
 
     def _start_anew(self) -> None:
-        """Forget what is on record, all of which the database has."""
         self._journal.rotate()
         self._journal.release(self._journal.full)
 
     def _wait_s(self) -> float | None:
-        """How long there is nothing to do, if nobody comes."""
         if self._is_writing:
             return None
         return self._write_at_s - time.monotonic() if self._gathered else self._journal.due_in_s
 
     def _is_over(self) -> bool:
-        """Whether the database has had for long all that is on record."""
         return self._journal.due_in_s == 0 and not self._is_anything_left()
 
     def _is_any_work(self) -> bool:

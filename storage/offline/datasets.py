@@ -273,11 +273,6 @@ class Datasets:
             return [Dataset(**row) for row in named(cursor)]
 
     def _current(self, dataset: Dataset) -> int:
-        """The version that it has.
-
-        Raises:
-            Missing: it was deleted.
-        """
         found = self._datasets(None, dataset.dataset_id)
         if not found:
             raise Missing(f"there is no dataset {dataset.name!r} any more")

@@ -326,7 +326,6 @@ def _with_scores(
 
 
 def _numbered(run_id: str, numbers: Sequence[int]) -> dict[str, object]:
-    """Some items of a run, as statements ask for them."""
     bounds = {"first": min(numbers, default=0), "last": max(numbers, default=0)}
     return {"run_id": run_id, "numbers": list(numbers), **bounds}
 

@@ -229,7 +229,6 @@ def _pairs(cursor: duckdb.DuckDBPyConnection, select: str) -> dict[str, int]:
 
 
 def _on_disk(path: Path) -> int:
-    """What a file takes; nothing where it is gone."""
     try:
         return path.stat().st_blocks * _BLOCK_BYTES
     except OSError:

@@ -290,7 +290,6 @@ def _rows(
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows in parts that fit into a message, if one row does."""
     rows = max(1, batch.num_rows * _MESSAGE_BYTES // max(batch.nbytes, 1))
     return (batch.slice(at, rows) for at in range(0, batch.num_rows, rows))
 

@@ -70,7 +70,6 @@ def _answer(asked: Header, requests: BinaryIO, answers: BinaryIO, memory_bytes: 
 
 
 def _message(error: Exception) -> str:
-    """The error without the addresses in this process that DuckDB tells of a bug."""
     if is_bug(error):
         return f"this statement makes DuckDB fail: {str(error).partition(chr(10))[0]}"
     return str(error) or type(error).__name__
@@ -88,7 +87,6 @@ def _limit_memory(nbytes: int) -> None:
 
 
 def _watch(limit_bytes: int) -> None:
-    """End this process once it has more in memory than it may."""
     while _resident_bytes() <= limit_bytes:
         time.sleep(_LOOK_S)
     os._exit(TOO_LARGE)

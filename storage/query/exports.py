@@ -262,7 +262,6 @@ class Exports:
         return []
 
     def _last_seq(self) -> int | None:
-        """Return the number of the last span, or None if it cannot be read."""
         with suppress(Damaged), self._database.cursor() as cursor:
             ((last,),) = cursor.execute(sql.query("last_span_number")).fetchall()
             return 0 if last is None else int(last)
@@ -300,7 +299,6 @@ def _joined(window: _ExportWindow, later: _ExportWindow) -> _ExportWindow:
 
 
 def _named(selection: _Selection, window: _ExportWindow) -> dict[str, object]:
-    """The parameters that the statements have in common."""
     bounds = asdict(window)
     del bounds["rows"]
     return asdict(selection) | bounds
@@ -311,11 +309,7 @@ def _open(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _Ex
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _ExportWindow) -> pa.Table | None:
-    """The rows of a window; None where they do not fit. Those of a single span always do.
-
-    Raises:
-        duckdb.OutOfMemoryException: DuckDB cannot even read a single span.
-    """
+    """The rows of a window; None where they do not fit. Those of a single span always do."""
     batches, rows, nbytes = [], 0, 0
     reader = _open(cursor, export, window)
     try:
@@ -332,16 +326,13 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _E
 
 
 def _rows(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows by their start."""
     return (table.take(some).to_batches()[0] for some in _by_start(table))
 
 
 def _spans(table: pa.Table) -> Iterator[list[Span]]:
-    """The spans by their start."""
     return (spans_of(table.take(some)) for some in _by_start(table))
 
 
 def _by_start(table: pa.Table) -> list[pa.Array]:
-    """The numbers of the rows in the order of their start, some at a time."""
     order = pc.sort_indices(table, sort_keys=[("start_time", "ascending")])  # equal ones stay as they are
     return [order.slice(first, BATCH_ROWS) for first in range(0, len(order), BATCH_ROWS)]

@@ -69,5 +69,4 @@ def _numbers(lists: pa.ListArray, codes: "np.ndarray[Any, Any]", code: int) -> I
 
 
 def _first(found: list[FacetValue], most: int) -> list[FacetValue]:
-    """The greatest, and among those alike the first by name."""
     return sorted(found, key=lambda each: (-each.traces, each.value))[:most]

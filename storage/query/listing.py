@@ -321,7 +321,6 @@ def _readings(
 
 
 def _ids_of(traces: Sequence[TraceSummary]) -> str:
-    """Their ids as one text, which statements split: each value of a list as a parameter costs some time."""
     return ",".join(trace.trace_id for trace in traces)
 
 

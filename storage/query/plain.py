@@ -158,7 +158,6 @@ def is_plain(nodes: Sequence[_Node], parameters: _Values) -> bool:
 
 
 def _copies(nodes: Sequence[_Node]) -> int:
-    """Bound the copies in the plan of a part that WITH defines, if each part reads the others as often as it can."""
     defined = {each["key"].lower() for node in nodes for each in node.get("cte_map", {}).get("map", [])}
     read = Counter(node["table_name"].lower() for node in nodes if node.get("type") == "BASE_TABLE")
     return math.prod(max(1, read[name]) for name in defined)

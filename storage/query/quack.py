@@ -222,7 +222,6 @@ class Quack:
             return select
 
     def _mend_catalog(self, why: str) -> None:
-        """Make the catalog anew, which a statement made invalid; nobody notices but who asks it at this moment."""
         log.error("a statement made DuckDB fail in itself: %s", why.partition("\n")[0])
         with self._lock:
             self._catalog = _catalog_of(self._options.views)
@@ -309,12 +308,10 @@ def _reading(path: Path, schema: pa.Schema, rows: int, *, is_whole: bool, limit:
 
 
 def _numbered(schema: pa.Schema) -> pa.Schema:
-    """The schema with names that occur once."""
     return pa.schema([column.with_name(f"c{number}") for number, column in enumerate(schema)])
 
 
 def _tree(cursor: duckdb.DuckDBPyConnection, statement: str) -> str:
-    """A SELECT as JSON; empty for what is none."""
     ((tree,),) = cursor.execute("SELECT json_serialize_sql($text::VARCHAR)", {"text": statement}).fetchall()
     return str(tree) if tree.startswith('{"error":false') else ""
 

@@ -304,7 +304,6 @@ class Queries:
             raise BadQuery(why or (advice(error) if isinstance(error, LackOfMemory) else str(error))) from error
 
     def _broke(self, statement: str, asker: str, told: str) -> BadQuery:
-        """Note who broke the database, and open it again."""
         self.offences.add(asker, statement)
         log.error("a statement of key %s made DuckDB fail in itself: %s", asker or "(none)", told)
         self._database.reopen()
@@ -343,7 +342,6 @@ class _How:
 
 
 def _typed(schema: pa.Schema, types: list[str]) -> pa.RecordBatch:
-    """An empty batch that tells DuckDB's types."""
     return pa.RecordBatch.from_pylist([], schema=schema.with_metadata({TYPES: json.dumps(types)}))
 
 
@@ -352,11 +350,6 @@ _FAILURES: Final = (duckdb.Error, RuntimeError, OverflowError, UnicodeError, pa.
 
 
 def _twice(ask: Callable[[], _Result]) -> _Result:
-    """Ask, and again where the database was opened again meanwhile because of somebody else.
-
-    Raises:
-        Reopened: it was that twice.
-    """
     try:
         return ask()
     except Reopened:
@@ -425,7 +418,6 @@ def questions_of(
 
 
 def _texts_of(trace_ids: Sequence[str]) -> dict[str, str]:
-    """Ids of traces and their keys, a text each: DuckDB tries to import two modules for each value of a list."""
     keys = (str(int(trace_id[_KEY_DIGITS:], 16)) for trace_id in trace_ids)
     return {"ids": ",".join(trace_ids), "keys": ",".join(keys)}
 
@@ -456,11 +448,7 @@ def _arrow_answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_ro
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[object, ...]]:
-    """At most so many rows, some at a time: no other thread runs while DuckDB makes Python's values of them.
-
-    Raises:
-        BadQuery: they are larger than an answer may be.
-    """
+    """At most so many rows, some at a time: no other thread runs while DuckDB makes Python's values of them."""
     rows: list[tuple[object, ...]] = []
     nbytes = 0
     while len(rows) < max_rows and (some := cursor.fetchmany(min(_ROWS_AT_ONCE, max_rows - len(rows)))):

@@ -59,7 +59,6 @@ def logs_of(table: pa.Table) -> list[LogRecord]:
 
 
 def _each(table: pa.Table, names: Sequence[str], record_of: Callable[..., Any]) -> list[Any]:
-    """Of each row the record that some of its columns tell of."""
     return [record_of(*told) for told in zip(*(table.column(name).to_pylist() for name in names), strict=True)]
 
 

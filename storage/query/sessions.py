@@ -186,7 +186,6 @@ class SessionQueries:
 
 
 def _by_trace(rows: Iterable[_OfTrace]) -> dict[str, list[_OfTrace]]:
-    """Spans or log records by the id of their trace."""
     found: dict[str, list[_OfTrace]] = {}
     for row in rows:
         found.setdefault(row.trace_id, []).append(row)
@@ -221,7 +220,6 @@ def _found(
 
 
 def _conditions_in_use(like: SessionsLike, after: SessionPosition | None) -> set[str]:
-    """The questions that are asked, by their names in `sessions_page.sql`."""
     asked = {name for name in ("project", "user", "text") if getattr(like, name) is not None}
     if asked or (like.from_ns, like.to_ns) != (0, LAST_NS):
         asked.add("alike")

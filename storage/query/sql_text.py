@@ -61,11 +61,7 @@ def check_text(statement: str) -> None:
 
 
 def _check_tokens(statement: str) -> None:
-    """Check nesting and set operations by DuckDB's own tokens, which leave out comments.
-
-    Raises:
-        BadQuery: there is too much, or the text has no tokens.
-    """
+    """Check nesting and set operations by DuckDB's own tokens, which leave out comments."""
     try:
         tokens = duckdb.tokenize(statement)
     except (duckdb.Error, RuntimeError) as error:

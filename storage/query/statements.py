@@ -69,11 +69,7 @@ def _names(cursor: duckdb.DuckDBPyConnection) -> set[str]:
 
 
 def _tree(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> str:
-    """The parsed SELECT as JSON; of an EXPLAIN the SELECT inside.
-
-    Raises:
-        BadQuery: the statement cannot be looked into.
-    """
+    """The parsed SELECT as JSON; of an EXPLAIN the SELECT inside."""
     texts = [statement.query]
     if statement.type == duckdb.StatementType.EXPLAIN:
         matches = [pattern.match(statement.query) for pattern in _EXPLAIN]

@@ -85,7 +85,6 @@ def asked_of(like: TracesLike, by: Ranking | None = None) -> dict[str, object]:
 
 
 def _ranking(by: Ranking | None) -> dict[str, object]:
-    """The questions that an order by an amount asks."""
     if by is None:
         return {}
     joined = {"cost": "amounts", "tokens": "amounts", "score": "scores"}.get(by)

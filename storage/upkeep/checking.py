@@ -196,7 +196,6 @@ def _table(connection: duckdb.DuckDBPyConnection, name: str) -> TableReport:
 
 
 def _read(connection: duckdb.DuckDBPyConnection, table: str, columns: list[str]) -> int:
-    """Read every value of some columns, and count the rows."""
     hashes = ", ".join(f"bit_xor(hash({_quoted(column)}))" for column in columns)
     select = f"SELECT count(*), {hashes} FROM {_CATALOG}.{_quoted(table)}"  # noqa: S608 - all names are quoted
     ((rows, *_),) = connection.execute(select).fetchall()

@@ -192,15 +192,10 @@ class Erasure:
         self.deletions.let_merge()
 
     def _unstored(self) -> list[Path]:
-        """The files of rows and records that the database could not take."""
         return [*self._set_aside.glob("*.arrow"), *(self._database.path.parent / "spool").glob("*.unreadable")]
 
     def _check_copies(self) -> None:
-        """Let a deletion end only while no other database in the directory may hold what it deleted.
-
-        Raises:
-            Overloaded: there is one.
-        """
+        """Let a deletion end only while no other database in the directory may hold what it deleted."""
         copies = foreign_copies(self._database.path.parent, self._database.path)
         names = ", ".join(str(path) for path in copies[:3])
         self.blocked = f"{names}: a copy of the database may hold what was deleted; move it away" if copies else None

@@ -59,7 +59,6 @@ class Left:
 
 
 def _of_spans() -> dict[str, str]:
-    """How rows are found that go by the numbers of spans."""
     by_seq = sql.query("places_by_seq")
     named = {table: by_seq.replace("$table", table) for table in ("span", "decision", "evaluation", "job")}
     return named | {"superseded": sql.query("places_of_superseded")}
@@ -120,7 +119,6 @@ def erase(
 
 
 def _calls_of(cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving]) -> pa.Table:
-    """Return calls and results of the traces, of which calls of traces that stay depend."""
     cursor.register("wanted_traces", _table(leaving))
     return open_calls(cursor, from_ns=min(each.first_start_ns for each in leaving))
 

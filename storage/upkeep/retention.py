@@ -273,7 +273,6 @@ class _SweepStep:
 
 
 def _over(spans: int, used_bytes: int, max_bytes: int | None) -> int:
-    """How many spans are too many, if all take the same room."""
     if max_bytes is None or used_bytes <= max_bytes:
         return 0
     return -(-spans * (used_bytes - max_bytes) // used_bytes)

@@ -109,7 +109,6 @@ class Rewriting:
 
     @property
     def _dirty(self) -> int:
-        """Row groups with deleted rows, at most."""
         return self._counted + len(self._since)
 
     def make_room(self, tables: Sequence[str], stopped: Callable[[], bool]) -> None:
@@ -163,11 +162,9 @@ class Rewriting:
         return gone[-1]
 
     def _look_again(self) -> None:
-        """Begin to look where rows are."""
         self._layout, self._planned_at = self._database.checkpoints.layout, self._noted
 
     def _is_known(self) -> bool:
-        """Whether rows are where they were when somebody looked. For the writer's thread, while checkpoints wait."""
         return self._layout == self._database.checkpoints.layout
 
     def steps(self, tables: Sequence[str], *, is_last: bool = False) -> Iterator[None]:
@@ -263,18 +260,12 @@ class Rewriting:
         self._try_to_drop(table)
 
     def _try_to_drop(self, table: str) -> int:
-        """Let DuckDB drop what was rewritten; where somebody reads, later will do, but for ever it will not.
-
-        Raises:
-            Busy: it was put off for too long.
-        """
         try:
             return self._drop(table, tries=1)
         except Busy:
             return self._drop(table) if self._to_drop >= self._most else 0
 
     def _close_holes(self, table: str) -> Iterator[None]:
-        """Close each hole, the last one first, as long as what is rewritten is dropped: else that looks like a hole."""
         below = self._length(table)
         while not self._to_drop and (hole := self._last_hole(table, below)) is not None:
             yield from self._close(table, hole)

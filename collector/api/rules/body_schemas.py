@@ -11,7 +11,7 @@ from collector.api.documents.rule_documents import READ_ONLY
 from collector.connection_text import ConnectionText
 from collector.live.judges.connections import READ_ONLY as READ_ONLY_OF_CONNECTIONS
 from rules.monitoring import MOST_SCORES, NUMBERS, WHOLE, AlertSeverity, range_of
-from rules.rule import SAID
+from rules.rule import PRIOR_OUTCOMES
 from rules.rule_text import JURIES, MAX_NAME, MOST_SETTLE_S
 
 Schema = dict[str, Any]
@@ -56,7 +56,7 @@ _AFTER: Final = {
     "passed": _FLAG,
     "below": _number(-_MAX_SCORE, _MAX_SCORE),
     "atLeast": _number(-_MAX_SCORE, _MAX_SCORE),
-    "outcome": _choice(*SAID),
+    "outcome": _choice(*PRIOR_OUTCOMES),
 }
 _MONITOR: Final = {
     **{key: _number(*range_of(key), "integer" if key in WHOLE else "number") for key in NUMBERS},

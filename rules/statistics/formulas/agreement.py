@@ -1,4 +1,4 @@
-"""Whether those who label agree, beyond chance. None where a measure is undefined: it is not 1, and not 0."""
+"""Agreement of raters beyond chance. A measure that is undefined is None, neither 0 nor 1."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -29,18 +29,18 @@ def kappa(table: ArrayLike, weighting: Weighting = "none") -> float | None:
 
 def kappa_error(table: ArrayLike) -> float | None:
     """The standard error of an unweighted kappa that is not 0 (Fleiss, Cohen and Everitt 1969)."""
-    found = kappa(table)
-    if found is None:
+    value = kappa(table)
+    if value is None:
         return None
     total = float(np.sum(table))
     shares = np.asarray(table, dtype=np.float64) / total
     rows, columns = shares.sum(axis=1), shares.sum(axis=0)
     chance = float((rows * columns).sum())
     diagonal = np.diag(shares)
-    same = float((diagonal * (1 - (rows + columns) * (1 - found)) ** 2).sum())
+    same = float((diagonal * (1 - (rows + columns) * (1 - value)) ** 2).sum())
     crossed = (shares - np.diag(diagonal)) * np.add.outer(columns, rows) ** 2
-    other = (1 - found) ** 2 * float(crossed.sum())
-    last = (found - chance * (1 - found)) ** 2
+    other = (1 - value) ** 2 * float(crossed.sum())
+    last = (value - chance * (1 - value)) ** 2
     return math.sqrt(max(0.0, same + other - last) / total) / (1 - chance)
 
 
@@ -54,10 +54,10 @@ def ac1(table: ArrayLike) -> float:
 
 def fleiss_kappa(counts: ArrayLike) -> float | None:
     """Agreement of equally many labels for each item: rows are items, columns how many chose each class (1971)."""
-    found = np.asarray(counts, dtype=np.float64)
-    raters = found[0].sum()
-    agreed = float(((found**2).sum(axis=1) - raters).mean() / (raters * (raters - 1)))
-    chance = float(((found.sum(axis=0) / found.sum()) ** 2).sum())
+    choices = np.asarray(counts, dtype=np.float64)
+    raters = choices[0].sum()
+    agreed = float(((choices**2).sum(axis=1) - raters).mean() / (raters * (raters - 1)))
+    chance = float(((choices.sum(axis=0) / choices.sum()) ** 2).sum())
     return (agreed - chance) / (1 - chance) if chance < 1 else None
 
 
@@ -93,7 +93,6 @@ def _nominal(values: Numbers, _: Numbers) -> Numbers:
 
 
 def _ordinal(_: Numbers, totals: Numbers) -> Numbers:
-    """How many labels lie between two classes, half of each of the two included."""
     middle = np.cumsum(totals) - totals / 2
     return np.asarray(np.subtract.outer(middle, middle) ** 2)
 

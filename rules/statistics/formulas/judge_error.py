@@ -33,17 +33,18 @@ class RateEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeAccuracy:
-    """How often a judge agrees with people: on what they pass, and on what they fail."""
+    """A judge's agreement with people: on what they pass, and on what they fail."""
 
     sensitivity: MeasuredShare
     specificity: MeasuredShare
 
     @property
     def youden(self) -> float:
-        """How much better than chance.
+        """Return Youden's index, sensitivity + specificity - 1.
 
         Raises:
-            Useless: not better at all.
+            Useless: it is 0 or less.
+
         """
         better = self.sensitivity.share + self.specificity.share - 1
         if better <= 0:
@@ -77,10 +78,10 @@ def prediction_powered(
     `judged` are the judge's values of what is labelled. The weight of the judge is chosen from the data unless it is
     given: 0 is the mean of the labels, 1 is PPI. Valid for any judge and for scores, from some 30 labels on.
     """
-    found, paired, rest = (np.asarray(each, dtype=np.float64) for each in (labels, judged, unlabelled))
-    weight = judge_weight(found, paired, rest) if weight is None else weight
-    value = weight * float(rest.mean()) + float((found - weight * paired).mean())
-    variance = float((found - weight * paired).var(ddof=1)) / found.size
+    people, paired, rest = (np.asarray(each, dtype=np.float64) for each in (labels, judged, unlabelled))
+    weight = judge_weight(people, paired, rest) if weight is None else weight
+    value = weight * float(rest.mean()) + float((people - weight * paired).mean())
+    variance = float((people - weight * paired).var(ddof=1)) / people.size
     variance += weight**2 * float(rest.var(ddof=1)) / rest.size
     error = math.sqrt(variance)
     return RateEstimate(value=value, error=error, interval=around(value, z_of(0.95) * error))
@@ -88,15 +89,15 @@ def prediction_powered(
 
 def judge_weight(labels: ArrayLike, judged: ArrayLike, unlabelled: ArrayLike) -> float:
     """The weight that `prediction_powered` gives the judge."""
-    found, paired, rest = (np.asarray(each, dtype=np.float64) for each in (labels, judged, unlabelled))
+    people, paired, rest = (np.asarray(each, dtype=np.float64) for each in (labels, judged, unlabelled))
     everything = float(np.concatenate([paired, rest]).var(ddof=1))
-    together = float(((found - found.mean()) * (paired - paired.mean())).mean())
-    return min(1.0, max(0.0, together / ((1 + found.size / rest.size) * everything))) if everything else 0.0
+    together = float(((people - people.mean()) * (paired - paired.mean())).mean())
+    return min(1.0, max(0.0, together / ((1 + people.size / rest.size) * everything))) if everything else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stratum:
-    """What labels say of a part of all, from which they were drawn at random."""
+    """A part of all results, with labels of a random sample of it."""
 
     share: float  # of all
     passes: float  # not whole where labels have weights

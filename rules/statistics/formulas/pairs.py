@@ -41,7 +41,7 @@ def fisher(baseline: tuple[int, int], candidate: tuple[int, int]) -> float:
 
 
 def binomial(count: int, share: float) -> Numbers:
-    """How likely each number of successes is, from none to all."""
+    """Return the probability of each number of successes, from 0 to `count`."""
     if share in {0.0, 1.0}:
         certain = np.zeros(count + 1)
         certain[round(share) * count] = 1.0

@@ -35,5 +35,5 @@ def around(middle: float, half: float) -> Interval:
 
 
 def _special() -> Any:  # noqa: ANN401 - it has no types
-    """SciPy's special functions, loaded by the first who asks; they need a fifth of the time of scipy.stats."""
+    # Imported on first use: SciPy's special functions load in a fifth of the time of scipy.stats.
     return importlib.import_module("scipy.special")

@@ -19,7 +19,7 @@ _HALVINGS = 60  # of an interval of length 2, which leaves less than a rounding 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """How pass and fail of the same items stand to each other."""
+    """Counts of pass and fail of the same items in two runs."""
 
     both: int
     worse: int
@@ -28,7 +28,7 @@ class Pairs:
 
     @property
     def count(self) -> int:
-        """How many pairs."""
+        """Return the number of pairs."""
         return self.both + self.worse + self.better + self.neither
 
     @property
@@ -52,10 +52,10 @@ def newcombe_two_samples(
 ) -> Interval:
     """The difference of two rates of different items, each as passes and count (Newcombe 1998, method 10)."""
     first, second = candidate[0] / candidate[1], baseline[0] / baseline[1]
-    here, there = wilson(*candidate, confidence), wilson(*baseline, confidence)
+    new, old = wilson(*candidate, confidence), wilson(*baseline, confidence)
     return Interval(
-        low=first - second - math.hypot(first - here.low, there.high - second),
-        high=first - second + math.hypot(here.high - first, second - there.low),
+        low=first - second - math.hypot(first - new.low, old.high - second),
+        high=first - second + math.hypot(new.high - first, second - old.low),
     )
 
 
@@ -63,16 +63,16 @@ def newcombe_paired(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
     """The difference of two rates of the same items (Newcombe 1998b, method 10)."""
     count = pairs.count
     before, after = (pairs.both + pairs.worse) / count, (pairs.both + pairs.better) / count
-    there = wilson(pairs.both + pairs.worse, count, confidence)
-    here = wilson(pairs.both + pairs.better, count, confidence)
+    old = wilson(pairs.both + pairs.worse, count, confidence)
+    new = wilson(pairs.both + pairs.better, count, confidence)
     shared = _correlation(pairs)
 
     def half(one: float, other: float) -> float:
         return math.sqrt(max(0.0, one * one - 2 * shared * one * other + other * other))
 
     return Interval(
-        low=after - before - half(after - here.low, there.high - before),
-        high=after - before + half(here.high - after, before - there.low),
+        low=after - before - half(after - new.low, old.high - before),
+        high=after - before + half(new.high - after, before - old.low),
     )
 
 
@@ -91,8 +91,8 @@ def bonett_price(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
     count = pairs.count + 2
     worse, better = (pairs.worse + 1) / count, (pairs.better + 1) / count
     spread = math.sqrt((worse + better - (better - worse) ** 2) / count)
-    found = around(better - worse, z_of(confidence) * spread)
-    return Interval(low=max(-1.0, found.low), high=min(1.0, found.high))
+    interval = around(better - worse, z_of(confidence) * spread)
+    return Interval(low=max(-1.0, interval.low), high=min(1.0, interval.high))
 
 
 _ALIKE: Final = 1e-7

@@ -25,7 +25,7 @@ _GROUPS: Final = 64  # distinct sizes of differences up to which their signs are
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """How many random draws are made, and from which stream of random numbers."""
+    """Number of random draws and the seed of their random stream."""
 
     seed: int = 42
     count: int = 10_000
@@ -106,12 +106,12 @@ def _means_apart(sums: Numbers, pooled: Numbers, size: int) -> Numbers:
 
 def resampled_means(values: ArrayLike, draws: Draws, name: str = "") -> Numbers:
     """Means of as many values drawn with replacement: items whole, never their trials."""
-    found = np.asarray(values, dtype=np.float64)
+    items = np.asarray(values, dtype=np.float64)
     stream, means = draws.stream(name, "bootstrap"), np.empty(draws.count)
-    batch = max(1, _NUMBERS_AT_A_TIME // found.size)
+    batch = max(1, _NUMBERS_AT_A_TIME // items.size)
     for start in range(0, draws.count, batch):
         rows = min(batch, draws.count - start)
-        means[start : start + rows] = found[stream.integers(0, found.size, (rows, found.size))].mean(axis=1)
+        means[start : start + rows] = items[stream.integers(0, items.size, (rows, items.size))].mean(axis=1)
     return means
 
 
@@ -126,11 +126,11 @@ def bca_levels(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> t
 
     None where it is undefined: all values are equal, or the mean is outside of all resampled ones.
     """
-    found = np.asarray(values, dtype=np.float64)
-    left_out = (found.sum() - found) / (found.size - 1)
+    items = np.asarray(values, dtype=np.float64)
+    left_out = (items.sum() - items) / (items.size - 1)
     influence = left_out.mean() - left_out
     squares = float((influence**2).sum())
-    mean, near = float(found.mean()), TOLERANCE
+    mean, near = float(items.mean()), TOLERANCE
     below = float((means < mean - near).mean() + (np.abs(means - mean) <= near).mean() / 2)
     if squares <= near**2 or not 0 < below < 1:
         return None
@@ -153,11 +153,11 @@ def bca(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> Interval
 
 def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """Student's interval of a mean; of fewer than two values it is everything."""
-    found = np.asarray(values, dtype=np.float64)
-    if found.size < 2:  # noqa: PLR2004 - a spread takes two
+    items = np.asarray(values, dtype=np.float64)
+    if items.size < 2:  # noqa: PLR2004 - a spread takes two
         return Interval(low=-math.inf, high=math.inf)
-    error = float(found.std(ddof=1)) / math.sqrt(found.size)
-    return around(float(found.mean()), t_of(confidence, found.size - 1) * error)
+    error = float(items.std(ddof=1)) / math.sqrt(items.size)
+    return around(float(items.mean()), t_of(confidence, items.size - 1) * error)
 
 
 def welch_interval(baseline: ArrayLike, candidate: ArrayLike, confidence: float = 0.95) -> Interval:
@@ -179,7 +179,7 @@ def cautious_interval(differences: ArrayLike, confidence: float = 0.95) -> Inter
     Where each item is a pair of pass or fail it is theirs. Where hardly any item changed, Student's interval would be a
     point, as if what was not seen could not be.
     """
-    found = np.concatenate([np.asarray(differences, dtype=np.float64), [1.0, -1.0]])
-    half = z_of(confidence) * float(found.std()) / math.sqrt(found.size)
-    plain = around(float(found.mean()), half)
+    padded = np.concatenate([np.asarray(differences, dtype=np.float64), [1.0, -1.0]])
+    half = z_of(confidence) * float(padded.std()) / math.sqrt(padded.size)
+    plain = around(float(padded.mean()), half)
     return Interval(low=max(-1.0, plain.low), high=min(1.0, plain.high))

@@ -22,9 +22,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def benjamini_hochberg(p_values: ArrayLike) -> list[float]:
     """The p-values corrected so that, of those below alpha, a share of at most alpha is expected to be accidents."""
-    found = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(-found, kind="stable")
-    ranks = np.arange(found.size, 0, -1)
-    adjusted = np.empty(found.size)
-    adjusted[order] = np.minimum(1.0, np.minimum.accumulate(found[order] * found.size / ranks))
+    values = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(-values, kind="stable")
+    ranks = np.arange(values.size, 0, -1)
+    adjusted = np.empty(values.size)
+    adjusted[order] = np.minimum(1.0, np.minimum.accumulate(values[order] * values.size / ranks))
     return [float(each) for each in adjusted]

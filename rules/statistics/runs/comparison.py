@@ -48,7 +48,7 @@ class ItemChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What is known of two runs."""
+    """Result of comparing two runs."""
 
     verdict: Verdict
     differences: Sequence[Difference]
@@ -169,15 +169,17 @@ def _decided(measures: Sequence[Measure], places: Places, options: Options) -> l
         return plain
     worst = _tested([fear or measure for fear, measure in zip(feared, measures, strict=True)], places, options)
     return [
-        found if found.verdict == other.verdict else replace(found, verdict="inconclusive", unsettled=True)
-        for found, other in zip(plain, worst, strict=True)
+        difference
+        if difference.verdict == other.verdict
+        else replace(difference, verdict="inconclusive", unsettled=True)
+        for difference, other in zip(plain, worst, strict=True)
     ]
 
 
 def _tested(measures: Sequence[Measure], places: Places, options: Options) -> list[Difference]:
-    found = [difference_of(measure, places, options) for measure in measures]
-    adjusted = holm([difference.p_value for difference in found])
-    return [decided(each, p_value, options) for each, p_value in zip(found, adjusted, strict=True)]
+    differences = [difference_of(measure, places, options) for measure in measures]
+    adjusted = holm([difference.p_value for difference in differences])
+    return [decided(each, p_value, options) for each, p_value in zip(differences, adjusted, strict=True)]
 
 
 def _overall(parts: Sequence[Difference | Ratio], failures: Sequence[str]) -> Verdict:
@@ -188,10 +190,9 @@ def _overall(parts: Sequence[Difference | Ratio], failures: Sequence[str]) -> Ve
 
 
 def _items(measures: Sequence[Measure], places: Places, candidate: FinishedRun, options: Options) -> list[ItemChange]:
-    """What changed, the worst first. Each measure's p-values are corrected over the items that have any."""
-    found = [each for measure in measures for each in _changes(measure, places, candidate, options)]
+    changes = [each for measure in measures for each in _changes(measure, places, candidate, options)]
     return sorted(
-        found, key=lambda each: (not each.worse, each.flip == "none", -abs(each.delta), each.key, each.measure)
+        changes, key=lambda each: (not each.worse, each.flip == "none", -abs(each.delta), each.key, each.measure)
     )
 
 
@@ -208,10 +209,10 @@ def _changes(measure: Measure, places: Places, candidate: FinishedRun, options: 
     adjusted = benjamini_hochberg(p_values)
     order = np.argsort(gains, kind="stable")
     worst, best = order[:LISTED], order[max(LISTED, order.size - LISTED) :]
-    found = []
+    changes = []
     for at in [*worst[gains[worst] < -options.epsilon].tolist(), *best[gains[best] > options.epsilon].tolist()]:
         item = candidate.items[places[1][at]]
-        found.append(
+        changes.append(
             ItemChange(
                 key=item.key,
                 text=item.text,
@@ -225,11 +226,10 @@ def _changes(measure: Measure, places: Places, candidate: FinishedRun, options: 
                 adjusted_p_value=adjusted[at],
             )
         )
-    return found
+    return changes
 
 
 def _counts(scores: Numbers) -> NDArray[np.int64]:
-    """Passes and scored trials of each item."""
     return np.stack([np.nansum(scores, axis=1), (~np.isnan(scores)).sum(axis=1)], axis=1).astype(np.int64)
 
 
@@ -276,11 +276,11 @@ def _floors(passes: Measure, candidate: FinishedRun, options: Options) -> list[s
     """Items that pass too few of their trials, whatever they did before; what has no score is no pass."""
     if options.floor is None:
         return []
-    found = _counts(passes.candidate.scores)[:, 0]
+    passed = _counts(passes.candidate.scores)[:, 0]
     trials = (passes.candidate.outcomes > 0).sum(axis=1)
     return [
-        f"item {candidate.items[at].key} passed {found[at]} of {trials[at]} trials, and {options.floor} are needed"
-        for at in np.flatnonzero(found < options.floor).tolist()
+        f"item {candidate.items[at].key} passed {passed[at]} of {trials[at]} trials, and {options.floor} are needed"
+        for at in np.flatnonzero(passed < options.floor).tolist()
     ]
 
 
@@ -295,15 +295,17 @@ def _severe(items: Sequence[ItemChange], options: Options) -> list[str]:
 
 
 def _unscored_warnings(differences: Sequence[Difference]) -> list[str]:
-    found = []
+    warnings = []
     for difference in differences:
-        told = [
+        counts = [
             f"{after} {kind} (baseline {before})"
             for kind, (before, after) in difference.unscored.items()
             if before or after
         ]
-        if told:
-            found.append(f"{difference.name}: without a score {', '.join(told)}")
+        if counts:
+            warnings.append(f"{difference.name}: without a score {', '.join(counts)}")
         if difference.unsettled:
-            found.append(f"{difference.name}: if the candidate's trials without a score are fails, the verdict moves")
-    return found
+            warnings.append(
+                f"{difference.name}: if the candidate's trials without a score are fails, the verdict moves"
+            )
+    return warnings

@@ -38,7 +38,7 @@ EVERYTHING: Final = Interval(low=-math.inf, high=math.inf)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How the candidate differs by one measure; candidate - baseline, whichever is better."""
+    """Difference of the candidate by one measure: candidate - baseline, whichever direction is better."""
 
     name: str
     better: str
@@ -72,21 +72,25 @@ class _Found:
 
 
 def difference_of(measure: Measure, places: tuple[NDArray[np.intp], NDArray[np.intp]], options: Options) -> Difference:
-    """What one measure says. `places` are where the paired items are in each run. Its verdict comes after Holm."""
+    """Compare two runs by one measure; the verdict is set after Holm's correction.
+
+    `places` are the indices of the paired items in each run.
+
+    """
     settled = measure.settled(options)
     before, after = settled.baseline.means(), settled.candidate.means()
     if options.paired:
         before, after = before[places[0]], after[places[1]]
         both = ~np.isnan(before) & ~np.isnan(after)
         before, after = before[both], after[both]
-        found = _paired(settled, before, after, options)
+        test = _paired(settled, before, after, options)
         changes = measure.sign * (after - before)
         worse, equal = int((changes < -options.epsilon).sum()), int((np.abs(changes) <= options.epsilon).sum())
     else:
         before, after = before[~np.isnan(before)], after[~np.isnan(after)]
-        found, worse, equal = _unpaired(settled, before, after, options), 0, 0
+        test, worse, equal = _unpaired(settled, before, after, options), 0, 0
     count = min(before.size, after.size)
-    error = found.spread / math.sqrt(count) if count else math.inf
+    error = test.spread / math.sqrt(count) if count else math.inf
     margin = options.margin_of(measure.name)
     delta = float(after.mean() - before.mean()) if count else 0.0
     return Difference(
@@ -102,13 +106,13 @@ def difference_of(measure: Measure, places: tuple[NDArray[np.intp], NDArray[np.i
         baseline_mean=float(before.mean()) if before.size else None,
         candidate_mean=float(after.mean()) if after.size else None,
         delta=delta,
-        interval=found.interval,
+        interval=test.interval,
         bca=_bca(after - before, measure.name, options) if options.paired else None,
-        method=found.method,
-        p_value=found.p_value,
-        adjusted_p_value=found.p_value,
+        method=test.method,
+        p_value=test.p_value,
+        adjusted_p_value=test.p_value,
         smallest_detectable=smallest_difference(error, options.alpha, options.power) if count > 1 else None,
-        items_needed=items_needed(found.spread, margin, options.alpha, options.power) if count > 1 and margin else None,
+        items_needed=items_needed(test.spread, margin, options.alpha, options.power) if count > 1 and margin else None,
         unscored=unscored_of(measure),
         unsettled=False,
     )
@@ -151,7 +155,7 @@ def _paired(measure: Measure, before: Numbers, after: Numbers, options: Options)
 
 
 def _single(measure: Measure) -> bool:
-    """Whether each item has one trial on each side: rounded repeats are never taken for that."""
+    # By number of trials, not by scores: rounded repeats look like passes and fails.
     return all(
         int((side.outcomes > 0).sum(axis=1).max(initial=0)) <= 1 for side in (measure.baseline, measure.candidate)
     )

@@ -35,7 +35,7 @@ class EvaluatorColumn:
 
     @property
     def is_half_scored(self) -> NDArray[np.bool_]:
-        """Whether only one of the runs has a score."""
+        """Return a mask of the items that have a score in one run only."""
         half: NDArray[np.bool_] = np.isnan(self.before) != np.isnan(self.after)
         return half
 
@@ -55,15 +55,15 @@ class ItemTable:
 
     @property
     def counts(self) -> Mapping[Movement, int]:
-        """How many items moved so."""
-        found = np.bincount(self.movements, minlength=len(MOVEMENTS)).tolist()
-        return dict(zip(MOVEMENTS, found, strict=True))
+        """Return the number of items by movement."""
+        counts = np.bincount(self.movements, minlength=len(MOVEMENTS)).tolist()
+        return dict(zip(MOVEMENTS, counts, strict=True))
 
     def listed(self, movements: Sequence[Movement]) -> list[int]:
         """The items that moved in one of these ways: flips first, then by how much they lost, then by what they won."""
-        wanted = np.isin(self.movements, [MOVEMENTS.index(each) for each in movements])
-        found: list[int] = self.order[wanted[self.order]].tolist()
-        return found
+        chosen = np.isin(self.movements, [MOVEMENTS.index(each) for each in movements])
+        listed: list[int] = self.order[chosen[self.order]].tolist()
+        return listed
 
 
 def compare_items(baseline: FinishedRun, candidate: FinishedRun, options: Options | None = None) -> ItemTable:
@@ -111,20 +111,20 @@ def _column(measure: Measure, before: Places, after: Places) -> EvaluatorColumn:
 
 def _movements(measures: Sequence[EvaluatorColumn], before: Places, after: Places, epsilon: float) -> Codes:
     """Worse by any measure is worse; better by some and worse by none; unscored if no measure has it in both runs."""
-    found = np.full(before.size, _UNCHANGED, dtype=np.int8)
-    found[np.any([each.gains > epsilon for each in measures], axis=0)] = _IMPROVED
-    found[np.any([each.gains < -epsilon for each in measures], axis=0)] = _REGRESSED
-    found[np.all([np.isnan(each.gains) for each in measures], axis=0)] = _UNSCORED
-    found[before < 0] = _ADDED
-    found[after < 0] = _REMOVED
-    return found
+    movements = np.full(before.size, _UNCHANGED, dtype=np.int8)
+    movements[np.any([each.gains > epsilon for each in measures], axis=0)] = _IMPROVED
+    movements[np.any([each.gains < -epsilon for each in measures], axis=0)] = _REGRESSED
+    movements[np.all([np.isnan(each.gains) for each in measures], axis=0)] = _UNSCORED
+    movements[before < 0] = _ADDED
+    movements[after < 0] = _REMOVED
+    return movements
 
 
 def _flips(passes: EvaluatorColumn) -> Codes:
     known = ~np.isnan(passes.gains)
     passed = [(side >= _HALF).astype(np.int8) for side in (passes.before, passes.after)]
-    found: Codes = np.where(known, passed[1] - passed[0], 0).astype(np.int8)
-    return found
+    flips: Codes = np.where(known, passed[1] - passed[0], 0).astype(np.int8)
+    return flips
 
 
 def _rates(passes: EvaluatorColumn) -> tuple[float, float] | None:

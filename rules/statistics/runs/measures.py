@@ -1,4 +1,4 @@
-"""What two runs are compared by: each evaluator's scores, and whether all of them passed."""
+"""Measures by which two runs are compared: each evaluator's scores, and the pass rate over all evaluators."""
 
 import math
 from collections.abc import Mapping
@@ -30,13 +30,13 @@ PASS_RATE: Final = "pass rate"  # noqa: S105 - no password
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Side:
-    """What one measure says of one run: trials by items, and what became of them."""
+    """One run by one measure: scores and outcomes of trials by item."""
 
     scores: Numbers
     outcomes: NDArray[np.uint8]
 
     def count(self, kind: str) -> int:
-        """How many trials have no score for this reason."""
+        """Return the number of trials that have no score for this reason."""
         return int((self.outcomes == UNSCORED[kind]).sum())
 
     def means(self) -> Numbers:
@@ -53,7 +53,7 @@ class Side:
 
     @property
     def is_pass_or_fail(self) -> bool:
-        """Whether every score is 0 or 1."""
+        """Return True if every score is 0 or 1."""
         known = self.scores[~np.isnan(self.scores)]
         return bool(((known == 0) | (known == 1)).all())
 
@@ -70,7 +70,7 @@ class Measure:
 
     @property
     def sign(self) -> int:
-        """What turns a difference so that more is better."""
+        """Return the factor, 1 or -1, that makes a greater difference a better one."""
         return 1 if self.better == "higher" else -1
 
     @property
@@ -95,7 +95,7 @@ class Measure:
 def measures_of(baseline: FinishedRun, candidate: FinishedRun, names: list[str]) -> list[Measure]:
     """The evaluators of both runs by name, and the pass rate unless it says what an evaluator's scores say."""
     before, after = _evaluators(baseline), _evaluators(candidate)
-    found = [
+    measures = [
         Measure(
             name=name,
             better=candidate.evaluators[after[name]].better,
@@ -107,15 +107,15 @@ def measures_of(baseline: FinishedRun, candidate: FinishedRun, names: list[str])
     rate = pass_rate_of(baseline, candidate, names)
     known = all((~np.isnan(side.scores)).any() for side in (rate.baseline, rate.candidate))
     if not known:
-        return found
-    same = next((at for at, each in enumerate(found) if _are_same(each, rate.baseline, rate.candidate)), None)
+        return measures
+    same = next((at for at, each in enumerate(measures) if _are_same(each, rate.baseline, rate.candidate)), None)
     if same is None:
-        return [*found, rate]
-    return [replace(each, is_pass_rate=at == same) for at, each in enumerate(found)]
+        return [*measures, rate]
+    return [replace(each, is_pass_rate=at == same) for at, each in enumerate(measures)]
 
 
 def pass_rate_of(baseline: FinishedRun, candidate: FinishedRun, names: list[str]) -> Measure:
-    """Whether all evaluators passed each trial."""
+    """Return the measure that a trial passes if all evaluators passed it."""
     sides = [_passes(run, [_evaluators(run)[name] for name in names]) for run in (baseline, candidate)]
     return Measure(name=PASS_RATE, better="higher", baseline=sides[0], candidate=sides[1], is_pass_rate=True)
 
@@ -129,11 +129,15 @@ def _side(run: FinishedRun, at: int) -> Side:
 
 
 def _passes(run: FinishedRun, chosen: list[int]) -> Side:
-    """Whether all evaluators passed a trial: not known where one has not said, unless another failed it."""
+    """Compute the pass rate of one run.
+
+    A trial fails if any evaluator failed it; else it is unknown if any evaluator has no verdict.
+
+    """
     passed, outcomes = run.passed[chosen], run.outcomes[chosen]
-    said = outcomes == SCORED
-    failed = (said & (passed == 0)).any(axis=0)
-    rates = np.where(failed, 0.0, np.where((said & (passed == 1)).all(axis=0), 1.0, math.nan))
+    scored = outcomes == SCORED
+    failed = (scored & (passed == 0)).any(axis=0)
+    rates = np.where(failed, 0.0, np.where((scored & (passed == 1)).all(axis=0), 1.0, math.nan))
     codes = np.full(rates.shape, SCORED, dtype=np.uint8)
     for code in (MISSING, SKIPPED, FAILED):
         codes[(outcomes == code).any(axis=0)] = code
@@ -151,5 +155,5 @@ def _are_same(measure: Measure, before: Side, after: Side) -> bool:
 
 
 def unscored_of(measure: Measure) -> Mapping[str, tuple[int, int]]:
-    """How many trials of each side have no score, by kind."""
+    """Return by kind how many trials of each side have no score."""
     return {kind: (measure.baseline.count(kind), measure.candidate.count(kind)) for kind in KINDS}

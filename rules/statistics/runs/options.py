@@ -1,4 +1,4 @@
-"""What is chosen before two runs are compared."""
+"""Settings of the comparison of two runs."""
 
 import math
 from collections.abc import Mapping
@@ -21,10 +21,11 @@ POLICIES: Final = ("check", "worst", "exclude", "refuse")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """When a difference is one.
+    """Settings of a comparison.
 
     Raises:
         ValueError: a value is out of its range; the message says which.
+
     """
 
     alpha: float = 0.05  # of all evaluators together; intervals have the confidence 1 - alpha
@@ -61,9 +62,9 @@ class Options:
                 raise ValueError(f"unscored: {kind} cannot be {policy}")
 
     def margin_of(self, evaluator: str) -> float:
-        """What this evaluator may lose."""
+        """Return the tolerated loss of this evaluator."""
         return self.margins.get(evaluator, self.margin)
 
     def policy_of(self, kind: str) -> Unscored:
-        """What trials of this kind do."""
+        """Return the policy for trials of this kind."""
         return self.unscored.get(kind, "check")

@@ -37,7 +37,7 @@ USAGE: Final[Mapping[str, str]] = {"cost_usd": "cost_margin", "latency_ms": "lat
 def ratio_of(
     name: str, baseline: FinishedRun, candidate: FinishedRun, places: Places, options: Options
 ) -> Ratio | None:
-    """How a ratio changed; None where it is not known of both runs."""
+    """Return the ratio of candidate to baseline, or None if a run has no values."""
     sides = (getattr(baseline, name), getattr(candidate, name))
     if sides[0] is None or sides[1] is None:
         return None
@@ -47,13 +47,13 @@ def ratio_of(
     if not before.size:
         return None
     logs = np.log(after / before)
-    found = t_interval(logs, 1 - options.alpha)
+    interval = t_interval(logs, 1 - options.alpha)
     margin, p_value = getattr(options, USAGE[name]), signs_p_value(logs, options.draws, name)
     verdict: Verdict | None = None
     if margin is not None:
-        lost = found.low > 0 and p_value < options.alpha
-        verdict = "not_worse" if found.high < math.log1p(margin) else "regressed" if lost else "inconclusive"
-    low, high = (math.exp(min(end, 700.0)) for end in (found.low, found.high))
+        lost = interval.low > 0 and p_value < options.alpha
+        verdict = "not_worse" if interval.high < math.log1p(margin) else "regressed" if lost else "inconclusive"
+    low, high = (math.exp(min(end, 700.0)) for end in (interval.low, interval.high))
     return Ratio(
         name=name,
         compared=before.size,

@@ -25,7 +25,7 @@ UNSCORED: Final[Mapping[str, int]] = {"failed": FAILED, "skipped": SKIPPED, "mis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedEvaluator:
-    """Who judged."""
+    """An evaluator of a run."""
 
     name: str
     better: Direction = "higher"
@@ -35,7 +35,7 @@ class ComparedEvaluator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedItem:
-    """What was judged."""
+    """An item that was judged."""
 
     key: str  # the same in both runs
     text: str = ""  # its input, cut, for people
@@ -44,7 +44,7 @@ class JudgedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """What one evaluator made of one trial of one item."""
+    """Result of one evaluator on one trial of one item."""
 
     item: str
     evaluator: str
@@ -86,14 +86,14 @@ def run_of(
     Raises:
         ValueError: a result is there twice, or is of an unknown item or evaluator.
     """
-    found = list(results)
+    rows = list(results)
     of_item = {item.key: at for at, item in enumerate(items)}
     of_evaluator = {evaluator.name: at for at, evaluator in enumerate(evaluators)}
-    trials = 1 + max((result.trial for result in found), default=0)
+    trials = 1 + max((result.trial for result in rows), default=0)
     shape = (len(evaluators), len(items), trials)
     outcomes = np.full(shape, NO_TRIAL, dtype=np.uint8)
     scores, passed = np.full(shape, math.nan), np.full(shape, math.nan)
-    for result in found:
+    for result in rows:
         if result.item not in of_item or result.evaluator not in of_evaluator:
             raise ValueError(
                 f"a result is of item {result.item!r} and evaluator {result.evaluator!r}, and one is unknown"
@@ -107,9 +107,9 @@ def run_of(
         if outcomes[at] == SCORED:
             scores[at] = result.score
             passed[at] = math.nan if result.passed is None else result.passed
-    there = (outcomes != NO_TRIAL).any(axis=0)
-    there[:, 0] = True  # an item has at least one trial, of which perhaps nothing is known
-    outcomes[(outcomes == NO_TRIAL) & there] = MISSING
+    exists = (outcomes != NO_TRIAL).any(axis=0)
+    exists[:, 0] = True  # an item has at least one trial, of which perhaps nothing is known
+    outcomes[(outcomes == NO_TRIAL) & exists] = MISSING
     known = usage or {}
     return FinishedRun(
         items=items,
@@ -123,7 +123,7 @@ def run_of(
 
 
 def _code_of(result: TrialResult) -> int:
-    """A score that is no finite number is a failure, never a pass."""
+    # A score that is not finite is a failure, never a pass.
     if result.outcome == "scored" and (result.score is None or not math.isfinite(result.score)):
         return FAILED
     return _CODES[result.outcome]
@@ -134,11 +134,11 @@ def _used(
 ) -> Numbers | None:
     if not known:
         return None
-    found = np.full(shape, math.nan)
+    numbers = np.full(shape, math.nan)
     for (item, trial), number in known.items():
         if trial < shape[1]:
-            found[of_item[item], trial] = number
-    return found
+            numbers[of_item[item], trial] = number
+    return numbers
 
 
 def with_terms_of(run: FinishedRun, other: FinishedRun) -> FinishedRun:

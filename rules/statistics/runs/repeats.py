@@ -1,4 +1,4 @@
-"""What repeated trials say of two runs: the chance that one of k trials passes, and that all of them do."""
+"""Repeated trials of two runs: the chance that one of k trials passes, and that all of them pass."""
 
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -26,30 +26,31 @@ class PassChance:
 
 
 def pass_chances(passes: Measure, places: Places) -> list[PassChance]:
-    """These chances from k = 1 on; none where items of one of the runs have one trial."""
+    """Return pass@k and pass^k for k from 1 on; empty if items of either run have one trial only."""
     before, after = (_passed(side)[at] for side, at in zip((passes.baseline, passes.candidate), places, strict=True))
     known = np.minimum(before[:, 0], after[:, 0])
     most = min(int(known.max(initial=0)), MOST_TRIALS)
-    found = []
+    chances = []
     for k in range(1, most + 1) if most > 1 else ():
         enough = known >= k
         one, other = _means(before[enough], k), _means(after[enough], k)
-        found.append(PassChance(k=k, compared=int(enough.sum()), any_of=(one[0], other[0]), all_of=(one[1], other[1])))
-    return found
+        chances.append(
+            PassChance(k=k, compared=int(enough.sum()), any_of=(one[0], other[0]), all_of=(one[1], other[1]))
+        )
+    return chances
 
 
 def _passed(side: Side) -> Counts:
-    """Of each item, of how many trials it is known whether they passed, and how many did."""
     counts = (~np.isnan(side.scores)).sum(axis=1), np.nansum(side.scores, axis=1)
-    found: Counts = np.stack(counts, axis=1).astype(np.int64)
-    return found
+    stacked: Counts = np.stack(counts, axis=1).astype(np.int64)
+    return stacked
 
 
 def _means(counts: Counts, k: int) -> tuple[float, float]:
     # One number for trials and passes together: sorting rows takes twenty times as long.
     base = int(counts[:, 0].max(initial=0)) + 1
     kinds, times = np.unique(counts @ (base, 1), return_counts=True)
-    told = (divmod(kind, base) for kind in kinds.tolist())
-    chances = [(pass_at_k(n, passed, k) or 0.0, pass_hat_k(n, passed, k) or 0.0) for n, passed in told]
+    pairs = (divmod(kind, base) for kind in kinds.tolist())
+    chances = [(pass_at_k(n, passed, k) or 0.0, pass_hat_k(n, passed, k) or 0.0) for n, passed in pairs]
     one, every = np.average(np.array(chances), axis=0, weights=times).tolist()
     return one, every

@@ -30,7 +30,7 @@ def slices_of(
     measures: Sequence[Measure], places: Places, candidate: FinishedRun, options: Options
 ) -> list[SliceDifference]:
     """Each measure in each value of the keys that are asked for."""
-    found: list[SliceDifference] = []
+    slices: list[SliceDifference] = []
     values: dict[tuple[str, str], list[int]] = {}
     for pair, at in enumerate(places[1].tolist()):
         for key in options.slices:
@@ -43,7 +43,7 @@ def slices_of(
             if both:
                 changes = after[both] - before[both]
                 p_value = signs_p_value(changes, options.draws, f"{measure.name}\x1f{key}\x1f{value}")
-                found.append(
+                slices.append(
                     SliceDifference(
                         key=key,
                         value=value,
@@ -56,5 +56,5 @@ def slices_of(
                         adjusted_p_value=p_value,
                     )
                 )
-    adjusted = benjamini_hochberg([each.p_value for each in found])
-    return [replace(each, adjusted_p_value=p) for each, p in zip(found, adjusted, strict=True)]
+    adjusted = benjamini_hochberg([each.p_value for each in slices])
+    return [replace(each, adjusted_p_value=p) for each, p in zip(slices, adjusted, strict=True)]

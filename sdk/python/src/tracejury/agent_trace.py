@@ -365,7 +365,6 @@ def _call(name: Any, arguments: Any, call_id: Any) -> ToolCall:
 
 
 def _said(content: Any) -> Iterator[_Step]:
-    """Yield the steps of what an assistant said, in their order."""
     blocks = [content] if isinstance(content, str) else _blocks(content)
     yield from _joined(step for each in blocks for step in _block(each))
 
@@ -437,7 +436,6 @@ def _reasoning(blocks: Any) -> Iterator[_Step]:
 
 
 def _content(content: Any) -> Any:
-    """The text of a tool's answer that is made of texts, else the answer as it is."""
     blocks = _blocks(content)
     texts = [_text(each) or (_get(each, "text") if _get(each, "type") == "input_text" else None) for each in blocks]
     return "".join(filter(None, texts)) if blocks and None not in texts else content

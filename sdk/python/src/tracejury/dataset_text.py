@@ -360,5 +360,4 @@ def _values(document: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any
 
 
 def _simple(document: Mapping[str, Any], keys: tuple[str, ...], name: str) -> dict[str, Any]:
-    """The map with the one value that the simple form has."""
     return next(({name: document[key]} for key in keys if key in document), {})

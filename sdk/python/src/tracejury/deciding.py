@@ -187,7 +187,6 @@ def _take_strategy(found: Decisions) -> None:
 
 
 def _items(value: Any, numbers: dict[str, int]) -> list[tuple[int, Any]]:
-    """Return items with their numbers, which are the same for the same items."""
     items = value if isinstance(value, list) else [value]
     return [(numbers.setdefault(json.dumps(item, sort_keys=True), len(numbers)), item) for item in items]
 

@@ -171,7 +171,6 @@ class Experiment:
         return ServerRun.begin(client, project_of(self.project), body, reporter=reporter, must_begin=must_begin)
 
     def _ask(self, run: ServerRun, left: Sequence[Place]) -> None:
-        """Ask the server's evaluators, of a run that is not over."""
         if left:
             run.ask([each for each in self.evaluators if isinstance(each, Builtin) and _is_on_server(each)])
 
@@ -251,7 +250,6 @@ class _Threads:
 
 
 def _outcome(function: Callable[[], Any], result: "Future[Any]") -> Callable[[], None]:
-    """Call a function, and return what tells its result."""
     try:
         return partial(result.set_result, function())
     except BaseException as raised:  # noqa: BLE001 - raised again by whoever awaits the result

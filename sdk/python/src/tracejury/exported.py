@@ -66,7 +66,6 @@ def _trials_document(said: Sequence[Score | None]) -> dict[str, Any]:
 
 
 def _number(score: Score) -> float | None:
-    """The score; of one that only passed or not, the end of the scale."""
     if score.error is not None or (score.value is None and score.passed is None):
         return None
     return float(score.passed == (score.direction == "higher")) if score.value is None else score.value

@@ -156,7 +156,6 @@ def _answered(returned: Any) -> tuple[Any, Any]:
 
 
 def _document(document: Any) -> Any:
-    """The text of a document, or the document as it is."""
     texts = (_get(document, name) for name in ("page_content", "text", "content"))
     return next((each for each in texts if isinstance(each, str)), plain(document))
 
@@ -181,7 +180,6 @@ def _asker(model: Any) -> Callable[[str], Awaitable[Any]]:
 
 
 def _name(model: Any) -> str | None:
-    """The name of the model behind an object of a library."""
     inner = getattr(model, "model", None)
     names = (getattr(model, "model_name", None), inner, getattr(inner, "model_name", None))
     return next((each for each in names if isinstance(each, str) and each), None)

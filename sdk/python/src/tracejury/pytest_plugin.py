@@ -169,7 +169,6 @@ class Session:
 
 
 def _where(options: Mapping[str, Any]) -> tuple[str, str]:
-    """Project and experiment of a mark."""
     from tracejury.client import project_of
 
     return project_of(options.get("project")), str(options.get("experiment", "pytest"))
@@ -216,7 +215,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _shown(example: Example, key: str) -> str:
-    """The id of an example, or the beginning of its input."""
     if example.id:
         return key
     text = str(next(iter(example.inputs.values()), key))
@@ -279,7 +277,6 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def _has_scores(item: pytest.Item) -> bool:
-    """Whether a score says what the assertion says too."""
     case = getattr(item, "funcargs", {}).get("_tracejury_case")
     return case is not None and any(score.success is False for score in case[3].scores)
 

@@ -272,7 +272,6 @@ def _score(score: Score) -> dict[str, Any]:
 
 
 def _within_limits(document: dict[str, Any]) -> dict[str, Any]:
-    """A document whose texts are texts, and cut, so that a long one costs no item."""
     return {
         name: value if (most := _CHARACTERS.get(name)) is None else str(value)[:most]
         for name, value in document.items()

@@ -271,11 +271,7 @@ def _sent(batch: _Batch, client: Client) -> Iterator[_Batch]:
 
 
 def _check_stored(answer: Any, batch: _Batch, client: Client) -> None:
-    """Check that a response says of each item what became of it, and log which were known otherwise.
-
-    Raises:
-        Unreachable: it is not that of a server of ours.
-    """
+    """Check that a response says of each item what became of it, and log which were known otherwise."""
     numbers = answer if isinstance(answer, Mapping) else {}
     conflicting = numbers.get("conflicting", ())
     if numbers.get("stored", 0) + numbers.get("alreadyPresent", 0) + len(conflicting) != len(batch.items):
@@ -289,25 +285,19 @@ def _body(batch: _Batch) -> dict[str, Any]:
 
 
 def _place(run: Run, client: Client) -> str:
-    """The path of a run, which begins if it has not."""
     if isinstance(run, Start):
         return f"/runs/{run.run_id or run.begin(client)['runId']}"
     return f"/runs/{run}"
 
 
 def _document(run: Run) -> dict[str, Any]:
-    """A run in a line of a spool: its id, or all that it begins with."""
     if isinstance(run, Start) and run.run_id is None:
         return {"start": {"project": run.project, "body": dict(run.body)}}
     return {"runId": run.run_id if isinstance(run, Start) else run}
 
 
 def _write(file: Path, line: Mapping[str, Any]) -> None:
-    """Add a line to a file of a spool, all of it or nothing; several processes may share the spool.
-
-    Raises:
-        OSError: it cannot be written, as on a full disk.
-    """
+    """Add a line to a file of a spool, all of it or nothing; several processes may share the spool."""
     text = f"{json.dumps(line, default=str)}\n".encode()
     file.parent.mkdir(parents=True, exist_ok=True)
     with locked(file.parent / _LOCK, wait=True), file.open("a+b", buffering=0) as written:
@@ -408,7 +398,6 @@ class _Replay:
                 self.delivered += len(part.items)
 
     def _keep(self, line: Mapping[str, Any], status: int, error: str) -> None:
-        """Keep a line that the server refuses: to be sent again, unless that cannot help."""
         _log.warning("the server refuses what is in %s: %s", self._spool, error)
         _write(self._spool / (_REFUSED if status in _FOR_GOOD else _SPOOL), {**line, "error": error})
 

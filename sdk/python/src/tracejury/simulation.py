@@ -175,14 +175,12 @@ class Simulation:
 
 
 def _had(document: Mapping[str, Any], scenario: Scenario) -> SimulatedConversation:
-    """A conversation of a journal."""
     if document.get("scenarioDigest") != scenario.digest:
         raise ValueError(f"the journal has the scenario {scenario.key} as it was before; take another journal")
     return SimulatedConversation.of(document)
 
 
 def _count(account: BudgetAccount, had: SimulatedConversation) -> None:
-    """Count what a conversation took that was had before."""
     for spent in (had.user_spent, had.agent_spent):
         account.spent.calls += spent["calls"]
         account.spent.add(spent["tokensIn"], spent["tokensOut"], spent["costUsd"])
