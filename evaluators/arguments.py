@@ -21,7 +21,7 @@ _WHOLE: Final = ""
 
 
 class ArgumentMatcher(WireModel):
-    """When the actual arguments of a call are what was expected."""
+    """Rule by which the arguments of two calls are equal."""
 
     mode: Mode = Field(
         default="EXACT",
@@ -33,7 +33,7 @@ class ArgumentMatcher(WireModel):
 
     @property
     def fold(self) -> Callable[[str], str] | None:
-        """What makes texts alike that are to count as the same."""
+        """Return the function that normalizes texts before they are compared, or None."""
         return _FOLDS[self.trim_strings, self.case_insensitive]
 
 
@@ -46,22 +46,22 @@ AnyMatcher: TypeAlias = Annotated[ArgumentMatcher, BeforeValidator(_by_mode)]
 
 
 class CallMatcher:
-    """Which expected call an actual call is: the names are equal, and the arguments match by the tool's own rule."""
+    """Matcher of expected and actual calls: equal names, and arguments that match by the tool's rule."""
 
     def __init__(self, default: ArgumentMatcher, by_tool: Mapping[str, ArgumentMatcher]) -> None:
         self._default = default
         self._by_tool = by_tool
 
     def between(self, expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> Matches:
-        """Whether the expected call at an index is the actual call at an index."""
-        wanted, made = [call.name for call in expected], [call.name for call in actual]
-        members_wanted = functools.cache(lambda row: self._members(expected[row]))
-        members_made = functools.cache(lambda column: self._members(actual[column]))
-        rules = {name: MODES[self._of(name).mode] for name in wanted}
+        """Return a predicate on indices: the expected call matches the actual call."""
+        expected_names, actual_names = [call.name for call in expected], [call.name for call in actual]
+        expected_members = functools.cache(lambda row: self._members(expected[row]))
+        actual_members = functools.cache(lambda column: self._members(actual[column]))
+        rules = {name: MODES[self._of(name).mode] for name in expected_names}
 
         def matches(row: int, column: int) -> bool:
-            name = wanted[row]
-            return name == made[column] and rules[name](members_wanted(row), members_made(column))
+            name = expected_names[row]
+            return name == actual_names[column] and rules[name](expected_members(row), actual_members(column))
 
         return matches
 

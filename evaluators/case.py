@@ -132,10 +132,11 @@ def expected_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN
 
 
 def enter(value: object, path: Path | None, place: str) -> Any:  # noqa: ANN401 - the user's value
-    """What is at the path in a value.
+    """Return the value at the path.
 
     Raises:
-        BadCase: nothing is.
+        BadCase: the path leads nowhere.
+
     """
     if path is None:
         return value
@@ -233,10 +234,10 @@ def _read(shape: type[Item], value: object, place: str) -> tuple[Item, ...]:
     if isinstance(value, Mapping | ToolCall | ToolDefinition):
         value = [value]
     try:
-        found: tuple[Item, ...] = _LISTS[shape].validate_python(value)
+        items: tuple[Item, ...] = _LISTS[shape].validate_python(value)
     except ValidationError as error:
         raise BadCase(explain(error, shape, root=place)) from None
-    return found
+    return items
 
 
 _MISSING = object()

@@ -35,7 +35,7 @@ ReadPart: TypeAlias = Literal[
 
 
 class CodeJudge(Configuration):
-    """Which program judges, and its bounds."""
+    """The program that judges, and its bounds."""
 
     threshold: Share = Field(default=0.8, description="The score that passes.")
     script: tuple[Annotated[str, Field(min_length=1)], ...] | str = Field(
@@ -109,15 +109,15 @@ def _require(case: Case, reads: Collection[ReadPart]) -> None:
 
 
 def payload_of(case: Case, settings: CodeJudge) -> dict[str, Any]:
-    """What the program reads. Keys of ours are in snake_case; whatever is the user's is as it was."""
+    """Return the program's input. Our keys are in snake_case; the user's keys stay as they are."""
     # None if they were not captured, and the program does not go by them.
     question, answer = find(case, "inputs", "input"), find(case, "actual_outputs", "output")
     answer = None if answer is None else enter(answer, settings.path, "actualOutputs.output")
     expected = expected_value(case, "output", settings.path)
-    told_criteria = find(case, "metadata", "criteria")
+    case_criteria = find(case, "metadata", "criteria")
     return {
         "question": None if question is None else text_of(question),
-        "criteria": settings.criteria if told_criteria is None else told_criteria,
+        "criteria": settings.criteria if case_criteria is None else case_criteria,
         "expected_output": _as_messages("assistant", expected),
         "reference_answer": None if expected is None else text_of(expected),
         "candidate_answer": None if answer is None else text_of(answer),
@@ -164,8 +164,8 @@ def _lines(value: object) -> list[str]:
 
 
 def _reason_of(hits: Sequence[str], misses: Sequence[str]) -> str:
-    told = [f"{name}: {'; '.join(lines)}" for name, lines in (("Hits", hits), ("Misses", misses)) if lines]
-    return ". ".join(told) or "The program gave no reason."
+    parts = [f"{name}: {'; '.join(lines)}" for name, lines in (("Hits", hits), ("Misses", misses)) if lines]
+    return ". ".join(parts) or "The program gave no reason."
 
 
 def _as_messages(role: str, value: object) -> list[Any]:
@@ -178,7 +178,7 @@ def _as_messages(role: str, value: object) -> list[Any]:
 
 
 def _output_messages(case: Case, answer: object) -> list[dict[str, Any]] | None:
-    """What the agent said and called: of its conversation, else one message of its answer and its calls."""
+    """Return the agent's messages and calls: of its conversation, else one message with its answer and its calls."""
     calls = () if find(case, "actual_outputs", "toolCalls") is None else actual_calls(case, reads=NAMES_ONLY)
     if find(case, "actual_outputs", "trajectory") is not None:
         return [
@@ -193,18 +193,18 @@ def _output_messages(case: Case, answer: object) -> list[dict[str, Any]] | None:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    told: dict[str, Any] = {"tool": call.name, "input": call.arguments}
+    document: dict[str, Any] = {"tool": call.name, "input": call.arguments}
     if call.metadata.get(NOT_CAPTURED):
-        told["not_captured"] = call.metadata[NOT_CAPTURED]
+        document["not_captured"] = call.metadata[NOT_CAPTURED]
     if call.result is not None:
-        told["output"] = call.result
+        document["output"] = call.result
     if call.id is not None:
-        told["id"] = call.id
+        document["id"] = call.id
     if call.start_time is not None:
-        told["timestamp"] = told["start_time"] = call.start_time.isoformat()
+        document["timestamp"] = document["start_time"] = call.start_time.isoformat()
         if call.duration_ms is not None:
-            told["end_time"] = (call.start_time + timedelta(milliseconds=call.duration_ms)).isoformat()
-    return told if call.duration_ms is None else told | {"duration_ms": call.duration_ms}
+            document["end_time"] = (call.start_time + timedelta(milliseconds=call.duration_ms)).isoformat()
+    return document if call.duration_ms is None else document | {"duration_ms": call.duration_ms}
 
 
 def _summary(case: Case) -> dict[str, Any] | None:

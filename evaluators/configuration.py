@@ -1,4 +1,4 @@
-"""What every evaluator can be told, and the types that configurations are made of."""
+"""Settings that all evaluators share, and the types that configurations consist of."""
 
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -55,10 +55,10 @@ WhenVacuous: TypeAlias = Annotated[Literal["PASS", "FAIL", "SKIP"], Upper]
 
 
 class Configuration(WireModel):
-    """What every evaluator can be told. Subclasses give the defaults of their evaluator."""
+    """Settings that all evaluators share. Subclasses set the defaults of their evaluator."""
 
     unfingerprinted: ClassVar[frozenset[str]] = frozenset({"name"})
-    """What does not change any verdict, so that renaming an evaluator does not part its scores from the older ones."""
+    """Settings that change no verdict, so that renaming an evaluator does not part its scores from the older ones."""
 
     name: str | None = Field(default=None, description="What outcomes call it; by default the evaluator's title.")
     threshold: Share = Field(default=1.0, description="The score that passes, from 0 to 1.")

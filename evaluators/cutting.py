@@ -1,4 +1,4 @@
-"""What is too long for a judge: texts are cut in their middle, then lists lose theirs, and what is left says so."""
+"""Truncation for judges: texts are cut in their middle, then lists lose theirs, with a notice in place."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -9,7 +9,7 @@ from evaluators.model import Case
 MOST_CHARACTERS: Final = 400_000
 """Of all texts of a case together, some 100,000 tokens. A guess: what models with 128,000 take, with a prompt."""
 
-_MARKS: Final = 60  # characters of what is told in the place of what was cut
+_MARKS: Final = 60  # characters of the notice in the place of the cut
 _LIMITS: Final = (100_000, 30_000, 10_000, 3_000, 1_000)
 """Of one text: the first of these with which all of them together fit, or the last. Guesses."""
 
@@ -51,9 +51,9 @@ def _shortened(value: Any, most: int) -> Any:  # noqa: ANN401 - the user's value
             return {key: _shortened(inner, most) for key, inner in value.items()}
         case list() | tuple() if len(value) > most:
             head = most // 2
-            told = f"[… {len(value) - most} messages are left out here …]"
+            notice = f"[… {len(value) - most} messages are left out here …]"
             are_messages = isinstance(value[head], Mapping) and "role" in value[head]
-            mark = [{"role": "system", "content": told}] if are_messages else []
+            mark = [{"role": "system", "content": notice}] if are_messages else []
             kept = [*value[:head], *mark, *value[head - most :]]
             return [_shortened(inner, most) for inner in kept]
         case list() | tuple():
@@ -66,8 +66,8 @@ def _cut(value: Any, most: int) -> Any:  # noqa: ANN401 - the user's value
     match value:
         case str() if len(value) > most:
             head = most // 2
-            told = f"\n[… {len(value) - most} characters are left out here …]\n"
-            return f"{value[:head]}{told}{value[head - most :]}"
+            notice = f"\n[… {len(value) - most} characters are left out here …]\n"
+            return f"{value[:head]}{notice}{value[head - most :]}"
         case Mapping():
             return {key: _cut(inner, most) for key, inner in value.items()}
         case list() | tuple():

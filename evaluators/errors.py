@@ -29,7 +29,7 @@ class Broken(Exception):
 class BadConfiguration(Broken):
     """The configuration cannot be used; the message names each key and what would be right.
 
-    `parts` has the keys that are wrong, "" for the whole, each with what is told of it; none where it is about no key.
+    `parts` has the keys that are wrong, "" for the whole, each with its message; none if no key is wrong.
     """
 
     kind = "bad_configuration"
@@ -85,13 +85,13 @@ class BadReply(Broken):
 
 
 class OverBudget(Broken):
-    """What judging may cost in a day is spent; the message says whose budget, and when there is more."""
+    """The daily budget of judging is spent; the message names the budget, and when there is more."""
 
     kind = "over_budget"
 
 
 class HeldBack(Broken):
-    """What is left to spend is held for requests of a process that ended; after `retry_after_s` it is given back."""
+    """The rest of the budget is reserved for requests of a process that ended; retry after `retry_after_s`."""
 
     kind = "budget_held"
 
@@ -101,7 +101,7 @@ class HeldBack(Broken):
 
 
 class Stopped(Broken):
-    """Nobody wants the evaluation any more; `kind` says whether its rule was switched off or deleted."""
+    """The evaluation is cancelled; `kind` says whether its rule was switched off or deleted."""
 
     def __init__(self, kind: Literal["rule_disabled", "rule_deleted"], message: str) -> None:
         super().__init__(message)

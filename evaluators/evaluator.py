@@ -25,7 +25,7 @@ Settings = TypeVar("Settings", bound=Configuration)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """What a check finds out: a score and why."""
+    """Result of a check: a score and its reason."""
 
     score: float  # 0..1
     reason: str
@@ -48,15 +48,15 @@ class Evaluator(Protocol):
 
     @property
     def name(self) -> str:
-        """What its outcomes call it."""
+        """Return the name in outcomes."""
 
     @property
     def fingerprint(self) -> str:
-        """What makes two scores comparable: equal for evaluators that judge alike."""
+        """Return the fingerprint, equal for evaluators that judge alike: their scores are comparable."""
 
     @property
     def direction(self) -> Direction:
-        """Which scores are better."""
+        """Return the direction of better scores."""
 
     async def __call__(self, case: Case) -> Outcome:
         """Judge one test case."""
@@ -91,7 +91,7 @@ class EvaluatorKind(Generic[Settings]):
             raise BadConfiguration(f"{self.name}: {in_one_line(parts)}", parts=parts) from None
 
     def build(self, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:
-        """The evaluator with this configuration.
+        """Build the evaluator with this configuration.
 
         Raises:
             BadConfiguration: it cannot be used; every wrong key is named.
@@ -100,14 +100,14 @@ class EvaluatorKind(Generic[Settings]):
         need = self.judge(settings)
         if need == "always" and judge is None:
             raise BadConfiguration(f"{self.name}: needs a judge, and none is configured")
-        asked = None if need == "never" else judge
+        used_judge = None if need == "never" else judge
         return ConfiguredEvaluator(
             name=settings.name or self.title,
-            identity=_identity(self, settings, asked),
+            identity=_identity(self, settings, used_judge),
             direction=self.direction,
             settings=settings,
             check=self.check(settings),
-            judge=asked,
+            judge=used_judge,
         )
 
 

@@ -88,10 +88,11 @@ def formats_of(kind: type[Validator]) -> FormatChecker:
 
 
 def is_iri(value: object, *, rule: Literal["URI", "URI_reference"]) -> bool:
-    """Whether a text is an IRI, or a reference to one; what is no text is of every format.
+    """Return True if a text is an IRI, or a reference to one; a value that is not text passes every format.
 
     By the mapping of RFC 3987, 3.1: each character that only IRIs have is percent-encoded as UTF-8, and the outcome is
     a URI of RFC 3986 exactly if the text was an IRI.
+
     """
     if not isinstance(value, str):
         return True
@@ -117,7 +118,7 @@ _NOTHING_REMOTE: Final[Registry[Any]] = Registry()
 
 
 class UnusableSchema(Exception):
-    """It is no schema, or leads nowhere; the message says where."""
+    """A schema that is invalid, or has a reference that leads nowhere; the message says where."""
 
 
 class FullValidator:

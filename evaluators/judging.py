@@ -1,4 +1,4 @@
-"""What an evaluator may ask of a judge: one question, wanted fields, one parsed answer."""
+"""Interface of judges: one question, the requested fields, one parsed answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,13 +47,13 @@ class Judge(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, JsonValue]:
-        """What else of a request moves its answers, such as the temperature; part of the fingerprint, too."""
+        """Return the other parameters of a request that affect its answers, such as the temperature."""
 
-    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
-        """Ask once. `wanted` is the JSON Schema of each field that the answer must have, unless it has a `default`.
+    async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:
+        """Ask once. `schemas` has the JSON Schema of each field that the answer must have, unless it has a `default`.
 
         Raises:
-            Broken: there is no answer, or none with the wanted fields; its kind says which.
+            Broken: there is no answer, or none with the requested fields; its kind says which.
         """
 
 
@@ -71,13 +71,13 @@ class CostMeter:
 
     @property
     def parameters(self) -> Mapping[str, JsonValue]:
-        """What else of a request moves its answers."""
+        """Return the other parameters of a request that affect its answers."""
         return self._judge.parameters
 
-    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
+    async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:
         """Ask, and count."""
         try:
-            reply = await self._judge(messages, wanted)
+            reply = await self._judge(messages, schemas)
         except Broken as broken:
             if isinstance(broken.usage, Usage):
                 self._count(broken.usage)

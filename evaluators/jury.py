@@ -12,7 +12,7 @@ from evaluators.outcome import Failure, Outcome, Skipped, Usage, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeVote:
-    """What one judge says. `connection` is what the way to it is called."""
+    """Vote of one judge; `connection` is the name of its connection."""
 
     connection: str
     model: str | None
@@ -20,10 +20,10 @@ class JudgeVote:
 
 
 def outcome_of_votes(votes: Sequence[JudgeVote]) -> Outcome:
-    """The verdict in the middle, by its score, with all votes and the share of them that agree with it.
+    """Return the verdict with the median score, with all votes and the share of them that agree with it.
 
-    There must be an odd number of votes. A vote that failed makes all of it fail, and where one found nothing to judge
-    there is nothing to judge. What each vote cost is in the sum. The fingerprint is that of all judges together.
+    There must be an odd number of votes. If a vote failed, the outcome is its failure; else if one was
+    skipped, it is skipped. The usage is the sum over all votes. The fingerprint is that of all judges together.
     """
     usage = _usage(votes)
     for vote in votes:
@@ -33,18 +33,18 @@ def outcome_of_votes(votes: Sequence[JudgeVote]) -> Outcome:
     fingerprint = jury_fingerprint([vote.outcome.fingerprint or "" for vote in votes])
     if skipped is not None:
         return replace(skipped, fingerprint=fingerprint, usage=usage)
-    told = [(vote, vote.outcome) for vote in votes if isinstance(vote.outcome, Verdict)]
-    middle = sorted((verdict for _, verdict in told), key=lambda verdict: verdict.score)[len(told) // 2]
-    agreeing = sum(verdict.success is middle.success for _, verdict in told)
+    verdicts = [(vote, vote.outcome) for vote in votes if isinstance(vote.outcome, Verdict)]
+    middle = sorted((verdict for _, verdict in verdicts), key=lambda verdict: verdict.score)[len(verdicts) // 2]
+    agreeing = sum(verdict.success is middle.success for _, verdict in verdicts)
     listed = [
         {"connection": vote.connection, "model": vote.model, "score": verdict.score, "reason": verdict.reason}
-        for vote, verdict in told
+        for vote, verdict in verdicts
     ]
     return replace(
         middle,
         fingerprint=fingerprint,
-        reason=f"{agreeing} of {len(told)} judges agree. {middle.reason}",
-        metadata={**middle.metadata, "judges": listed, "judgesAgreement": agreeing / len(told)},
+        reason=f"{agreeing} of {len(verdicts)} judges agree. {middle.reason}",
+        metadata={**middle.metadata, "judges": listed, "judgesAgreement": agreeing / len(verdicts)},
         usage=usage,
     )
 

@@ -1,4 +1,4 @@
-"""Strategies that say whether a retrieved item is an expected one."""
+"""Strategies that match retrieved items with expected ones."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
@@ -23,7 +23,7 @@ Matches: TypeAlias = Callable[[object, object, Judge | None], Awaitable[bool]]
 
 
 class MatchingStrategy(WireModel):
-    """When a retrieved item counts as an expected one."""
+    """Rule by which a retrieved item counts as an expected one."""
 
     type: Type = Field(default="byEquality", description="The rule.")
     field: str | None = Field(default=None, description="Of byField: the member whose values are compared.")
@@ -38,21 +38,21 @@ class MatchingStrategy(WireModel):
         needed = _NEEDED.get(self.type)
         if needed and not getattr(self, needed):
             raise ValueError(f"{self.type} needs {needed}")
-        told = self.model_fields_set & {"field", "fields", "normalize", "strategies"} - {
+        unused = self.model_fields_set & {"field", "fields", "normalize", "strategies"} - {
             needed,
             _ALLOWED.get(self.type),
         }
-        if told:
-            raise ValueError(f"{self.type} does not use {', '.join(sorted(told))}")
+        if unused:
+            raise ValueError(f"{self.type} does not use {', '.join(sorted(unused))}")
         return self
 
     @property
     def asks(self) -> bool:
-        """Whether a judge is asked."""
+        """Return True if the strategy uses a judge."""
         return self.type == "llmBased" or any(strategy.asks for strategy in self.strategies)
 
     async def matches(self, retrieved: object, expected: object, judge: Judge | None) -> bool:
-        """Whether the retrieved item is the expected one."""
+        """Return True if the retrieved item is the expected one."""
         match self.type:
             case "anyOf":
                 for strategy in self.strategies:

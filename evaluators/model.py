@@ -1,4 +1,4 @@
-"""What is judged: a test case, and the agent's doings in it. Keys inside the four maps of a case are the user's own."""
+"""Input of evaluators: a test case, and the agent's run in it. Keys inside a case's four maps are the user's own."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ class Conversation(WireModel):
 
     @property
     def turn_count(self) -> int:
-        """How many times both had their say."""
+        """Return the number of turns that have messages of both sides."""
         roles = [message.role for message in self.messages]
         return min(roles.count("user"), roles.count("assistant"))
 
@@ -86,7 +86,7 @@ class Conversation(WireModel):
 
     @property
     def tool_calls_by_turn(self) -> tuple[tuple[ToolCall, ...], ...]:
-        """What each message of the assistant called, none for one that called nothing."""
+        """Return the calls of each message of the assistant; an empty tuple for one without calls."""
         return tuple(message.tool_calls for message in self.messages if message.role == "assistant")
 
     def to_text(self, *, tool_calls: Literal["no", "names", "arguments"] = "no") -> str:
@@ -103,21 +103,21 @@ class Conversation(WireModel):
 
 
 class AgentTrace(WireModel):
-    """What an agent did on the way to its answer."""
+    """Calls, reasoning and answer of an agent."""
 
     tool_calls: tuple[ToolCall, ...] = ()
     final_response: str | None = None
     reasoning_steps: tuple[str, ...] = ()
 
     def to_outputs(self) -> dict[str, Any]:
-        """The actual outputs of a test case: empty lists for what was not done, no output where nothing was said."""
+        """Return the actual outputs of a test case: empty lists for nothing done, no output without an answer."""
         outputs: dict[str, Any] = {"toolCalls": self.tool_calls, "reasoningSteps": self.reasoning_steps}
         return outputs | ({} if self.final_response is None else {"output": self.final_response})
 
     def to_case(
         self, question: str | None, *, tools: Sequence[ToolDefinition] | None = None, tasks: Sequence[str] | None = None
     ) -> "Case":
-        """The test case that this run answers; tools and tasks are left out where they are not known."""
+        """Return the test case that this run answers; tools and tasks are left out if unknown."""
         metadata = {"tools": tools, "tasks": tasks}
         return Case(
             inputs={} if question is None else {"input": question},
@@ -141,7 +141,7 @@ class Case(WireModel):
 
 
 def unchecked_case(*, inputs: Values, actual_outputs: Values, expected_outputs: Values, metadata: Values) -> Case:
-    """The case of maps that are known to be some: nobody looks at them, and what they hold is not asked for."""
+    """Build a case from maps without validation, and without reading their values."""
     parts = {
         "inputs": inputs,
         "actual_outputs": actual_outputs,
@@ -160,7 +160,7 @@ def text_of(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """What `json` cannot take by itself: our own shapes, and mappings that are no dictionaries."""
+    """Convert what `json` cannot serialize: our own models, and mappings that are no dictionaries."""
     if isinstance(value, WireModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What comes of an evaluation: a verdict, a failure, or nothing because there was nothing to judge."""
+"""Outcomes of an evaluation: a verdict, a failure, or skipped because there was nothing to judge."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Direction: TypeAlias = Literal["higher", "lower"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What judging cost. A sum is None where one of its terms is not known."""
+    """Usage of judging. A sum is None if one of its terms is unknown."""
 
     calls: int
     model: str | None  # as the endpoint names it; of several the latest
@@ -56,7 +56,7 @@ class Verdict:
 
     @property
     def success(self) -> bool:
-        """Whether the score reaches the threshold, or stays at or below it where lower is better."""
+        """Return True if the score reaches the threshold, or does not exceed it if lower is better."""
         return self.score >= self.threshold if self.direction == "higher" else self.score <= self.threshold
 
     def to_document(self) -> dict[str, Any]:

@@ -101,17 +101,17 @@ class _Pairing:
             if column not in self._row_of and self._matches(start, column):
                 self.column_of[start], self._row_of[column] = column, start
                 return
-        came_from: dict[int, int] = {}  # the row from which a column was reached
+        parents: dict[int, int] = {}  # the row from which a column was reached
         waiting = deque([start])
         while waiting:
             row = waiting.popleft()
             for column in self._edges_of(row):
-                if column in came_from:
+                if column in parents:
                     continue
-                came_from[column] = row
+                parents[column] = row
                 holder = self._row_of.get(column)
                 if holder is None:
-                    self._shift(column, came_from)
+                    self._shift(column, parents)
                     return
                 waiting.append(holder)
 
@@ -125,10 +125,10 @@ class _Pairing:
         self._compared += self._columns
         refuse_more(self._compared)
 
-    def _shift(self, free: int, came_from: Mapping[int, int]) -> None:
+    def _shift(self, free: int, parents: Mapping[int, int]) -> None:
         """Back to the start of the path, let each row take the column that it led to."""
         column: int | None = free
         while column is not None:
-            row = came_from[column]
+            row = parents[column]
             self._row_of[column] = row
             column, self.column_of[row] = self.column_of[row], column

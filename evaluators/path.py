@@ -31,7 +31,7 @@ class Nowhere(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Where a value is, inside another."""
+    """Path to a value inside another."""
 
     steps: tuple[str | int, ...]
 
@@ -39,7 +39,7 @@ class Path:
         return "$" + "".join(f"[{json.dumps(step, ensure_ascii=False)}]" for step in self.steps)
 
     def find(self, value: object) -> object:
-        """The value at the path.
+        """Return the value at the path.
 
         Raises:
             Nowhere: there is none; the message says which step has nothing to enter.

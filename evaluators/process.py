@@ -43,7 +43,7 @@ class NotRun(Broken):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeProgram:
-    """What is run, and its bounds."""
+    """Command of a judge's program, and its bounds."""
 
     command: Sequence[str] | str  # a text is for the shell
     environment: Mapping[str, str]
@@ -53,10 +53,11 @@ class JudgeProgram:
 
 
 async def run(program: JudgeProgram, document: bytes) -> bytes:
-    """What the program prints when it reads the document.
+    """Run the program with the document as its input, and return its output.
 
     Raises:
         NotRun: it could not be started, was late, printed too much, or did not end with exit code 0.
+
     """
     running = _RunningProcess(program.output_bytes)
     errors, errors_end = os.pipe()
@@ -129,7 +130,7 @@ class _RunningProcess(asyncio.SubprocessProtocol):
         self.is_too_long = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It runs."""
+        """Keep the transport."""
         assert isinstance(transport, asyncio.SubprocessTransport)  # noqa: S101 - what asyncio says it gives
         self._transport = transport
 

@@ -53,7 +53,7 @@ def prompt(name: str) -> PromptFile:
 
 
 def sections_of(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """What stands before the first section of a prompt, and each section with its name."""
+    """Split a prompt into the text before its first section, and its sections with their names."""
     head, *parts = _SECTION.split(text)
     return head, [(section, content.strip()) for section, content in zip(parts[::2], parts[1::2], strict=True)]
 

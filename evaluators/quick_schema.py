@@ -2,7 +2,7 @@
 
 `jsonschema` takes 30 µs for the arguments of an ordinary call, and most calls are valid. A quick test takes a tenth of
 that. It says yes only where the whole validation would, and leaves everything else to it: what it does not know, and
-every value that is wrong, which is to be told why.
+every wrong value, which needs an explanation.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,8 +55,8 @@ def _properties(members: object, _schema: Mapping[str, Any]) -> Test:
 def _required(names: object, _schema: Mapping[str, Any]) -> Test:
     if not isinstance(names, list):
         return _unsure
-    wanted = frozenset(names)
-    return lambda value: not isinstance(value, dict) or wanted <= value.keys()
+    required = frozenset(names)
+    return lambda value: not isinstance(value, dict) or required <= value.keys()
 
 
 def _additional(allowed: object, schema: Mapping[str, Any]) -> Test:

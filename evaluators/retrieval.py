@@ -20,7 +20,7 @@ Items = Mapping[Key, object]
 
 
 class Retrieval(Configuration):
-    """Where the items are, and when two of them are the same."""
+    """Settings of `precision` and `recall`: keys of the items, and the rule of equality."""
 
     threshold: Share = Field(default=0.5, description="The score that passes, from 0 to 1.")
     retrieved_key: str = Field(default="retrieved", description="The key of the retrieved items in the actual outputs.")
@@ -31,7 +31,7 @@ class Retrieval(Configuration):
 
 
 def precision(settings: Retrieval) -> Check:
-    """How many of the distinct retrieved items are relevant."""
+    """Compute the share of distinct retrieved items that are relevant."""
     strategy = settings.matching_strategy
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
@@ -49,7 +49,7 @@ def precision(settings: Retrieval) -> Check:
 
 
 def recall(settings: Retrieval) -> Check:
-    """How many of the distinct relevant items were retrieved."""
+    """Compute the share of distinct relevant items that were retrieved."""
     strategy = settings.matching_strategy
 
     async def check(case: Case, judge: Judge | None) -> Assessment:

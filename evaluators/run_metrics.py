@@ -1,4 +1,4 @@
-"""Execution metrics: what a run may use of calls, tokens, money and time."""
+"""Execution metrics: limits of a run's calls, tokens, cost and time."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
@@ -60,8 +60,8 @@ def execution_metrics(settings: ExecutionMetrics) -> Check:
         if not known:
             raise NotCaptured(f"the numbers for {', '.join(unknown)}")
         kept_count = [result["passed"] for result in known].count(True)
-        told = "; ".join(_limit_text(result) for result in known if not result["passed"])
-        reason = f"{kept_count} of {len(known)} limits are kept{': ' * bool(told)}{told}."
+        exceeded = "; ".join(_limit_text(result) for result in known if not result["passed"])
+        reason = f"{kept_count} of {len(known)} limits are kept{': ' * bool(exceeded)}{exceeded}."
         return Assessment(
             score=kept_count / len(known),
             reason=f"{reason} Not known: {', '.join(unknown)}." if unknown else reason,

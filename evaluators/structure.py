@@ -16,14 +16,14 @@ from evaluators.pairing import most_pairs
 from evaluators.values import Key, key_of, same
 from evaluators.wire import parse_json
 
-_TOLD_DIFFERENCES = 10
-"""Of many differences a reason tells this many, and the metadata all. A guess."""
+_SHOWN_DIFFERENCES = 10
+"""A reason lists this many differences, and the metadata all. A guess."""
 
 _MISSING: Final = object()
 
 
 class StructuralMatch(Configuration):
-    """How two structures are compared."""
+    """Settings of the comparison of two structures."""
 
     mode: Annotated[Literal["STRICT", "LENIENT"], Upper] = Field(
         default="STRICT",
@@ -42,28 +42,30 @@ def structural_match(settings: StructuralMatch) -> Check:
         if expected is None:
             raise BadCase(f"expectedOutputs.{key} is missing")
         comparison = _Comparison(lenient=settings.mode == "LENIENT")
-        wanted = _tree(expected, f"expectedOutputs.{key}")
-        comparison.compare(wanted, _tree(actual_value(case, key, settings.path), f"actualOutputs.{key}"), "$")
+        expected_tree = _tree(expected, f"expectedOutputs.{key}")
+        comparison.compare(expected_tree, _tree(actual_value(case, key, settings.path), f"actualOutputs.{key}"), "$")
         return _assessment(comparison, binary=settings.binary)
 
     return pure(check)
 
 
-def _assessment(found: "_Comparison", *, binary: bool) -> Assessment:
-    metadata = {"matchedLeaves": found.matched, "leaves": found.leaves, "differences": found.differences}
-    if not found.differences:
-        vacuous = found.lenient and not found.leaves
-        reason = f"The structures match ({found.leaves} leaves{'; nothing in particular is expected' * vacuous})."
+def _assessment(comparison: "_Comparison", *, binary: bool) -> Assessment:
+    metadata = {"matchedLeaves": comparison.matched, "leaves": comparison.leaves, "differences": comparison.differences}
+    if not comparison.differences:
+        vacuous = comparison.lenient and not comparison.leaves
+        reason = f"The structures match ({comparison.leaves} leaves{'; nothing in particular is expected' * vacuous})."
         return Assessment(score=1.0, reason=reason, metadata=metadata, vacuous=vacuous)
-    told = "; ".join(found.differences[:_TOLD_DIFFERENCES])
-    more = len(found.differences) - _TOLD_DIFFERENCES
-    reason = f"{found.matched} of {found.leaves} leaves match: {told}{f'; and {more} more' if more > 0 else ''}."
-    return Assessment(score=0.0 if binary else found.matched / found.leaves, reason=reason, metadata=metadata)
+    listed = "; ".join(comparison.differences[:_SHOWN_DIFFERENCES])
+    more = len(comparison.differences) - _SHOWN_DIFFERENCES
+    reason = (
+        f"{comparison.matched} of {comparison.leaves} leaves match: {listed}{f'; and {more} more' if more > 0 else ''}."
+    )
+    return Assessment(score=0.0 if binary else comparison.matched / comparison.leaves, reason=reason, metadata=metadata)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Comparison:
-    """What has been compared so far."""
+    """State of a comparison."""
 
     lenient: bool
     matched: int = 0
@@ -85,11 +87,11 @@ class _Comparison:
             self._count(1, 1 if same(expected, actual) else 0, f"{place}: {_difference(expected, actual)}")
 
     def _one_missing(self, expected: object, actual: object, place: str) -> None:
-        there = actual if expected is _MISSING else expected
-        if self.lenient and there is None:
+        present = actual if expected is _MISSING else expected
+        if self.lenient and present is None:
             self._count(1, 1, "")
         else:
-            self._count(_leaves(there), 0, f"{place}: {_difference(expected, actual)}")
+            self._count(_leaves(present), 0, f"{place}: {_difference(expected, actual)}")
 
     def _in_order(self, expected: Sequence[object], actual: Sequence[object], place: str) -> None:
         for index in range(max(len(expected), len(actual))):
@@ -98,10 +100,10 @@ class _Comparison:
 
     def _any_order(self, expected: Sequence[object], actual: Sequence[object], place: str) -> None:
         """An element matches as a whole or not at all, and counts as many leaves as it has."""
-        found = _pair(expected, actual)
+        has_partner = _pair(expected, actual)
         for index, item in enumerate(expected):
             leaves = _leaves(item)
-            matched = leaves if found[index] else 0
+            matched = leaves if has_partner[index] else 0
             self._count(leaves, matched, f"{place}[{index}]: no actual element matches {_short(item)}")
 
     def _count(self, leaves: int, matched: int, difference: str) -> None:
@@ -112,7 +114,7 @@ class _Comparison:
 
 
 def _pair(expected: Sequence[object], actual: Sequence[object]) -> list[bool]:
-    """Which expected elements have a partner, when as many as possible have one."""
+    """Match as many expected elements as possible; return True for each that has a partner."""
     equals: dict[Key, list[int]] = {}
     for column, item in enumerate(actual):
         equals.setdefault(key_of(item), []).append(column)
@@ -134,7 +136,7 @@ def _fits(expected: object, actual: object) -> bool:
 
 
 def _leaves(value: object) -> int:
-    """How many leaves a tree has; an empty container is one."""
+    """Count the leaves of a tree; an empty container is one."""
     items: Iterable[object] = ()
     if isinstance(value, Mapping):
         items = value.values()

@@ -1,4 +1,4 @@
-"""A run in numbers, as an exporter told them or as its tool calls do."""
+"""Figures of a run, from its exporter or counted from its tool calls."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -45,19 +45,20 @@ class RunSummary(WireModel):
 
 
 def summary_of(case: Case, path: Path | None = None) -> RunSummary:
-    """What `metadata.traceSummary` tells; what it does not tell of tool calls, the tool calls themselves.
+    """Return `metadata.traceSummary`, with numbers of tool calls counted from the calls if it has none.
 
     Raises:
         BadCase: the case has neither.
         NotCaptured: neither was captured, or read.
+
     """
-    told = find(case, "metadata", "traceSummary")
+    document = find(case, "metadata", "traceSummary")
     try:
-        summary = RunSummary() if told is None else RunSummary.model_validate(told)
+        summary = RunSummary() if document is None else RunSummary.model_validate(document)
     except ValidationError as error:
         raise BadCase(explain(error, RunSummary, root="metadata.traceSummary")) from None
     if find(case, "actual_outputs", "toolCalls") is None:
-        if told is None:
+        if document is None:
             raise missing(case, "toolCalls", "both metadata.traceSummary and actualOutputs.toolCalls are missing")
         return summary
     calls = Counter(call.name for call in actual_calls(case, path, reads=NAMES_ONLY))

@@ -40,11 +40,11 @@ class PromptTemplate:
     user: str
 
     def instructions(self, values: Mapping[str, str]) -> str:
-        """What the judge is told to do."""
+        """Return the judge's instructions."""
         return filled(self.system, values)
 
     def data(self, fences: Mapping[str, str]) -> str:
-        """What the judge is given: each part of the test case in its fence, between what the template says."""
+        """Return the judge's data: each part of the test case in its fence, within the text of the template."""
         return filled(self.user, {**fences, ALL_DATA: "\n\n".join(fences.values())})
 
 

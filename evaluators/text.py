@@ -16,7 +16,7 @@ _SHOWN_CHARACTERS = 60
 
 
 class ExactMatch(Configuration):
-    """How two texts are compared."""
+    """Settings of `exact_match`."""
 
     evaluation_params: Parts = required("ACTUAL_OUTPUT", "EXPECTED_OUTPUT")
     trim_white_space: Flag = Field(default=False, description="Leave out white space at both ends of both texts.")
@@ -24,7 +24,7 @@ class ExactMatch(Configuration):
 
 
 class Regex(Configuration):
-    """Which pattern a text must contain."""
+    """Settings of `regex`."""
 
     evaluation_params: Parts = required("ACTUAL_OUTPUT")
     pattern: str = Field(
@@ -45,7 +45,7 @@ class Regex(Configuration):
 
 
 class Length(Configuration):
-    """How long a text may be, in Unicode code points, both bounds included."""
+    """Settings of `length`, in Unicode code points, both bounds included."""
 
     evaluation_params: Parts = required("ACTUAL_OUTPUT")
     minimum_output_length: Count = Field(default=0, description="The fewest code points that pass.")
@@ -83,12 +83,12 @@ def regex(settings: Regex) -> Check:
 
     def check(case: Case) -> Assessment:
         text = _output_text(case, settings)
-        found = pattern.search(text)
-        if found is None:
+        match = pattern.search(text)
+        if match is None:
             return Assessment(
                 score=0.0, reason=f"The pattern {settings.pattern} is nowhere in the output {shown(text)}."
             )
-        return Assessment(score=1.0, reason=f"The pattern {settings.pattern} matches {shown(found)}.")
+        return Assessment(score=1.0, reason=f"The pattern {settings.pattern} matches {shown(match)}.")
 
     return pure(check)
 

@@ -32,7 +32,7 @@ def _whole_number(value: object) -> object:
 
 
 Operator = Literal["=", "==", "!=", ">", "<", ">=", "<="]
-Wanted = tuple[Operator, Annotated[int, BeforeValidator(_whole_number)]]
+CountCriterion = tuple[Operator, Annotated[int, BeforeValidator(_whole_number)]]
 
 
 class ExpectedArguments(WireModel):
@@ -59,7 +59,7 @@ class ExpectedOutput(WireModel):
 
 
 class _Criteria(ReadsCalls):
-    """What the four have in common."""
+    """Settings that the four criteria share."""
 
     strict: Flag = Field(
         default=False,
@@ -68,9 +68,9 @@ class _Criteria(ReadsCalls):
 
 
 class ToolCallCount(_Criteria):
-    """How often tools are to be called."""
+    """Settings of `tool_call_count`."""
 
-    tool_calls_count: Mapping[str, Wanted] | None = Field(
+    tool_calls_count: Mapping[str, CountCriterion] | None = Field(
         default=None, description='By tool, an operator (= == != > < >= <=) and a number, as in ["<=", 2].'
     )
 
@@ -91,7 +91,7 @@ class ToolCallArgs(_Criteria):
 
 
 class ToolCallOutput(_Criteria):
-    """Which outputs tools are to give."""
+    """Settings of `tool_call_output`."""
 
     output_comparison: Annotated[Literal["TEXT", "VALUE"], Upper] = Field(
         default="TEXT",
@@ -102,7 +102,7 @@ class ToolCallOutput(_Criteria):
     )
 
 
-_COUNTS: Final = TypeAdapter(Mapping[str, Wanted])
+_COUNTS: Final = TypeAdapter(Mapping[str, CountCriterion])
 _ORDER: Final = TypeAdapter(tuple[NonBlank, ...])
 _ARGUMENTS: Final = TypeAdapter(tuple[ExpectedArguments, ...])
 _OUTPUTS: Final = TypeAdapter(tuple[ExpectedOutput, ...])
@@ -112,12 +112,12 @@ def tool_call_count(settings: ToolCallCount) -> Check:
     """Count the calls of each tool that the criteria name."""
 
     def check(case: Case) -> Assessment:
-        wanted = _criteria(case, "toolCallsCount", settings.tool_calls_count, _COUNTS)
+        criteria = _criteria(case, "toolCallsCount", settings.tool_calls_count, _COUNTS)
         calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
-        if not wanted:
-            return _nothing_wanted(calls)
+        if not criteria:
+            return _without_criteria(calls)
         counts = {
-            name: [is_call_of(call, name, strict=settings.strict) for call in calls].count(True) for name in wanted
+            name: [is_call_of(call, name, strict=settings.strict) for call in calls].count(True) for name in criteria
         }
         results = {
             name: {
@@ -126,14 +126,14 @@ def tool_call_count(settings: ToolCallCount) -> Check:
                 "expected": number,
                 "score": float(_SIGNS[sign](counts[name], number)),
             }
-            for name, (sign, number) in wanted.items()
+            for name, (sign, number) in criteria.items()
         }
-        told = [
+        misses = [
             f"{name} was called {counts[name]} times, expected {sign} {number}"
-            for name, (sign, number) in wanted.items()
+            for name, (sign, number) in criteria.items()
             if not results[name]["score"]
         ]
-        return _share(len(wanted) - len(told), len(wanted), settings, told, {"toolCallsCount": results})
+        return _share(len(criteria) - len(misses), len(criteria), settings, misses, {"toolCallsCount": results})
 
     return pure(check)
 
@@ -142,23 +142,23 @@ def tool_call_order(settings: ToolCallOrder) -> Check:
     """Find the longest part of the expected order in the calls."""
 
     def check(case: Case) -> Assessment:
-        wanted = _criteria(case, "toolCallsOrder", settings.tool_calls_order, _ORDER)
+        expected = _criteria(case, "toolCallsOrder", settings.tool_calls_order, _ORDER)
         calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
         names = [call.name for call in calls]
-        if not wanted:
-            return _nothing_wanted(calls)
+        if not expected:
+            return _without_criteria(calls)
         pairs = longest_common(
             len(calls),
-            len(wanted),
-            lambda row, column: is_call_of(calls[row], wanted[column], strict=settings.strict),
+            len(expected),
+            lambda row, column: is_call_of(calls[row], expected[column], strict=settings.strict),
         )
-        metadata = {"expected": list(wanted), "actual": names, "lcs": [wanted[column] for _, column in pairs]}
+        metadata = {"expected": list(expected), "actual": names, "lcs": [expected[column] for _, column in pairs]}
         if settings.strict:
-            exact = len(calls) == len(wanted) == len(pairs)
+            exact = len(calls) == len(expected) == len(pairs)
             reason = f"The calls are {'' if exact else 'not '}exactly the expected ones in order: {', '.join(names)}."
             return Assessment(score=float(exact), reason=reason, metadata=metadata)
-        told = [] if len(pairs) == len(wanted) else [f"called {', '.join(names) or 'nothing'}"]
-        return _share(len(pairs), len(wanted), settings, told, metadata)
+        misses = [] if len(pairs) == len(expected) else [f"called {', '.join(names) or 'nothing'}"]
+        return _share(len(pairs), len(expected), settings, misses, metadata)
 
     return pure(check)
 
@@ -168,26 +168,26 @@ def tool_call_args(settings: ToolCallArgs) -> Check:
     within = MODES["SUBSET" if settings.subset else "EXACT"]
 
     def check(case: Case) -> Assessment:
-        wanted = _criteria(case, "toolCalls", settings.tool_calls, _ARGUMENTS)
+        criteria = _criteria(case, "toolCalls", settings.tool_calls, _ARGUMENTS)
         calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=ARGUMENTS)
-        if not wanted:
-            return _nothing_wanted(calls)
+        if not criteria:
+            return _without_criteria(calls)
         arguments = [members_of(call.arguments) for call in calls]
-        expected = [members_of(item.args) for item in wanted]
+        expected = [members_of(item.args) for item in criteria]
 
         def matches(row: int, column: int) -> bool:
-            called = is_call_of(calls[column], wanted[row].name, wanted[row].id, strict=settings.strict)
+            called = is_call_of(calls[column], criteria[row].name, criteria[row].id, strict=settings.strict)
             return called and within(expected[row], arguments[column])
 
-        pairs = most_pairs(len(wanted), len(calls), matches)
-        told = [
+        pairs = most_pairs(len(criteria), len(calls), matches)
+        misses = [
             f"no call of {item.name} has the arguments {text_of(item.args)}"
-            for item, column in zip(wanted, pairs, strict=True)
+            for item, column in zip(criteria, pairs, strict=True)
             if column is None
         ]
-        empty = settings.subset and not any(item.args for item in wanted)
+        empty = settings.subset and not any(item.args for item in criteria)
         note = "; no arguments are expected, so any will do" if empty else ""
-        return _share(len(wanted) - len(told), len(wanted), settings, told, _paired(wanted, pairs), note)
+        return _share(len(criteria) - len(misses), len(criteria), settings, misses, _paired(criteria, pairs), note)
 
     return pure(check)
 
@@ -197,34 +197,35 @@ def tool_call_output(settings: ToolCallOutput) -> Check:
     equal = _same_value if settings.output_comparison == "VALUE" else _same_text
 
     def check(case: Case) -> Assessment:
-        wanted = _criteria(case, "toolOutputs", settings.tool_outputs, _OUTPUTS)
+        criteria = _criteria(case, "toolOutputs", settings.tool_outputs, _OUTPUTS)
         calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=RESULT)
-        if not wanted:
-            return _nothing_wanted(calls)
+        if not criteria:
+            return _without_criteria(calls)
 
         def matches(row: int, column: int) -> bool:
-            called = is_call_of(calls[column], wanted[row].name, wanted[row].id, strict=settings.strict)
-            return called and equal(wanted[row].output, calls[column].result)
+            called = is_call_of(calls[column], criteria[row].name, criteria[row].id, strict=settings.strict)
+            return called and equal(criteria[row].output, calls[column].result)
 
-        pairs = most_pairs(len(wanted), len(calls), matches)
-        told = [
+        pairs = most_pairs(len(criteria), len(calls), matches)
+        misses = [
             f"no call of {item.name} gave {text_of(item.output)}"
-            for item, column in zip(wanted, pairs, strict=True)
+            for item, column in zip(criteria, pairs, strict=True)
             if column is None
         ]
-        return _share(len(wanted) - len(told), len(wanted), settings, told, _paired(wanted, pairs))
+        return _share(len(criteria) - len(misses), len(criteria), settings, misses, _paired(criteria, pairs))
 
     return pure(check)
 
 
-def is_call_of(call: ToolCall, name: str, wanted_id: str | None = None, *, strict: bool = False) -> bool:
-    """Whether this is the call that is meant: by id where both have one, else by the id or the name of its tool.
+def is_call_of(call: ToolCall, name: str, expected_id: str | None = None, *, strict: bool = False) -> bool:
+    """Return True if this is the call that is meant: by both ids, else by its id or its tool's name.
 
-    Where it is `strict`, a call that has an id is meant by that id alone. Names are compared as APIs of models write
-    them: white space as one underscore, other punctuation left out.
+    If `strict`, a call that has an id is meant by that id alone. Names are compared as APIs of models write them: white
+    space as one underscore, other punctuation left out.
+
     """
-    if wanted_id is not None and call.id is not None:
-        return call.id == wanted_id
+    if expected_id is not None and call.id is not None:
+        return call.id == expected_id
     if strict and call.id is not None:
         return call.id == name
     return call.id == name or _plain_name(call.name) == _plain_name(name)
@@ -249,22 +250,22 @@ def _criteria(case: Case, key: str, configured: Criteria | None, adapter: TypeAd
     return configured
 
 
-def _nothing_wanted(calls: Calls) -> Assessment:
+def _without_criteria(calls: Calls) -> Assessment:
     if calls:
         return Assessment(score=0.0, reason=f"Nothing is expected, and {len(calls)} calls were made.")
     return Assessment(score=1.0, reason="Nothing is expected, and no calls were made.", vacuous=True)
 
 
 def _share(
-    hits: int, whole: int, settings: _Criteria, told: Sequence[str], metadata: Mapping[str, Any], note: str = ""
+    hits: int, whole: int, settings: _Criteria, misses: Sequence[str], metadata: Mapping[str, Any], note: str = ""
 ) -> Assessment:
     score = float(hits == whole) if settings.strict else hits / whole
-    reason = f"{hits} of {whole} hold{': ' * bool(told)}{'; '.join(told)}{note}."
+    reason = f"{hits} of {whole} hold{': ' * bool(misses)}{'; '.join(misses)}{note}."
     return Assessment(score=score, reason=reason, metadata=metadata, vacuous=bool(note) and hits == whole)
 
 
-def _paired(wanted: Sequence[ExpectedArguments | ExpectedOutput], pairs: Sequence[int | None]) -> Mapping[str, Any]:
-    return {"pairs": [{"name": item.name, "call": call} for item, call in zip(wanted, pairs, strict=True)]}
+def _paired(criteria: Sequence[ExpectedArguments | ExpectedOutput], pairs: Sequence[int | None]) -> Mapping[str, Any]:
+    return {"pairs": [{"name": item.name, "call": call} for item, call in zip(criteria, pairs, strict=True)]}
 
 
 def _same_text(expected: object, result: object) -> bool:

@@ -1,4 +1,4 @@
-"""The calls that were made against those that were expected: as names, in order, with arguments."""
+"""Comparison of actual with expected calls: by names, by order, with arguments."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Calls = Sequence[ToolCall]
 
 
 class _Matching(ReadsCalls):
-    """Where the calls are, and how their arguments are compared."""
+    """Settings of the expected calls, and of the comparison of arguments."""
 
     expected_tool_calls_key: Key = Field(
         default="toolCalls", description="The key of expectedOutputs under which the expected tool calls are."
@@ -33,7 +33,7 @@ class _Matching(ReadsCalls):
 
 
 class ToolCorrectness(_Matching):
-    """What of the calls is compared."""
+    """Settings of `tool_correctness`."""
 
     match_mode: Annotated[Literal["NAMES_ONLY", "NAMES_AND_ORDER", "NAMES_AND_ARGS"], Upper] = Field(
         default="NAMES_ONLY",
@@ -43,7 +43,7 @@ class ToolCorrectness(_Matching):
 
 
 class ToolTrajectory(_Matching):
-    """How strict the order and the number of calls are."""
+    """Settings of `tool_trajectory`."""
 
     match_mode: Annotated[
         Literal["STRICT", "IN_ORDER", "ANY_ORDER", "SUPERSET", "SUBSET", "PRECISION", "RECALL"], Upper
@@ -69,16 +69,16 @@ class _Compared:
     matches: Matches
 
     def in_order(self) -> int:
-        """How many calls both have in the same order."""
+        """Count the calls that both have in the same order."""
         return len(longest_common(len(self.expected), len(self.actual), self.matches))
 
     def any_order(self) -> int:
-        """How many calls both have, each counted once."""
+        """Count the calls that both have, each once."""
         pairs = most_pairs(len(self.expected), len(self.actual), self.matches)
         return len(pairs) - pairs.count(None)
 
     def by_position(self) -> int:
-        """How many calls are in the same place."""
+        """Count the calls that are at the same position."""
         return sum(self.matches(index, index) for index in range(min(len(self.expected), len(self.actual))))
 
 
@@ -89,18 +89,19 @@ def tool_correctness(settings: ToolCorrectness) -> Check:
 
     def check(case: Case) -> Assessment:
         expected, actual = _both(case, settings)
-        wanted, made = _names(expected), _names(actual)
+        expected_names, actual_names = _names(expected), _names(actual)
         metadata = {
             "matchMode": settings.match_mode,
-            "correctTools": [name for name in made if name in wanted],
-            "redundantTools": [name for name in made if name not in wanted],
-            "missingTools": [name for name in wanted if name not in made],
+            "correctTools": [name for name in actual_names if name in expected_names],
+            "redundantTools": [name for name in actual_names if name not in expected_names],
+            "missingTools": [name for name in expected_names if name not in actual_names],
         }
         if not expected and not actual:
             reason = "No calls were expected, and none were made."
             return Assessment(score=1.0, reason=reason, metadata=metadata, vacuous=True)
         compared = _Compared(expected=expected, actual=actual, matches=matcher.between(expected, actual))
-        reason = f"{settings.match_mode}: expected {_names_or_nothing(wanted)}; called {_names_or_nothing(made)}."
+        listed = _names_or_nothing(expected_names), _names_or_nothing(actual_names)
+        reason = f"{settings.match_mode}: expected {listed[0]}; called {listed[1]}."
         return Assessment(score=score(compared), reason=reason, metadata=metadata)
 
     return pure(check)
@@ -163,7 +164,7 @@ class _TrajectoryMode:
 
     @property
     def longer_side(self) -> bool:
-        """Whether calls beyond the expected ones lower a graded score."""
+        """Return True if calls beyond the expected ones lower a graded score."""
         return self.whole is _longer and not self.all_or_nothing
 
 
@@ -183,13 +184,13 @@ def _f1(both: int, compared_size: int) -> float:
 
 
 def _by_names(compared: _Compared) -> float:
-    wanted, made = set(_names(compared.expected)), set(_names(compared.actual))
-    return _f1(len(wanted & made), len(wanted) + len(made))
+    expected, actual = set(_names(compared.expected)), set(_names(compared.actual))
+    return _f1(len(expected & actual), len(expected) + len(actual))
 
 
 def _by_order(compared: _Compared) -> float:
-    wanted, made = ([call.name for call in calls] for calls in (compared.expected, compared.actual))
-    common = longest_common(len(wanted), len(made), lambda row, column: wanted[row] == made[column])
+    expected, actual = ([call.name for call in calls] for calls in (compared.expected, compared.actual))
+    common = longest_common(len(expected), len(actual), lambda row, column: expected[row] == actual[column])
     return len(common) / _longer(compared)
 
 

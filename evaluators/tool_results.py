@@ -1,4 +1,4 @@
-"""What became of the calls: how many failed, and how many were made for nothing."""
+"""Results of the calls: how many failed, and how many were redundant."""
 
 import functools
 import itertools
@@ -18,7 +18,7 @@ from evaluators.wire import WireModel, parse_json
 
 
 class ErrorDetector(WireModel):
-    """What in a result's text says that the call failed."""
+    """Text in a result that means that the call failed."""
 
     contains: str | tuple[str, ...] = Field(description="A text, or several, any of which says so.")
 
@@ -29,7 +29,7 @@ class ErrorDetector(WireModel):
 
 
 class ToolError(ReadsCalls):
-    """When a call counts as failed."""
+    """Settings of `tool_error`: the conditions of a failed call."""
 
     treat_blank_as_error: Flag = Field(
         default=True,
@@ -43,7 +43,7 @@ class ToolError(ReadsCalls):
 
 
 class ToolEfficiency(ReadsCalls):
-    """When two calls count as the same."""
+    """Settings of `tool_efficiency`: the conditions of a repeated call."""
 
     argument_matcher: AnyMatcher = Field(
         default_factory=ArgumentMatcher, description="When a call has the arguments of an earlier one of that tool."
@@ -61,8 +61,8 @@ def tool_error(settings: ToolError) -> Check:
             return "no result" if settings.treat_blank_as_error else None
         if settings.detect_json_error_field and _has_error(call.result):
             return 'the result has an "error"'
-        text = (call.result_text or "") if texts else ""
-        return next((f"the result contains {wanted!r}" for wanted in texts if wanted in text), None)
+        result_text = (call.result_text or "") if texts else ""
+        return next((f"the result contains {text!r}" for text in texts if text in result_text), None)
 
     def check(case: Case) -> Assessment:
         calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
@@ -76,8 +76,8 @@ def tool_error(settings: ToolError) -> Check:
             for index, call in known
             if (reason := why(call)) is not None
         ]
-        told = "; ".join(f"{failure['toolName']}: {failure['reason']}" for failure in failed)
-        reason = f"{len(known) - len(failed)} of {len(known)} tool calls succeeded{': ' * bool(told)}{told}."
+        reasons = "; ".join(f"{failure['toolName']}: {failure['reason']}" for failure in failed)
+        reason = f"{len(known) - len(failed)} of {len(known)} tool calls succeeded{': ' * bool(reasons)}{reasons}."
         unknown = len(calls) - len(known)
         return Assessment(
             score=(len(known) - len(failed)) / len(known),
@@ -120,8 +120,8 @@ def tool_efficiency(settings: ToolEfficiency) -> Check:
             "redundantCalls": redundant,
             "consecutiveDuplicates": in_a_row.count(True),
         }
-        told = f"; repeated: {', '.join(redundant)}" * bool(redundant)
-        reason = f"{distinct} of {len(calls)} tool calls are distinct{told}."
+        repeated = f"; repeated: {', '.join(redundant)}" * bool(redundant)
+        reason = f"{distinct} of {len(calls)} tool calls are distinct{repeated}."
         return Assessment(score=distinct / len(calls), reason=reason, metadata=metadata)
 
     return pure(check)

@@ -13,7 +13,7 @@ _KEPT_SCHEMAS = 2048
 
 
 class BadSchema(Exception):
-    """What is called a schema is none; the message says where."""
+    """A schema that is invalid; the message says where."""
 
 
 class Schema:

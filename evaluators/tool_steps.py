@@ -17,8 +17,8 @@ from evaluators.summary import summary_of
 from evaluators.wire import WireModel
 
 ArgsMatch: TypeAlias = Annotated[Literal["exact", "superset", "subset", "ignore"], Lower]
-Found: TypeAlias = "list[int | None]"
-"""For each expected step the call that is it."""
+StepCalls: TypeAlias = "list[int | None]"
+"""For each expected step the index of its call, or None."""
 
 
 class ExpectedStep(WireModel):
@@ -70,15 +70,15 @@ class ToolSteps(ReadsCalls):
 
 @dataclass(slots=True, kw_only=True)
 class _Tally:
-    """What was found and what was not."""
+    """Hits and misses so far."""
 
     hits: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
     extra: int = 0  # calls that count as misses
 
-    def note(self, hit: bool, told: str) -> None:  # noqa: FBT001 - the two lists
-        """Put a sentence where it belongs."""
-        (self.hits if hit else self.misses).append(told)
+    def note(self, hit: bool, sentence: str) -> None:  # noqa: FBT001 - the two lists
+        """Add a sentence to the hits or to the misses."""
+        (self.hits if hit else self.misses).append(sentence)
 
     def assess(self, note: str = "") -> Assessment:
         """The share of hits."""
@@ -86,8 +86,8 @@ class _Tally:
         metadata = {"hits": self.hits, "misses": self.misses}
         if not whole:
             return Assessment(score=1.0, reason="No step is expected.", metadata=metadata, vacuous=True)
-        told = "; ".join(self.misses)
-        reason = f"{len(self.hits)} of {whole} hold{': ' * bool(told)}{told}{note}."
+        misses = "; ".join(self.misses)
+        reason = f"{len(self.hits)} of {whole} hold{': ' * bool(misses)}{misses}{note}."
         return Assessment(score=len(self.hits) / whole, reason=reason, metadata=metadata)
 
 
@@ -119,10 +119,10 @@ def _steps(settings: ToolSteps) -> Callable[[Case], Assessment]:
     def check(case: Case) -> Assessment:
         calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=reads)
         tally = _Tally()
-        for step, found in zip(steps, find(_Sequences.of(steps, calls, settings.args_match)), strict=True):
-            tally.note(found is not None, f"{step.tool}{'' if found is not None else _missing(step, calls)}")
+        for step, index in zip(steps, find(_Sequences.of(steps, calls, settings.args_match)), strict=True):
+            tally.note(index is not None, f"{step.tool}{'' if index is not None else _missing(step, calls)}")
             if step.max_duration_ms is not None:
-                _note_duration(tally, step, None if found is None else calls[found])
+                _note_duration(tally, step, None if index is None else calls[index])
         extra = len(calls) - len(steps)
         if settings.mode == "in_order" or extra <= 0:
             return tally.assess()
@@ -153,7 +153,7 @@ class _Sequences:
         )
 
     def match(self, step: int, call: int) -> bool:
-        """Whether the call is the step."""
+        """Return True if the call fulfils the step."""
         return self.tools[step] == self.names[call] and self.fits[step](self.arguments[call])
 
 
@@ -164,24 +164,24 @@ def _fit(step: ExpectedStep, default: ArgsMatch) -> Callable[[Members], bool]:
     return lambda actual: rule(expected, actual)
 
 
-def _by_position(both: _Sequences) -> Found:
+def _by_position(both: _Sequences) -> StepCalls:
     calls = range(len(both.names))
     return [step if step in calls and both.match(step, step) else None for step in range(len(both.tools))]
 
 
-def _by_cursor(both: _Sequences) -> Found:
+def _by_cursor(both: _Sequences) -> StepCalls:
     """Each step takes the next call of its tool, even if its arguments differ."""
-    found: Found = []
+    calls: StepCalls = []
     cursor = 0
     for step, tool in enumerate(both.tools):
         while cursor < len(both.names) and both.names[cursor] != tool:
             cursor += 1
-        found.append(cursor if cursor < len(both.names) and both.match(step, cursor) else None)
+        calls.append(cursor if cursor < len(both.names) and both.match(step, cursor) else None)
         cursor += 1
-    return found
+    return calls
 
 
-def _by_longest(both: _Sequences) -> Found:
+def _by_longest(both: _Sequences) -> StepCalls:
     pairs = dict(longest_common(len(both.tools), len(both.names), both.match))
     return [pairs.get(step) for step in range(len(both.tools))]
 
@@ -195,13 +195,13 @@ def _missing(step: ExpectedStep, calls: Sequence[ToolCall]) -> str:
 def _note_duration(tally: _Tally, step: ExpectedStep, call: ToolCall | None) -> None:
     """A limit that nothing was measured against is neither kept nor broken; that of a missing step is broken."""
     if call is None:
-        tally.note(hit=False, told=f"{step.tool} could not keep to {step.max_duration_ms} ms")
+        tally.note(hit=False, sentence=f"{step.tool} could not keep to {step.max_duration_ms} ms")
     elif call.duration_ms is not None and step.max_duration_ms is not None:
         kept = call.duration_ms <= step.max_duration_ms
         tally.note(kept, f"{step.tool} took {call.duration_ms} ms, at most {step.max_duration_ms} expected")
 
 
-_FINDERS: Final[Mapping[str, Callable[[_Sequences], Found]]] = {
+_FINDERS: Final[Mapping[str, Callable[[_Sequences], StepCalls]]] = {
     "exact": _by_position,
     "CURSOR": _by_cursor,
     "LONGEST": _by_longest,

@@ -13,12 +13,12 @@ from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, ToolCall, ToolDefinition
 from evaluators.tool_schema import BadSchema, compile_schema
 
-_TOLD_ERRORS = 5
-"""Of many errors a reason tells this many, and the metadata all. A guess."""
+_SHOWN_ERRORS = 5
+"""A reason lists this many errors, and the metadata all. A guess."""
 
 
 class ToolCallValidity(ReadsCalls, ReadsTools):
-    """How strictly the arguments of calls are looked at."""
+    """Settings of `tool_call_validity`."""
 
     strict_mode: Flag = Field(
         default=False, description="Refuse arguments that the schema does not name, even where it would allow them."
@@ -26,18 +26,18 @@ class ToolCallValidity(ReadsCalls, ReadsTools):
 
 
 def tool_call_validity(settings: ToolCallValidity) -> Check:
-    """The share of calls that name a tool there is, with arguments that fit its schema."""
-    told_before: object = None  # the tools of the case before, which are those of the rule where it names some
+    """Compute the share of calls that name an existing tool, with arguments that fit its schema."""
+    cached_tools: object = None  # of the case before: a rule that names tools has the same for each case
     errors_of: _Checker | None = None
 
     def check(case: Case) -> Assessment:
-        nonlocal told_before, errors_of
+        nonlocal cached_tools, errors_of
         calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
-        told = find(case, "metadata", settings.tools_key)
-        if told is None and not calls:  # a chat without tools has no definitions of them
+        tools = find(case, "metadata", settings.tools_key)
+        if tools is None and not calls:  # a chat without tools has no definitions of them
             return _nothing({"validationResults": []})
-        if errors_of is None or told is not told_before:
-            told_before, errors_of = told, _Checker(_tools_of(case, settings.tools_key), strict=settings.strict_mode)
+        if errors_of is None or tools is not cached_tools:
+            cached_tools, errors_of = tools, _Checker(_tools_of(case, settings.tools_key), strict=settings.strict_mode)
         every, unknown = calls, [call for call in calls if not is_captured(call, "arguments") and errors_of.knows(call)]
         calls = tuple(call for call in calls if call not in unknown) if unknown else calls
         if every and not calls:
@@ -45,14 +45,13 @@ def tool_call_validity(settings: ToolCallValidity) -> Check:
         errors = [errors_of(call) for call in calls]
         valid = errors.count([])
         results = [
-            {"toolName": call.name, "valid": not found, "errors": found}
-            for call, found in zip(calls, errors, strict=True)
+            {"toolName": call.name, "valid": not each, "errors": each} for call, each in zip(calls, errors, strict=True)
         ]
         metadata: dict[str, Any] = {"validationResults": results} | ({"notCaptured": len(unknown)} if unknown else {})
         if not calls:
             return _nothing(metadata)
-        told = [f"{call.name}: {error}" for call, found in zip(calls, errors, strict=True) for error in found]
-        reason = _reason(valid, len(calls), told)
+        listed = [f"{call.name}: {error}" for call, each in zip(calls, errors, strict=True) for error in each]
+        reason = _reason(valid, len(calls), listed)
         return Assessment(
             score=valid / len(calls),
             reason=f"{reason} Of {len(unknown)} more the arguments were not captured." if unknown else reason,
@@ -116,11 +115,11 @@ def _unexpected(arguments: Mapping[str, Any], schema: Mapping[str, Any] | bool) 
     return [f"{name}: not named by the schema, and strictMode is on" for name in arguments if name not in named]
 
 
-def _reason(valid: int, calls: int, told: list[str]) -> str:
-    if not told:
+def _reason(valid: int, calls: int, errors: list[str]) -> str:
+    if not errors:
         return f"All {calls} tool calls are valid."
-    more = f"; and {len(told) - _TOLD_ERRORS} more" if len(told) > _TOLD_ERRORS else ""
-    return f"{valid} of {calls} tool calls are valid. {'; '.join(told[:_TOLD_ERRORS])}{more}."
+    more = f"; and {len(errors) - _SHOWN_ERRORS} more" if len(errors) > _SHOWN_ERRORS else ""
+    return f"{valid} of {calls} tool calls are valid. {'; '.join(errors[:_SHOWN_ERRORS])}{more}."
 
 
 KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (

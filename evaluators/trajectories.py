@@ -1,4 +1,4 @@
-"""What a run did: tools that are required, forbidden or in order; and how much it took beside the best run."""
+"""Run policies: tools that are required, forbidden or in order; and usage compared with the best run."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ from evaluators.model import Case, Conversation, NonBlank
 from evaluators.summary import RunSummary, summary_of
 from evaluators.wire import WireModel, explain
 
-_TOLD = 10
-"""Of many violations a reason tells this many, and the metadata all. A guess."""
+_SHOWN_VIOLATIONS = 10
+"""A reason lists this many violations, and the metadata all. A guess."""
 
 Names = tuple[NonBlank, ...]
 
 
 class ToolPolicy(ReadsCalls):
-    """Which tools have to be called, which must not be, and which come before others."""
+    """Settings of `tool_policy`."""
 
     required: Names = Field(default=(), description="Tools that have to be called.")
     forbidden: Names = Field(default=(), description="Tools that must not be called.")
@@ -56,13 +56,13 @@ def tool_policy(settings: ToolPolicy) -> Check:
             turns = enumerate(called_by_turn(conversation), 1)
             parts = [(f"turn {number}: ", called) for number, called in turns]
         demands = len({*settings.required}) + len({*settings.forbidden}) + max(len(settings.order) - 1, 0)
-        broken = [f"{where}{told}" for where, called in parts for told in _violations(settings, called)]
+        broken = [f"{where}{violation}" for where, called in parts for violation in _violations(settings, called)]
         if not parts:
             return Assessment(score=1.0, reason="There are no turns.", metadata={"violations": []}, vacuous=True)
         met = demands * len(parts) - len(broken)
-        more = f"; and {len(broken) - _TOLD} more" if len(broken) > _TOLD else ""
-        told = f": {'; '.join(broken[:_TOLD])}{more}" if broken else ""
-        reason = f"{met} of {demands * len(parts)} demands are met{told}."
+        more = f"; and {len(broken) - _SHOWN_VIOLATIONS} more" if len(broken) > _SHOWN_VIOLATIONS else ""
+        violation = f": {'; '.join(broken[:_SHOWN_VIOLATIONS])}{more}" if broken else ""
+        reason = f"{met} of {demands * len(parts)} demands are met{violation}."
         return Assessment(score=met / (demands * len(parts)), reason=reason, metadata={"violations": broken})
 
     return pure(check)
@@ -80,19 +80,19 @@ def called_by_turn(conversation: Conversation) -> list[list[str]]:
 
 
 def _violations(settings: ToolPolicy, called: Sequence[str]) -> list[str]:
-    """What is not as it has to be, one for each demand that is not met."""
-    found = [f"{name} was not called" for name in dict.fromkeys(settings.required) if name not in called]
-    found += [
+    """Return a message for each demand that is not met."""
+    violations = [f"{name} was not called" for name in dict.fromkeys(settings.required) if name not in called]
+    violations += [
         f"{name} was called {called.count(name)} times" for name in dict.fromkeys(settings.forbidden) if name in called
     ]
     for first, then in itertools.pairwise(settings.order):
         if then in called and first not in called[: called.index(then)]:
-            found.append(f"{then} was called before {first}")
-    return found
+            violations.append(f"{then} was called before {first}")
+    return violations
 
 
 class BestRun(WireModel):
-    """What the best run known took. None: not known, and not compared."""
+    """Usage of the best known run. None is unknown, and not compared."""
 
     turns: Amount | None = None
     tool_calls: Amount | None = None
@@ -103,7 +103,7 @@ class BestRun(WireModel):
 
 
 class Efficiency(Configuration):
-    """What is compared with what."""
+    """Settings of `efficiency`."""
 
     threshold: Share = Field(default=0.8, description="The score that passes.")
     best: BestRun | None = Field(
@@ -117,36 +117,38 @@ class Efficiency(Configuration):
 
 
 def efficiency(settings: Efficiency) -> Check:
-    """How much the best run took of what this one took, on average; what is better than the best is as good."""
+    """Compute the best run's usage as a share of this run's, on average; better than the best counts as 1."""
 
     def check(case: Case) -> Assessment:
         best = settings.best
         if best is None:
-            told = find(case, "expected_outputs", "bestRun")
-            if told is None:
+            document = find(case, "expected_outputs", "bestRun")
+            if document is None:
                 raise BadCase("expectedOutputs.bestRun is missing, and the configuration has no best")
-            best = _best(told)
-        wanted = best.model_dump(by_alias=True, exclude_none=True)
-        actual = _taken(case, settings) if wanted else {}
-        known = {name: took for name in wanted if (took := actual.get(name)) is not None}
-        shares = {name: _share(wanted[name], took) for name, took in known.items()}
+            best = _best(document)
+        best_usage = best.model_dump(by_alias=True, exclude_none=True)
+        actual = _taken(case, settings) if best_usage else {}
+        known = {name: took for name in best_usage if (took := actual.get(name)) is not None}
+        shares = {name: _share(best_usage[name], took) for name, took in known.items()}
         if not shares:
-            if wanted and find(case, "metadata", "traceSummary") is not None:
-                raise NotCaptured(f"the numbers for {', '.join(wanted)}")
+            if best_usage and find(case, "metadata", "traceSummary") is not None:
+                raise NotCaptured(f"the numbers for {', '.join(best_usage)}")
             raise missing(case, "traceSummary", "nothing that the best run tells is known of this one")
         score = sum(shares.values()) / len(shares)
-        listed = ", ".join(f"{name} {known[name]:g} (best {wanted[name]:g})" for name in shares)
-        table = {name: {"actual": known[name], "best": wanted[name], "score": share} for name, share in shares.items()}
+        listed = ", ".join(f"{name} {known[name]:g} (best {best_usage[name]:g})" for name in shares)
+        table = {
+            name: {"actual": known[name], "best": best_usage[name], "score": share} for name, share in shares.items()
+        }
         return Assessment(
-            score=score, reason=f"Took {listed}.", metadata={"measures": table}, by_less=len(known) < len(wanted)
+            score=score, reason=f"Took {listed}.", metadata={"measures": table}, by_less=len(known) < len(best_usage)
         )
 
     return pure(check)
 
 
-def _best(told: object) -> BestRun:
+def _best(document: object) -> BestRun:
     try:
-        return BestRun.model_validate(told)
+        return BestRun.model_validate(document)
     except ValidationError as error:
         raise BadCase(explain(error, BestRun, root="expectedOutputs.bestRun")) from None
 
@@ -156,7 +158,7 @@ def _share(best: float, actual: float) -> float:
 
 
 def _taken(case: Case, settings: Efficiency) -> Mapping[str, float | None]:
-    """What the run took, as far as it is known."""
+    """Return the run's known usage."""
     require_read(case, "traceSummary")
     has_calls = find(case, "actual_outputs", "toolCalls") is not None
     has_any = has_calls or find(case, "metadata", "traceSummary") is not None

@@ -40,7 +40,7 @@ def member_keys(value: Mapping[str, Any], fold: Callable[[str], str] | None = No
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two values are the same."""
+    """Return True if two values are the same."""
     return key_of(one) == key_of(other)
 
 

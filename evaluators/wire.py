@@ -1,4 +1,4 @@
-"""What every shape on the wire has in common: camelCase, snake_case too, and no key that is not known."""
+"""Base of all models on the wire: camelCase or snake_case keys, and no unknown keys."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ def explained(error: ValidationError, shape: type[BaseModel] | None = None, *, r
 
 def in_one_line(problems: Iterable[tuple[str, str]]) -> str:
     """Problems as `explained` has them, as a sentence."""
-    return "; ".join(f"{place}: {told}" if place else told for place, told in problems)
+    return "; ".join(f"{place}: {message}" if place else message for place, message in problems)
 
 
 def _problem(problem: Mapping[str, Any], shape: type[BaseModel] | None, root: str) -> tuple[str, str]:

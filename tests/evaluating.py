@@ -24,10 +24,10 @@ class ScriptedJudge:
         self.answers = list(answers)
         self.questions: list[str] = []
 
-    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
+    async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:
         """The next answer."""
         self.questions.append("\n".join(message.content for message in messages))
-        assert wanted
+        assert schemas
         return Reply(fields=self.answers.pop(0), usage=USAGE)
 
 

@@ -71,13 +71,13 @@ class FreeJudge:
     def __init__(self, data: st.DataObject) -> None:
         self.data = data
 
-    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
-        """Any values for the wanted fields."""
+    async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:
+        """Any values for the schemas fields."""
         assert [message.role for message in messages] == ["system", "user"]
         kinds = {"array": rows | st.lists(st.text(max_size=2), max_size=3), "boolean": scalars, "number": scalars}
         fields: dict[str, Any] = {
             name: self.data.draw(kinds.get(str(schema["type"]), scalars) if isinstance(schema, dict) else values)
-            for name, schema in wanted.items()
+            for name, schema in schemas.items()
         }
         return Reply(fields=fields, usage=USAGE)
 

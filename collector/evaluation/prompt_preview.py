@@ -38,7 +38,7 @@ class _Listener:
     parameters: Mapping[str, JsonValue] = field(default_factory=dict)
     heard: tuple[PromptMessage, ...] = ()
 
-    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:  # noqa: ARG002 - the protocol's
+    async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:  # noqa: ARG002 - the protocol's
         self.heard = self.heard or tuple(messages)
         raise _NotAsked("nobody is asked")
 

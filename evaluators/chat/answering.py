@@ -1,4 +1,4 @@
-"""What a request to an endpoint may take and how it ends, whoever sends it."""
+"""Limits and outcomes of a request to an endpoint, for every client."""
 
 import json
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from storage.limit import Limit
 
 ANSWER_BYTES: Final = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
 ANSWER: Final = Limit(value=ANSWER_BYTES, unit="bytes", remedy="let the model answer with less, or lower maxTokens")
-ERROR_BYTES: Final = 64 << 10  # a guess: what is told of an error is one line
-FIRST_ERROR_STATUS: Final = 300  # a redirect would carry the key and the data to an address that nobody configured
+ERROR_BYTES: Final = 64 << 10  # a guess: only one line of an error is shown
+FIRST_ERROR_STATUS: Final = 300  # a redirect would carry the key and the data to an address that is not configured
 USER_AGENT: Final = "tracejury-judge"  # by which a gateway can tell these calls from those of the application
 
 
@@ -45,7 +45,7 @@ class ErrorStatus(Exception):
         return f"status {self.status}"
 
     def explanation(self) -> str:
-        """What the body says, without its JSON."""
+        """Return the error messages of the body, else its JSON."""
         if self.facts.messages:
             return "; ".join(dict.fromkeys(self.facts.messages[:3]))
         document = self._document
@@ -124,4 +124,4 @@ class Courier(Protocol):
         """
 
     async def close(self) -> None:
-        """Let go of all connections, once nobody waits for an answer."""
+        """Close all connections. Call it after the last response."""

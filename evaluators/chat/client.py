@@ -99,13 +99,14 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
     async def ask(
         self, prompt: ChatPrompt, schema: JsonSchema, request_budget: RequestBudget | None = None
     ) -> Answered:
-        """Ask for an answer of this form. The form is a wish: read the text tolerantly.
+        """Ask for an answer in this form. The form is a request only: parse the text tolerantly.
 
-        `request_budget` pays for each request that this takes; without one, nobody counts.
+        `request_budget` pays for each request; without one, requests are not counted.
 
         Raises:
-            Unanswered: after the last attempt, or at once where another one would fail alike.
-            OverBudget: the request_budget let no more requests pass.
+            Unanswered: after the last attempt, or at once if another one would fail alike.
+            OverBudget: the request_budget refused a request.
+
         """
         wire, model = WIRES[self.connection.protocol], self.connection.model
         async with self._slots:
@@ -192,7 +193,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
 
 _KINDS: Mapping[int, FailureKind] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
-_MAY_HAVE_RUN = {408, 504}  # nobody waited for the model, which may go on, and be paid; other errors cost nothing
+_MAY_HAVE_RUN = {408, 504}  # the model may still run, and be charged; other errors cost nothing
 
 
 _MAYBE_A_PARAMETER = {"refused", NOT_SERVED}  # some endpoints return 404 for a parameter
@@ -223,7 +224,7 @@ class _Asking:
     connection: ModelConnection
     pace: RateLimit
     request_budget: RequestBudget
-    request: Callable[[JsonSchema | None], dict[str, Any]]  # its body, by the form of answers that is wanted
+    request: Callable[[JsonSchema | None], dict[str, Any]]  # builds the body for a form of the answer
     pictures: Sequence[Image] = ()  # in its body
     spent: Usage | None = None  # by all attempts that left
     last_status: int | None = None
@@ -245,11 +246,11 @@ class _Asking:
         raise AssertionError  # the last attempt returned or raised
 
     def usage(self) -> Usage | None:
-        """What all attempts took; None where none was sent."""
+        """Return the usage of all attempts, or None if none was sent."""
         return self.spent and replace(self.spent, latency_ms=(time.monotonic() - self.started) * 1000)
 
     def _count(self, spent: RequestUsage, most: Estimate) -> None:
-        """Count what an attempt took; where one failed and nobody knows, what it can have taken, as budgets do."""
+        """Count the usage of an attempt; of a failed one without figures, the most that it can have used."""
         tokens = spent.input_tokens, spent.output_tokens
         if spent.outcome != "answered" and None in tokens:
             tokens = most.input_tokens, most.output_tokens
@@ -264,7 +265,7 @@ class _Asking:
         self.spent = usage if self.spent is None else self.spent + usage
 
     def _wait_s(self, failure: Unanswered, attempt: int) -> float | None:
-        """How long to wait before the next attempt; None when there is none."""
+        """Return the wait before the next attempt in seconds, or None if there is none."""
         if attempt + 1 >= self.connection.attempts or failure.kind not in RETRYABLE:
             return None
         if failure.retry_after_s is None:
@@ -307,7 +308,7 @@ class _Asking:
         return NOT_COUNTED._asdict() if ran else _NO_TOKENS
 
     async def _fare(self, most: Estimate) -> Reservation:
-        """What pays for a request that may leave at once."""
+        """Reserve budget for a request that may leave at once."""
         while True:
             await self._pause()
             reservation = await self.request_budget.reserve(most)
@@ -324,8 +325,8 @@ class _Asking:
         """Wait until the pause that the endpoint asked for is over; fail where that is longer than is waited here."""
         while pause_s := self.pace.pause_s:
             if pause_s > _LONGEST_WAIT_S:
-                told = f"the endpoint asked for a pause, {math.ceil(pause_s)} s of which are left"
-                raise Unanswered("rate_limited", told, pause_s)
+                message = f"the endpoint asked for a pause, {math.ceil(pause_s)} s of which are left"
+                raise Unanswered("rate_limited", message, pause_s)
             await asyncio.sleep(pause_s)
 
     async def _exchanged(self, body: bytes, trip: Trip) -> ModelReply:
@@ -346,9 +347,9 @@ class _Asking:
     def _failure_of(self, error: ErrorStatus) -> Unanswered:
         self.last_status = error.status
         kind = _KINDS.get(error.status, "refused" if error.status < FIRST_SERVER_ERROR else "unavailable")
-        told = self._shown(f"{error.place}: {error.explanation()}")
+        message = self._shown(f"{error.place}: {error.explanation()}")
         if error.is_filtered:
-            return Unanswered("declined", told)
+            return Unanswered("declined", message)
         if error.is_throttled:
             kind = "rate_limited"
         elif error.is_not_served:
@@ -360,7 +361,7 @@ class _Asking:
         wait_s = wait_asked_for(error.headers, time.time())
         if wait_s is not None and kind in RETRYABLE:
             self.pace.pause(wait_s)
-        return Unanswered(kind, told, wait_s)
+        return Unanswered(kind, message, wait_s)
 
     def _shown(self, text: str) -> str:
         """The text as an error may show it: short, on one line, without the key."""

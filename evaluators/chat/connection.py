@@ -1,4 +1,4 @@
-"""Which model is asked, where, and how patiently."""
+"""Connection settings of a model: endpoint, price, timeout, retries and limits."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -21,13 +21,13 @@ class BadConnection(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a model costs."""
+    """Price of a model's tokens."""
 
     input_usd_per_million: float
     output_usd_per_million: float
 
     def usd(self, input_tokens: int, output_tokens: int) -> float:
-        """What so many tokens cost."""
+        """Return the price of so many tokens in USD."""
         of_input = input_tokens * self.input_usd_per_million
         of_output = output_tokens * self.output_usd_per_million
         return (of_input + of_output) / 1_000_000
@@ -35,7 +35,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConnection:
-    """Which model to ask, and how patiently."""
+    """Endpoint, model, and limits of its use."""
 
     base_url: str
     model: str
@@ -54,9 +54,9 @@ class ModelConnection:
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
-        """What moves the answers of the model, without what nobody has set."""
-        told: dict[str, JsonValue] = {"temperature": self.temperature, "reasoningEffort": self.reasoning_effort}
-        return {name: value for name, value in told.items() if value is not None}
+        """Return the parameters that affect the model's answers, without those that are not set."""
+        parameters: dict[str, JsonValue] = {"temperature": self.temperature, "reasoningEffort": self.reasoning_effort}
+        return {name: value for name, value in parameters.items() if value is not None}
 
     def __post_init__(self) -> None:
         """Refuse what no request could use."""

@@ -1,4 +1,4 @@
-"""A conversation as a model is asked to go on with it, in each of the protocols: what was said, calls of tools, tools.
+"""Requests that continue a conversation, in each of the protocols: messages, tool calls and tools.
 
 Pictures are sent that messages of users carry as data; those that a message names by an address are not fetched.
 """
@@ -38,7 +38,7 @@ class NotSendable(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatDialogue:
-    """What a model is given: what was said, in the normal form of messages, and the tools that it may call."""
+    """Messages in their normal form, and the tools that the model may call."""
 
     messages: Sequence[Message]
     tools: Sequence[OfferedTool]
@@ -46,12 +46,13 @@ class ChatDialogue:
 
     @property
     def pictures(self) -> list[Image]:
-        """Those that are sent.
+        """Return the pictures to send.
 
         Raises:
             NotSendable: a message has a part that cannot be sent.
+
         """
-        return [each for turn in _turns(self.messages) for each in turn.said if isinstance(each, Image)]
+        return [each for turn in _turns(self.messages) for each in turn.content if isinstance(each, Image)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,29 +60,30 @@ class _Turn:
     """One message, its parts sorted. Each call and each result has the id that makes them a pair."""
 
     role: str
-    said: Sequence[str | Image]  # of texts and pictures, in their order
+    content: Sequence[str | Image]  # of texts and pictures, in their order
     calls: Sequence[tuple[str, Part]]
     results: Sequence[tuple[str, Part]]
 
     @property
     def has_pictures(self) -> bool:
-        """Whether it shows anything."""
-        return any(isinstance(each, Image) for each in self.said)
+        """Return True if the turn has a picture."""
+        return any(isinstance(each, Image) for each in self.content)
 
     @property
     def text(self) -> str:
-        """What it says."""
-        return "\n\n".join(each for each in self.said if isinstance(each, str))
+        """Return the texts of the turn, separated by blank lines."""
+        return "\n\n".join(each for each in self.content if isinstance(each, str))
 
 
 def dialogue_request(protocol: Protocol, model: str, dialogue: ChatDialogue) -> dict[str, Any]:
-    """The body of a request, but for how long the answer may be and how it is to be found.
+    """Return the body of a request, without the limit of the answer's length and the request's name.
 
     Raises:
-        NotSendable: a message has a part that cannot be sent, or nobody asks anything.
+        NotSendable: a message has a part that cannot be sent, or there is no message of a user.
+
     """
     turns = list(_turns(dialogue.messages))
-    _check_pictures([each for turn in turns for each in turn.said if isinstance(each, Image)])
+    _check_pictures([each for turn in turns for each in turn.content if isinstance(each, Image)])
     if not any(turn.role not in _SYSTEM for turn in turns):
         raise NotSendable("the conversation needs a message of a user")
     request = _sendable(_WRITERS[protocol](model, turns, dialogue.tools))
@@ -95,43 +97,43 @@ def _sendable(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[_Turn]:
-    """The messages in order. What a model thought is not sent: its provider alone could check that it is its own."""
+    """Yield the messages in order, without reasoning: only its own provider could verify that."""
     waiting: list[str] = []
     made = 0
     for message in messages:
         role = str(message.get("role") or "user")
-        said: list[str | Image] = []
+        content: list[str | Image] = []
         calls: list[tuple[str, Part]] = []
         results: list[tuple[str, Part]] = []
         for part in _parts(message):
-            told = part.get("id")
+            part_id = part.get("id")
             match part.get("type"):
                 case "text":
-                    said.append(str(part.get("content") or ""))
+                    content.append(str(part.get("content") or ""))
                 case "reasoning":
                     pass
                 case "tool_call":
                     made += 1
-                    call_id = told if isinstance(told, str) and told else f"call_{made}"
+                    call_id = part_id if isinstance(part_id, str) and part_id else f"call_{made}"
                     waiting.append(call_id)
                     calls.append((call_id, part))
                 case "tool_call_response":
-                    call_id = told if isinstance(told, str) and told else (waiting or ["call_0"])[0]
+                    call_id = part_id if isinstance(part_id, str) and part_id else (waiting or ["call_0"])[0]
                     waiting = [each for each in waiting if each != call_id]
                     results.append((call_id, part))
                 case kind:
-                    said.append(_picture(part, role, str(kind)))
-        yield _Turn(role=role, said=said, calls=calls, results=results)
+                    content.append(_picture(part, role, str(kind)))
+        yield _Turn(role=role, content=content, calls=calls, results=results)
 
 
 def _picture(part: Part, role: str, kind: str) -> Image:
-    """The picture in a part, which nothing else may be."""
-    found = image_of(part) if kind in MEDIA else None
-    if found is None:
+    """Return the picture in a part that is neither text nor a call."""
+    picture = image_of(part) if kind in MEDIA else None
+    if picture is None:
         raise NotSendable(f"a part of the type {kind!r} cannot be sent: take it out. A picture must be there as data")
     if role != "user":
         raise NotSendable(f"a picture can stand in a message of a user only, and not of {role!r}: take it out")
-    return found
+    return picture
 
 
 def _check_pictures(pictures: Sequence[Image]) -> None:
@@ -155,7 +157,7 @@ def _chat(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool]) -> d
         messages += [
             {"role": "tool", "tool_call_id": call_id, "content": _result(part)} for call_id, part in turn.results
         ]
-        if not (turn.said or turn.calls) and turn.results:
+        if not (turn.content or turn.calls) and turn.results:
             continue
         role = "user" if turn.role == "tool" else turn.role
         message: dict[str, Any] = {"role": role, "content": _chat_content(turn) if turn.has_pictures else turn.text}
@@ -166,10 +168,10 @@ def _chat(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool]) -> d
             ]
             message["content"] = message["content"] or None
         messages.append(message)
-    asked: dict[str, Any] = {"model": model, "messages": messages}
+    request: dict[str, Any] = {"model": model, "messages": messages}
     if tools:
-        asked["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
-    return asked
+        request["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
+    return request
 
 
 def _chat_content(turn: _Turn) -> list[dict[str, Any]]:
@@ -177,7 +179,7 @@ def _chat_content(turn: _Turn) -> list[dict[str, Any]]:
         {"type": "image_url", "image_url": {"url": _data_url(each)}}
         if isinstance(each, Image)
         else {"type": "text", "text": each}
-        for each in turn.said
+        for each in turn.content
     ]
 
 
@@ -193,26 +195,26 @@ def _responses(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool])
             {"type": "function_call_output", "call_id": call_id, "output": _result(part)}
             for call_id, part in turn.results
         ]
-        if turn.said:
+        if turn.content:
             kind = "output_text" if turn.role == "assistant" else "input_text"
             role = "user" if turn.role == "tool" else turn.role
             content = [
                 {"type": "input_image", "image_url": _data_url(each)}
                 if isinstance(each, Image)
                 else {"type": kind, "text": each}
-                for each in turn.said
+                for each in turn.content
             ]
             items.append({"role": role, "content": content})
         items += [
             {"type": "function_call", "call_id": call_id, "name": _name(part), "arguments": _arguments(part)}
             for call_id, part in turn.calls
         ]
-    asked: dict[str, Any] = {"model": model, "input": items, "store": False}
+    request: dict[str, Any] = {"model": model, "input": items, "store": False}
     if begins:
-        asked["instructions"] = "\n\n".join(turn.text for turn in turns[:begins])
+        request["instructions"] = "\n\n".join(turn.text for turn in turns[:begins])
     if tools:
-        asked["tools"] = [{"type": "function", **_function(tool)} for tool in tools]
-    return asked
+        request["tools"] = [{"type": "function", **_function(tool)} for tool in tools]
+    return request
 
 
 def _anthropic(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool]) -> dict[str, Any]:
@@ -224,7 +226,7 @@ def _anthropic(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool])
         blocks: list[dict[str, Any]] = [
             {"type": "tool_result", "tool_use_id": call_id, "content": _result(part)} for call_id, part in turn.results
         ]
-        blocks += [_anthropic_block(each) for each in turn.said if each]
+        blocks += [_anthropic_block(each) for each in turn.content if each]
         blocks += [
             {"type": "tool_use", "id": call_id, "name": _name(part), "input": _argument_map(part)}
             for call_id, part in turn.calls
@@ -233,29 +235,29 @@ def _anthropic(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool])
             messages[-1]["content"] += blocks
         elif blocks:
             messages.append({"role": role, "content": blocks})
-    asked: dict[str, Any] = {"model": model, "messages": messages}
+    request: dict[str, Any] = {"model": model, "messages": messages}
     system = [turn.text for turn in turns if turn.role in _SYSTEM]
     if system:
-        asked["system"] = "\n\n".join(system)
+        request["system"] = "\n\n".join(system)
     if tools:
-        asked["tools"] = [_anthropic_tool(tool) for tool in tools]
-    return asked
+        request["tools"] = [_anthropic_tool(tool) for tool in tools]
+    return request
 
 
-def _anthropic_block(said: str | Image) -> dict[str, Any]:
-    if isinstance(said, Image):
-        return {"type": "image", "source": {"type": "base64", "media_type": said.media_type, "data": said.base64}}
-    return {"type": "text", "text": said}
+def _anthropic_block(part: str | Image) -> dict[str, Any]:
+    if isinstance(part, Image):
+        return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.base64}}
+    return {"type": "text", "text": part}
 
 
 def _anthropic_tool(tool: OfferedTool) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": tool.name, "input_schema": _schema(tool)}
-    return told if tool.description is None else told | {"description": tool.description}
+    definition: dict[str, Any] = {"name": tool.name, "input_schema": _schema(tool)}
+    return definition if tool.description is None else definition | {"description": tool.description}
 
 
 def _function(tool: OfferedTool) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": tool.name, "parameters": _schema(tool)}
-    return told if tool.description is None else told | {"description": tool.description}
+    definition: dict[str, Any] = {"name": tool.name, "parameters": _schema(tool)}
+    return definition if tool.description is None else definition | {"description": tool.description}
 
 
 def _schema(tool: OfferedTool) -> JsonValue:

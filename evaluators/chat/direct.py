@@ -52,14 +52,17 @@ class DirectCourier:
     """Implements `Courier`: connections are kept, each has one request at a time. For one event loop."""
 
     def __init__(self, url_text: str, headers: Mapping[str, str], address_of: AddressOf | None) -> None:
-        """`headers` are sent with each request, `address_of` tells where the host of the URL may be connected to."""
+        """`headers` are sent with each request, `address_of` returns the address to connect to."""
         url = httpx.URL(url_text)
         self._url_text = url_text
         self._host = url.raw_host.decode("ascii")
         self._port = url.port or _PORTS[url.scheme]
         self._tls = _tls() if url.scheme == "https" else None
-        told = {"Host": url.netloc.decode("ascii"), **headers}
-        lines = [f"POST {url.raw_path.decode('ascii')} HTTP/1.1", *(f"{name}: {value}" for name, value in told.items())]
+        fields = {"Host": url.netloc.decode("ascii"), **headers}
+        lines = [
+            f"POST {url.raw_path.decode('ascii')} HTTP/1.1",
+            *(f"{name}: {value}" for name, value in fields.items()),
+        ]
         self._head = "\r\n".join(lines).encode("ascii")
         self._address_of = address_of
         self._idle: deque[_Connection] = deque()  # that was used last at the end
@@ -85,7 +88,7 @@ class DirectCourier:
                 connection.abort()
 
     async def close(self) -> None:
-        """Let go of all connections, once nobody waits for an answer."""
+        """Close all connections. Call it after the last response."""
         idle, self._idle = self._idle, deque()
         for connection in idle:
             connection.abort()
@@ -107,7 +110,7 @@ class DirectCourier:
         try:
             if self._address_of is None:
                 address, delay_s = self._host, _SECOND_ADDRESS_S
-            else:  # the very address that was looked at: whoever answers for a name can answer differently next
+            else:  # the address that was checked: the next DNS lookup may return another
                 address, delay_s = await self._address_of(self._url_text), None
             _, connection = await asyncio.get_running_loop().create_connection(
                 _Connection,
@@ -143,14 +146,14 @@ class _Connection(asyncio.Protocol):
 
     @property
     def is_free(self) -> bool:
-        """Whether it can be asked (again)."""
+        """Return True if the connection can take another request."""
         is_over = self._answer is None or self._is_whole
         return is_over and self._stays and self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, request: bytes) -> bytes:
         """The body of what is answered."""
         if self._transport is None:
-            raise AssertionError  # whoever connected has waited for that
+            raise AssertionError  # the caller waited for the connection
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._begin(answer)
         self._transport.write(request)
@@ -181,7 +184,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Implements `asyncio.Protocol`."""
         self._raw_bytes += len(data)
-        if self._answer is None or self._answer.done():  # nobody asked
+        if self._answer is None or self._answer.done():  # no request is open
             self._stays = False
             self.abort()
             return
@@ -195,7 +198,7 @@ class _Connection(asyncio.Protocol):
             self._fail(NotAnAnswer(f"its head, or what its parts are wrapped in, is longer than {limit}"))
 
     def on_message_begin(self) -> None:
-        """Hear from the parser that an answer begins; after the one that was asked for, nobody wants another."""
+        """Close the connection if a response begins that was not requested."""
         if self._is_whole:
             self._stays = False
 

@@ -22,11 +22,11 @@ class Displayed:
         self._shown = [0]
         self._origins = [0]
         parts, at, shown = list[str](), 0, 0
-        for found in _DISGUISE.finditer(text):
-            plain = _plain(found)
-            parts += [text[at : found.start()], plain]
-            shown += found.start() - at + len(plain)
-            at = found.end()
+        for match in _DISGUISE.finditer(text):
+            plain = _plain(match)
+            parts += [text[at : match.start()], plain]
+            shown += match.start() - at + len(plain)
+            at = match.end()
             self._shown.append(shown)
             self._origins.append(at)
         self.text = "".join([*parts, text[at:]])

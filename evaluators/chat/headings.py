@@ -72,28 +72,28 @@ class Section:
 
 def sections_in(text: str) -> Iterator[Section]:
     """Yield the sections of drafts, reasoning and answers, in their order."""
-    for found in _HEADING.finditer(text):
-        group = found.lastgroup or "answer"
+    for match in _HEADING.finditer(text):
+        group = match.lastgroup or "answer"
         written = "bold" if group == "alone" else group
-        kind, level = _read(found, group, found[written])
+        kind, level = _read(match, group, match[written])
         if kind is not None:
-            yield Section(start=found.start(written), end=found.end(written), kind=kind, level=level)
+            yield Section(start=match.start(written), end=match.end(written), kind=kind, level=level)
 
 
-def _read(found: re.Match[str], group: str, title: str) -> tuple[Kind | None, int]:
+def _read(match: re.Match[str], group: str, title: str) -> tuple[Kind | None, int]:
     match group:
         case "title":
-            return _heading(title, found[0].count("#", 0, found.start("title") - found.start()))
+            return _heading(title, match[0].count("#", 0, match.start("title") - match.start()))
         case "alone":
             return _heading(title, _BOLD)
         case "underlined":
-            return _heading(title, 1 if "=" in found[0] else 2) if _is_short(title) else (None, 0)
+            return _heading(title, 1 if "=" in match[0] else 2) if _is_short(title) else (None, 0)
         case "box":
             return Kind.DRAFT, _BOX
         case "answer":
             return Kind.ANSWER, 0
         case _:
-            has_prose = _PROSE.match(found.string, found.end()) is not None
+            has_prose = _PROSE.match(match.string, match.end()) is not None
             return _label(" ".join(_TEXT.findall(title.lower())), has_prose=has_prose)
 
 

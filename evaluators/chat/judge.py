@@ -1,4 +1,4 @@
-"""A chat model as a judge: asks, and reads the wanted fields out of whatever it answers."""
+"""A chat model as a judge: asks, and parses the requested fields from the reply."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,11 +25,11 @@ _READ_AT_ONCE: Final = 2_000
 class ChatJudge:
     """Implements `evaluators.judging.Judge` over a chat model.
 
-    A wanted field whose schema has a `default` is asked for like the others and may be missing from the answer.
+    A field whose schema has a `default` is requested like the others and may be missing from the answer.
     """
 
     def __init__(self, model: ChatModel, request_budget: RequestBudget | None = None) -> None:
-        """`request_budget` is who pays; without one, nobody counts."""
+        """`request_budget` pays for requests; without one, they are not counted."""
         self._model = model
         self._request_budget = request_budget or Free()
 
@@ -40,10 +40,10 @@ class ChatJudge:
 
     @property
     def parameters(self) -> Mapping[str, JsonValue]:
-        """What else of a request moves its answers."""
+        """Return the other parameters of a request that affect its answers."""
         return self._model.parameters
 
-    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
+    async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:
         """Ask once.
 
         Raises:
@@ -51,11 +51,11 @@ class ChatJudge:
             OverBudget: the request_budget let no request pass.
             UnusableAnswer: the reply is no verdict (`find_reply`), or far longer than was asked for.
         """
-        answered = await self._model.ask(_as_prompt(messages), _form(wanted), self._request_budget)
+        answered = await self._model.ask(_as_prompt(messages), _form(schemas), self._request_budget)
         judged = "\n".join(text for message in messages for text in fences_of(message.content))
-        return Reply(fields=await self._read(answered, wanted, judged), usage=answered.usage)
+        return Reply(fields=await self._read(answered, schemas, judged), usage=answered.usage)
 
-    async def _read(self, answered: Answered, wanted: Mapping[str, JsonValue], judged: str) -> dict[str, JsonValue]:
+    async def _read(self, answered: Answered, schemas: Mapping[str, JsonValue], judged: str) -> dict[str, JsonValue]:
         text = answered.answer.text
         most = _CHARACTERS_PER_TOKEN * (self._model.connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
         if len(text) > most:
@@ -63,12 +63,12 @@ class ChatJudge:
             limit = Limit(value=most, unit="characters", remedy=remedy)
             why = f"has {len(text):,} characters, which is more than {limit}"
             raise UnusableAnswer(f"the reply {why}: {_shown(text[:most])}", answered.usage)
-        read = partial(_fields, answered, wanted, judged)
+        read = partial(_fields, answered, schemas, judged)
         is_short = len(text) <= _READ_AT_ONCE and len(judged) <= _READ_AT_ONCE
         return read() if is_short else await self._model.reading.spend(read)
 
 
-def _fields(answered: Answered, wanted: Mapping[str, JsonValue], judged: str) -> dict[str, JsonValue]:
+def _fields(answered: Answered, schemas: Mapping[str, JsonValue], judged: str) -> dict[str, JsonValue]:
     answer = answered.answer
     if answer.refusal is not None:
         declined = Unanswered("declined", f"the model declined: {_shown(answer.refusal)}")
@@ -80,9 +80,9 @@ def _fields(answered: Answered, wanted: Mapping[str, JsonValue], judged: str) ->
     if answer.answers > 1:
         why = f"is one of {answer.answers} choices, though one was requested"
         raise UnusableAnswer(f"the reply {why}: {_shown(answer.text)}", answered.usage)
-    required = [name for name, schema in wanted.items() if not _may_be_missing(schema)]
+    required = [name for name, schema in schemas.items() if not _may_be_missing(schema)]
     try:
-        optional = [name for name in wanted if name not in required]
+        optional = [name for name in schemas if name not in required]
         return find_reply(answer.text, required, judged, optional)
     except NoVerdict as error:
         raise UnusableAnswer(f"the reply {error}: {_shown(answer.text)}", answered.usage, error.kind) from None
@@ -99,13 +99,13 @@ def _sendable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _form(wanted: Mapping[str, JsonValue]) -> dict[str, Any]:
+def _form(schemas: Mapping[str, JsonValue]) -> dict[str, Any]:
     """The schema as strict structured output has it: every property required, none besides, no defaults."""
     properties = {
         name: {key: value for key, value in schema.items() if key != "default"} if isinstance(schema, dict) else schema
-        for name, schema in wanted.items()
+        for name, schema in schemas.items()
     }
-    return {"type": "object", "properties": properties, "required": [*wanted], "additionalProperties": False}
+    return {"type": "object", "properties": properties, "required": [*schemas], "additionalProperties": False}
 
 
 def _may_be_missing(schema: JsonValue) -> bool:

@@ -22,12 +22,12 @@ class RateLimit:
 
     @property
     def pause_s(self) -> float:
-        """How long nothing may leave from now on; 0 where no pause was asked for."""
+        """Return the rest of the current pause in seconds; 0 without a pause."""
         return max(self._resumes_s - time.monotonic(), 0.0)
 
-    def pause(self, wanted_s: float) -> None:
-        """Let nothing leave for so long; a pause that ends later stays."""
-        self._resumes_s = max(self._resumes_s, time.monotonic() + min(wanted_s, _LONGEST_PAUSE_S))
+    def pause(self, duration_s: float) -> None:
+        """Hold requests back for so long; a current pause that ends later stays."""
+        self._resumes_s = max(self._resumes_s, time.monotonic() + min(duration_s, _LONGEST_PAUSE_S))
 
     async def turn(self) -> None:
         """Wait for one's turn; turns are given out in the order of asking. It may come in a pause."""
@@ -39,21 +39,21 @@ class RateLimit:
         await asyncio.sleep(turn_s - now_s)
 
 
-Found = TypeVar("Found")
+Outcome = TypeVar("Outcome")
 
 _RESTS: Final = 3
 """Times as long as a piece of work took, before the next one begins: a quarter of one processor at most. A guess."""
 
 
 class Share:
-    """What one connection may take of the processor. For one event loop."""
+    """Limit of one connection's share of the processor, within one event loop."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._next_s = 0.0
 
-    async def spend(self, work: Callable[[], Found]) -> Found:
-        """What the work comes to, once all that was asked for earlier is done; the event loop goes on meanwhile."""
+    async def spend(self, work: Callable[[], Outcome]) -> Outcome:
+        """Run the work in a thread, after earlier work; the event loop goes on meanwhile."""
         async with self._turn:
             await asyncio.sleep(max(self._next_s - time.monotonic(), 0.0))
             began_s = time.monotonic()

@@ -111,9 +111,10 @@ class PackagedCourier:
 
     @staticmethod
     async def _send_there(request: Any, address_of: AddressOf) -> None:  # noqa: ANN401 - as above
-        """Let it go to the very address that was looked at: whoever answers for a name can answer differently next.
+        """Send to the address that was checked: the next DNS lookup may return another.
 
         The header `Host`, and the certificate that TLS asks for, stay those of the name.
+
         """
         host, trip = request.url.host, _TRIP.get()
         trip.left = False

@@ -51,26 +51,26 @@ class Image:
 
 
 def image_of(part: Mapping[str, JsonValue]) -> Image | None:
-    """The picture in a part of a message; None where there is none that may be shown."""
+    """Return the picture in a part of a message, or None if there is none or it is too large to show."""
     _, content = type_and_data(part)
     if content is None or len(content) * 3 // 4 > MOST_BYTES:
         return None
-    found = decoded(content)
-    kind = None if found is None else kind_of(found)
-    if found is None or kind is None or not 0 < (_PIXELS[kind](found) or 0) <= MOST_PIXELS:
+    data = decoded(content)
+    kind = None if data is None else kind_of(data)
+    if data is None or kind is None or not 0 < (_PIXELS[kind](data) or 0) <= MOST_PIXELS:
         return None
-    return Image(media_type=kind, content=found)
+    return Image(media_type=kind, content=data)
 
 
 def type_and_data(part: Mapping[str, JsonValue]) -> tuple[str, str | None]:
-    """What a part says that it is, and its base64, if it has that."""
-    told = part.get("mime_type") or part.get("modality") or part.get("type")
+    """Return the media type of a part, and its base64 data if it has any."""
+    media_type = part.get("mime_type") or part.get("modality") or part.get("type")
     content, uri = part.get("content"), part.get("uri")
     text = content if isinstance(content, str) else uri if isinstance(uri, str) else ""
-    found = _DATA.match(text[:200])
-    if found is not None:
-        return str(found[1] or told), text[found.end() :]
-    return str(told), content if isinstance(content, str) else None
+    data_url = _DATA.match(text[:200])
+    if data_url is not None:
+        return str(data_url[1] or media_type), text[data_url.end() :]
+    return str(media_type), content if isinstance(content, str) else None
 
 
 def decoded(content: str) -> bytes | None:
@@ -86,36 +86,36 @@ def _padded(rest: str) -> str:
     return rest + "=" * (-len(rest) % 4) if len(rest) > 1 else ""
 
 
-def kind_of(found: bytes) -> str | None:
-    """What the first bytes say; None: no picture that is shown."""
-    if found.startswith(b"\x89PNG\r\n\x1a\n"):
+def kind_of(content: bytes) -> str | None:
+    """Return the media type by the first bytes, or None if it is not a supported picture."""
+    if content.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
-    if found.startswith(b"\xff\xd8\xff"):
+    if content.startswith(b"\xff\xd8\xff"):
         return "image/jpeg"
-    if found.startswith((b"GIF87a", b"GIF89a")):
+    if content.startswith((b"GIF87a", b"GIF89a")):
         return "image/gif"
-    if found[:4] == b"RIFF" and found[8:12] == b"WEBP":
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return None
 
 
-def _png_pixels(found: bytes) -> int | None:
-    if found[12:16] != b"IHDR" or len(found) < 24:  # noqa: PLR2004 - up to the height
+def _png_pixels(content: bytes) -> int | None:
+    if content[12:16] != b"IHDR" or len(content) < 24:  # noqa: PLR2004 - up to the height
         return None
-    return int.from_bytes(found[16:20]) * int.from_bytes(found[20:24])
+    return int.from_bytes(content[16:20]) * int.from_bytes(content[20:24])
 
 
-def _gif_pixels(found: bytes) -> int | None:
-    return int.from_bytes(found[6:8], "little") * int.from_bytes(found[8:10], "little")
+def _gif_pixels(content: bytes) -> int | None:
+    return int.from_bytes(content[6:8], "little") * int.from_bytes(content[8:10], "little")
 
 
-def _jpeg_pixels(found: bytes) -> int | None:
+def _jpeg_pixels(content: bytes) -> int | None:
     """By the frame that the first segments lead to."""
     at = 2
-    while at + 9 < len(found) and found[at] == 0xFF:  # noqa: PLR2004 - as markers begin
-        marker, length = found[at + 1], int.from_bytes(found[at + 2 : at + 4])
+    while at + 9 < len(content) and content[at] == 0xFF:  # noqa: PLR2004 - as markers begin
+        marker, length = content[at + 1], int.from_bytes(content[at + 2 : at + 4])
         if marker in _FRAMES:
-            return int.from_bytes(found[at + 5 : at + 7]) * int.from_bytes(found[at + 7 : at + 9])
+            return int.from_bytes(content[at + 5 : at + 7]) * int.from_bytes(content[at + 7 : at + 9])
         at += 1 if marker == 0xFF else 2 + length  # noqa: PLR2004 - a byte that only fills
     return None
 
@@ -123,17 +123,17 @@ def _jpeg_pixels(found: bytes) -> int | None:
 _FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
-def _webp_pixels(found: bytes) -> int | None:
+def _webp_pixels(content: bytes) -> int | None:
     """Of a simple, a lossless or an extended file."""
-    match found[12:16]:
+    match content[12:16]:
         case b"VP8 ":
-            wide, high = (int.from_bytes(found[at : at + 2], "little") & 0x3FFF for at in (26, 28))
+            wide, high = (int.from_bytes(content[at : at + 2], "little") & 0x3FFF for at in (26, 28))
             return wide * high
         case b"VP8L":
-            bits = int.from_bytes(found[21:25], "little")
+            bits = int.from_bytes(content[21:25], "little")
             return ((bits & 0x3FFF) + 1) * ((bits >> 14 & 0x3FFF) + 1)
         case b"VP8X":
-            wide, high = (int.from_bytes(found[at : at + 3], "little") + 1 for at in (24, 27))
+            wide, high = (int.from_bytes(content[at : at + 3], "little") + 1 for at in (24, 27))
             return wide * high
         case _:
             return None

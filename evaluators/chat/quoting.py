@@ -27,21 +27,21 @@ _NUMBER = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?")
 _EDGES: Final = frozenset('{}[]":')
 
 
-def is_quoted(verdict: JsonValue, judged: str, wanted: Collection[str], optional: Collection[str] = ()) -> bool:
+def is_quoted(verdict: JsonValue, judged: str, required: Collection[str], optional: Collection[str] = ()) -> bool:
     """Return whether the judged text contains the verdict.
 
     Compared are the fields that were asked for, and all if only one was; texts by their letters and digits. A single
     number, word or empty list is no quotation unless an object has the same fields, or all that were asked for. A list
     counts if objects are in it: claims may repeat a list of texts, and `[1]` is also a footnote.
     """
-    if not judged or not (_ESCAPING.search(judged) or _is_named(verdict, judged, wanted)):
+    if not judged or not (_ESCAPING.search(judged) or _is_named(verdict, judged, required)):
         return False
     texts = [judged] if (decoded := _decoded(judged)) == judged else [judged, decoded]
     if not isinstance(verdict, dict):
         is_telling = isinstance(verdict, list) and any(isinstance(each, dict) for each in verdict)
         same = key_of(verdict, _letters)
         return is_telling and any(same == key_of(each, _letters) for text in texts for each in _values_of(text))
-    fields = {*wanted, *optional} if len(wanted) + len(optional) > 1 else verdict.keys()
+    fields = {*required, *optional} if len(required) + len(optional) > 1 else verdict.keys()
     members = {name: value for name, value in verdict.items() if name in fields and value not in ("", None)}
     if not members:
         return False
@@ -55,11 +55,11 @@ def is_quoted(verdict: JsonValue, judged: str, wanted: Collection[str], optional
     return _is_telling(members) and len(members) > 1 and _is_near(_plain(f"\n{decoded}"), members)
 
 
-def _is_named(verdict: JsonValue, judged: str, wanted: Collection[str]) -> bool:
+def _is_named(verdict: JsonValue, judged: str, required: Collection[str]) -> bool:
     if not isinstance(verdict, dict):
         return "[" in judged
     folded = judged.casefold()
-    return all(name.casefold() in folded for name in wanted)
+    return all(name.casefold() in folded for name in required)
 
 
 def _is_same(one: JsonValue, other: JsonValue, key_of_other: Key) -> bool:

@@ -144,14 +144,14 @@ def _tags(text: str) -> Iterator[Mark]:
     marks: list[Mark] = []
     boxes: set[str] = set()
     comment_until = 0
-    for found in _MARK.finditer(text):
-        if found["line"] and found.start() < comment_until:
+    for match in _MARK.finditer(text):
+        if match["line"] and match.start() < comment_until:
             continue  # within another comment: its end is not looked for again, which would take quadratic time
-        mark = _comment(text, found) if found["line"] else _mark(found)
-        if mark and found["line"]:
+        mark = _comment(text, match) if match["line"] else _mark(match)
+        if mark and match["line"]:
             comment_until = mark.until or 0
-        element = None if mark else _element(found)
-        if not (mark or element) or _is_quoted(text, *found.span()):
+        element = None if mark else _element(match)
+        if not (mark or element) or _is_quoted(text, *match.span()):
             continue
         if element:
             others.append(element)
@@ -169,17 +169,17 @@ def _headings(text: str) -> Iterator[Mark]:
         yield Mark(start=section.start, end=section.end, name="section", role=Role.SECTION, section=section)
 
 
-def _mark(found: re.Match[str]) -> Mark | None:
-    groups = found.groupdict()
-    start, end = found.span()
+def _mark(match: re.Match[str]) -> Mark | None:
+    groups = match.groupdict()
+    start, end = match.span()
     if groups["final"] or groups["bare_final"]:
         return Mark(start=start, end=end, name=CHANNEL, role=Role.CLOSES)
     if groups["channel"] or groups["bare"]:
         return Mark(start=start, end=end, name=CHANNEL, role=Role.OPENS)
-    if found[0].startswith("<unused"):
+    if match[0].startswith("<unused"):
         return Mark(start=start, end=end, name="unused", role=Role.OPENS if groups["unused"] else Role.CLOSES)
     if groups["token"]:
-        return _token(found)
+        return _token(match)
     name = _name(groups["tag"] or groups["box"] or "")
     if not _NAME.fullmatch(name):
         return None
@@ -189,22 +189,22 @@ def _mark(found: re.Match[str]) -> Mark | None:
     return Mark(start=start, end=end, name=name, role=role)
 
 
-def _comment(text: str, found: re.Match[str]) -> Mark:
-    end = text.find("\n", found.end())
+def _comment(text: str, match: re.Match[str]) -> Mark:
+    end = text.find("\n", match.end())
     until = len(text) if end < 0 else end
-    return Mark(start=found.start(), end=found.end(), name="//", role=Role.ENCLOSES, until=until)
+    return Mark(start=match.start(), end=match.end(), name="//", role=Role.ENCLOSES, until=until)
 
 
-def _token(found: re.Match[str]) -> Mark | None:
+def _token(match: re.Match[str]) -> Mark | None:
     """Read a special token: `<|NAME|>`, `<|NAME>` or `<NAME|>`."""
-    word = _JOINT.sub("", found["token"]).lower()
+    word = _JOINT.sub("", match["token"]).lower()
     name = _EDGE.sub("", word)
     if _ANSWER.fullmatch(word):
-        return Mark(start=found.start(), end=found.end(), name="answer", role=Role.CLOSES)
+        return Mark(start=match.start(), end=match.end(), name="answer", role=Role.CLOSES)
     if not (_NAME.fullmatch(name) or _TOKEN.fullmatch(name)) and name != CHANNEL:
         return None
-    closes = bool(found["ends"] or not found["left"] or "/" in found["token"] or _ENDING.search(word))
-    return Mark(start=found.start(), end=found.end(), name=name, role=Role.CLOSES if closes else Role.OPENS)
+    closes = bool(match["ends"] or not match["left"] or "/" in match["token"] or _ENDING.search(word))
+    return Mark(start=match.start(), end=match.end(), name=name, role=Role.CLOSES if closes else Role.OPENS)
 
 
 def _name(written: str) -> str:
@@ -222,24 +222,24 @@ class _Element:
     is_reasoning: bool = False
 
 
-def _element(found: re.Match[str]) -> _Element | None:
-    start, end = found.span()
-    if found["comment"] or found["ends_comment"]:
-        return _Element(start=start, end=end, name="!", closes=bool(found["ends_comment"]), is_reasoning=True)
-    if found["block"] or found["ends_block"]:
-        return _Element(start=start, end=end, name="/*", closes=bool(found["ends_block"]))
-    if square := found["square"]:
-        return _Element(start=start, end=end, name=f"[{_name(square)}", closes=bool(found["ends_square"]))
-    if turn := found["turn"]:
+def _element(match: re.Match[str]) -> _Element | None:
+    start, end = match.span()
+    if match["comment"] or match["ends_comment"]:
+        return _Element(start=start, end=end, name="!", closes=bool(match["ends_comment"]), is_reasoning=True)
+    if match["block"] or match["ends_block"]:
+        return _Element(start=start, end=end, name="/*", closes=bool(match["ends_block"]))
+    if square := match["square"]:
+        return _Element(start=start, end=end, name=f"[{_name(square)}", closes=bool(match["ends_square"]))
+    if turn := match["turn"]:
         closes = turn in ("assistant", "model", "final")
         is_reasoning = closes or _NAME.fullmatch(turn) is not None or _TOKEN.fullmatch(turn) is not None
         return _Element(start=start, end=end, name="|", closes=closes, is_reasoning=True) if is_reasoning else None
-    attributes = found["attributes"] or ""
-    if not found["tag"] or attributes.rstrip().endswith("/"):
+    attributes = match["attributes"] or ""
+    if not match["tag"] or attributes.rstrip().endswith("/"):
         return None
     is_reasoning = _ATTRIBUTE.search(attributes) is not None
     return _Element(
-        start=start, end=end, name=_name(found["tag"]), closes=bool(found["closes"]), is_reasoning=is_reasoning
+        start=start, end=end, name=_name(match["tag"]), closes=bool(match["closes"]), is_reasoning=is_reasoning
     )
 
 
@@ -267,13 +267,13 @@ def _fences(text: str) -> Iterator[Mark]:
     """Yield the fences whose first word is a name of reasoning; a fence with a word in them is nested."""
     opening: re.Match[str] | None = None
     depth = width = 0
-    for found in _FENCE.finditer(text):
-        fence, words = found["fence"] or found["inner"], f"{found['info'] or found['word'] or ''}{found['rest'] or ''}"
+    for match in _FENCE.finditer(text):
+        fence, words = match["fence"] or match["inner"], f"{match['info'] or match['word'] or ''}{match['rest'] or ''}"
         if opening is None:
-            most = 1 if found["gap"] else _MOST_WORDS  # "``` and so on" is prose
+            most = 1 if match["gap"] else _MOST_WORDS  # "``` and so on" is prose
             names = words.split() if len(words.split()) <= most else []
             if any(_NAME.fullmatch(_name(word)) for word in names if word[0].isalpha()):
-                opening, width, depth = found, len(fence), 1
+                opening, width, depth = match, len(fence), 1
             continue
         if fence[0] not in opening[0] or fence in words:
             continue
@@ -282,7 +282,7 @@ def _fences(text: str) -> Iterator[Mark]:
         elif depth > 1 or len(fence) >= width:
             depth -= 1
         if not depth:
-            yield Mark(start=opening.start(), end=opening.end(), name="```", role=Role.ENCLOSES, until=found.end())
+            yield Mark(start=opening.start(), end=opening.end(), name="```", role=Role.ENCLOSES, until=match.end())
             opening = None
     if opening is not None:
         yield Mark(start=opening.start(), end=opening.end(), name="```", role=Role.OPENS)

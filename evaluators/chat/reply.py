@@ -10,7 +10,7 @@
 Marks count outside of complete values only, and not if they are quoted. Reasoning that is opened and not closed leaves
 no verdict, unless one value alone follows its last closing mark: then the reasoning mentions its own. If a section is
 only called reasoning, or a sentence goes on behind a mark, a value counts if it ends the text. No value in a section of
-drafts counts, nor one before it. The verdict is the one object with all wanted fields that is in no other such object.
+drafts counts, nor one before it. The verdict is the one outermost object with all required fields.
 Models put fences, prose and thinking around their JSON, and write it the way programs are written: with trailing
 commas, single quotes, bare keys, comments, Python's literals. All of that is read. What is not guessed: an object
 counts only when the outermost bracket around it is complete, no key occurs twice in it, and it occurs not in what is
@@ -47,33 +47,33 @@ class NoVerdict(ValueError):
 
 
 def find_reply(
-    text: str, wanted: Collection[str], judged: str = "", optional: Collection[str] = ()
+    text: str, required: Collection[str], judged: str = "", optional: Collection[str] = ()
 ) -> dict[str, JsonValue]:
-    """Return the verdict in `text`: the one object that has every wanted field, and maybe optional ones.
+    """Return the verdict in `text`: the one object that has every required field, and maybe optional ones.
 
-    An object inside of one that has them is a part of it. Where a single field is wanted and no object has it, a list
+    An object inside of one that has them is a part of it. If a single field is required and no object has it, a list
     stands for that field: models that are asked for `{"claims": […]}` like to answer `[…]`. `judged` is what the model
     was shown, whose objects are quotations.
 
     Raises:
         NoVerdict: there is none, or more than one, or it is not whole.
     """
-    names = ", ".join(wanted)
+    names = ", ".join(required)
     missing = NoVerdict("bad_reply", f"has no complete JSON object with {names}")
-    if not _may_have(text, wanted):
+    if not _may_have(text, required):
         raise missing
     strict = _strict(text)
     scan = _Scan(text)
     values = scan.values() if strict is None else [strict]
     doubled = set(map(id, scan.reader.doubled))
     has_doubled = bool(doubled) and any(id(part) in doubled for value in values for part in parts_of(value))
-    replies = [reply for value in values for reply in _outermost(value, frozenset(wanted))]
+    replies = [reply for value in values for reply in _outermost(value, frozenset(required))]
     if len(replies) > 1:
         raise NoVerdict("bad_reply", f"has several JSON objects with {names}")
     lists = [value for value in values if isinstance(value, list)]
     if scan.drafts and not replies and not lists:
         raise NoVerdict("truncated", "has only a draft of its verdict")
-    if not replies and (len(wanted) > 1 or len(lists) != 1):
+    if not replies and (len(required) > 1 or len(lists) != 1):
         # Without this the message denies an object that it shows.
         hidden = f"; what is within {scan.hidden_by} does not count" if scan.hidden_by else ""
         raise NoVerdict("bad_reply", f"{missing}{hidden}")
@@ -82,24 +82,24 @@ def find_reply(
         raise NoVerdict("truncated", "has reasoning that does not end")
     if has_doubled:  # also around the verdict: another one may have stood under the same key
         raise NoVerdict("bad_reply", f"has a key twice in its JSON object with {names}")
-    if is_quoted(verdict, judged, wanted, optional):
+    if is_quoted(verdict, judged, required, optional):
         raise NoVerdict("bad_reply", "only repeats a JSON value of the judged text")
-    return verdict if isinstance(verdict, dict) else dict.fromkeys(wanted, verdict)
+    return verdict if isinstance(verdict, dict) else dict.fromkeys(required, verdict)
 
 
-def _may_have(text: str, wanted: Collection[str]) -> bool:
-    may_be_list = len(wanted) == 1 and "[" in text
-    return may_be_list or "\\" in text or all(name in text for name in wanted)
+def _may_have(text: str, required: Collection[str]) -> bool:
+    may_be_list = len(required) == 1 and "[" in text
+    return may_be_list or "\\" in text or all(name in text for name in required)
 
 
-def _outermost(value: JsonValue, wanted: frozenset[str], depth: int = 0) -> Iterator[dict[str, JsonValue]]:
-    """The objects with the wanted fields that are in no other."""
-    if isinstance(value, dict) and value.keys() >= wanted:
+def _outermost(value: JsonValue, required: frozenset[str], depth: int = 0) -> Iterator[dict[str, JsonValue]]:
+    """Yield the outermost objects that have the required fields."""
+    if isinstance(value, dict) and value.keys() >= required:
         yield value
     elif isinstance(value, dict | list) and depth < MAX_DEPTH:
         for name, inner in value.items() if isinstance(value, dict) else (("", each) for each in value):
             if isinstance(inner, dict | list) and not is_reasoning(name):
-                yield from _outermost(inner, wanted, depth + 1)
+                yield from _outermost(inner, required, depth + 1)
 
 
 def _strict(text: str) -> dict[str, JsonValue] | list[JsonValue] | None:

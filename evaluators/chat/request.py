@@ -1,4 +1,4 @@
-"""The body of a request to a model: what it is asked for beside its prompt, and what that may take."""
+"""Body of a request to a model: the parameters beside the prompt, and an estimate of its usage."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -35,9 +35,11 @@ def body_of(request: Mapping[str, Any]) -> bytes:
 
 
 def most_of_body(body: bytes, connection: ModelConnection, pictures: Sequence[Image] = ()) -> Estimate:
-    """What a request may take. A token has a byte at least, and the JSON around the texts outweighs what is added.
+    """Estimate the most tokens of a request.
 
-    In place of the bytes of `pictures`, which it holds, each counts for what a model makes of one at most.
+    A token has a byte at least, and the JSON around the texts outweighs what providers add. In place of the bytes of
+    `pictures` in the body, each counts as the most tokens that a model makes of one.
+
     """
     texts = len(body) - sum(len(each.base64) for each in pictures)
     most = texts + len(pictures) * TOKENS_OF_PICTURE

@@ -1,4 +1,4 @@
-"""What a request to a model is charged to: asked before each one leaves, told after it what it took."""
+"""Budgets of requests to models: reserved before each request, settled with its usage after it."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -10,7 +10,7 @@ reasons at length may take more."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What one request may take."""
+    """The most tokens that one request may use."""
 
     input_tokens: int
     output_tokens: int
@@ -18,7 +18,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestUsage:
-    """What one request took. Where tokens are None, nobody knows, and it may have been as much as was set aside."""
+    """Usage of one request. Tokens that are None are unknown, and may be as many as were reserved."""
 
     outcome: str  # "answered", or the kind of failure; "unsent" if it was not tried
     model: str | None = None  # as the endpoint names it
@@ -36,42 +36,43 @@ UNSENT: Final = RequestUsage(outcome="unsent", input_tokens=0, output_tokens=0)
 
 
 class Reservation(Protocol):
-    """What was set aside for one request."""
+    """Budget that is reserved for one request."""
 
     def still_holds(self) -> bool:
-        """Whether the request may leave at this moment, which may be long after its reservation was set aside.
+        """Return True if the request may leave now, possibly long after the reservation.
 
-        Where it says no, settle the reservation as unsent and reserve again.
+        If False, settle the reservation as unsent and reserve again.
 
         Raises:
             Broken: no such request may leave any more.
+
         """
 
     def settle(self, spent: RequestUsage) -> None:
-        """Say what it took. MUST be called once, whatever happens; it neither waits nor raises."""
+        """Record the usage. MUST be called once, whatever happens; it neither waits nor raises."""
 
 
 class RequestBudget(Protocol):
-    """Who pays for requests. The same request_budget may be asked for many at once."""
+    """Budget of requests, which may reserve for many at once."""
 
     async def reserve(self, most: Estimate) -> Reservation:
-        """Set aside what one request may take, and return once that is on record; only then may it leave.
+        """Reserve the most that one request may use; return once that is on record. Only then may it leave.
 
         Raises:
-            Broken: it must not be made. `OverBudget` where the money is spent.
+            Broken: it must not be sent. `OverBudget` if the budget is spent.
         """
 
 
 class Free:
-    """A request_budget for requests that nobody counts."""
+    """A request_budget without limits, which counts nothing."""
 
     async def reserve(self, most: Estimate) -> Reservation:  # noqa: ARG002 - the protocol's
         """Let it pass."""
         return self
 
     def still_holds(self) -> bool:
-        """It does."""
+        """Return True."""
         return True
 
     def settle(self, spent: RequestUsage) -> None:
-        """Nothing to settle."""
+        """Do nothing."""

@@ -25,7 +25,7 @@ Effort: TypeAlias = Annotated[str, Field(pattern="^[a-z]{1,20}$")]
 
 
 class JudgeSettings(WireModel):
-    """Which model judges, and how it is reached. The key itself is never part of it: `keyEnv` names its variable."""
+    """Settings of the judge's model. They never contain the key: `keyEnv` names its variable."""
 
     base_url: NonBlank
     model: NonBlank
@@ -42,10 +42,11 @@ class JudgeSettings(WireModel):
     headers: Mapping[str, str] = Field(default_factory=dict)
 
     def connection(self, variable: Callable[[str], str | None]) -> ModelConnection:
-        """What the chat client needs; `variable` reads the environment.
+        """Return the settings of the chat client; `variable` reads the environment.
 
         Raises:
             BadConfiguration: the key's variable is not set, or no request could be made like this.
+
         """
         key = None if self.key_env is None else variable(self.key_env)
         if self.key_env is not None and not key:

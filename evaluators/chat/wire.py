@@ -1,4 +1,4 @@
-"""The protocols of chat models as tables: how a prompt is asked and where the answer is."""
+"""The protocols of chat models as tables: how a request is built and where the reply is."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ Call = dict[str, JsonValue]
 
 
 def chat_calls(message: dict[str, JsonValue]) -> Iterator[Call]:
-    """Those of a message of Chat Completions."""
+    """Yield the tool calls of a message of Chat Completions."""
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
@@ -22,14 +22,14 @@ def chat_calls(message: dict[str, JsonValue]) -> Iterator[Call]:
 
 
 def responses_calls(output: list[JsonValue]) -> Iterator[Call]:
-    """Those among the items of an answer of Responses."""
+    """Yield the tool calls among the items of a response of Responses."""
     for item in output:
         if isinstance(item, dict) and item.get("type") == "function_call":
             yield _call(item.get("call_id"), item.get("name"), item.get("arguments"))
 
 
 def anthropic_calls(content: list[JsonValue]) -> Iterator[Call]:
-    """Those among the blocks of an answer of Anthropic's."""
+    """Yield the tool calls among the blocks of a response of Anthropic."""
     for block in content:
         if isinstance(block, dict) and block.get("type") == "tool_use":
             yield _call(block.get("id"), block.get("name"), block.get("input"))
@@ -48,7 +48,7 @@ JsonSchema: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatPrompt:
-    """What a model is asked: how it should judge, and the data that it judges."""
+    """Prompt of a judge: its instructions, and the data to judge."""
 
     system: str
     user: str
@@ -56,7 +56,7 @@ class ChatPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """What a model answered."""
+    """Reply of a model."""
 
     text: str  # empty where it wrote nothing
     refusal: str | None  # why it would not answer
@@ -168,35 +168,35 @@ class ChatProtocol:
 
 def _chat_request(model: str, prompt: ChatPrompt, schema: JsonSchema | None) -> dict[str, Any]:
     messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
-    asked: dict[str, Any] = {"model": model, "messages": messages}
+    request: dict[str, Any] = {"model": model, "messages": messages}
     if schema is not None:
         form = {"name": "judgement", "schema": schema, "strict": True}
-        asked["response_format"] = {"type": "json_schema", "json_schema": form}
-    return asked
+        request["response_format"] = {"type": "json_schema", "json_schema": form}
+    return request
 
 
 def _responses_request(model: str, prompt: ChatPrompt, schema: JsonSchema | None) -> dict[str, Any]:
     content = [{"type": "input_text", "text": prompt.user}]
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "model": model,
         "instructions": prompt.system,
         "input": [{"role": "user", "content": content}],
-        "store": False,  # what production said is not the provider's to keep
+        "store": False,  # production data must not stay with the provider
     }
     if schema is not None:
-        asked["text"] = {"format": {"type": "json_schema", "name": "judgement", "schema": schema, "strict": True}}
-    return asked
+        request["text"] = {"format": {"type": "json_schema", "name": "judgement", "schema": schema, "strict": True}}
+    return request
 
 
 def _anthropic_request(model: str, prompt: ChatPrompt, schema: JsonSchema | None) -> dict[str, Any]:
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "model": model,
         "system": prompt.system,
         "messages": [{"role": "user", "content": prompt.user}],
     }
     if schema is not None:
-        asked["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
-    return asked
+        request["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+    return request
 
 
 def _chat_answer(document: object) -> ModelReply:

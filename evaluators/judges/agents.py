@@ -22,53 +22,53 @@ _LISTED = 5
 
 
 class CompletionAnswer(Numbered):
-    """Whether a task was completed."""
+    """Completion of one task."""
 
     completed: bool
 
 
 class Tasks(JudgeAnswer):
-    """Which tasks were completed."""
+    """Completion of each task."""
 
     tasks: tuple[CompletionAnswer, ...]
 
 
 class Grounded(Numbered):
-    """Whether the arguments of a call come from somewhere."""
+    """Grounding of the arguments of one call."""
 
     grounded: bool
 
 
 class Calls(JudgeAnswer):
-    """Which calls are grounded."""
+    """Grounding of each call."""
 
     calls: tuple[Grounded, ...]
 
 
 class PlanIsGood(JudgeAnswer):
-    """Whether a plan is coherent and leads to its goal."""
+    """Quality of a plan: coherent, and leading to its goal."""
 
     quality: bool
     reason: Reason = ""
 
 
 class PlanWasFollowed(JudgeAnswer):
-    """Whether what was done carries out the plan."""
+    """Adherence of the calls to the plan."""
 
     plan_followed: bool
     reason: Reason = ""
 
 
-TASKS: Final = JudgeQuestion(prompt="task_completion", wanted={"tasks": rows(completed=FLAG)}, shape=Tasks)
-CALLS: Final = JudgeQuestion(prompt="tool_argument_hallucination", wanted={"calls": rows(grounded=FLAG)}, shape=Calls)
-QUALITY: Final = JudgeQuestion(prompt="plan_quality", wanted={"reason": REASON, "quality": FLAG}, shape=PlanIsGood)
+TASKS: Final = JudgeQuestion(prompt="task_completion", fields={"tasks": rows(completed=FLAG)}, shape=Tasks)
+CALLS: Final = JudgeQuestion(prompt="tool_argument_hallucination", fields={"calls": rows(grounded=FLAG)}, shape=Calls)
+QUALITY: Final = JudgeQuestion(prompt="plan_quality", fields={"reason": REASON, "quality": FLAG}, shape=PlanIsGood)
 ADHERENCE: Final = JudgeQuestion(
-    prompt="plan_adherence", wanted={"reason": REASON, "plan_followed": FLAG}, shape=PlanWasFollowed
+    prompt="plan_adherence", fields={"reason": REASON, "plan_followed": FLAG}, shape=PlanWasFollowed
 )
 
 
 class TaskCompletion(Configuration):
-    """How much must be completed."""
+    """Settings of `task_completion`."""
 
     threshold: Share = Field(default=0.5, description="The share of completed tasks that passes.")
     evaluation_params: Parts = required("INPUT")
@@ -79,14 +79,14 @@ class TaskCompletion(Configuration):
 
 
 class ToolArgumentHallucination(ReadsCalls):
-    """How many calls must be grounded."""
+    """Settings of `tool_argument_hallucination`."""
 
     threshold: Share = Field(default=0.8, description="The share of grounded calls that passes.")
     evaluation_params: Parts = required("INPUT")
 
 
 class PlanSource(ReadsCalls):
-    """Where the plan is, and what passes."""
+    """Settings of the plan's source and of the checks that pass."""
 
     threshold: Share = Field(default=0.5, description="The share of passed checks that passes.")
     reasoning_steps_key: Key = Field(
@@ -99,8 +99,8 @@ class PlanSource(ReadsCalls):
 
     @model_validator(mode="before")
     @classmethod
-    def _strict_is_one(cls, told: object) -> object:
-        return at_one_where_strict(told)
+    def _strict_is_one(cls, document: object) -> object:
+        return at_one_where_strict(document)
 
 
 def task_completion(settings: TaskCompletion) -> Check:
@@ -169,10 +169,10 @@ def plan_adherence(settings: PlanSource) -> Check:
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         calls = actual_calls(case, key=settings.tool_calls_key, reads=ARGUMENTS)
-        told = find(case, "actual_outputs", settings.reasoning_steps_key)
-        if told is None:
+        steps = find(case, "actual_outputs", settings.reasoning_steps_key)
+        if steps is None:
             require_part(case, settings.reasoning_steps_key)
-        plan = [] if told is None else _plan(told, settings)
+        plan = [] if steps is None else _plan(steps, settings)
         if not calls:
             return Assessment(score=1.0, reason="No tool was called.", vacuous=True)
         if judge is None:
@@ -232,8 +232,8 @@ def _steps(plan: Sequence[str]) -> str:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    told = {"tool": call.name, "arguments": call.arguments}
-    return told if call.result is None else {**told, "result": call.result}
+    document = {"tool": call.name, "arguments": call.arguments}
+    return document if call.result is None else {**document, "result": call.result}
 
 
 def _plan(value: object, settings: PlanSource) -> list[str]:
@@ -241,12 +241,12 @@ def _plan(value: object, settings: PlanSource) -> list[str]:
     return _texts(enter(value, settings.path, place), place)
 
 
-def _kind(check: Callable[[Any], Check], configuration: type[BaseModel], **told: Any) -> EvaluatorKind[Any]:
+def _kind(check: Callable[[Any], Check], configuration: type[BaseModel], **options: Any) -> EvaluatorKind[Any]:
     """A kind that is named like its check."""
     name = check.__name__
     title = name.replace("_", " ").title()
     return EvaluatorKind(
-        name=name, title=title, version=1, prompts=(name,), configuration=configuration, check=check, **told
+        name=name, title=title, version=1, prompts=(name,), configuration=configuration, check=check, **options
     )
 
 

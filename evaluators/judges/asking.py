@@ -1,4 +1,4 @@
-"""How judges are asked: fenced data, a shape that the answer must have, and every numbered thing answered once."""
+"""Questions to judges: fenced data, a schema of the answer, and one answer for each numbered item."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,28 +37,28 @@ Reason: TypeAlias = Annotated[str, BeforeValidator(_text)]
 
 
 class JudgeAnswer(BaseModel):
-    """What a judge answered. What it adds is left alone."""
+    """Answer of a judge. Additional keys are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Numbered(JudgeAnswer):
-    """What a judge says about one of several things, by its number."""
+    """Answer of a judge about one of several numbered things."""
 
     index: Annotated[int, BeforeValidator(number_of)]
     reason: Reason = ""
 
     def judgement(self) -> object:
-        """What two answers about the same thing must agree on."""
+        """Return the part on which two answers about the same thing must agree."""
         return self.model_dump(exclude={"reason"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeQuestion(Generic[Shape]):
-    """A prompt by its name, and the answer that it wants."""
+    """A prompt by its name, and the schemas of the answer's fields."""
 
     prompt: str
-    wanted: Mapping[str, JsonValue]
+    fields: Mapping[str, JsonValue]
     shape: type[Shape]
 
     async def ask(self, judge: Judge | None, **values: str) -> Shape:
@@ -69,7 +69,7 @@ class JudgeQuestion(Generic[Shape]):
         """
         if judge is None:
             raise BadConfiguration(f"the question {self.prompt} needs a judge, and none is configured")
-        reply = await judge(prompt(self.prompt).render(values), self.wanted)
+        reply = await judge(prompt(self.prompt).render(values), self.fields)
         try:
             return self.shape.model_validate(dict(reply.fields))
         except ValidationError as error:
@@ -96,30 +96,29 @@ def choice(*values: str) -> JsonValue:
 async def answer_each(
     count: int, ask: Callable[[str], Awaitable[Sequence[Row]]], things: str
 ) -> tuple[dict[int, Row], list[int]]:
-    """An answer for each of the numbers from 1 to `count`, and the numbers that were answered and not asked for.
+    """Return an answer for each number from 1 to `count`, and the answered numbers that were not requested.
 
-    `ask` is called with the numbers that are wanted, in words; once more for those that it left out or answered in two
-    ways.
+    `ask` is called with the requested numbers, in words; once more for those that it left out or answered in two ways.
 
     Raises:
         BadReply: some are still not answered; the message names them.
     """
     answers: dict[int, Row] = {}
-    wanted, unmatched = [*range(1, count + 1)], []
+    missing, unmatched = [*range(1, count + 1)], []
     for _ in range(2):
-        found, strangers = _by_number(await ask(_in_words(wanted, count)), wanted)
-        answers |= found
+        answered, strangers = _by_number(await ask(_in_words(missing, count)), missing)
+        answers |= answered
         unmatched += strangers
-        wanted = [number for number in wanted if number not in answers]
-        if not wanted:
+        missing = [number for number in missing if number not in answers]
+        if not missing:
             return dict(sorted(answers.items())), unmatched
-    numbers = ", ".join(map(str, wanted))
-    raise BadReply(f"the judge left out {len(wanted)} of {count} {things}, when asked again too: {numbers}")
+    numbers = ", ".join(map(str, missing))
+    raise BadReply(f"the judge left out {len(missing)} of {count} {things}, when asked again too: {numbers}")
 
 
-async def together(asked: Sequence[Awaitable[Result]]) -> list[Result]:
+async def together(awaitables: Sequence[Awaitable[Result]]) -> list[Result]:
     """All results, in order; the first failure stops the others."""
-    tasks = [asyncio.ensure_future(one) for one in asked]
+    tasks = [asyncio.ensure_future(one) for one in awaitables]
     try:
         return await asyncio.gather(*tasks)
     finally:
@@ -127,16 +126,18 @@ async def together(asked: Sequence[Awaitable[Result]]) -> list[Result]:
             task.cancel()
 
 
-def _by_number(answers: Sequence[Row], wanted: Sequence[int]) -> tuple[dict[int, Row], list[int]]:
-    found: dict[int, Row] = {}
+def _by_number(answers: Sequence[Row], expected: Sequence[int]) -> tuple[dict[int, Row], list[int]]:
+    by_number: dict[int, Row] = {}
     disputed: set[int] = set()
     for answer in answers:
-        earlier = found.get(answer.index)
+        earlier = by_number.get(answer.index)
         if earlier is not None and earlier.judgement() != answer.judgement():
             disputed.add(answer.index)
-        found[answer.index] = answer
-    strangers = [number for number in found if number not in wanted]
-    return {number: found[number] for number in found if number in wanted and number not in disputed}, strangers
+        by_number[answer.index] = answer
+    strangers = [number for number in by_number if number not in expected]
+    return {
+        number: by_number[number] for number in by_number if number in expected and number not in disputed
+    }, strangers
 
 
 def _in_words(numbers: Sequence[int], count: int) -> str:

@@ -81,12 +81,12 @@ class ConversationTrajectory(Configuration):
 
 
 CRITERION: Final = JudgeQuestion(
-    prompt="conversation_trajectory", wanted={"reason": REASON, "score": NUMBER}, shape=Scored
+    prompt="conversation_trajectory", fields={"reason": REASON, "score": NUMBER}, shape=Scored
 )
 
 
 def conversation_trajectory(settings: ConversationTrajectory) -> Check:
-    """One question for each criterion; 0 where nobody said anything."""
+    """Ask one question for each criterion; the score is 0 without any message."""
     combine = STRATEGIES[settings.aggregation_strategy]
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
@@ -127,10 +127,10 @@ async def _ask(
 
 
 def _message(message: Message, *, with_calls: bool) -> dict[str, Any]:
-    told: dict[str, Any] = {"role": message.role, "content": message.content}
+    document: dict[str, Any] = {"role": message.role, "content": message.content}
     if with_calls and message.tool_calls:
-        told["toolCalls"] = [{"tool": call.name, "arguments": call.arguments} for call in message.tool_calls]
-    return told
+        document["toolCalls"] = [{"tool": call.name, "arguments": call.arguments} for call in message.tool_calls]
+    return document
 
 
 KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (

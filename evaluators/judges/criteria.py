@@ -81,9 +81,9 @@ class JudgedExample(WireModel):
     span_id: Annotated[str, Field(max_length=16)] | None = None
 
     def shown(self) -> dict[str, object]:
-        """What the judge sees of it."""
-        told = {"input": self.input, "output": self.output, "judged": "pass" if self.passed else "fail"}
-        return {name: text for name, text in (told | {"reason": self.reason}).items() if text is not None}
+        """Return the example as the judge sees it."""
+        document = {"input": self.input, "output": self.output, "judged": "pass" if self.passed else "fail"}
+        return {name: text for name, text in (document | {"reason": self.reason}).items() if text is not None}
 
 
 _SCALE: Final = (("minScore", "min_score", 0.0), ("maxScore", "max_score", 1.0))
@@ -133,46 +133,46 @@ class LlmJudge(Configuration):
 
     @model_validator(mode="before")
     @classmethod
-    def _passing_on_the_scale(cls, told: object) -> object:
+    def _passing_on_the_scale(cls, settings: object) -> object:
         """Bring `rawThreshold` to the threshold that it means; what is malformed is left to the fields to refuse."""
-        if not isinstance(told, Mapping):
-            return told
-        raw = told.get("rawThreshold", told.get("raw_threshold"))
-        scale = told.get("scoreRange", told.get("score_range", (0, 1)))
+        if not isinstance(settings, Mapping):
+            return settings
+        raw = settings.get("rawThreshold", settings.get("raw_threshold"))
+        scale = settings.get("scoreRange", settings.get("score_range", (0, 1)))
         if not _is_number(raw) or not isinstance(scale, list | tuple) or len(scale) != 2:  # noqa: PLR2004 - min and max
-            return told
+            return settings
         least, most = scale
         if not (_is_number(least) and _is_number(most) and least < most):
-            return told
+            return settings
         if not least <= raw <= most:
             raise ValueError(f"rawThreshold {raw:g} is outside the scoreRange, {least:g} to {most:g}")
         threshold = (raw - least) / (most - least)
-        if told.get("threshold", threshold) != threshold:
+        if settings.get("threshold", threshold) != threshold:
             raise ValueError("threshold, from 0 to 1, and rawThreshold, on the scale of scoreRange, exclude each other")
-        return {**told, "threshold": threshold}
+        return {**settings, "threshold": threshold}
 
     @model_validator(mode="before")
     @classmethod
-    def _one_scale(cls, told: object) -> object:
+    def _one_scale(cls, settings: object) -> object:
         """Bring minScore, maxScore and the threshold on their scale to scoreRange and threshold, as rules do."""
-        if not isinstance(told, Mapping) or not _ENDS & told.keys():
-            return told
-        if _RANGE & told.keys() or _RAW & told.keys():
+        if not isinstance(settings, Mapping) or not _ENDS & settings.keys():
+            return settings
+        if _RANGE & settings.keys() or _RAW & settings.keys():
             raise ValueError(
                 "minScore and maxScore set the scale of threshold, and with scoreRange threshold is from 0 to 1: "
                 "give either minScore and maxScore, or scoreRange with threshold or rawThreshold"
             )
-        least, most = (told.get(one, told.get(other, end)) for one, other, end in _SCALE)
-        document = {key: value for key, value in told.items() if key not in _ENDS} | {"scoreRange": [least, most]}
-        threshold = document.get("threshold")
+        least, most = (settings.get(one, settings.get(other, end)) for one, other, end in _SCALE)
+        merged = {key: value for key, value in settings.items() if key not in _ENDS} | {"scoreRange": [least, most]}
+        threshold = merged.get("threshold")
         if not all(map(_is_number, (least, most, threshold))) or not least < most:
-            return document
+            return merged
         if not least <= threshold <= most:
             raise ValueError(
                 f"threshold {threshold:g} is not on the scale of minScore and maxScore, {least:g} to {most:g}; "
                 f"with scoreRange [{least:g}, {most:g}] instead, threshold is from 0 to 1"
             )
-        return document | {"threshold": (threshold - least) / (most - least)}
+        return merged | {"threshold": (threshold - least) / (most - least)}
 
     @model_validator(mode="after")
     def _ascending(self) -> Self:
@@ -216,15 +216,15 @@ class AllScored(JudgeAnswer):
 _ONE: Final[Mapping[str, Any]] = {"reason": REASON, "score": NUMBER}
 _SEVERAL: Final[Mapping[str, Any]] = {"scores": rows(score=NUMBER)}
 
-SCORE: Final = JudgeQuestion(prompt="llm_judge", wanted=_ONE, shape=Scored)
-SCORES: Final = JudgeQuestion(prompt="llm_judge_scores", wanted=_SEVERAL, shape=AllScored)
-OWN_SCORE: Final = JudgeQuestion(prompt="template_score", wanted=_ONE, shape=Scored)
-OWN_SCORES: Final = JudgeQuestion(prompt="template_scores", wanted=_SEVERAL, shape=AllScored)
+SCORE: Final = JudgeQuestion(prompt="llm_judge", fields=_ONE, shape=Scored)
+SCORES: Final = JudgeQuestion(prompt="llm_judge_scores", fields=_SEVERAL, shape=AllScored)
+OWN_SCORE: Final = JudgeQuestion(prompt="template_score", fields=_ONE, shape=Scored)
+OWN_SCORES: Final = JudgeQuestion(prompt="template_scores", fields=_SEVERAL, shape=AllScored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
-    """What one answer of the judge comes to."""
+    """Result of one answer of the judge."""
 
     score: float  # 0..1
     reason: str
@@ -283,13 +283,13 @@ not what is to be judged now."""
 
 
 def _prompting(settings: LlmJudge) -> Callable[[Case], dict[str, str]]:
-    """What fills the places of the prompt, of a test case: every text of it in a fence."""
+    """Return a function that fills the placeholders of the prompt from a test case, each text in a fence."""
     least, most = settings.score_range
     scale = {"minimum": f"{least:g}", "maximum": f"{most:g}"}
     criteria = settings.criteria or ""
     listed = numbered([{"name": one.name, "criteria": one.criteria} for one in settings.scores])
     follow = _FOLLOW if settings.examples else ""
-    told = {"criteria": (listed if settings.scores else criteria) + follow}
+    instructed = {"criteria": (listed if settings.scores else criteria) + follow}
     examples = {"examples": numbered([each.shown() for each in settings.examples])} if settings.examples else {}
     template = None if settings.template is None else parse_template(settings.template, settings.evaluation_params)
 
@@ -302,9 +302,9 @@ def _prompting(settings: LlmJudge) -> Callable[[Case], dict[str, str]]:
         fences = fenced(**examples, **parts)
         boundary = fences.pop("boundary")
         if template is None:
-            return {**told, **scale, "boundary": boundary, "data": "\n\n".join(fences.values())}
+            return {**instructed, **scale, "boundary": boundary, "data": "\n\n".join(fences.values())}
         instructions = template.instructions({"criteria": criteria, **scale}) + follow
-        several = told if settings.scores else {}
+        several = instructed if settings.scores else {}
         shown = fences.pop("examples", None)
         data = "\n\n".join(filter(None, [shown, template.data(fences)]))
         return {"template": instructions, **several, **scale, "boundary": boundary, "data": data}
@@ -361,8 +361,8 @@ def _version(settings: LlmJudge) -> dict[str, Any]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    told = {"tool": call.name, "arguments": call.arguments, "result": call.result}
-    return told | ({"error": call.metadata.get("error")} if call.metadata.get("isError") else {})
+    document = {"tool": call.name, "arguments": call.arguments, "result": call.result}
+    return document | ({"error": call.metadata.get("error")} if call.metadata.get("isError") else {})
 
 
 def _tool_calls(case: Case, _settings: LlmJudge) -> object:
@@ -374,8 +374,8 @@ def _tools(case: Case, _settings: LlmJudge) -> object:
 
 
 def _context(case: Case, _settings: LlmJudge) -> object:
-    found = find_part(case, "CONTEXT")
-    return numbered([{"text": one} for one in found]) if isinstance(found, list | tuple) else found
+    chunks = find_part(case, "CONTEXT")
+    return numbered([{"text": one} for one in chunks]) if isinstance(chunks, list | tuple) else chunks
 
 
 def _conversation(case: Case, _settings: LlmJudge) -> object:

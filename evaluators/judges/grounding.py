@@ -24,31 +24,31 @@ def _lower(value: object) -> object:
 
 
 class Claims(JudgeAnswer):
-    """What an output claims."""
+    """Claims of an output."""
 
     claims: tuple[str, ...]
 
 
 class Support(Numbered):
-    """Whether the context supports a claim."""
+    """Support of a claim by the context."""
 
     verdict: Annotated[Literal["yes", "no", "idk"], BeforeValidator(_lower)]
 
 
 class Supports(JudgeAnswer):
-    """Whether the context supports each claim."""
+    """Support of each claim by the context."""
 
     verdicts: tuple[Support, ...]
 
 
-CLAIMS: Final = JudgeQuestion(prompt="claims", wanted={"claims": {"type": "array", "items": TEXT}}, shape=Claims)
+CLAIMS: Final = JudgeQuestion(prompt="claims", fields={"claims": {"type": "array", "items": TEXT}}, shape=Claims)
 SUPPORT: Final = JudgeQuestion(
-    prompt="support", wanted={"verdicts": rows(verdict=choice("yes", "no", "idk"))}, shape=Supports
+    prompt="support", fields={"verdicts": rows(verdict=choice("yes", "no", "idk"))}, shape=Supports
 )
 
 
 class Grounding(Configuration):
-    """Where the context is."""
+    """Settings of the context."""
 
     evaluation_params: Parts = required("INPUT", "ACTUAL_OUTPUT")
     context_key: str = Field(
@@ -58,13 +58,13 @@ class Grounding(Configuration):
 
 
 class Faithfulness(Grounding):
-    """Where the context is, and how much must be supported."""
+    """Settings of `faithfulness`."""
 
     threshold: Share = Field(default=0.8, description="The share of supported claims that passes.")
 
 
 class Hallucination(Grounding):
-    """Where the context is, and how much may be unsupported."""
+    """Settings of `hallucination`."""
 
     threshold: Share = Field(default=0.5, description="The share of unsupported claims that still passes.")
 

@@ -24,19 +24,19 @@ def _lower(value: object) -> object:
 
 
 class Preference(JudgeAnswer):
-    """Which of two is better, in the order in which they were shown."""
+    """The better of two candidates, by the order in which they were shown."""
 
     winner: Annotated[Literal["first", "second", "tie"], BeforeValidator(_lower)]
     reason: Reason = ""
 
 
 PREFERENCE: Final = JudgeQuestion(
-    prompt="pairwise", wanted={"reason": REASON, "winner": choice("first", "second", "tie")}, shape=Preference
+    prompt="pairwise", fields={"reason": REASON, "winner": choice("first", "second", "tie")}, shape=Preference
 )
 
 
 class Pairwise(Configuration):
-    """What makes one better than the other."""
+    """Settings of `pairwise`."""
 
     threshold: Share = Field(
         default=0.5, description="The score that passes: the candidate wins with 1, ties with 0.5, loses with 0."
@@ -58,13 +58,13 @@ def pairwise(settings: Pairwise) -> Check:
         candidate, baseline = _sides(case, settings)
         if candidate == baseline:
             return Assessment(score=0.5, reason="Both are the same.", metadata=_metadata("tie", is_biased=False))
-        told = {"question": primary_text(case, "INPUT") or "(not given)"}
+        question = {"question": primary_text(case, "INPUT") or "(not given)"}
         orders = [(candidate, baseline), (baseline, candidate)]
-        asked = [
-            PREFERENCE.ask(judge, criteria=settings.criteria, **fenced(**told, first=first, second=second))
+        questions = [
+            PREFERENCE.ask(judge, criteria=settings.criteria, **fenced(**question, first=first, second=second))
             for first, second in orders
         ]
-        forward, backward = await together(asked)
+        forward, backward = await together(questions)
         sides: list[Side] = [_side(forward, "candidate", "baseline"), _side(backward, "baseline", "candidate")]
         reasons = [forward.reason, backward.reason]
         metadata = [{"winner": side, "reason": reason} for side, reason in zip(sides, reasons, strict=True)]

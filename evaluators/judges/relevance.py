@@ -21,19 +21,19 @@ _IRRELEVANT = 0.5
 
 
 class Relevance(JudgeAnswer):
-    """How relevant a chunk is."""
+    """Relevance of a chunk."""
 
     score: Number
     reason: Reason = ""
 
 
 RELEVANCE: Final = JudgeQuestion(
-    prompt="contextual_relevance", wanted={"reason": REASON, "score": NUMBER}, shape=Relevance
+    prompt="contextual_relevance", fields={"reason": REASON, "score": NUMBER}, shape=Relevance
 )
 
 
 class ContextualRelevance(Configuration):
-    """Where the retrieved chunks are."""
+    """Settings of `contextual_relevance`."""
 
     threshold: Share = Field(default=0.5, description="The mean score that passes.")
     evaluation_params: Parts = required("INPUT")
@@ -46,15 +46,15 @@ class ContextualRelevance(Configuration):
 
     @model_validator(mode="before")
     @classmethod
-    def _strict_is_one(cls, told: object) -> object:
-        return at_one_where_strict(told)
+    def _strict_is_one(cls, document: object) -> object:
+        return at_one_where_strict(document)
 
 
-def at_one_where_strict(told: object) -> object:
-    """The configuration with a threshold of 1 where it asks for the strict mode."""
-    if isinstance(told, Mapping) and True in (told.get("strictMode"), told.get("strict_mode")):
-        return {**told, "threshold": 1.0}
-    return told
+def at_one_where_strict(document: object) -> object:
+    """Return the configuration, with a threshold of 1 if it sets the strict mode."""
+    if isinstance(document, Mapping) and True in (document.get("strictMode"), document.get("strict_mode")):
+        return {**document, "threshold": 1.0}
+    return document
 
 
 def contextual_relevance(settings: ContextualRelevance) -> Check:

@@ -40,7 +40,7 @@ _TYPES = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"}
 def _question(prompt: str, checks: Sequence[str]) -> JudgeQuestion[Any]:
     fields: dict[str, Any] = dict.fromkeys(checks, (bool, ...))
     shape = create_model("Checked", __base__=JudgeAnswer, reason=(Reason, ""), **fields)
-    return JudgeQuestion(prompt=prompt, wanted={"reason": REASON, **dict.fromkeys(checks, FLAG)}, shape=shape)
+    return JudgeQuestion(prompt=prompt, fields={"reason": REASON, **dict.fromkeys(checks, FLAG)}, shape=shape)
 
 
 NAME: Final = _question("tool_name_reliability", NAME_CHECKS)
@@ -48,13 +48,13 @@ DESCRIPTION: Final = _question("tool_description_reliability", DESCRIPTION_CHECK
 
 
 class ToolNameReliability(ReadsTools):
-    """What passes."""
+    """Settings of `tool_name_reliability`."""
 
     threshold: Share = Field(default=0.8, description="The mean score of the tools that passes.")
 
 
 class ToolDescriptionReliability(ReadsTools):
-    """How many arguments are too many, and what passes."""
+    """Settings of `tool_description_reliability`."""
 
     threshold: Share = Field(default=0.8, description="The mean score of the tools that passes.")
     max_input_args: Count = Field(default=5, description="A tool may have this many arguments.")
@@ -86,16 +86,16 @@ def _check(
     settings: ReadsTools,
     rules: Rules,
     question: JudgeQuestion[Any],
-    told: Callable[[ToolDefinition], Mapping[str, object]],
+    shown: Callable[[ToolDefinition], Mapping[str, object]],
 ) -> Check:
     """Each tool's share of passed checks, of those that ran, and their mean; a check of both kinds must pass twice."""
-    judged = [name for name, schema in question.wanted.items() if schema is FLAG]
+    judged = [name for name, schema in question.fields.items() if schema is FLAG]
 
     async def checks_of(tool: ToolDefinition, judge: Judge | None) -> tuple[dict[str, bool | str], str]:
         checks: dict[str, bool | str] = {name: rule(tool) for name, rule in rules.items()}
         if judge is None:
             return checks | {name: "skipped" for name in judged if name not in checks}, ""
-        answer = await question.ask(judge, **fenced(**told(tool)))
+        answer = await question.ask(judge, **fenced(**shown(tool)))
         for name in judged:
             checks[name] = bool(checks.get(name, True)) and bool(getattr(answer, name))
         return checks, answer.reason
@@ -104,8 +104,8 @@ def _check(
         tools = offered_tools(case, settings.path, settings.tools_key)
         if not tools:
             return Assessment(score=1.0, reason="There are no tools to check.", vacuous=True)
-        found = await together([checks_of(tool, judge) for tool in tools])
-        return _assessment([_row(tool, *one) for tool, one in zip(tools, found, strict=True)])
+        rows = await together([checks_of(tool, judge) for tool in tools])
+        return _assessment([_row(tool, *one) for tool, one in zip(tools, rows, strict=True)])
 
     return check
 
