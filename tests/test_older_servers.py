@@ -1,4 +1,4 @@
-"""Commands with a server of another version, whose answers lack fields that this version has."""
+"""Commands with a server of another version, whose answers have other fields and texts than this version."""
 
 import json
 import threading
@@ -45,6 +45,13 @@ def test_a_field_that_may_be_null_may_be_missing() -> None:
     with a_server_that_answers([ANNOTATION, ANNOTATION | {"note": "right"}]) as url:
         listed = run("annotations", "list", "--server", url)
     assert (listed.exit_code, listed.output.count("CORRECT"), "right" in listed.output) == (0, 2, True)
+
+
+def test_a_text_of_a_newer_server_is_printed() -> None:
+    """A text of which this version knows others only is one as good as they, whatever it is in."""
+    with a_server_that_answers([ANNOTATION | {"source": "committee", "verdict": "DISPUTED"}]) as url:
+        listed = run("annotations", "list", "--server", url)
+    assert (listed.exit_code, "CORRECT" in listed.output) == (0, True)
 
 
 def test_a_field_that_is_needed_is_named_with_the_version() -> None:

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector.api.answers.traces import TraceDocument
 from collector.api.documents.documents import trace_document
 from collector.api.documents.reading_documents import trace_reading_of
 from collector.conventions.columnar.stored import json_text
@@ -104,7 +106,8 @@ def test_a_document_says_all_of_a_reading(store: Store, folder: Path) -> None:
     trace = store.queries.trace(trace_id, tenant=tenant_of(folder))
     assert trace is not None
     reading = read_trace(trace.spans, trace.logs, NO_KEYS)
-    assert trace_reading_of(json.loads(json.dumps(trace_document(trace, reading, Judged())))) == reading
+    encoded = msgspec.json.encode(trace_document(trace, reading, Judged()))
+    assert trace_reading_of(msgspec.json.decode(encoded, type=TraceDocument)) == reading
 
 
 def span_row(reading: SpanReading) -> dict[str, Any]:

@@ -8,21 +8,23 @@ import math
 import uuid
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import cast
+from typing import Any, cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.api.answers.base import json_value
+from collector.api.answers.traces import ENCODED_NAMES, TraceSummaryDocument
+from collector.api.answers.wire import WireDocument
 from collector.api.base.times import time_text
 from collector.api.documents.documents import (
-    json_value,
     span_document,
-    summary_document,
     table_document,
     trace_document,
 )
-from collector.api.documents.reading_documents import span_reading_document
+from collector.api.documents.judgement_documents import judged_by_span
 from collector.conventions.own import NO_KEYS
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
@@ -37,6 +39,7 @@ from storage.records import (
     Scope,
     Span,
     SpanEvent,
+    SpanReading,
     Table,
     Trace,
     TraceSummary,
@@ -118,14 +121,19 @@ def a_span(
     )
 
 
+def shown(document: WireDocument) -> dict[str, Any]:
+    """A document as a client reads it."""
+    return cast("dict[str, Any]", json.loads(msgspec.json.encode(document)))
+
+
 def shown_span(span: Span, *logs: LogRecord) -> dict[str, object]:
     """The document of a span, read without keys of an operator's own."""
-    return span_document(span, read_span(span, logs, NO_KEYS), logs)
+    return shown(span_document(span, read_span(span, logs, NO_KEYS), logs, judged_by_span(Judged())[None]))
 
 
 def shown_trace(trace: Trace) -> dict[str, object]:
     """The document of a trace, read without keys of an operator's own."""
-    return trace_document(trace, read_trace(trace.spans, trace.logs, NO_KEYS), Judged())
+    return shown(trace_document(trace, read_trace(trace.spans, trace.logs, NO_KEYS), Judged()))
 
 
 def a_summary(*, end_ns: int | None = START_NS + 2_000_000) -> TraceSummary:
@@ -179,7 +187,7 @@ def test_a_span_document_says_everything_about_the_span() -> None:
         attributes={"gen_ai.system": "openai"},
     )
     document = shown_span(a_span(attributes={"input.value": "order 4711?", "tokens": 7}), log)
-    meaning = document.keys() & span_reading_document(read_span(a_span(), (), NO_KEYS)).keys()
+    meaning = {ENCODED_NAMES[field.name] for field in dataclasses.fields(SpanReading)} | JUDGED_KEYS
     assert {name: document[name] for name in document.keys() - (meaning - {"input", "output"})} == {
         "spanId": SPAN_ID,
         "parentSpanId": "a" * 16,
@@ -225,7 +233,7 @@ def test_a_span_document_says_everything_about_the_span() -> None:
 
 def test_what_never_ended_has_no_end_and_no_duration() -> None:
     """An end that is unknown is null, and so is the duration that would follow from it."""
-    for document in (shown_span(a_span(end_ns=None)), summary_document(a_summary(end_ns=None))):
+    for document in (shown_span(a_span(end_ns=None)), shown(TraceSummaryDocument.of(a_summary(end_ns=None)))):
         assert document["endTime"] is None
         assert document["durationMs"] is None
 

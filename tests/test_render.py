@@ -10,19 +10,23 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from rich.cells import cell_len
 from rich.console import Console
 
 from collector.api.answers.alerting import StreamDocument
+from collector.api.answers.traces import LinkDocument, SpanDocument, SpanEventDocument, TraceDocument
+from collector.api.base.times import instant_ns, time_text
 from collector.cli import render
 from collector.cli.answer_view import read_answer
 from collector.cli.monitor_text import print_monitors
 from collector.cli.text import crop, fold, json_text
 from collector.cli.trace_text import ASCII, MAX_ITEMS, TEXT_LINES, trace_text
-from collector.cli.views import EventView, LinkView, SpanView, SummaryView, TableView, TraceView
+from collector.cli.views import TableView
 from collector.span_tree import Placement, in_tree_order
 from collector.units import count_text, duration_text, instant_text, offset_text
 from collector.visible import one_line
+from tests.wiring import a_document
 
 START_NS = 1_795_255_200_000_000_000  # 2026-11-21T10:00:00Z
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \x9b31m [red]markup[/red] :bomb: \u202egnp.exe \u2028 \r\x00 \ud800 \U000e0041"
@@ -37,42 +41,45 @@ def a_span(
     duration_ms: float | None = 5,
     status: tuple[str, str] = ("UNSET", ""),
     texts: tuple[str | None, str | None] = (None, None),
-    events: tuple[EventView, ...] = (),
-    links: tuple[LinkView, ...] = (),
-) -> SpanView:
+    events: tuple[SpanEventDocument, ...] = (),
+    links: tuple[LinkDocument, ...] = (),
+) -> SpanDocument:
     """A span with what the test is about."""
-    return SpanView(
+    return a_document(
+        SpanDocument,
+        span_type="other",
         span_id=span_id,
         parent_span_id=parent,
         name=name or f"span {span_id}",
         kind="INTERNAL",
-        start_ns=START_NS + at_ms * 1_000_000,
+        start_time=time_text(START_NS + at_ms * 1_000_000),
         duration_ms=duration_ms,
         status_code=status[0],
         status_message=status[1],
         input=texts[0],
         output=texts[1],
-        events=events,
-        links=links,
+        events=list(events),
+        links=list(links),
     )
 
 
-def a_trace(*spans: SpanView, name: str = "root") -> TraceView:
+def a_trace(*spans: SpanDocument, name: str = "root") -> TraceDocument:
     """A trace of these spans."""
-    return TraceView(
+    return a_document(
+        TraceDocument,
         trace_id="4bf92f3577b34da6a3ce929d0e0e4736",
         project=name,
         service_name=name,
         root_span_name=name,
-        start_ns=START_NS,
+        start_time=time_text(START_NS),
         duration_ms=5,
         span_count=len(spans),
         error_count=0,
-        spans=spans,
+        spans=list(spans),
     )
 
 
-def lines(trace: TraceView, width: int = 100) -> list[str]:
+def lines(trace: TraceDocument, width: int = 100) -> list[str]:
     """The lines of the printed trace below its header."""
     header, titles, *texts = trace_text(trace, width=width)
     assert header.plain.startswith("trace ")
@@ -82,8 +89,9 @@ def lines(trace: TraceView, width: int = 100) -> list[str]:
 
 def test_a_trace_reads_as_a_tree() -> None:
     """Spans stand under their parents, siblings by start time, with their texts and failures below them."""
-    exception = EventView(
-        time_ns=START_NS + 1_500_000_000,
+    exception = a_document(
+        SpanEventDocument,
+        time=time_text(START_NS + 1_500_000_000),
         name="exception",
         attributes={"exception.type": "LookupError", "exception.message": "no order 4711", "exception.stacktrace": "…"},
     )
@@ -107,7 +115,7 @@ def test_a_trace_reads_as_a_tree() -> None:
 
 
 @st.composite
-def any_spans(draw: st.DrawFn) -> list[SpanView]:
+def any_spans(draw: st.DrawFn) -> list[SpanDocument]:
     """Spans with any parent structure: several roots, orphans, cycles, the same id more than once."""
     ids = st.sampled_from("abcdefgh")
     parents = st.none() | st.just("") | ids | st.just("missing")
@@ -118,16 +126,16 @@ def any_spans(draw: st.DrawFn) -> list[SpanView]:
 
 
 @given(any_spans())
-def test_any_parent_structure_shows_every_span_once(spans: list[SpanView]) -> None:
+def test_any_parent_structure_shows_every_span_once(spans: list[SpanDocument]) -> None:
     """Whatever the parent ids say, each span is printed exactly once and nothing hangs."""
     printed = "\n".join(lines(a_trace(*spans)))
     assert [printed.count(span.name) for span in spans] == [1] * len(spans)
 
 
 @given(any_spans())
-def test_a_child_stands_below_its_parent(spans: list[SpanView]) -> None:
+def test_a_child_stands_below_its_parent(spans: list[SpanDocument]) -> None:
     """A child is one level under a span whose id it names; roots, orphans and cut cycles stand at the root level."""
-    above: list[SpanView] = []
+    above: list[SpanDocument] = []
     for node in in_tree_order(spans):
         del above[node.depth :]
         if node.place is Placement.CHILD:
@@ -178,8 +186,10 @@ def test_long_texts_are_folded_and_counted() -> None:
 
 def test_many_events_and_links_are_counted() -> None:
     """Of many events and links the first are shown and the others are counted."""
-    events = tuple(EventView(time_ns=None, name=f"token {at}", attributes={"at": at}) for at in range(MAX_ITEMS + 5))
-    links = tuple(LinkView(trace_id=f"{at:032x}", span_id="b" * 16) for at in range(MAX_ITEMS + 1))
+    events = tuple(
+        a_document(SpanEventDocument, name=f"token {at}", attributes={"at": at}) for at in range(MAX_ITEMS + 5)
+    )
+    links = tuple(a_document(LinkDocument, trace_id=f"{at:032x}", span_id="b" * 16) for at in range(MAX_ITEMS + 1))
     printed = "\n".join(lines(a_trace(a_span(events=events, links=links))))
     assert f"token {MAX_ITEMS - 1} at={MAX_ITEMS - 1}" in printed
     assert f"token {MAX_ITEMS}" not in printed
@@ -190,7 +200,7 @@ def test_many_events_and_links_are_counted() -> None:
 def test_an_error_that_repeats_its_exception_is_shown_once() -> None:
     """The SDK writes an exception both as status and as event; reading it twice helps nobody."""
     attributes: dict[str, object] = {"exception.type": "ValueError", "exception.message": "no"}
-    event = EventView(time_ns=START_NS, name="exception", attributes=attributes)
+    event = a_document(SpanEventDocument, time=time_text(START_NS), name="exception", attributes=attributes)
     printed = lines(a_trace(a_span(status=("ERROR", "ValueError: no"), events=(event,))))
     assert printed[1:] == ["   event   exception +0 ms ValueError: no"]
 
@@ -204,10 +214,10 @@ def is_harmless(text: str) -> bool:
 
 def test_hostile_spans_cannot_touch_the_terminal() -> None:
     """Escape sequences, markup, emoji names and text direction in span data are printed as what they are."""
-    event = EventView(time_ns=None, name=HOSTILE, attributes={HOSTILE: HOSTILE})
-    link = LinkView(trace_id=HOSTILE, span_id=HOSTILE)
+    event = a_document(SpanEventDocument, name=HOSTILE, attributes={HOSTILE: HOSTILE})
+    link = a_document(LinkDocument, trace_id=HOSTILE, span_id=HOSTILE)
     span = a_span(HOSTILE, "p" + HOSTILE, name=HOSTILE, texts=(HOSTILE, HOSTILE), events=(event,), links=(link,))
-    hostile = span.model_copy(update={"kind": HOSTILE, "status_code": HOSTILE, "status_message": HOSTILE})
+    hostile = structs.replace(span, kind=HOSTILE, status_code=HOSTILE, status_message=HOSTILE)
     printed = "\n".join(text.plain for text in trace_text(a_trace(hostile, name=HOSTILE), width=200))
     assert is_harmless(printed)
     assert "\\x1b[2J" in printed
@@ -386,13 +396,8 @@ def test_columns_keep_names_of_their_own(names: list[str]) -> None:
 
 def test_times_of_the_api_keep_their_nanoseconds() -> None:
     """RFC 3339 with any number of digits is read exactly."""
-    summary = {
-        "traceId": "t", "project": "", "serviceName": "", "rootSpanName": "", "durationMs": None,
-        "spanCount": 1, "errorCount": 0,
-    }  # fmt: skip
     for digits, nanoseconds in (("", 0), (".5", 500_000_000), (".000000123", 123)):
-        view = SummaryView.model_validate(summary | {"startTime": f"2026-11-21T10:00:00{digits}Z"})
-        assert view.start_ns == START_NS + nanoseconds
+        assert instant_ns(f"2026-11-21T10:00:00{digits}Z") == START_NS + nanoseconds
 
 
 def test_every_place_of_the_tree_is_reached() -> None:
@@ -424,7 +429,7 @@ def test_a_replaced_stream_of_results_says_so(capsys: pytest.CaptureFixture[str]
 
 def test_a_trace_without_content_says_so() -> None:
     """The header names the setting of the first note that has one; other notes stand in the explanation alone."""
-    silent = a_span().model_copy(update={"notes": ("span: x", "input: content is not captured (set A=b (or c))")})
+    silent = structs.replace(a_span(), notes=["span: x", "input: content is not captured (set A=b (or c))"])
     header = next(iter(trace_text(a_trace(silent), width=100))).plain
     assert "inputs or outputs of models were not captured: set A=b (or c)\n" in header
     assert "captured" not in next(iter(trace_text(a_trace(a_span()), width=100))).plain

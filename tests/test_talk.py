@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from collector.api.answers.base import JsonObject
+from collector.api.answers.traces import SpanDocument, ToolCallDocument, TraceDocument
 from collector.app import Running
 from collector.cli.conversation_text import conversation_text, part_text
 from collector.cli.explanation_text import FIELDS, explanation_text
-from collector.cli.views import JudgedView, MessageView, ToolCallView, TraceView
 from tests.serving import a_server, post, run
 from tests.test_readings import a_talk
+from tests.wiring import a_document
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \u202egnp.exe \x00 \ud800"
 TRACE, MODEL, TOOL = "0" * 31 + "1", "0" * 15 + "1", "0" * 15 + "2"
@@ -26,27 +28,27 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
-def a_trace(*messages: MessageView, calls: tuple[ToolCallView, ...] = ()) -> TraceView:
+def a_trace(*messages: JsonObject, calls: tuple[ToolCallDocument, ...] = ()) -> TraceDocument:
     """A trace that says these."""
-    return TraceView(
+    return a_document(
+        TraceDocument,
         trace_id=TRACE,
         project="shop",
         service_name="shop",
         root_span_name="ask",
-        start_ns=0,
         duration_ms=5,
         span_count=0,
         error_count=0,
-        spans=(),
-        conversation=messages,
-        tool_calls=calls,
+        conversation=list(messages),
+        tool_calls=list(calls),
     )
 
 
-def a_call(*, result: object = None, is_error: bool = False, error: str | None = None) -> ToolCallView:
+def a_call(*, result: object = None, is_error: bool = False, error: str | None = None) -> ToolCallDocument:
     """A call of a tool."""
     arguments = {"city": "Oslo", "days": 3}
-    return ToolCallView(
+    return a_document(
+        ToolCallDocument,
         name="weather",
         call_id="c1",
         arguments=arguments,
@@ -57,7 +59,7 @@ def a_call(*, result: object = None, is_error: bool = False, error: str | None =
     )
 
 
-def lines(trace: TraceView) -> list[str]:
+def lines(trace: TraceDocument) -> list[str]:
     """What is printed."""
     return [line for text in conversation_text(trace, width=80, ellipsis="…") for line in text.plain.split("\n")]
 
@@ -68,10 +70,10 @@ def test_a_conversation_reads_as_one() -> None:
     answer = {"type": "tool_call_response", "id": "c1", "response": {"celsius": 8}}
     picture = {"type": "uri", "modality": "image", "uri": "https://example.com/a.png"}
     trace = a_trace(
-        MessageView(role="user", parts=({"type": "text", "content": "How is\nOslo?"}, picture)),
-        MessageView(role="assistant", parts=({"type": "reasoning", "content": "look it up"}, call)),
-        MessageView(role="tool", parts=(answer,)),
-        MessageView(role="assistant", parts=({"type": "text", "content": "8 degrees."},)),
+        {"role": "user", "parts": [{"type": "text", "content": "How is\nOslo?"}, picture]},
+        {"role": "assistant", "parts": [{"type": "reasoning", "content": "look it up"}, call]},
+        {"role": "tool", "parts": [answer]},
+        {"role": "assistant", "parts": [{"type": "text", "content": "8 degrees."}]},
     )
     assert lines(trace) == [
         "",
@@ -107,7 +109,7 @@ def test_nothing_is_said_of_a_trace_that_says_nothing() -> None:
 
 def test_long_conversations_are_cut_from_the_front() -> None:
     """Of many messages the last are shown, and how many are not."""
-    messages = [MessageView(role="user", parts=({"type": "text", "content": f"m{n}"},)) for n in range(100)]
+    messages = [{"role": "user", "parts": [{"type": "text", "content": f"m{n}"}]} for n in range(100)]
     shown = lines(a_trace(*messages))
     assert shown[2] == "… 60 earlier messages; --json shows all"
     assert shown[3].endswith("m60")
@@ -117,21 +119,16 @@ def test_long_conversations_are_cut_from_the_front() -> None:
 @pytest.mark.parametrize("part", [HOSTILE, None, 5, {"type": HOSTILE}, {"type": "tool_call", "name": HOSTILE}, []])
 def test_no_message_can_touch_the_terminal(part: object) -> None:
     """Whatever a part is, nothing that it holds reaches the terminal as a command."""
-    printed = "\n".join(lines(a_trace(MessageView(role=HOSTILE, parts=(part,)), calls=(a_call(result=HOSTILE),))))
+    printed = "\n".join(lines(a_trace({"role": HOSTILE, "parts": [part]}, calls=(a_call(result=HOSTILE),))))
     assert all(character.isprintable() or character == "\n" for character in printed)
     assert isinstance(part_text(part), str)
 
 
 def test_an_explanation_names_every_field_and_its_source() -> None:
     """Each field is listed, with the key that told it where one did, and the notes come last."""
-    span = {
-        "spanId": MODEL,
-        "name": "chat",
-        "model": "m-1",
-        "sources": {"model": "gen_ai.response.model"},
-        "notes": ["why"],
-    }
-    printed = [text.plain for text in explanation_text(span, JudgedView(), width=120)]
+    sources = {"model": "gen_ai.response.model"}
+    span = a_document(SpanDocument, span_id=MODEL, name="chat", model="m-1", sources=sources, notes=["why"])
+    printed = [text.plain for text in explanation_text(span, width=120)]
     assert [line.split()[0] for line in printed[2:-1]] == list(FIELDS)
     assert next(line for line in printed if line.startswith("model")).split() == [
         "model",

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
+from collector.api.answers.base import JsonObject
+from collector.api.answers.traces import ToolCallDocument, TraceDocument
 from collector.cli.text import fold, json_text
-from collector.cli.views import MessageView, ToolCallView, TraceView
 from collector.units import count_text, duration_text
 from collector.visible import one_line
 
@@ -18,8 +19,8 @@ _LEAST_CELLS = 24
 _ROLE_STYLES = {"user": "bold cyan", "assistant": "bold green", "system": "bold magenta", "tool": "bold yellow"}
 
 
-def conversation_text(trace: TraceView, *, width: int, ellipsis: str) -> Iterator[Text]:
-    """The messages, then the tool calls; nothing where there are none."""
+def conversation_text(trace: TraceDocument, *, width: int, ellipsis: str) -> Iterator[Text]:
+    """Print the messages, then the tool calls."""
     cells = message_width(width)
     if trace.conversation:
         yield Text("\nCONVERSATION", style="dim")
@@ -35,25 +36,26 @@ def conversation_text(trace: TraceView, *, width: int, ellipsis: str) -> Iterato
 
 
 def message_width(width: int) -> int:
-    """The cells that are left for what a message says."""
+    """Return the cells that are left for the text of a message."""
     return max(width - _ROLE_CELLS, _LEAST_CELLS)
 
 
-def message_text(message: MessageView, cells: int, ellipsis: str) -> Text:
-    """Who speaks, and what, in so many cells."""
+def message_text(message: JsonObject, cells: int, ellipsis: str) -> Text:
+    """Print the role and the parts of a message, in so many cells."""
     text = Text()
-    label = f"{one_line(message.role)[: _ROLE_CELLS - 1]:<{_ROLE_CELLS}}"
-    for part in message.parts or ({"type": "text", "content": ""},):
+    role = str(message.get("role", ""))
+    label = f"{one_line(role)[: _ROLE_CELLS - 1]:<{_ROLE_CELLS}}"
+    for part in message.get("parts") or ({"type": "text", "content": ""},):
         for line in _folded(part_text(part), cells, ellipsis):
             text.append("\n" if text else "")
-            text.append(label, style=_ROLE_STYLES.get(message.role, "bold"))
+            text.append(label, style=_ROLE_STYLES.get(role, "bold"))
             text.append(line)
             label = " " * _ROLE_CELLS
     return text
 
 
 def part_text(part: object) -> str:
-    """A part of a message as text: what it says, what it calls, what came back, or what it is."""
+    """Return a part of a message as text: its content, its call, its result, or else its fields."""
     if not isinstance(part, Mapping):
         return _value(part)
     match part.get("type"):
@@ -70,8 +72,8 @@ def part_text(part: object) -> str:
             return f"[{_value(kind)}] {_value(rest)}"
 
 
-def call_text(number: int, call: ToolCallView, cells: int, ellipsis: str) -> Text:
-    """One call of a tool with its result, in so many cells."""
+def call_text(number: int, call: ToolCallDocument, cells: int, ellipsis: str) -> Text:
+    """Print a call of a tool with its result, in so many cells."""
     text = Text(f"{number:>3}. ", style="dim")
     text.append(one_line(call.name), style="bold")
     text.append(f"({one_line(_arguments(call.arguments))})"[: cells * _LINES])
@@ -80,15 +82,15 @@ def call_text(number: int, call: ToolCallView, cells: int, ellipsis: str) -> Tex
     if call.call_id:
         text.append(f"  {one_line(call.call_id)}", style="dim")
     outcome = [("error", call.error or _value(call.result))] if call.is_error else [("=", _value(call.result))]
-    for label, told in outcome:
+    for label, content in outcome:
         if call.is_error or call.result is not None:
-            for line in _folded(f"{label} {told}", cells, ellipsis):
+            for line in _folded(f"{label} {content}", cells, ellipsis):
                 text.append(f"\n     {line}", style="red" if call.is_error else "")
     return text
 
 
-def _folded(told: str, cells: int, ellipsis: str) -> list[str]:
-    folded = fold(told.strip(), width=cells, lines=_LINES)
+def _folded(value: str, cells: int, ellipsis: str) -> list[str]:
+    folded = fold(value.strip(), width=cells, lines=_LINES)
     more = [f"{ellipsis} {count_text(folded.omitted_chars, 'more character')}"] if folded.omitted_chars else []
     return [*folded.lines, *more] or [""]
 

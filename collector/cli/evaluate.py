@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import open_source
 from collector.cli.options import judge_options, one_source, source_options, take_judge
 from collector.cli.render import counting, print_json, print_json_line
@@ -225,6 +226,7 @@ def _case(choice: EvaluateOptions) -> "Case":
 
 def _stored(choice: EvaluateOptions) -> "Case":
     """The case that a stored trace is, as the server reads it: with its log records, and by its own keys."""
+    from collector.api.answers.traces import TraceDocument
     from collector.api.documents.reading_documents import trace_reading_of
     from collector.evaluation.recorded import recording_of
     from collector.evaluation.trace_case import case_of_trace
@@ -235,7 +237,7 @@ def _stored(choice: EvaluateOptions) -> "Case":
         document, spans = source.find(path), source.find(f"{path}/otlp")
     if document is None or spans is None:
         raise BadInput(f"no trace {one_line(str(choice.trace))} here; `tracejury traces list` shows the newest")
-    reading, recorded = trace_reading_of(document), recording_of(spans).spans
+    reading, recorded = trace_reading_of(read_answer(TraceDocument, document)), recording_of(spans).spans
     if len(recorded) > len(reading.spans):
         raise BadInput(f"trace {key} has {len(recorded)} spans, and only {len(reading.spans)} are shown at once")
     return case_of_trace(reading, recorded)

@@ -1,24 +1,22 @@
-"""What was made of a trace or a span, and which key told each field of a span, for a person to read."""
+"""Results of a trace or a span, and the source of each field of a span, for a person to read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
+from msgspec import to_builtins
 from rich.text import Text
 
+from collector.api.answers.traces import EvaluationDocument, ExternalScoreDocument, SpanDocument, TraceDocument
 from collector.cli.text import crop, json_text
 from collector.cli.text import widest as widest_of
-from collector.cli.views import EvaluationView, ExternalScoreView, JudgedView
 from collector.result_words import result_word
 from collector.visible import one_line
 
 _PENDING: Final = frozenset({"waiting", "held", "ready", "claimed", "undecided"})
 
 
-def judged_lines(judged: JudgedView) -> Iterator[tuple[str, str]]:
-    """A line an evaluation that counts, one a score from elsewhere, and one a decision of which nothing has come yet.
-
-    Each comes with its style.
-    """
+def judged_lines(judged: TraceDocument | SpanDocument) -> Iterator[tuple[str, str]]:
+    """Print evaluations that count, scores from elsewhere, and decisions without a result yet, each with its style."""
     for evaluation in judged.evaluations:
         if not evaluation.superseded:
             yield _evaluation(evaluation)
@@ -29,25 +27,27 @@ def judged_lines(judged: JudgedView) -> Iterator[tuple[str, str]]:
             yield f"{decision.rule}: {decision.decision}", "dim"
 
 
-def why_lines(judged: JudgedView) -> Iterator[str]:
-    """A line a decision, with the clause that filtered it."""
+def why_lines(judged: SpanDocument) -> Iterator[str]:
+    """Print each decision, with the clause that filtered it."""
     for decision in judged.decisions:
         clause = "" if decision.clause is None else f", not {decision.clause}"
         yield f"{decision.rule}: {result_word(decision.decision)}{clause}"
 
 
-def _evaluation(evaluation: EvaluationView) -> tuple[str, str]:
+def _evaluation(evaluation: EvaluationDocument) -> tuple[str, str]:
     reason = f"; {evaluation.reason}" if evaluation.reason else ""
     if evaluation.outcome == "scored":
         passed = result_word("scored", bool(evaluation.passed))
-        score = "" if evaluation.score is None else f", {evaluation.score:.3g}"
+        score = "" if evaluation.score is None else f", {float(evaluation.score):.3g}"
         return f"{evaluation.rule}: {passed}{score}{reason}", "green" if evaluation.passed else "bold red"
     kind = f" ({evaluation.error_kind})" if evaluation.error_kind else ""
     return f"{evaluation.rule}: {result_word(evaluation.outcome)}{kind}{reason}", "yellow"
 
 
-def _external_score(score: ExternalScoreView) -> tuple[str, str]:
-    parts = [score.label, None if score.score is None else f"{score.score:.3g}"] if score.outcome == "scored" else []
+def _external_score(score: ExternalScoreDocument) -> tuple[str, str]:
+    parts = (
+        [score.label, None if score.score is None else f"{float(score.score):.3g}"] if score.outcome == "scored" else []
+    )
     text = ", ".join(each for each in parts if each) or result_word(score.outcome)
     kind = f" ({score.error_kind})" if score.error_kind else ""
     reason = f"; {score.reason}" if score.reason else ""
@@ -83,24 +83,23 @@ FIELDS = (
 _MOST_SOURCE_CELLS = 60
 
 
-def explanation_text(span: Mapping[str, object], judged: JudgedView, *, width: int) -> Iterator[Text]:
-    """Every field with the key, event or log that told it and its value; the notes; what each rule decided."""
-    yield Text(f"span {one_line(str(span.get('spanId')))} {one_line(str(span.get('name')))}\n", style="bold")
-    told = span.get("sources")
-    sources = {name: one_line(str(source)) for name, source in told.items()} if isinstance(told, Mapping) else {}
+def explanation_text(span: SpanDocument, *, width: int) -> Iterator[Text]:
+    """Print every field with its value and the key, event or log that it was read of; the notes; the decisions."""
+    yield Text(f"span {one_line(span.span_id)} {one_line(span.name)}\n", style="bold")
+    fields = to_builtins(span)
+    sources = {name: one_line(source) for name, source in span.sources.items()}
     name_cells = widest_of(FIELDS)
     source_cells = min(widest_of([*sources.values(), "TOLD BY"]), _MOST_SOURCE_CELLS)
     yield Text(f"{'FIELD':<{name_cells}}  {'TOLD BY':<{source_cells}}  VALUE", style="dim")
     for name in FIELDS:
-        value = span.get(name)
+        value = fields[name]
         source = crop(sources.get(name, "-"), source_cells)
         room = max(width - name_cells - source_cells - 4, _MOST_SOURCE_CELLS)
         shown = "-" if value in (None, []) else crop(_value(value), room)
         yield Text(f"{name:<{name_cells}}  {source:<{source_cells}}  {shown}", style="" if name in sources else "dim")
-    notes = span.get("notes")
-    for note in notes if isinstance(notes, list) else ():
-        yield Text(f"note: {one_line(str(note))}", style="yellow")
-    decided = list(why_lines(judged))
+    for note in span.notes:
+        yield Text(f"note: {one_line(note)}", style="yellow")
+    decided = list(why_lines(span))
     if decided:
         yield Text("\nRULES", style="dim")
     yield from (Text(one_line(line)) for line in decided)

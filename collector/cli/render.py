@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -13,12 +13,14 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from collector.api.answers.traces import SpanDocument, TraceDocument, TraceSummaryDocument
+from collector.api.base.times import optional_ns
 from collector.cli import trace_text
 from collector.cli.conversation_text import conversation_text
 from collector.cli.explanation_text import explanation_text
 from collector.cli.terminal import Terminal
 from collector.cli.text import fold, json_text
-from collector.cli.views import JudgedView, SummaryView, TableView, TraceView
+from collector.cli.views import TableView
 from collector.spreadsheet import safe_cell
 from collector.units import count_text, duration_text, instant_text
 from collector.visible import harmless, one_line
@@ -60,7 +62,7 @@ def _beneath(stream: TextIO) -> TextIO:
     return stream.beneath if isinstance(stream, Terminal) else stream
 
 
-def print_traces(traces: Sequence[SummaryView]) -> None:
+def print_traces(traces: Sequence[TraceSummaryDocument]) -> None:
     """The list of traces, newest first as they came."""
     console = output_console()
     if not traces:
@@ -69,7 +71,7 @@ def print_traces(traces: Sequence[SummaryView]) -> None:
     console.print(traces_table(traces, console.width if console.is_terminal else None), crop=False)
 
 
-def print_trace(trace: TraceView) -> None:
+def print_trace(trace: TraceDocument) -> None:
     """One trace: its conversation and tool calls where it has any, and its tree."""
     console = output_console()
     guides = trace_text.UNICODE if console.encoding.startswith("utf") else trace_text.ASCII
@@ -79,10 +81,10 @@ def print_trace(trace: TraceView) -> None:
         console.print(text, soft_wrap=True)
 
 
-def print_explanation(span: Mapping[str, object], judged: JudgedView) -> None:
-    """Which key told each field of a span, as the API's document of it says, and what each rule decided."""
+def print_explanation(span: SpanDocument) -> None:
+    """Print the source of each field of a span, and the decision of each rule."""
     console = output_console()
-    for text in explanation_text(span, judged, width=console.width):
+    for text in explanation_text(span, width=console.width):
         console.print(text, soft_wrap=True)
 
 
@@ -172,7 +174,7 @@ def print_list(console: Console, table: Table) -> None:
     console.print(table, crop=False)
 
 
-def traces_table(traces: Sequence[SummaryView], width: int | None) -> Table:
+def traces_table(traces: Sequence[TraceSummaryDocument], width: int | None) -> Table:
     """The id is never cut; service and project are left out where there is little room. None: nothing is cut."""
     is_whole, width = width is None, PLAIN_WIDTH if width is None else width
     wide = width >= _ALL_COLUMNS_CELLS
@@ -194,7 +196,7 @@ def traces_table(traces: Sequence[SummaryView], width: int | None) -> Table:
         names = (trace.root_span_name or "-", trace.service_name, trace.project)
         table.add_row(
             Text(one_line(trace.trace_id)),
-            instant_text(trace.start_ns, short=not wide),
+            instant_text(optional_ns(trace.start_time), short=not wide),
             *(Text(one_line(name)) for name in (names if wide else names[:1])),
             duration_text(trace.duration_ms),
             str(trace.span_count),

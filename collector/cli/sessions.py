@@ -7,65 +7,20 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from collector.api.answers.sessions import SessionDocument, SessionList, SessionSummaryDocument, TurnDocument
+from collector.api.answers.traces import EvaluationDocument
+from collector.api.base.times import instant_ns
 from collector.cli import trace_text
-from collector.cli.answer_view import AnswerView, read_view
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import open_source
 from collector.cli.conversation_text import call_text, message_text, message_width
 from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
-from collector.cli.views import EvaluationView, InstantNs, MessageView, ToolCallView
 from collector.path_names import path_segment
 from collector.units import count_text, duration_text, instant_text, usd_text
 from collector.visible import one_line
 
 _PATH = "/api/v1/sessions"
-
-
-class _SessionLine(AnswerView):
-    """A session as it is printed."""
-
-    session_id: str
-    state: str
-    user_id: str | None
-    projects: list[str]
-    trace_count: int
-    error_trace_count: int
-    tool_call_count: int
-    span_count: int
-    summed_span_count: int
-    input_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
-    duration_ms: float | None
-    last_time: str | None
-
-
-class _SessionTurnView(AnswerView):
-    """One turn as it is printed."""
-
-    number: int
-    trace_id: str
-    start_time: InstantNs | None
-    duration_ms: float | None
-    error_count: int
-    messages: list[MessageView]
-    tool_calls: list[ToolCallView]
-    evaluations: list[EvaluationView]
-    cost_so_far_usd: float | None
-
-
-class _SessionView(_SessionLine):
-    """A session with its turns."""
-
-    evaluations: list[EvaluationView]
-    turns: list[_SessionTurnView]
-    earlier: str | None
-
-
-class _Sessions(AnswerView):
-    """A page of sessions."""
-
-    content: list[_SessionLine]
 
 
 @click.group()
@@ -84,11 +39,11 @@ def list_sessions(*, limit: int, as_json: bool, server: str | None, data: Path |
     """Sessions by the start of their latest trace, newest first."""
     one_source(server, data)
     with open_source(server, data) as asking:
-        found = asking.get(_PATH, size=limit, **filters)
+        page = asking.get(_PATH, size=limit, **filters)
     if as_json:
-        print_json(found["content"] if isinstance(found, dict) and "content" in found else found)
+        print_json(page["content"] if isinstance(page, dict) and "content" in page else page)
     else:
-        _print_list(read_view(_Sessions, found).content)
+        _print_list(read_answer(SessionList, page).content)
 
 
 @sessions.command("show")
@@ -109,19 +64,19 @@ def show_session(
         return
     console = output_console()
     guides = trace_text.UNICODE if console.encoding.startswith("utf") else trace_text.ASCII
-    for text in _session_text(read_view(_SessionView, session), console.width, guides.ellipsis):
+    for text in _session_text(read_answer(SessionDocument, session), console.width, guides.ellipsis):
         console.print(text, soft_wrap=True)
 
 
-def _print_list(found: list[_SessionLine]) -> None:
+def _print_list(rows: list[SessionSummaryDocument]) -> None:
     console = output_console()
-    if not found:
+    if not rows:
         console.print("no sessions here")
         return
     table = Table(box=None, header_style="dim", pad_edge=False)
     for name in ("SESSION", "STATE", "USER", "PROJECT", "TURNS", "ERRORS", "TOOL CALLS", "TOKENS", "COST", "LAST SPAN"):
         table.add_column(name, overflow="fold" if name == "SESSION" else "ellipsis", no_wrap=name != "SESSION")
-    for each in found:
+    for each in rows:
         tokens = [count for count in (each.input_tokens, each.output_tokens) if count is not None]
         table.add_row(
             one_line(each.session_id),
@@ -132,25 +87,25 @@ def _print_list(found: list[_SessionLine]) -> None:
             str(each.error_trace_count),
             f"{each.tool_call_count}{_of_part(each)}",
             str(sum(tokens)) if tokens else "",
-            "" if each.cost_usd is None else usd_text(each.cost_usd),
+            "" if each.cost_usd is None else usd_text(float(each.cost_usd)),
             (each.last_time or "")[:19].replace("T", " "),
         )
     console.print(table)
 
 
-def _of_part(session: _SessionLine) -> str:
+def _of_part(session: SessionSummaryDocument) -> str:
     is_part = session.summed_span_count < session.span_count
     return f" (first {session.summed_span_count} spans)" if is_part else ""
 
 
-def _session_text(session: _SessionView, width: int, ellipsis: str) -> Iterator[Text]:
+def _session_text(session: SessionDocument, width: int, ellipsis: str) -> Iterator[Text]:
     yield Text(f"session {one_line(session.session_id)}", style="bold")
-    told = [session.state, count_text(session.trace_count, "turn"), *map(one_line, session.projects)]
+    parts = [session.state, count_text(session.trace_count, "turn"), *map(one_line, session.projects)]
     if session.duration_ms is not None:
-        told.append(duration_text(session.duration_ms))
+        parts.append(duration_text(session.duration_ms))
     if session.cost_usd is not None:
-        told.append(f"{usd_text(session.cost_usd)}{_of_part(session)}")
-    yield Text(", ".join(told))
+        parts.append(f"{usd_text(float(session.cost_usd))}{_of_part(session)}")
+    yield Text(", ".join(parts))
     yield from (_verdict(each) for each in session.evaluations if not each.superseded)
     if session.earlier is not None:
         yield Text(f"{ellipsis} earlier turns: --before {session.earlier}", style="dim")
@@ -163,17 +118,17 @@ def _session_text(session: _SessionView, width: int, ellipsis: str) -> Iterator[
         yield from map(_verdict, turn.evaluations)
 
 
-def _verdict(each: EvaluationView) -> Text:
-    score = "" if each.score is None else f" {each.score:g}"
+def _verdict(each: EvaluationDocument) -> Text:
+    score = "" if each.score is None else f" {float(each.score):g}"
     return Text(f"{one_line(each.rule)}: {each.outcome}{score}", style="dim")
 
 
-def _head(turn: _SessionTurnView) -> Text:
-    told = [f"trace {turn.trace_id}"]
+def _head(turn: TurnDocument) -> Text:
+    parts = [f"trace {turn.trace_id}"]
     if turn.start_time is not None:
-        told.append(f"{instant_text(turn.start_time)} UTC")
+        parts.append(f"{instant_text(instant_ns(turn.start_time))} UTC")
     if turn.error_count:
-        told.append(count_text(turn.error_count, "error"))
+        parts.append(count_text(turn.error_count, "error"))
     if turn.cost_so_far_usd is not None:
-        told.append(f"{usd_text(turn.cost_so_far_usd)} so far")
-    return Text(f"\nTURN {turn.number}  {', '.join(told)}", style="dim")
+        parts.append(f"{usd_text(float(turn.cost_so_far_usd))} so far")
+    return Text(f"\nTURN {turn.number}  {', '.join(parts)}", style="dim")

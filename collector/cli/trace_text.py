@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from collector.api.answers.traces import SpanDocument, SpanEventDocument, TraceDocument
+from collector.api.base.times import optional_ns
 from collector.cli.explanation_text import judged_lines
 from collector.cli.text import crop, fold, json_text, widest
-from collector.cli.views import EventView, SpanView, TraceView
 from collector.conventions import names
 from collector.span_tree import Placement, SpanNode, in_tree_order
 from collector.units import count_text, duration_text, instant_text, offset_text, usd_text
@@ -45,8 +46,8 @@ ASCII = Guides(branch="|- ", last="`- ", through="|  ", ellipsis="...")
 _BLANK = "   "
 
 
-def trace_text(trace: TraceView, *, width: int, guides: Guides = UNICODE) -> Iterator[Text]:
-    """The header of a trace, then one text for each span, each exactly once."""
+def trace_text(trace: TraceDocument, *, width: int, guides: Guides = UNICODE) -> Iterator[Text]:
+    """Print the header of a trace, then each span exactly once."""
     yield _header(trace)
     starts = [span.start_ns for span in trace.spans if span.start_ns is not None]
     most = max(min(_NAME_CELLS, width - _COLUMNS_CELLS), _LEAST_CELLS)
@@ -63,13 +64,13 @@ def trace_text(trace: TraceView, *, width: int, guides: Guides = UNICODE) -> Ite
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TreeRow:
-    node: SpanNode[SpanView]
+    node: SpanNode[SpanDocument]
     label: str  # guides and name
     indent: str  # what stands left of the texts under the name
 
 
-def _rows(nodes: Iterator[SpanNode[SpanView]], guides: Guides, indented: int) -> Iterator[_TreeRow]:
-    """Nodes with their guides. Depth-first order lets one stack of prefixes serve all."""
+def _rows(nodes: Iterator[SpanNode[SpanDocument]], guides: Guides, indented: int) -> Iterator[_TreeRow]:
+    # Depth-first order lets one stack of prefixes serve all.
     prefixes = [""]
     for node in nodes:
         depth = min(node.depth, indented)
@@ -84,17 +85,17 @@ def _rows(nodes: Iterator[SpanNode[SpanView]], guides: Guides, indented: int) ->
         yield _TreeRow(node=node, label=f"{above}{own}{deep}{one_line(node.span.name[:_NAME_CHARS])}", indent=indent)
 
 
-def _header(trace: TraceView) -> Text:
+def _header(trace: TraceDocument) -> Text:
     text = Text()
     text.append(f"trace {one_line(trace.trace_id)}\n", style="bold")
     errors = count_text(trace.error_count, "error")
     text.append_text(_pairs(("project", trace.project), ("service", trace.service_name)))
-    text.append(f"{instant_text(trace.start_ns)} UTC, {duration_text(trace.duration_ms)}, ")
+    text.append(f"{instant_text(optional_ns(trace.start_time))} UTC, {duration_text(trace.duration_ms)}, ")
     text.append(f"{count_text(trace.span_count, 'span')}, ")
     text.append(errors, style="bold red" if trace.error_count else "")
     text.append("\n")
     usage = usage_text(trace.input_tokens, trace.output_tokens)
-    cost = "" if trace.cost_usd is None else usd_text(trace.cost_usd)
+    cost = "" if trace.cost_usd is None else usd_text(float(trace.cost_usd))
     pairs = (
         ("session", trace.session_id),
         ("user", trace.user_id),
@@ -102,9 +103,9 @@ def _header(trace: TraceView) -> Text:
         ("cost", cost),
         ("finish reason", trace.finish_reason),
     )
-    told = [(name, value) for name, value in pairs if value]
-    if told:
-        text.append_text(_pairs(*told)[:-2])
+    known = [(name, value) for name, value in pairs if value]
+    if known:
+        text.append_text(_pairs(*known)[:-2])
         text.append("\n")
     hint = names.capture_hint(note for span in trace.spans for note in span.notes)
     if hint is not None:
@@ -117,7 +118,7 @@ def _header(trace: TraceView) -> Text:
 
 
 def usage_text(input_tokens: int | None, output_tokens: int | None) -> str:
-    """Tokens in and out; empty where neither is known."""
+    """Return tokens in and out; empty if neither is known."""
     counts = ((input_tokens, "in"), (output_tokens, "out"))
     return " + ".join(f"{count:,} {way}" for count, way in counts if count is not None)
 
@@ -132,7 +133,7 @@ def _pairs(*pairs: tuple[str, str]) -> Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TreeLayout:
-    """What all spans of one trace are printed with."""
+    """Layout of all spans of a trace."""
 
     width: int
     name_cells: int
@@ -140,11 +141,11 @@ class _TreeLayout:
     guides: Guides
 
     def titles(self) -> Text:
-        """What the columns hold."""
+        """Print the heads of the columns."""
         return Text(self._name("SPAN") + _columns("TYPE", "DURATION", "START") + "STATUS", style="dim")
 
     def span(self, row: _TreeRow) -> Text:
-        """The line of a span and what is worth reading below it."""
+        """Print the line of a span, and its texts, events and links below it."""
         span = row.node.span
         text = Text()
         text.append(self._name(row.label), style="" if row.node.depth else "bold")
@@ -164,7 +165,7 @@ class _TreeLayout:
         shown = crop(label, self.name_cells, self.guides.ellipsis)
         return shown + " " * (self.name_cells - widest([shown]))
 
-    def _blocks(self, node: SpanNode[SpanView]) -> "Iterator[_Block]":
+    def _blocks(self, node: SpanNode[SpanDocument]) -> "Iterator[_Block]":
         span = node.span
         note = _note(node)
         if note:
@@ -186,10 +187,10 @@ class _TreeLayout:
         yield from self._events(span)
         yield from _links(span)
 
-    def _events(self, span: SpanView) -> "Iterator[_Block]":
+    def _events(self, span: SpanDocument) -> "Iterator[_Block]":
         for event in span.events[:MAX_ITEMS]:
             failed = event.name == names.EXCEPTION_EVENT
-            when = offset_text(self.start_ns, event.time_ns)
+            when = offset_text(self.start_ns, optional_ns(event.time))
             text = " ".join(filter(None, (event.name, when, _event_text(event))))
             yield _Block(label="event", text=text, style="red" if failed else "")
         yield from _more(len(span.events), "event")
@@ -219,7 +220,7 @@ def _columns(kind: str, duration: str, start: str) -> str:
     return f"  {kind:<{_KIND_CELLS}}  {duration:>{_TIME_CELLS}}  {start:>{_TIME_CELLS}}  "
 
 
-def _note(node: SpanNode[SpanView]) -> str:
+def _note(node: SpanNode[SpanDocument]) -> str:
     match node.place:
         case Placement.ORPHAN:
             return f"its parent {node.span.parent_span_id} is not here"
@@ -229,8 +230,8 @@ def _note(node: SpanNode[SpanView]) -> str:
             return ""
 
 
-def _event_text(event: EventView) -> str:
-    """An exception as Python prints one; any other event by its attributes."""
+def _event_text(event: SpanEventDocument) -> str:
+    # An exception as Python prints one; any other event by its attributes.
     if event.name != names.EXCEPTION_EVENT:
         return ", ".join(f"{key}={_value_text(value)}" for key, value in event.attributes.items())
     parts = (event.attributes.get(key) for key in (names.EXCEPTION_TYPE, names.EXCEPTION_MESSAGE))
@@ -241,7 +242,7 @@ def _value_text(value: object) -> str:
     return value if isinstance(value, str) else json_text(value, indent=None)
 
 
-def _links(span: SpanView) -> Iterator[_Block]:
+def _links(span: SpanDocument) -> Iterator[_Block]:
     for link in span.links[:MAX_ITEMS]:
         yield _Block(label="link", text=f"trace {link.trace_id} span {link.span_id}")
     yield from _more(len(span.links), "link")

@@ -1,16 +1,15 @@
-"""`tracejury traces`: what arrived."""
+"""`tracejury traces`: stored traces."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from collector.cli.answer_view import read_view
+from collector.api.answers.traces import SpanDocument, TraceDocument, TraceSummaryDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import open_source
-from collector.cli.connecting import Document
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_explanation, print_json, print_trace, print_traces
-from collector.cli.views import JudgedView, SummaryView, TraceView
 from collector.path_names import path_segment
 from collector.visible import one_line
 
@@ -42,7 +41,7 @@ def list_traces(
     if as_json:
         print_json(documents)
     else:
-        print_traces([read_view(SummaryView, document) for document in documents])
+        print_traces(read_answer(list[TraceSummaryDocument], documents))
 
 
 @traces.command("show")
@@ -70,22 +69,14 @@ def show_trace(
     if as_json or as_otlp:
         print_json(document)
     elif explain is not None:
-        span = _span_of(document, explain)
-        print_explanation(span, read_view(JudgedView, span))
+        print_explanation(_span_of(read_answer(TraceDocument, document), explain))
     else:
-        print_trace(read_view(TraceView, document))
+        print_trace(read_answer(TraceDocument, document))
 
 
-def _span_of(trace: Document, wanted: str) -> Document:
-    """The one span of the trace whose id starts so."""
-    spans = trace.get("spans")
-    found = [
-        span
-        for span in (spans if isinstance(spans, list) else [])
-        if isinstance(span, dict) and str(span.get("spanId")).startswith(wanted.strip().lower())
-    ]
-    if len(found) != 1:
-        there = "no span" if not found else f"{len(found)} spans"
-        raise click.ClickException(f"the trace has {there} whose id starts with {one_line(wanted)}")
-    only: Document = found[0]
-    return only
+def _span_of(trace: TraceDocument, prefix: str) -> SpanDocument:
+    spans = [span for span in trace.spans if span.span_id.startswith(prefix.strip().lower())]
+    if len(spans) != 1:
+        count = f"{len(spans)} spans" if spans else "no span"
+        raise click.ClickException(f"the trace has {count} whose id starts with {one_line(prefix)}")
+    return spans[0]

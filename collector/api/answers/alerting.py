@@ -6,8 +6,8 @@ from msgspec import Meta
 from pydantic import Field
 
 from collector.api.answers.annotating import MeasuredDocument
-from collector.api.answers.base import ApiAnswer, JsonNumber, JsonObject, PageAnswer
-from collector.api.answers.wire import WireDocument
+from collector.api.answers.base import ApiAnswer, JsonNumber, JsonObject
+from collector.api.answers.wire import PageAnswer, WireDocument
 from collector.live.monitors.metric_looks import Standing
 from collector.live.monitors.streams import Began
 from collector.metric_monitor_text import MetricMonitorText

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 from pydantic import Field
 
-from collector.api.answers.base import ApiAnswer, JsonObject, PageAnswer
-from collector.api.answers.wire import WireDocument
+from collector.api.answers.base import ApiAnswer, JsonObject
+from collector.api.answers.wire import PageAnswer, WireDocument
 from collector.connection_text import BudgetText, LimitsText, PriceText
 from collector.result_words import JobState, OutcomeName
 from evaluators.chat.wire import Protocol

@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from collector.api.answers.base import ApiAnswer, JsonObject, PageAnswer
+from collector.api.answers.base import ApiAnswer, JsonObject
+from collector.api.answers.wire import PageAnswer
 
 
 class DatasetDocument(ApiAnswer):

@@ -3,7 +3,8 @@
 from typing import Any, Literal
 
 from collector.api.answers.annotations import AnnotationDocument
-from collector.api.answers.base import ApiAnswer, JsonObject, PageAnswer
+from collector.api.answers.base import ApiAnswer, JsonObject
+from collector.api.answers.wire import PageAnswer
 
 
 class ReviewQueueDocument(ApiAnswer):

@@ -1,191 +1,231 @@
 """Traces, their spans, and what the rules made of them."""
 
-from typing import Any, Literal
+import json
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import Field
+from msgspec import UNSET, Meta, UnsetType
 
-from collector.api.answers.base import ApiAnswer, JsonNumber, JsonObject, PageAnswer
+from collector.api.answers.base import JsonNumber, JsonObject, json_value
+from collector.api.answers.wire import From, PageAnswer, WireDocument, computed, time_of
+from collector.api.base.times import optional_ns
 from collector.result_words import OutcomeName
-from storage.records import SpanType
+from storage.records import Span, SpanType, TraceSummary, TraceToolCall
+
+DIGEST_DIGITS: Final = 12
+"""Of the digest of a revision, as many as are shown."""
+
+SpanKind = Literal["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"]
+StatusCode = Literal["UNSET", "OK", "ERROR"]
 
 
-class TraceSummaryDocument(ApiAnswer):
+def _duration_ms(timed: TraceSummary | Span | TraceToolCall) -> float | None:
+    return (timed.end_ns - timed.start_ns) / 1e6 if timed.start_ns and timed.end_ns else None
+
+
+def _name_of(names: Any) -> From:  # noqa: ANN401 - a Literal
+    """Return the source of the name of a number of OTLP; a number that this version does not know is the first."""
+    known = get_args(names)
+    return From(convert=lambda number: known[number] if 0 <= number < len(known) else known[0])
+
+
+def _encoded_keys(by_field: Mapping[str, str]) -> dict[str, str]:
+    return {ENCODED_NAMES[name]: text for name, text in by_field.items()}
+
+
+StartTime = Annotated[str | None, time_of("start_ns")]
+EndTime = Annotated[str | None, time_of("end_ns")]
+Duration = Annotated[float | None, computed(_duration_ms)]
+Time = Annotated[str | None, time_of("time_ns")]
+Attributes = Annotated[JsonObject, From(convert=json_value)]
+JsonAny = Annotated[Any, From(convert=json_value)]
+Number = Annotated[JsonNumber | None, From(convert=json_value)]
+Metadata = Annotated[Any, From(convert=lambda text: json_value(json.loads(text)))]
+Digest = Annotated[str, From(convert=itemgetter(slice(DIGEST_DIGITS)))]
+
+
+class TraceSummaryDocument(WireDocument):
     """A trace without its spans."""
 
     trace_id: str
     tenant: str
     project: str
     service_name: str
-    root_span_name: str
-    start_time: str | None
-    end_time: str | None
-    duration_ms: float | None
+    root_span_name: Annotated[str, From("root_name")]
+    start_time: StartTime
+    end_time: EndTime
+    duration_ms: Duration
     span_count: int
     error_count: int
-    expires_at: str | None
+    expires_at: Annotated[str | None, time_of("expires_at_ns")]
 
 
 class TracePage(PageAnswer):
     """A page of traces."""
 
     content: list[TraceSummaryDocument]
-    next: str | None = Field(
-        description="With filters: where the list goes on. A page may be short where that takes long."
-    )
-    searched_to: str | None = Field(
-        description="Of a page that is short because the time was over: all that started after this was looked through."
-    )
+    next: Annotated[
+        str | None, Meta(description="With filters: where the list goes on. A page may be short where that takes long.")
+    ]
+    searched_to: Annotated[
+        str | None,
+        Meta(
+            description="Of a page that is short because the time was over: all that started after this was looked"
+            " through."
+        ),
+    ]
 
 
-class EvaluationDocument(ApiAnswer):
+class EvaluationDocument(WireDocument):
     """What came of one evaluation."""
 
     job_id: int
     rule_id: str
     rule: str
     revision: int
-    digest: str
+    digest: Digest
     evaluator: str
     name: str
     outcome: OutcomeName
-    score: JsonNumber | None
+    score: Number
     passed: bool | None
-    threshold: JsonNumber | None
+    threshold: Number
     reason: str | None
     error_kind: str | None
-    metadata: Any
+    metadata: Metadata
     fingerprint: str | None
     judge_model: str | None
     judge_calls: int | None
     input_tokens: int | None
     output_tokens: int | None
-    cost_usd: JsonNumber | None
-    latency_ms: JsonNumber | None
+    cost_usd: Number
+    latency_ms: Number
     attempts: int
     release: str | None
     round: int
     superseded: bool
-    created_at: str | None
+    created_at: Annotated[str | None, time_of("created_at_ns")]
 
 
-class DecisionDocument(ApiAnswer):
+class DecisionDocument(WireDocument):
     """What became of a span or a trace by one revision of a rule."""
 
     rule_id: str
     rule: str
     revision: int
-    digest: str
+    digest: Digest
     decision: str
     clause: str | None
-    decided_at: str | None
+    decided_at: Annotated[str | None, time_of("decided_at_ns")]
 
 
-class ExternalScoreDocument(ApiAnswer):
+class ExternalScoreDocument(WireDocument):
     """A score that somebody else gave and sent."""
 
     project: str | None
     name: str
     outcome: OutcomeName
-    score: JsonNumber | None
+    score: Number
     passed: bool | None
     label: str | None
     reason: str | None
     error_kind: str | None
-    metadata: Any
-    created_at: str | None
+    metadata: Metadata
+    created_at: Annotated[str | None, time_of("created_at_ns")]
 
 
-class OfferedToolDocument(ApiAnswer):
+class OfferedToolDocument(WireDocument):
     """A tool that a model was offered."""
 
     name: str
     description: str | None
-    parameters: Any
+    parameters: JsonAny
 
 
-class ToolCallDocument(ApiAnswer):
+class ToolCallDocument(WireDocument, kw_only=True):
     """One call of a tool."""
 
     ordinal: int
     span_id: str
     call_id: str | None
     name: str
-    arguments: Any
-    result: Any
-    has_arguments: bool = Field(description="Whether arguments were recorded, even as none.")
-    has_result: bool = Field(description="Whether a result was recorded, even as null.")
+    arguments: JsonAny
+    result: JsonAny
+    has_arguments: Annotated[bool, Meta(description="Whether arguments were recorded, even as none.")] = True
+    has_result: Annotated[bool, Meta(description="Whether a result was recorded, even as null.")] = True
     is_error: bool
     error: str | None
-    start_time: str | None
-    end_time: str | None
-    duration_ms: float | None
+    start_time: StartTime
+    end_time: EndTime
+    duration_ms: Duration
 
 
-class SpanEventDocument(ApiAnswer):
+class SpanEventDocument(WireDocument):
     """An event of a span."""
 
-    time: str | None
+    time: Time
     name: str
-    attributes: JsonObject
+    attributes: Attributes
 
 
-class LogDocument(ApiAnswer):
+class LogDocument(WireDocument):
     """A log record of a span."""
 
-    time: str | None
+    time: Time
     event_name: str
-    body: Any
-    attributes: JsonObject
+    body: JsonAny
+    attributes: Attributes
 
 
-class LinkDocument(ApiAnswer):
+class LinkDocument(WireDocument):
     """A link of a span to another one."""
 
     trace_id: str
     span_id: str
     trace_state: str
-    attributes: JsonObject
+    attributes: Attributes
     flags: int
 
 
-class ResourceDocument(ApiAnswer):
+class ResourceDocument(WireDocument):
     """What sent a span."""
 
-    attributes: JsonObject
+    attributes: Attributes
     schema_url: str
 
 
-class ScopeDocument(ApiAnswer):
+class ScopeDocument(WireDocument):
     """What instrumented a span."""
 
     name: str
     version: str
-    attributes: JsonObject
+    attributes: Attributes
     schema_url: str
 
 
-class SpanDocument(ApiAnswer):
+class SpanDocument(WireDocument):
     """A span, what it means, and what the rules made of it."""
 
     span_id: str
     parent_span_id: str | None
     name: str
-    kind: Literal["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"]
-    start_time: str | None
-    end_time: str | None
-    duration_ms: float | None
-    status_code: Literal["UNSET", "OK", "ERROR"]
+    kind: Annotated[SpanKind, _name_of(SpanKind)]
+    start_time: StartTime
+    end_time: EndTime
+    duration_ms: Duration
+    status_code: Annotated[StatusCode, _name_of(StatusCode)]
     status_message: str
     span_type: SpanType
     dialect: str | None
     input: str | None
     output: str | None
-    input_messages: list[JsonObject] | None
-    output_messages: list[JsonObject] | None
+    input_messages: Annotated[list[JsonObject] | None, From(convert=json_value)]
+    output_messages: Annotated[list[JsonObject] | None, From(convert=json_value)]
     tool_name: str | None
     tool_call_id: str | None
-    tool_arguments: Any
-    tool_result: Any
+    tool_arguments: JsonAny
+    tool_result: JsonAny
     tool_definitions: list[OfferedToolDocument]
     model: str | None
     provider: str | None
@@ -193,19 +233,24 @@ class SpanDocument(ApiAnswer):
     output_tokens: int | None
     cached_tokens: int | None
     reasoning_tokens: int | None
-    finish_reason: str | None = Field(
-        description="Why the answer of a model ended: stop, length, tool_call, content_filter, error or other."
-    )
-    cost_usd: JsonNumber | None
+    finish_reason: Annotated[
+        str | None,
+        Meta(description="Why the answer of a model ended: stop, length, tool_call, content_filter, error or other."),
+    ]
+    cost_usd: Number
     session_id: str | None
     user_id: str | None
-    run_id: str | None = Field(description="The run of an experiment for one of whose items the span is.")
+    run_id: Annotated[str | None, Meta(description="The run of an experiment for one of whose items the span is.")]
     item_key: str | None
     error: str | None
     error_type: str | None
-    sources: dict[str, str] = Field(description="By field, the key, event or log record that told it.")
+    sources: Annotated[
+        dict[str, str],
+        From(convert=_encoded_keys),
+        Meta(description="By field, the key, event or log record that told it."),
+    ]
     notes: list[str]
-    attributes: JsonObject
+    attributes: Attributes
     events: list[SpanEventDocument]
     links: list[LinkDocument]
     logs: list[LogDocument]
@@ -222,39 +267,55 @@ class SpanDocument(ApiAnswer):
     decisions: list[DecisionDocument]
     external_scores: list[ExternalScoreDocument]
 
+    @property
+    def start_ns(self) -> int | None:
+        """The start in nanoseconds since the Unix epoch."""
+        return optional_ns(self.start_time)
 
-class TraceDocument(TraceSummaryDocument):
+
+ENCODED_NAMES: Final = dict(zip(SpanDocument.__struct_fields__, SpanDocument.__struct_encode_fields__, strict=True))
+"""The name of each field of a span in its document."""
+
+
+class TraceDocument(TraceSummaryDocument, kw_only=True):
     """A trace with what it means, what the rules made of it, and its spans by start time."""
 
     input: str | None
     output: str | None
     final_response: str | None
-    finish_reason: str | None = Field(description="Of the last call of a model that tells one.")
+    finish_reason: Annotated[str | None, Meta(description="Of the last call of a model that tells one.")]
     session_id: str | None
     user_id: str | None
     input_tokens: int | None
     output_tokens: int | None
-    cost_usd: JsonNumber | None
+    cost_usd: Number
     tool_calls: list[ToolCallDocument]
     tool_definitions: list[OfferedToolDocument]
-    conversation: list[JsonObject]
+    conversation: Annotated[list[JsonObject], From(convert=json_value)]
     evaluations: list[EvaluationDocument]
     decisions: list[DecisionDocument]
     external_scores: list[ExternalScoreDocument]
     spans: list[SpanDocument]
-    summed_span_count: int = Field(
-        description="`input`, `output`, `finalResponse`, `inputTokens`, `outputTokens` and `costUsd` are of so many"
-        " spans: the first ones and the roots of a long trace, of texts also the last ones."
+    summed_span_count: Annotated[
+        int,
+        Meta(
+            description="`input`, `output`, `finalResponse`, `inputTokens`, `outputTokens` and `costUsd` are of so many"
+            " spans: the first ones and the roots of a long trace, of texts also the last ones."
+        ),
+    ] = 0
+    truncated: Annotated[
+        bool | UnsetType,
+        Meta(
+            description="It has more spans than are shown: at most 10,000, 32 MiB as stored and 64 MiB as JSON."
+            " `toolCalls` and `conversation` are of the first ones too. `/otlp` has all."
+        ),
+    ] = UNSET
+    judgements_truncated: Annotated[bool | UnsetType, Meta(description="The rules made more of it than is shown.")] = (
+        UNSET
     )
-    truncated: bool = Field(
-        default=False,
-        description="It has more spans than are shown: at most 10,000, 32 MiB as stored and 64 MiB as JSON."
-        " `toolCalls` and `conversation` are of the first ones too. `/otlp` has all.",
-    )
-    judgements_truncated: bool = Field(default=False, description="The rules made more of it than is shown.")
 
 
-class TraceExport(ApiAnswer):
+class TraceExport(WireDocument):
     """The OTLP/JSON request that would send a trace."""
 
     resource_spans: list[JsonObject]

@@ -1,13 +1,39 @@
 """Documents on the wire: one declaration from which they are made, encoded, described, and read again by clients."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Meta
+from msgspec import NODEFAULT, UNSET, Meta, UnsetType, structs
 from pydantic import Field, create_model
 
 from collector.api.answers.base import ApiAnswer
+from collector.api.base.times import time_text
+
+_MISSING: Final = object()
+_WHOLE: Final = ""
+Convert = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """Source of a field: an attribute of the record by another name, or a conversion of its value, or both."""
+
+    name: str | None = None
+    convert: Convert | None = None
+
+
+def computed(convert: Convert) -> From:
+    """Return the source of a field that is computed of the whole record, the first if there are several."""
+    return From(_WHOLE, convert)
+
+
+def time_of(name: str) -> From:
+    """Return the source of a time: nanoseconds since the Unix epoch in the record, RFC 3339 in the document."""
+    return From(name, time_text)
 
 
 class WireDocument(msgspec.Struct, rename="camel", kw_only=True):
@@ -18,26 +44,104 @@ class WireDocument(msgspec.Struct, rename="camel", kw_only=True):
     """
 
     @classmethod
-    def of(cls, record: object, **others: object) -> Self:
-        """Make a document of a record, or of a row: fields of the same names, and those that it has not."""
-        names = [name for name in cls.__struct_fields__ if name not in others]
-        same = {name: record[name] if isinstance(record, Mapping) else getattr(record, name) for name in names}
-        return cls(**same, **others)
+    def of(cls, *records: object, **others: object) -> Self:
+        """Make a document of records or rows: each field of the first of them that has it, unless it is in `others`.
+
+        Documents inside it, and lists of them, are made of what the records have there.
+        """
+        for name, source, convert in _sources(cls):
+            if name in others:
+                continue
+            value = _value(records, source)
+            if value is not _MISSING:
+                others[name] = value if convert is None or value is None else convert(value)
+        return cls(**others)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: object, handler: Any) -> Any:  # noqa: ANN401 - of Pydantic's core
         """Describe the document as a model, of which Pydantic makes the OpenAPI document and tests check answers."""
         hints = get_type_hints(cls, include_extras=True)
-        names = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
-        fields: dict[str, Any] = {name: (_described(hints[name], alias), ...) for name, alias in names}
+        fields = {each.name: _described(hints[each.name], each) for each in structs.fields(cls)}
         model = create_model(cls.__name__, __base__=ApiAnswer, __doc__=cls.__doc__, __module__=cls.__module__, **fields)
         return handler.generate_schema(model)
 
 
-def _described(hint: Any, alias: str) -> Any:  # noqa: ANN401 - a type
-    if get_origin(hint) is not Annotated:
-        return Annotated[hint, Field(alias=alias)]
-    kind, *metadata = get_args(hint)
+class PageAnswer(WireDocument):
+    """A page of a list."""
+
+    number: int
+    size: int
+    number_of_elements: int
+    first: bool
+    last: bool
+
+
+@cache
+def read_type(kind: Any) -> Any:  # noqa: ANN401 - a type
+    """Derive the type by which a client reads answers of older and newer servers.
+
+    Texts of which this version knows some are any texts, and what may be null may be missing.
+    """
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        fields = [_read_field(each) for each in structs.fields(kind)]
+        return msgspec.defstruct(kind.__name__, fields, bases=(kind,), module=kind.__module__, kw_only=True)
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return read_type(parts[0])
+    if origin is Literal:
+        return Union[tuple({type(each) for each in parts})]  # noqa: UP007 - of a tuple
+    if origin in {Union, UnionType}:
+        return Union[tuple(map(read_type, parts))]  # noqa: UP007 - of a tuple
+    return origin[tuple(map(read_type, parts))] if parts else kind
+
+
+def _read_field(field: structs.FieldInfo) -> tuple[str, Any, Any]:
+    kind = read_type(field.type)
+    default = {"default": None} if field.required and type(None) in get_args(kind) else {}
+    default |= {
+        name: value for name in ("default", "default_factory") if (value := getattr(field, name)) is not NODEFAULT
+    }
+    return field.name, kind, msgspec.field(name=field.encode_name, **default)
+
+
+def _value(records: tuple[object, ...], name: str) -> Any:  # noqa: ANN401 - of a record
+    if name == _WHOLE:
+        return records[0]
+    for record in records:
+        value = record.get(name, _MISSING) if isinstance(record, Mapping) else getattr(record, name, _MISSING)
+        if value is not _MISSING:
+            return value
+    return _MISSING
+
+
+@cache
+def _sources(kind: type[WireDocument]) -> tuple[tuple[str, str, Convert | None], ...]:
+    """List the fields of a document with the attribute that each is made of, and its conversion."""
+    return tuple((name, *_source(name, hint)) for name, hint in get_type_hints(kind, include_extras=True).items())
+
+
+def _source(name: str, hint: Any) -> tuple[str, Convert | None]:  # noqa: ANN401 - a type
+    metadata = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    source = next((each for each in metadata if isinstance(each, From)), From())
+    return name if source.name is None else source.name, source.convert or _conversion(hint)
+
+
+def _conversion(hint: Any) -> Convert | None:  # noqa: ANN401 - a type
+    """Return what makes a document, or a list of them, of records; None if the type is of neither."""
+    if isinstance(hint, type) and issubclass(hint, WireDocument):
+        return lambda value: value if isinstance(value, hint) else hint.of(value)
+    inner = next(filter(None, map(_conversion, get_args(hint))), None)
+    if inner is not None and get_origin(hint) is list:
+        return lambda values: [inner(each) for each in values]
+    return inner
+
+
+def _described(hint: Any, field: structs.FieldInfo) -> Any:  # noqa: ANN401 - a type and a default
+    kind, *metadata = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     described = next((each.extra["described"] for each in metadata if isinstance(each, Meta) and each.extra), kind)
+    default: object = ...
+    if field.default is UNSET:  # a field that is left out has what its type has for nothing
+        described = Union[tuple(each for each in get_args(kind) if each is not UnsetType)]  # noqa: UP007 - of a tuple
+        default = None if type(None) in get_args(kind) else msgspec.convert(0, described, strict=False)
     fields = [Field(description=each.description) if isinstance(each, Meta) else each for each in metadata]
-    return Annotated[described, Field(alias=alias), *fields]
+    return Annotated[described, Field(alias=field.encode_name), *fields], default

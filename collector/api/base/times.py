@@ -41,6 +41,11 @@ def instant_ns(text: str) -> int:
     return seconds * 1_000_000_000 + int(f"{fraction or '':0<9}"[:9])
 
 
+def optional_ns(text: str | None) -> int | None:
+    """Return a time of a document as nanoseconds since the Unix epoch; None if it is null."""
+    return None if text is None else instant_ns(text)
+
+
 def stored_ns(text: str) -> int:
     """RFC 3339 as nanoseconds since the Unix epoch; an instant that no span can have is the nearest that one can.
 

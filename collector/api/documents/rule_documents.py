@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from collector.access.caller import Caller
+from collector.api.answers.traces import DIGEST_DIGITS
 from collector.api.base.context import Context
 from collector.api.base.times import time_text
 from collector.api.documents.reading_documents import Document
@@ -25,9 +26,6 @@ from storage.judging.backfills import Backfill
 from storage.judging.baselines import ComparedStream
 from storage.judging.rulebook import Project
 from storage.judging.spending import NANO
-
-DIGEST_DIGITS: Final = 12
-"""Of the digest of a revision, as many as are shown."""
 
 _MOST_PLACES: Final = 3
 """Streams whose comparison begins anew that a message names; the others are counted."""

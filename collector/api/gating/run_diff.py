@@ -8,9 +8,10 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.base import ApiAnswer, JsonObject, PageAnswer
+from collector.api.answers.base import ApiAnswer, JsonObject
 from collector.api.answers.declared import answers
 from collector.api.answers.gating import GateRepeat
+from collector.api.answers.wire import PageAnswer
 from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE, page_document
 from collector.api.base.routing import Here, Who, api_router

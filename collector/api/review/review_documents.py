@@ -6,9 +6,9 @@ from msgspec import to_builtins
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission
+from collector.api.answers.traces import ToolCallDocument
 from collector.api.base.context import Context
 from collector.api.base.times import time_text
-from collector.api.documents.reading_documents import call_document
 from collector.api.review.annotations import annotation_document
 from collector.api.review.review_content import Reviewed, is_hidden, opinions_shown, reviewed
 from storage.review.review_queues import ReviewEntry, ReviewerProgress, ReviewQueue
@@ -106,7 +106,7 @@ def _content(found: Reviewed) -> dict[str, object]:
         "expected": found.expected,
         "conversation": list(found.conversation),
         "earlierMessages": found.earlier,
-        "toolCalls": [call_document(each) for each in found.calls],
+        "toolCalls": [to_builtins(ToolCallDocument.of(each)) for each in found.calls],
     }
 
 

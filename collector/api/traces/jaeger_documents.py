@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from fastapi.responses import JSONResponse, Response
 
+from collector.api.answers.base import json_value
 from collector.api.base.written import written_in_pieces
-from collector.api.documents.documents import json_value
 from storage.records import AttributeValue, Link, Resource, Span, SpanEvent, Trace
 
 Document = dict[str, object]

@@ -12,15 +12,15 @@ from pydantic import BaseModel, Field
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, visible_tenant_of
 from collector.api.answers.declared import answers
-from collector.api.answers.traces import TraceDocument, TraceExport, TracePage
+from collector.api.answers.traces import TraceDocument, TraceExport, TracePage, TraceSummaryDocument
 from collector.api.base.context import Context
 from collector.api.base.pages import page_document
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.streamed import streamed
 from collector.api.base.times import time_text
-from collector.api.base.written import written_in_pieces
-from collector.api.documents.documents import summary_document, trace_document
+from collector.api.base.written import encoded
+from collector.api.documents.documents import trace_document
 from collector.api.traces.trace_filters import Filters, like_of, place_of, place_text
 from collector.conventions.trace import read_trace
 from collector.doors.body import Disconnected
@@ -118,7 +118,7 @@ def list_traces(
     at: Annotated[PageQuery, Depends()],
     filters: Annotated[Filters, Depends()],
     tenant: Tenant = None,
-) -> dict[str, object]:
+) -> Response:
     """Traces by start time, newest first, of which all is true that is asked; `before` goes on after a page."""
     visible_tenant, offset, limit = visible_tenant_of(who, tenant), at.page * at.size, at.size + 1
     if filters.is_new or at.within_ms is not None:
@@ -130,14 +130,12 @@ def list_traces(
         summaries = here.queries.judged_traces(
             judging, tenant=visible_tenant, project=project, offset=offset, limit=limit
         )
-    documents = [summary_document(summary) for summary in summaries]
-    return page_document(documents, at.page, at.size) | {"next": None, "searchedTo": None}
+    documents = [TraceSummaryDocument.of(summary) for summary in summaries]
+    return encoded(page_document(documents, at.page, at.size) | {"next": None, "searchedTo": None})
 
 
-def _listed(
-    here: Context, judging: Judging, at: PageQuery, filters: Filters, visible_tenant: str | None
-) -> dict[str, object]:
-    """Traces where more is asked than pages by their number can tell: only `before` goes on after a page."""
+def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, visible_tenant: str | None) -> Response:
+    # Pages by their number cannot tell where these lists go on, so only `before` does.
     if at.page:
         raise BadQuery(
             "page: with these filters, or withinMs, go on with before, which is the `next` of the page before"
@@ -146,16 +144,18 @@ def _listed(
     after = None if filters.before is None else place_of(filters.before)
     within_s = _LONGEST_S if at.within_ms is None else at.within_ms / 1000
     listed = here.listing.traces(like, after=after, limit=at.size, tenant=visible_tenant, within_s=within_s)
-    return {
-        "content": [summary_document(summary) for summary in listed.traces],
-        "number": 0,
-        "size": at.size,
-        "numberOfElements": len(listed.traces),
-        "first": after is None,
-        "last": listed.next is None,
-        "next": None if listed.next is None else place_text(listed.next),
-        "searchedTo": time_text(listed.searched_to_ns),
-    }
+    return encoded(
+        TracePage(
+            content=[TraceSummaryDocument.of(summary) for summary in listed.traces],
+            number=0,
+            size=at.size,
+            number_of_elements=len(listed.traces),
+            first=after is None,
+            last=listed.next is None,
+            next=None if listed.next is None else place_text(listed.next),
+            searched_to=time_text(listed.searched_to_ns),
+        )
+    )
 
 
 @router.get("/{trace_id}")
@@ -170,7 +170,7 @@ def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Re
     judged = here.judgements.of_trace(trace.summary.trace_id, tenant=trace.summary.tenant)
     is_part = len(trace.spans) < trace.summary.span_count
     sums = here.listing.reading(trace.summary) if is_part else None
-    return written_in_pieces(trace_document(trace, reading, judged, sums))
+    return encoded(trace_document(trace, reading, judged, sums))
 
 
 @router.get("/{trace_id}/otlp", response_class=JSONResponse)

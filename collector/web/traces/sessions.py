@@ -11,7 +11,6 @@ from starlette.exceptions import HTTPException
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.routing import Here, Who
-from collector.api.documents.session_documents import session_state
 from collector.api.traces.session_filters import (
     SessionFilters,
     session_place,
@@ -20,6 +19,7 @@ from collector.api.traces.session_filters import (
     turn_place,
     turn_place_text,
 )
+from collector.api.traces.sessions import session_state
 from collector.conversation import SessionTurn
 from collector.reading.sessions import read_session
 from collector.web.rendering import at_one_moment, page
@@ -71,10 +71,7 @@ def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> R
     filters = SessionFilters(text=asked["text"] or None, project=asked["project"] or None, user=asked["user"] or None)
     after = session_place(before) if before else None
     found = here.sessions.page(sessions_like(filters), after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant)
-    now_ns, idle_ns = here.now_ns(), here.session_idle_ns
-    rows = [
-        SessionRow(session=each, state=session_state(each, now_ns=now_ns, idle_ns=idle_ns)) for each in found.sessions
-    ]
+    rows = [SessionRow(session=each, state=session_state(here, each)) for each in found.sessions]
     tenant = who.tenant if not who.sees_all else ""
     return page(
         request,
@@ -103,7 +100,7 @@ def show_session(
         raise HTTPException(404, "there is no such session here")
     evaluations = here.judgements.evaluations_of(found.extents, tenant=found.summary.tenant)
     turns = read_session(found, evaluations, here.own_keys)
-    state = session_state(found.summary, now_ns=here.now_ns(), idle_ns=here.session_idle_ns)
+    state = session_state(here, found.summary)
     judged = here.judgements.of_session(session_id, tenant=found.summary.tenant)
     return page(
         request,
