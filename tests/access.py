@@ -39,8 +39,8 @@ def a_closed_server(data: Path, **settings: Any) -> Iterator[Closed]:
         for tenant in (None, "acme", "other"):
             for role in ("VIEWER", "EDITOR", "ADMIN", "INGEST", "REVIEWER"):
                 name = role.lower() if tenant is None else f"{role.lower()} of {tenant}"
-                wanted = {"name": name, "role": role, "tenantId": tenant}
-                made = request(f"http://{running.http}/api/v1/api-keys", "POST", key=OPERATOR_KEY, json=wanted)
+                fields = {"name": name, "role": role, "tenantId": tenant}
+                made = request(f"http://{running.http}/api/v1/api-keys", "POST", key=OPERATOR_KEY, json=fields)
                 assert made.status_code == 201, made.text
                 keys[name] = made.json()["key"]
         yield Closed(running=running, keys=keys)

@@ -46,7 +46,7 @@ def find_chromium() -> str | None:
 
 
 def _on_path() -> str | None:
-    return next((found for name in _NAMES if (found := shutil.which(name))), None)
+    return next((path for name in _NAMES if (path := shutil.which(name))), None)
 
 
 def _installed() -> str | None:
@@ -76,15 +76,15 @@ def _apt_get(*arguments: str) -> bool:
 @contextmanager
 def a_chromium() -> Iterator[str]:
     """Where a running Chromium takes orders, until the block ends; the test is skipped where there is none."""
-    found = find_chromium()
-    if found is None:
+    browser = find_chromium()
+    if browser is None:
         pytest.skip("there is no Chromium, and it cannot be installed with apt-get here")
     with tempfile.TemporaryDirectory() as profile:
-        command = [found, *_FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        command = [browser, *_FLAGS, f"--user-data-dir={profile}", "about:blank"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
             assert process.stderr is not None
-            told = (_LISTENING.search(line) for line in process.stderr)
-            address = next(match[1] for match in told if match)
+            matches = (_LISTENING.search(line) for line in process.stderr)
+            address = next(match[1] for match in matches if match)
             threading.Thread(target=process.stderr.read, daemon=True).start()
             try:
                 yield address
@@ -116,9 +116,11 @@ class Watch:
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(_AXE)
         run = "axe.run(document, {resultTypes: ['violations']})"
-        found: list[dict[str, Any]] = self.page.evaluate(run)["violations"]
+        violations: list[dict[str, Any]] = self.page.evaluate(run)["violations"]
         return [
-            f"{each['id']}: {node['html'][:200]} {node['failureSummary']}" for each in found for node in each["nodes"]
+            f"{each['id']}: {node['html'][:200]} {node['failureSummary']}"
+            for each in violations
+            for node in each["nodes"]
         ]
 
     def sideways(self) -> int:

@@ -20,7 +20,7 @@ from tests.ruling import a_rule
 Result = TypeVar("Result")
 
 QUESTION = (PromptMessage(role="system", content="Judge."), PromptMessage(role="user", content="This is the data."))
-WANTED: Mapping[str, Any] = {"score": {"type": "number"}}
+SCHEMA: Mapping[str, Any] = {"score": {"type": "number"}}
 ENCRYPTION_KEY = "0123456789abcdef" * 4
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PRICE = Price(input_usd_per_million=1, output_usd_per_million=2)
@@ -71,7 +71,7 @@ class Hub:
 
     async def ask(self, active: ActiveRule, job: AJob | None = None) -> Reply:
         """One question of a judge."""
-        return await self.judges.judge(active, job or AJob())(QUESTION, WANTED)
+        return await self.judges.judge(active, job or AJob())(QUESTION, SCHEMA)
 
     def run(self, doing: Coroutine[Any, Any, Result]) -> Result:
         """What comes of it, in an event loop of its own."""

@@ -13,7 +13,9 @@ def breaking_changes(before: Document, after: Document) -> list[str]:
 
 
 def _of_operations(before: Document, after: Document) -> Iterator[str]:
-    operations = {(path, method): operation for path, found in after.items() for method, operation in found.items()}
+    operations = {
+        (path, method): operation for path, by_method in after.items() for method, operation in by_method.items()
+    }
     gone, changed = [], []
     for path, methods in before.items():
         for method, earlier in methods.items():
@@ -57,5 +59,7 @@ def _type(schema: Document) -> object:
 
 def _sent(document: Document) -> set[str]:
     """The models of bodies."""
-    bodies = [operation.get("requestBody") for found in document["paths"].values() for operation in found.values()]
+    bodies = [
+        operation.get("requestBody") for by_method in document["paths"].values() for operation in by_method.values()
+    ]
     return set(re.findall(r"#/components/schemas/(\w+)", str(bodies)))

@@ -58,13 +58,13 @@ def faulty_syncs(process: int, fault: str) -> Iterator[None]:
     if not shutil.which("strace"):
         pytest.skip("strace is needed to make a disk slow or faulty")
     command = ["strace", "-f", "-qq", "-e", "trace=fdatasync", "-e", f"inject=fdatasync:{fault}", "-p", str(process)]
-    with tempfile.TemporaryFile() as told:
-        tracer = subprocess.Popen(command, stdout=told, stderr=told)
+    with tempfile.TemporaryFile() as log:
+        tracer = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             while "TracerPid:\t0\n" in Path(f"/proc/{process}/status").read_text():
                 if tracer.poll() is not None:
-                    told.seek(0)
-                    pytest.skip(f"tracing is not allowed here: {told.read().decode().strip()}")
+                    log.seek(0)
+                    pytest.skip(f"tracing is not allowed here: {log.read().decode().strip()}")
                 time.sleep(0.02)
             yield
         finally:

@@ -185,14 +185,14 @@ def _marked(document: Any, numbers: Iterator[int]) -> Any:
 
 
 def _numbers(document: Any) -> list[tuple[int, float]]:
-    found: list[float] = []
+    numbers: list[float] = []
 
     def walk(value: Any) -> None:
         if isinstance(value, dict | list):
             for inner in value.values() if isinstance(value, dict) else value:
                 walk(inner)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found.append(value)
+            numbers.append(value)
 
     walk(document)
-    return list(enumerate(found))
+    return list(enumerate(numbers))

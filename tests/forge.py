@@ -39,8 +39,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """A page of comments."""
         if self._may(reading=True) and COMMENTS.fullmatch(urlsplit(self.path).path):
-            asked = parse_qs(urlsplit(self.path).query)
-            size, page = int(asked["per_page"][0]), int(asked["page"][0])
+            query = parse_qs(urlsplit(self.path).query)
+            size, page = int(query["per_page"][0]), int(query["page"][0])
             self._answer(200, self.server.comments[(page - 1) * size : page * size])
         else:
             self._answer(404, {"message": "Not Found"})

@@ -110,10 +110,10 @@ class ForkedProcess:
         Raises:
             subprocess.TimeoutExpired: it goes on; it may be asked again.
         """
-        told: dict[str, Any] = {}
+        outputs: dict[str, Any] = {}
 
         def read(name: str, pipe: IO[Any]) -> None:
-            told[name] = pipe.read()
+            outputs[name] = pipe.read()
 
         pipes = {"stdout": self.stdout, "stderr": self.stderr}
         threads = [
@@ -130,7 +130,7 @@ class ForkedProcess:
         for thread in threads:
             thread.join()
         self.__exit__()
-        return told.get("stdout"), told.get("stderr")
+        return outputs.get("stdout"), outputs.get("stderr")
 
     def send_signal(self, number: int) -> None:
         """Send it, unless the process has ended."""
@@ -154,9 +154,9 @@ class ForkedProcess:
                 return self.returncode
             with self._reading:
                 if self.returncode is None:
-                    told = _line(self._telling)
-                    assert told, "the zygote has ended"
-                    self.returncode = int(told)
+                    line = _line(self._telling)
+                    assert line, "the zygote has ended"
+                    self.returncode = int(line)
         return self.returncode
 
 
@@ -306,19 +306,19 @@ def _order(kind: str, arguments: Sequence[str], environment: dict[str, str], fol
     paths = [each for each in environment.get("PYTHONPATH", "").split(os.pathsep) if each]
     match arguments:
         case [program, *_] if program == TRACEJURY:
-            source, module, given, first = _COMMAND, "", list(arguments), [str(Path(TRACEJURY).parent)]
+            source, module, argv, first = _COMMAND, "", list(arguments), [str(Path(TRACEJURY).parent)]
         case [sys.executable, "-P", "-c", program, *more]:
-            source, module, given, first = program, "", ["-c", *more], []
+            source, module, argv, first = program, "", ["-c", *more], []
         case [sys.executable, "-c", program, *more]:
-            source, module, given, first = program, "", ["-c", *more], [""]
+            source, module, argv, first = program, "", ["-c", *more], [""]
         case [sys.executable, "-m", program, *more] if program.startswith(("tests.", "benchmarks.")):
-            source, module, given, first = "", program, [program, *more], [folder]
+            source, module, argv, first = "", program, [program, *more], [folder]
         case _:
             return None
     return Order(
         source=source,
         module=module,
-        arguments=given,
+        arguments=argv,
         path=[*first, *paths],
         environment=environment,
         folder=folder,

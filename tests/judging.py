@@ -11,14 +11,14 @@ from evaluators.chat.judge import ChatJudge
 from evaluators.evaluator import run
 from evaluators.outcome import Failure, Outcome, Verdict
 from evaluators.registry import build
-from tests.model_server import Asked, a_model
+from tests.model_server import ModelRequest, a_model
 
 PRICE = Price(input_usd_per_million=1, output_usd_per_million=1)
 
 
 def judged(
     name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], script: object
-) -> tuple[Outcome, list[Asked]]:
+) -> tuple[Outcome, list[ModelRequest]]:
     """What the evaluator says of the case when the model answers by the script, and what the model was asked."""
 
     async def judge_once(base_url: str) -> Outcome:
@@ -29,7 +29,7 @@ def judged(
             return await run(build(name, configuration, ChatJudge(model)), parse_case(case))
 
     with a_model(script) as server:
-        return asyncio.run(judge_once(server.base_url)), server.asked
+        return asyncio.run(judge_once(server.base_url)), server.requests
 
 
 def verdict_of(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], script: object) -> Verdict:

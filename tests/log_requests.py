@@ -71,8 +71,8 @@ def flat_logs(request: ExportLogsServiceRequest) -> list[tuple[ResourceLogs, Sco
 
 def event_name_of(record: LogRecord) -> str:
     """The name of the event: the field, else the text of the last attribute of that name."""
-    told = [pair.value.string_value for pair in record.attributes if pair.key == "event.name"]
-    return record.event_name or (told[-1] if told else "")
+    names = [pair.value.string_value for pair in record.attributes if pair.key == "event.name"]
+    return record.event_name or (names[-1] if names else "")
 
 
 def is_kept(record: LogRecord) -> bool:
@@ -94,7 +94,7 @@ def logs_as_json(request: ExportLogsServiceRequest) -> bytes:
 
 _named = st.sampled_from([MESSAGE, "gen_ai.choice", "gen_ai."])
 _other_names = st.sampled_from(["", "app.started", "gen_ai", "GEN_AI.choice"]) | texts
-_told = st.builds(
+_named_by_attribute = st.builds(
     KeyValue,
     key=st.just("event.name"),
     value=st.builds(AnyValue, string_value=_named | _other_names) | st.none() | any_values,
@@ -112,7 +112,7 @@ def _records(ids: st.SearchStrategy[bytes], own: st.SearchStrategy[bytes], names
         severity_text=texts,
         event_name=names,
         body=st.none() | any_values,
-        attributes=st.lists(st.one_of(attribute_lists, st.lists(_told, max_size=2)), max_size=2).map(
+        attributes=st.lists(st.one_of(attribute_lists, st.lists(_named_by_attribute, max_size=2)), max_size=2).map(
             lambda lists: [pair for pairs in lists for pair in pairs]
         ),
         dropped_attributes_count=counts,

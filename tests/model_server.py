@@ -19,7 +19,7 @@ GARBAGE = b"\x00\xff not http, not json \x1b"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ModelRequest:
     """One request, as it came."""
 
     path: str
@@ -29,8 +29,8 @@ class Asked:
     @property
     def system(self) -> str:
         """What the model is told to do."""
-        told = self.body.get("instructions") or self.body.get("system") or self.body["messages"][0]["content"]
-        return str(told)
+        prompt = self.body.get("instructions") or self.body.get("system") or self.body["messages"][0]["content"]
+        return str(prompt)
 
     @property
     def user(self) -> str:
@@ -104,7 +104,7 @@ class Hangs:
 
 
 Step: TypeAlias = Says | Status | Sends | HalfSends | Streams | Hangs
-Script: TypeAlias = Callable[[Asked], Step]
+Script: TypeAlias = Callable[[ModelRequest], Step]
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -117,7 +117,7 @@ class ModelServer(ThreadingHTTPServer):
     def __init__(self, script: Script) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.script = script
-        self.asked: list[Asked] = []
+        self.requests: list[ModelRequest] = []
         self.stopping = threading.Event()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -198,24 +198,24 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = json.loads(text)
         headers = {name.lower(): value for name, value in self.headers.items()}
-        asked = Asked(path=self.path, headers=headers, body=body)
-        self.server.asked.append(asked)
+        request = ModelRequest(path=self.path, headers=headers, body=body)
+        self.server.requests.append(request)
         if self.path not in _WRITERS:
             self._send(404, b'{"error": {"message": "no such path"}}')
             return
         try:
-            self._take(self.server.script(asked), asked)
+            self._take(self.server.script(request), request)
         except OSError:  # the client had enough
             self.close_connection = True
 
     def log_message(self, *_: object) -> None:
         pass
 
-    def _take(self, step: Step, asked: Asked) -> None:
+    def _take(self, step: Step, request: ModelRequest) -> None:
         match step:
             case Says():
                 tokens = Tokens(input=step.input_tokens, output=step.output_tokens)
-                answer = _WRITERS[self.path](asked.body, Answer(text=step.text, tokens=tokens))
+                answer = _WRITERS[self.path](request.body, Answer(text=step.text, tokens=tokens))
                 self._send(200, json.dumps(answer).encode())
             case Status():
                 self._send(step.code, step.body, headers=step.headers)

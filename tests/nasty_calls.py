@@ -185,11 +185,11 @@ def _statement(function: Function, arguments: list[str], chosen: random.Random) 
 
 
 def _aggregated(name: str, arguments: list[str], chosen: random.Random) -> str:
-    given = ", ".join(["c0", *arguments[1:]] if arguments and chosen.random() < 0.7 else arguments)
+    arguments_text = ", ".join(["c0", *arguments[1:]] if arguments and chosen.random() < 0.7 else arguments)
     rows = _rows(arguments, chosen) if arguments else "range(3) AS t(c0)"
-    distinct = "DISTINCT " if given and chosen.random() < 0.25 else ""
+    distinct = "DISTINCT " if arguments_text and chosen.random() < 0.25 else ""
     order = chosen.choice(("", "", "", " ORDER BY c0 DESC"))
-    call = f"{name}({distinct}{given}{order})"
+    call = f"{name}({distinct}{arguments_text}{order})"
     match chosen.randrange(7):
         case 0:
             return f"SELECT {call} FROM {rows} WHERE false"
@@ -198,7 +198,7 @@ def _aggregated(name: str, arguments: list[str], chosen: random.Random) -> str:
         case 2:
             return f"SELECT {call} OVER ({chosen.choice(_FRAMES)}) FROM {rows}"
         case 3 if any(each in name for each in _ORDERED):
-            return f"SELECT {name}({given}) WITHIN GROUP (ORDER BY c0) FROM {rows}"
+            return f"SELECT {name}({arguments_text}) WITHIN GROUP (ORDER BY c0) FROM {rows}"
         case 4:
             return f"SELECT c0, {call} FROM {rows} GROUP BY GROUPING SETS ((c0), ())"
         case _:
@@ -281,13 +281,13 @@ class Asker:
 
 def try_out(statements: Iterator[str], seconds: float) -> Found:
     """Ask one after the other for so long."""
-    found, until_s = Found(), time.monotonic() + seconds
+    outcomes, until_s = Found(), time.monotonic() + seconds
     with Asker() as asker:
         for statement in statements:
             if time.monotonic() > until_s:
-                return found
-            found.note(statement, asker.ask(statement))
-    return found
+                return outcomes
+            outcomes.note(statement, asker.ask(statement))
+    return outcomes
 
 
 def main() -> None:

@@ -111,16 +111,16 @@ def a_run(shown: Shown) -> str:
                 run = api.begin(name=f"nightly {number}", datasetName="qa", datasetVersion=2, gitBranch="main")
                 api.report(run, *_items(shown.trace_id, number))
                 api.end(run)
-        (found,) = (each for each in api.ask("GET", "projects/shop/experiments") if each["name"] == "qa")
-        return str(found["latestRun"]["runId"])
+        (experiment,) = (each for each in api.ask("GET", "projects/shop/experiments") if each["name"] == "qa")
+        return str(experiment["latestRun"]["runId"])
 
 
 def _items(trace_id: str, number: int) -> list[dict[str, object]]:
     right = {"name": "exact", "score": 0.9, "threshold": 0.5, "fingerprint": "f1", "reason": "It says so."}
     wrong = right | {"score": 0.1 + number / 10, "reason": "It says 60 days, and 14 are expected."}
-    told = {"traceId": trace_id, "tokensIn": 120, "tokensOut": 30, "costUsd": 0.0004, "latencyMs": 310}
+    fields = {"traceId": trace_id, "tokensIn": 120, "tokensOut": 30, "costUsd": 0.0004, "latencyMs": 310}
     return [
-        told | {"datasetItemId": "refund", "actualOutputs": {"output": "Within 60 days"}, "evalResults": [wrong]},
+        fields | {"datasetItemId": "refund", "actualOutputs": {"output": "Within 60 days"}, "evalResults": [wrong]},
         {"datasetItemId": "price", "actualOutputs": {"output": {"usd": 5}}, "evalResults": [right]},
         {"datasetItemId": "new", "error": "no answer in 30 s", "errorKind": "TimeoutError"},
         {"itemKey": "odd", "inputs": {"input": "?"}, "evalResults": [{"name": "exact", "error": "the judge is away"}]},
@@ -149,11 +149,11 @@ def a_review(shown: Shown) -> str:
             queue = api.ask("POST", "review-queues", 201, json=text)["id"]
             api.ask("POST", f"review-queues/{queue}/entries", 201, json={"targets": [{"traceId": shown.trace_id}]})
             entry = api.ask("POST", f"review-queues/{queue}/next")["entry"]["id"]
-            said = {"label": "INCORRECT", "note": "It is 14 days."}
-            api.ask("PUT", f"review-queues/{queue}/entries/{entry}/vote", json=said)
-        (found,) = api.ask("GET", "review-queues")
-        (entry,) = api.ask("GET", f"review-queues/{found['id']}/entries")["content"]
-        return f"/review/{found['id']}/entries/{entry['id']}"
+            vote = {"label": "INCORRECT", "note": "It is 14 days."}
+            api.ask("PUT", f"review-queues/{queue}/entries/{entry}/vote", json=vote)
+        (queue_document,) = api.ask("GET", "review-queues")
+        (entry,) = api.ask("GET", f"review-queues/{queue_document['id']}/entries")["content"]
+        return f"/review/{queue_document['id']}/entries/{entry['id']}"
 
 
 def a_saved_view(shown: Shown) -> str:
@@ -271,5 +271,5 @@ def version_on(page: str) -> dict[str, str]:
 
 def token_on(page: str) -> str:
     """The token of the forms of a page; "" where it has none."""
-    found = re.search(r'name="csrf" value="([0-9a-f]+)"', page)
-    return found[1] if found else ""
+    match = re.search(r'name="csrf" value="([0-9a-f]+)"', page)
+    return match[1] if match else ""

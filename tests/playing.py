@@ -29,7 +29,7 @@ MESSAGES = [
     {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "minus three"}]},
 ]
 ANSWER = [{"role": "assistant", "parts": [{"type": "text", "content": "Yes, it is minus three."}]}]
-ASKED = {"gen_ai.request.temperature": 0.25, "gen_ai.request.max_tokens": 200, "gen_ai.request.top_p": 0.9}
+PARAMETERS = {"gen_ai.request.temperature": 0.25, "gen_ai.request.max_tokens": 200, "gen_ai.request.top_p": 0.9}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Played:
         for each in connections.all():
             connections.delete(each.connection_id)
         for model in self.models:
-            model.asked.clear()
+            model.requests.clear()
         made = []
         for name, model, protocol in zip(("one", "two"), self.models, ("CHAT_COMPLETIONS", "ANTHROPIC"), strict=True):
             document = a_connection(
@@ -69,16 +69,16 @@ class Played:
         """The answers to it."""
         answer = self.play(*connections, **more)
         assert answer.status_code == 200, answer.text
-        found: list[dict[str, Any]] = answer.json()["answers"]
-        return found
+        answers: list[dict[str, Any]] = answer.json()["answers"]
+        return answers
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
         """The rows of an answer."""
         return [tuple(row) for row in self.running.store.queries.sql(statement, max_rows=100, timeout_s=10).rows]
 
-    def asked(self) -> list[list[dict[str, Any]]]:
+    def requests(self) -> list[list[dict[str, Any]]]:
         """The bodies that each model was sent."""
-        return [[each.body for each in model.asked] for model in self.models]
+        return [[each.body for each in model.requests] for model in self.models]
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def a_conversation(trace_id: str = TRACE, **attributes: Any) -> ExportTraceServi
         start_time_unix_nano=now_ns - 10**9,
         end_time_unix_nano=now_ns,
     )
-    told = ASKED | {
+    span_attributes = PARAMETERS | {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "model-two",
         "gen_ai.response.model": "model-two",
@@ -117,7 +117,7 @@ def a_conversation(trace_id: str = TRACE, **attributes: Any) -> ExportTraceServi
         "gen_ai.output.messages": json.dumps(ANSWER),
         "gen_ai.tool.definitions": json.dumps(TOOLS),
     }
-    for key, value in (told | attributes).items():
+    for key, value in (span_attributes | attributes).items():
         held = span.attributes.add(key=key).value
         match value:
             case float():

@@ -16,10 +16,10 @@ _PLACE: Final = Path(tempfile.gettempdir()) / f"tracejury-tests-promtool-{os.get
 
 def promtool() -> str:
     """Where it is; the test is skipped where it cannot be had."""
-    found = shutil.which("promtool") or (_unpacked() if shutil.which("apt-get") and shutil.which("dpkg") else None)
-    if found is None:
+    path = shutil.which("promtool") or (_unpacked() if shutil.which("apt-get") and shutil.which("dpkg") else None)
+    if path is None:
         pytest.skip("NOT CHECKED: there is no promtool, and Debian's package prometheus cannot be downloaded here")
-    return found
+    return path
 
 
 def _unpacked() -> str | None:

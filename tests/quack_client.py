@@ -29,8 +29,8 @@ def main() -> None:
     connection.execute("SET http_retries = 0")  # the tests that wait look again by themselves
     connection.execute("SET enable_progress_bar = false")  # it would end in a line of its own
     for number, line in enumerate(sys.stdin):
-        told = json.loads(line)
-        statement = told if number else f"ATTACH 'quack:{told['address']}' AS tj (TOKEN '{told['token']}')"
+        command = json.loads(line)
+        statement = command if number else f"ATTACH 'quack:{command['address']}' AS tj (TOKEN '{command['token']}')"
         try:
             cursor = connection.execute(statement)
             answer = {"types": [str(column[1]) for column in cursor.description or ()], "rows": cursor.fetchall()}
@@ -74,13 +74,13 @@ class Client:
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
         return answer
 
-    def _say(self, told: object) -> dict[str, Any]:
-        self._send(told)
+    def _say(self, command: object) -> dict[str, Any]:
+        self._send(command)
         return self.answer()
 
-    def _send(self, told: object) -> None:
+    def _send(self, command: object) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(told) + "\n")
+        self.process.stdin.write(json.dumps(command) + "\n")
         self.process.stdin.flush()
 
 

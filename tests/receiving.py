@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-Told = dict[str, str | float | int | bool]
+Attributes = dict[str, str | float | int | bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Receiver:
 
     answer: Callable[[Sequence[LogRecord]], Reply]
     url: str = ""
-    asked: list[tuple[Reply, dict[str, str], ExportLogsServiceRequest]] = field(default_factory=list)
+    requests: list[tuple[Reply, dict[str, str], ExportLogsServiceRequest]] = field(default_factory=list)
 
     @property
     def records(self) -> list[LogRecord]:
         """The records of all requests that were answered with success, in order."""
-        return [each for reply, _, export in self.asked if reply.is_success for each in records_of(export)]
+        return [each for reply, _, export in self.requests if reply.is_success for each in records_of(export)]
 
     @property
     def numbers(self) -> list[int]:
@@ -66,7 +66,7 @@ def records_of(export: ExportLogsServiceRequest) -> list[LogRecord]:
     ]
 
 
-def told(record: LogRecord) -> Told:
+def told(record: LogRecord) -> Attributes:
     """The attributes as plain values."""
     return {pair.key: _plain(pair.value) for pair in record.attributes}
 
@@ -95,7 +95,7 @@ def a_receiver(answer: Callable[[Sequence[LogRecord]], Reply]) -> Iterator[Recei
             export = ExportLogsServiceRequest.FromString(body)
             reply = receiver.answer(records_of(export))
             headers = {name.lower(): value for name, value in self.headers.items()} | {"path": self.path}
-            receiver.asked.append((reply, headers, export))
+            receiver.requests.append((reply, headers, export))
             if not reply.status:
                 self.close_connection = True
                 return
@@ -135,7 +135,7 @@ def a_grpc_receiver(
         ) -> ExportLogsServiceResponse:
             reply = receiver.answer(records_of(request))
             headers = {name: str(value) for name, value in context.invocation_metadata()}
-            receiver.asked.append((reply, headers, request))
+            receiver.requests.append((reply, headers, request))
             if not reply.is_success:
                 context.set_trailing_metadata((("grpc-status-details-bin", _status(reply).SerializeToString()),))
                 context.abort(reply.code, "as the script says")

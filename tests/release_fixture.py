@@ -106,14 +106,14 @@ def _fill(tenancy: Tenancy) -> None:
     _send(tenancy, a_tool_trace(_BRIEF, project="brief"), a_tool_trace(_DELETED))
     _send(tenancy, a_tool_trace(TRACE, first=7))  # late: the trace is judged again
     scored = f"SELECT count(*) FROM evaluations WHERE trace_id IN ('{_BRIEF}', '{_DELETED}') AND outcome = 'scored'"
-    until(partial(tenancy.rows, scored), lambda found: found == [(3,)])
-    until(partial(tenancy.rows, "SELECT count(*) > 0 FROM superseded"), lambda found: found == [(True,)])
-    until(partial(tenancy.rows, "SELECT count(*) FROM job"), lambda found: found == [(0,)])
+    until(partial(tenancy.rows, scored), lambda stored: stored == [(3,)])
+    until(partial(tenancy.rows, "SELECT count(*) > 0 FROM superseded"), lambda stored: stored == [(True,)])
+    until(partial(tenancy.rows, "SELECT count(*) FROM job"), lambda stored: stored == [(0,)])
     assert tenancy.store.retention.sweep(now_us=time.time_ns() // 1000 + 2 * _DAY_US).traces == 1
     _send(tenancy, a_tool_trace(_SETTLING, session="talk"))
     until(
         partial(tenancy.rows, "SELECT count(*) FROM session_open WHERE session_id = 'talk'"),
-        lambda found: found == [(1,)],
+        lambda stored: stored == [(1,)],
     )
 
 
@@ -144,7 +144,7 @@ def _judge(tenancy: Tenancy, ask: Any) -> None:
         ask("POST", f"{PROJECT}/trace-eval-rules", rule)
         _send(tenancy, a_tool_trace(_JUDGED, model="judged", session="talk"))
         judged = "SELECT count(*) FROM evaluations WHERE rule = 'polite' AND outcome = 'scored'"
-        until(partial(tenancy.rows, judged), lambda found: found == [(1,)])
+        until(partial(tenancy.rows, judged), lambda stored: stored == [(1,)])
 
 
 def _send(tenancy: Tenancy, *exports: ExportTraceServiceRequest) -> None:

@@ -93,16 +93,16 @@ def insert_one(connection: duckdb.DuckDBPyConnection, seq: int, span: Mapping[st
 
 def stored(connection: duckdb.DuckDBPyConnection) -> list[Row]:
     """The rows of the view, in the order of their span ids."""
-    found = connection.execute("SELECT * FROM spans ORDER BY span_id")
-    names = [column[0] for column in found.description or []]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    rows = connection.execute("SELECT * FROM spans ORDER BY span_id")
+    names = [column[0] for column in rows.description or []]
+    return [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
 
 
 def failing_clauses(connection: duckdb.DuckDBPyConnection, rule: Rule) -> list[int | None]:
     """What SQL says of each row, in the same order."""
-    found = predicate(rule.clauses)
-    select = f"SELECT {found.sql} FROM spans ORDER BY span_id"
-    return [clause for (clause,) in connection.execute(select, found.parameters).fetchall()]
+    failing = predicate(rule.clauses)
+    select = f"SELECT {failing.sql} FROM spans ORDER BY span_id"
+    return [clause for (clause,) in connection.execute(select, failing.parameters).fetchall()]
 
 
 def _entries(seq: int, attributes: Mapping[str, str | float | None]) -> dict[str, Any]:

@@ -92,12 +92,12 @@ class Answers(BaseHTTPRequestHandler):
     """A server that answers with what the test queued, and remembers what it was asked."""
 
     queue: ClassVar[list[tuple[int, dict[str, str], bytes]]] = []
-    asked: ClassVar[list[tuple[str, str, bytes]]] = []
+    requests: ClassVar[list[tuple[str, str, bytes]]] = []
 
     def do_GET(self) -> None:
         """Answer with the next one; the last one stays."""
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        self.asked.append((self.path, self.headers.get("content-type") or "", body))
+        self.requests.append((self.path, self.headers.get("content-type") or "", body))
         status, headers, content = self.queue.pop(0) if len(self.queue) > 1 else self.queue[0]
         self.send_response(status)
         for name, value in {"content-length": str(len(content)), **headers}.items():
@@ -121,7 +121,7 @@ class Answers(BaseHTTPRequestHandler):
 def a_scripted_server() -> Iterator[str]:
     """The URL of a server that is scripted by `Answers`."""
     Answers.queue.clear()
-    Answers.asked.clear()
+    Answers.requests.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

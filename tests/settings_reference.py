@@ -99,9 +99,9 @@ def _number(number: float) -> str:
 
 def _block(name: str, schema: Mapping[str, Any]) -> str:
     field = Settings.model_fields[name]
-    told = _LINK.sub(r"\1", str(field.description)).replace("none:", "null:")
+    description = _LINK.sub(r"\1", str(field.description)).replace("none:", "null:")
     values = _values(schema).replace("`", "")
-    sentence = f"{told[0].upper()}{told[1:]}{f' ({values})' if values else ''}."
+    sentence = f"{description[0].upper()}{description[1:]}{f' ({values})' if values else ''}."
     lines = textwrap.wrap(sentence, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
     lines += [f"#   {name}: {example}" for example in field.examples or ()]
     value = yaml.safe_dump({name: _plain(field.get_default())}, width=_WIDTH)

@@ -11,13 +11,13 @@ PLACES = AnswerPlaces(output="/choices/0/message/content", tokens_in="/usage/pro
 
 def main(url: str, journal: str, scenarios: int, trials: int) -> None:
     """Run it whole; both sides are asked of one server."""
-    wanted = [
+    planned = [
         Scenario(f"Parcel {number} is late", f"parcel-{number}", persona="impatientUser") for number in range(scenarios)
     ]
     body = {"model": "agent", "messages": "{{messages}}"}
     simulation = Simulation(
         "parcels",
-        wanted,
+        planned,
         HttpTarget(f"{url}/chat/completions", body=body, places=PLACES),
         ChatCompletions(url, "user"),
         trials=trials,

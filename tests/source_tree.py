@@ -75,8 +75,8 @@ class File:
 
 def files(*folders: str) -> tuple[File, ...]:
     """Every Python file below the folders, by path; those of the product when none is named."""
-    found = (file for folder in folders or PACKAGES for file in _files_in(folder))
-    return tuple(sorted(found, key=lambda file: file.path))
+    paths = (file for folder in folders or PACKAGES for file in _files_in(folder))
+    return tuple(sorted(paths, key=lambda file: file.path))
 
 
 @functools.cache

@@ -74,13 +74,13 @@ def two_tenants(data: Path, **more: Any) -> Iterator[Tenancy]:
             _send(tenancy, tenant)
         tenancy = Tenancy(server=server, ids=ids)
         judged = [("", 2), ("acme", 4), ("other", 4)]
-        until(lambda: tenancy.rows(_JUDGED), lambda found: found == judged, within_s=120)
+        until(lambda: tenancy.rows(_JUDGED), lambda stored: stored == judged, within_s=120)
         for tenant in TENANTS:
             _make_late(tenancy, tenant)
         watched = "SELECT DISTINCT tenant FROM monitor_state ORDER BY 1"
         counted = "SELECT DISTINCT tenant FROM counted_score ORDER BY 1"
         for statement in (watched, counted):
-            until(partial(tenancy.rows, statement), lambda found: len(found) == len(TENANTS), within_s=120)
+            until(partial(tenancy.rows, statement), lambda stored: len(stored) == len(TENANTS), within_s=120)
         yield tenancy
 
 
@@ -148,10 +148,10 @@ def _run(tenancy: Tenancy, tenant: str) -> dict[str, str]:
     assert run.status_code == 201, run.text
     score = {"name": "exact", "score": 1, "reason": mark}
     items = {"items": [{"itemKey": mark, "inputs": {"input": mark}, "evalResults": [score]}]}
-    told = tenancy.server.ask("POST", f"/api/v1/runs/{run.json()['runId']}/items", key=key, json=items)
-    assert told.status_code == 201, told.text
-    asked = {"evaluator": "exact_match", "name": mark}
-    made = tenancy.server.ask("POST", f"/api/v1/runs/{run.json()['runId']}/evaluations", key=key, json=asked)
+    reported = tenancy.server.ask("POST", f"/api/v1/runs/{run.json()['runId']}/items", key=key, json=items)
+    assert reported.status_code == 201, reported.text
+    evaluation = {"evaluator": "exact_match", "name": mark}
+    made = tenancy.server.ask("POST", f"/api/v1/runs/{run.json()['runId']}/evaluations", key=key, json=evaluation)
     assert made.status_code == 201, made.text
     of_run = f"SELECT item_number FROM run_item WHERE run_id = '{run.json()['runId']}'"
     ((number,),) = tenancy.rows(of_run)
@@ -272,8 +272,8 @@ def _spans(mark: str) -> dict[str, Any]:
     }
     root = {"traceId": TRACE, "spanId": "1" * 16, "name": f"root {mark}", **_times(10)}
     call = {"traceId": TRACE, "spanId": TOOL_CALL, "parentSpanId": "1" * 16, "name": f"call {mark}", **_times(5)}
-    asked = json.dumps([{"role": "user", "parts": [_picture(mark)]}])
-    session = {"attributes": _attributes({"session.id": mark, "gen_ai.input.messages": asked})}
+    messages = json.dumps([{"role": "user", "parts": [_picture(mark)]}])
+    session = {"attributes": _attributes({"session.id": mark, "gen_ai.input.messages": messages})}
     return {"scopeSpans": [{"spans": [root | session, call | {"attributes": _attributes(tool)}]}]}
 
 

@@ -319,8 +319,8 @@ def test_alike_entries_are_one_with_a_count(tmp_path: Path) -> None:
             journal.note(RequestInfo(method="GET", path="/a", address="192.0.2.1"), None, 401, "no")
         journal.note(RequestInfo(method="GET", path="/b", address="192.0.2.1"), None, 401, "no")
         journal.store()
-        found = [(entry.path, entry.times) for _, entry in store.access.audit(AuditWanted(), before=None, limit=10)]
-        assert found == [("/b", 1), ("/a", 500)]
+        entries = [(entry.path, entry.times) for _, entry in store.access.audit(AuditWanted(), before=None, limit=10)]
+        assert entries == [("/b", 1), ("/a", 500)]
 
 
 def test_the_audit_is_bounded(tmp_path: Path) -> None:

@@ -34,7 +34,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
             attributes = request.resource_spans[0].scope_spans[0].spans[0].attributes
             attributes.add(key="output.value").value.string_value = text
             post(f"{server.url}/api/v1/traces", request.SerializeToString())
-        until(lambda: decided(server), lambda found: found.count("scored") == 2 and found.count("unflagged") == 2)
+        until(
+            lambda: decided(server),
+            lambda decisions: decisions.count("scored") == 2 and decisions.count("unflagged") == 2,
+        )
         yield server
 
 
@@ -54,8 +57,8 @@ def test_only_what_was_flagged_is_judged(server: Offline) -> None:
     """Two of four have a result, and the others tell that nothing called for them; nothing is left to be done."""
     assert decided(server, "short") == ["scored"] * 4
     assert decided(server) == ["unflagged", "scored", "scored", "unflagged"]
-    told = "SELECT trace_id, passed FROM evaluations WHERE rule = 'polite' ORDER BY trace_id"
-    assert server.sql(told) == [[f"{2:032x}", True], [f"{3:032x}", False]]
+    query = "SELECT trace_id, passed FROM evaluations WHERE rule = 'polite' ORDER BY trace_id"
+    assert server.sql(query) == [[f"{2:032x}", True], [f"{3:032x}", False]]
     assert server.ask("GET", "jobs", params={"state": "held"})["content"] == []
     assert server.ask("GET", "status")["jobs"]["held"] == 0
     place = server.url.removeprefix("http://")
@@ -75,8 +78,8 @@ def test_a_dry_run_goes_by_results_that_are_stored(server: Offline) -> None:
     assert server.ask("POST", f"{RULES}/test", json=of_traces, params=window)["cost"]["evaluations"] == 2
     for number, decision in ((1, "unflagged"), (2, "matched")):
         for rule in (JUDGE, of_traces):
-            told = server.ask("POST", f"{RULES}/test", json=rule, params={"trace": f"{number:032x}"})
-            assert [span["decision"] for span in told["spans"]] == [decision]
+            dry_run = server.ask("POST", f"{RULES}/test", json=rule, params={"trace": f"{number:032x}"})
+            assert [span["decision"] for span in dry_run["spans"]] == [decision]
     assert len(server.ask("GET", RULES)) == 2
 
 
@@ -88,8 +91,12 @@ def test_a_dry_run_goes_by_sums(server: Offline) -> None:
     assert [(each["decision"], each["why"], each["count"]) for each in tried] == [
         ("filtered", "trace.span_count > 1", 4)
     ]
-    told = server.ask("POST", f"{RULES}/test", json=rule, params={"trace": f"{1:032x}"})
-    assert (told["decision"], told["clause"], told["spans"][0]["value"]) == ("filtered", "trace.span_count > 1", 1.0)
+    dry_run = server.ask("POST", f"{RULES}/test", json=rule, params={"trace": f"{1:032x}"})
+    assert (dry_run["decision"], dry_run["clause"], dry_run["spans"][0]["value"]) == (
+        "filtered",
+        "trace.span_count > 1",
+        1.0,
+    )
 
 
 def test_rules_that_would_wait_for_each_other_are_refused(server: Offline) -> None:
@@ -106,8 +113,8 @@ def test_rules_that_would_wait_for_each_other_are_refused(server: Offline) -> No
     assert (made["after"], made["problem"]) == ({"rule": check["id"], "atLeast": 0.5}, None)
     server.ask("PUT", f"{RULES}/{check['id']}", json={**CHECK, "enabled": False})
     place = f"{RULES}/{made['id']}"
-    told = f"the rule '{check['id']}' that it goes by is off; switch it on"
-    assert server.ask("GET", place)["problem"] == told
+    message = f"the rule '{check['id']}' that it goes by is off; switch it on"
+    assert server.ask("GET", place)["problem"] == message
     assert "It judges nothing" in httpx.get(f"{server.url}/rules/{made['id']}").text
     server.ask("PUT", f"{RULES}/{check['id']}", json=CHECK)
     assert server.ask("GET", place)["problem"] is None
@@ -130,9 +137,9 @@ def test_files_may_go_by_each_other_in_a_row_and_in_no_circle(tmp_path: Path) ->
     folder.mkdir()
 
     def put(name: str, after: str | None) -> None:
-        told: dict[str, Any] = {**CHECK, "name": name}
+        rule: dict[str, Any] = {**CHECK, "name": name}
         made = folder / f".{name}"
-        made.write_text(json.dumps(told if after is None else {**told, "after": {"rule": after, "passed": False}}))
+        made.write_text(json.dumps(rule if after is None else {**rule, "after": {"rule": after, "passed": False}}))
         made.rename(folder / f"{name}.yaml")
 
     put("a", None)
@@ -146,13 +153,13 @@ def test_files_may_go_by_each_other_in_a_row_and_in_no_circle(tmp_path: Path) ->
             content = server.ask("GET", "trace-eval-rules")["content"]
             return {each["name"]: (each["after"] or {}).get("rule") for each in content}
 
-        until(after, lambda found: found == {"a": None, "b": "a"})
+        until(after, lambda rules: rules == {"a": None, "b": "a"})
         put("a", "b")
         circle = "rules would wait for each other: 'a' goes by 'b' goes by 'a'"
         assert until(told, bool)["a.yaml"] == circle
         assert after() == {"a": None, "b": "a"}
         put("b", None)
-        until(after, lambda found: found == {"a": "b", "b": None})
-        until(told, lambda found: not found)
+        until(after, lambda rules: rules == {"a": "b", "b": None})
+        until(told, lambda problems: not problems)
         put("c", "nobody")
         assert until(told, bool) == {"c.yaml": "there is no rule 'nobody' to go by; there are: a, b"}

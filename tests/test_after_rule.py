@@ -29,8 +29,8 @@ def a_pair(
     target: str = "SPAN", of: str | None = None, after: Mapping[str, object] | None = None
 ) -> tuple[ActiveRule, ActiveRule]:
     """A check, and a rule that judges what did not pass there, or what else is told."""
-    wanted = {"rule": "check", **(after or {"passed": False})}
-    return active(1, name="check", target=of or target), active(2, name="judge", target=target, after=wanted)
+    condition = {"rule": "check", **(after or {"passed": False})}
+    return active(1, name="check", target=of or target), active(2, name="judge", target=target, after=condition)
 
 
 def store_results(store: Store, *results: JobResult) -> None:
@@ -176,8 +176,8 @@ def test_a_backfill_goes_by_results_that_are_stored(tmp_path: Path) -> None:
         assert live.wait_matched(WAIT_S)
         store_results(store, scored(1), scored(2, 1.0, passed=True), scored(3, 1.0, passed=True))
         in_force.rules = (check, judge)
-        found = finished(live, live.backfills.start(judge, *window))
-        assert (found.looked_at, found.matched) == (3, 3)
+        backfill = finished(live, live.backfills.start(judge, *window))
+        assert (backfill.looked_at, backfill.matched) == (3, 3)
         assert rows(store, "SELECT job_id, state, occasion FROM job") == [(4, "ready", "backfill")]
         write(store, "UPDATE evaluation SET passed = false WHERE job_id = 2")
         again = finished(live, live.backfills.start(judge, *window))
@@ -200,7 +200,7 @@ def test_whatever_the_order_of_results_each_target_is_told_about_once(
 ) -> None:
     """What is flagged is ready, what passed is gone, what broke is held, in whatever turns results come."""
     in_force = InForce(rules=a_pair())
-    said: dict[str, Callable[[int], JobResult]] = {
+    result_of: dict[str, Callable[[int], JobResult]] = {
         "flagged": scored,
         "passed": lambda job: scored(job, 1.0, passed=True),
         "broken": broken,
@@ -209,7 +209,7 @@ def test_whatever_the_order_of_results_each_target_is_told_about_once(
         remember(store, *in_force.rules)
         commit(store, a_batch(an_export(len(flags))))
         assert live.wait_matched(WAIT_S)
-        results = [said[flag](2 * number + 1) for number, flag in enumerate(flags)]
+        results = [result_of[flag](2 * number + 1) for number, flag in enumerate(flags)]
         order.shuffle(results)
         for result in results:
             store_results(store, result)
@@ -219,7 +219,7 @@ def test_whatever_the_order_of_results_each_target_is_told_about_once(
 
 
 @pytest.mark.parametrize(
-    "after, told",
+    "after, message",
     [
         ({"rule": "a"}, "after: must say what the result of the rule must be: passed, below, atLeast or outcome"),
         ({"passed": False}, "after.rule: is required"),
@@ -231,11 +231,11 @@ def test_whatever_the_order_of_results_each_target_is_told_about_once(
         ("a", "after: must be a mapping"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(after: object, told: str) -> None:
+def test_what_cannot_be_meant_is_refused(after: object, message: str) -> None:
     """With the key that is wrong, and what would be right."""
     with pytest.raises(BadRule) as caught:
         a_rule(after=after)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_rule_tells_what_it_goes_by_and_others_keep_their_revisions() -> None:

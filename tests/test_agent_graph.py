@@ -111,7 +111,7 @@ def test_cycles_and_deep_chains_are_drawn() -> None:
 
 def test_a_picture_is_xml_in_which_nothing_runs() -> None:
     """Whatever a name is, it is a text, and each box leads somewhere."""
-    found = [
+    nodes = [
         Box(kind="agent", label=EVIL, told='"quoted" & more', href="/traces/x?find=a&tenant=b", is_bad=True),
         Box(kind="tool", label="a name that is much longer than a box is wide", told="1 call", href="/y", is_bad=False),
     ]
@@ -119,9 +119,9 @@ def test_a_picture_is_xml_in_which_nothing_runs() -> None:
         Line(source=0, target=1, label="2 times", is_dashed=False, title=EVIL),
         Line(source=1, target=0, label="", is_dashed=True, title="back"),
     ]
-    told = str(boxes(found, lines, label="A graph", rows=[(EVIL, "agent", "1", "0", "")]))
-    tree = ET.fromstring(told)  # noqa: S314 - it is ours
-    assert "<script" not in told
+    picture = str(boxes(nodes, lines, label="A graph", rows=[(EVIL, "agent", "1", "0", "")]))
+    tree = ET.fromstring(picture)  # noqa: S314 - it is ours
+    assert "<script" not in picture
     assert [each.get("href") for each in tree.iter("a")] == ["/traces/x?find=a&tenant=b", "/y"]
     assert not any(name.startswith("on") or name == "style" for each in tree.iter() for name in each.attrib)
 
@@ -170,8 +170,8 @@ def test_the_page_says_the_same_as_a_table(running: "Running") -> None:
     with Visit(f"http://{running.http}") as visit:
         page = visit.get(f"/traces/{TRACE}?view=agents").text
         assert "<script>alert" not in page
-        for told in ("agent · 1 call", "tool · 3 calls · 1 failed", "desk, 3 times", "triage, who handed over, once"):
-            assert told in page, told
+        for text in ("agent · 1 call", "tool · 3 calls · 1 failed", "desk, 3 times", "triage, who handed over, once"):
+            assert text in page, text
         assert f'href="/traces/{TRACE}?find=lookup"' in page
         assert visit.get(f"/traces/{TRACE}?find=lookup").text.count("execute_tool lookup") >= 3
 

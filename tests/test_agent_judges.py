@@ -9,7 +9,7 @@ from evaluators.judges.tool_quality import DESCRIPTION_CHECKS, NAME_CHECKS
 from evaluators.outcome import Verdict
 from evaluators.registry import KINDS
 from tests.judging import failure_of, judged, verdict_of, without_judge
-from tests.model_server import Asked, Says, Step
+from tests.model_server import ModelRequest, Says, Step
 
 TRIP: dict[str, Any] = {
     "inputs": {"input": "Find flights from NYC to Paris and book a hotel for 5 nights"},
@@ -67,17 +67,17 @@ def test_completion_says_which_task_is_not() -> None:
 
 def test_completion_shows_the_dialog_and_the_constraints() -> None:
     """The judge sees the input, the answer, the tasks and the constraints; without an answer it is told so."""
-    _, (asked,) = judged("task_completion", {}, TRIP, tasks([True, True]))
+    _, (request,) = judged("task_completion", {}, TRIP, tasks([True, True]))
     for text in ("from NYC to Paris", "booked your hotel", "Search for flights", "Budget under $500"):
-        assert text in asked.user
-    _, (asked,) = judged("task_completion", {}, with_outputs(output=None), tasks([True, True]))
-    assert "the input is all there is" in asked.user
+        assert text in request.user
+    _, (request,) = judged("task_completion", {}, with_outputs(output=None), tasks([True, True]))
+    assert "the input is all there is" in request.user
 
 
 def test_no_tasks_are_all_completed() -> None:
     """An empty list passes without a question, and says so; a missing one is a failure."""
-    outcome, asked = judged("task_completion", {}, TRIP | {"metadata": {"tasks": []}}, [])
-    assert (outcome.to_document()["score"], asked) == (1.0, [])
+    outcome, requests = judged("task_completion", {}, TRIP | {"metadata": {"tasks": []}}, [])
+    assert (outcome.to_document()["score"], requests) == (1.0, [])
     assert outcome.to_document()["reason"] == "There are no tasks to complete."
     assert failure_of("task_completion", {}, TRIP | {"metadata": {}}, []).message == "metadata.tasks is missing"
     wrong = failure_of("task_completion", {}, TRIP | {"metadata": {"tasks": "book"}}, [])
@@ -96,18 +96,18 @@ def test_an_unusable_answer_about_tasks_is_a_failure(answer: object) -> None:
 def test_arguments_are_grounded_call_by_call() -> None:
     """The share of grounded calls, each matched by its number, with earlier results shown as sources."""
     rows = {"calls": list(reversed(calls([True, False])["calls"]))}
-    outcome, (asked,) = judged("tool_argument_hallucination", {}, TRIP, rows)
+    outcome, (request,) = judged("tool_argument_hallucination", {}, TRIP, rows)
     assert isinstance(outcome, Verdict)
     assert (outcome.score, outcome.threshold, outcome.success) == (0.5, 0.8, False)
     assert [row["tool"] for row in outcome.metadata["calls"] if not row["grounded"]] == ["book_hotel"]
-    assert '"result": "{\\"flight\\": \\"AF7\\"}"' in asked.user
-    assert asked.user.count('"result"') == 1
+    assert '"result": "{\\"flight\\": \\"AF7\\"}"' in request.user
+    assert request.user.count('"result"') == 1
 
 
 def test_no_calls_make_nothing_up() -> None:
     """Without calls the score is 1 without a question."""
-    outcome, asked = judged("tool_argument_hallucination", {}, with_outputs(toolCalls=[]), [])
-    assert (outcome.to_document()["score"], asked) == (1.0, [])
+    outcome, requests = judged("tool_argument_hallucination", {}, with_outputs(toolCalls=[]), [])
+    assert (outcome.to_document()["score"], requests) == (1.0, [])
     assert failure_of("tool_argument_hallucination", {}, TRIP | {"actualOutputs": {}}, []).kind == "bad_case"
 
 
@@ -139,8 +139,8 @@ def test_a_plan_is_checked_by_rule_and_by_judge(name: str, field: str, rule: str
 
 def test_an_empty_plan_passes_for_quality_without_a_question() -> None:
     """There is nothing to judge in a plan without steps, but the steps must be told."""
-    outcome, asked = judged("plan_quality", {}, with_outputs(reasoningSteps=[]), [])
-    assert (outcome.to_document()["score"], asked) == (1.0, [])
+    outcome, requests = judged("plan_quality", {}, with_outputs(reasoningSteps=[]), [])
+    assert (outcome.to_document()["score"], requests) == (1.0, [])
     missing = {"inputs": {"input": "q"}, "actualOutputs": {}}
     assert failure_of("plan_quality", {}, missing, []).message == "actualOutputs.reasoningSteps is missing"
     assert failure_of("plan_quality", {}, with_outputs(reasoningSteps="x"), []).kind == "bad_case"
@@ -151,8 +151,8 @@ def test_a_missing_plan_was_not_present() -> None:
     verdict = verdict_of("plan_adherence", {}, with_outputs(reasoningSteps=None), {"plan_followed": False})
     assert verdict.metadata["checks"] == {"plan_present": False, "plan_followed": False}
     assert verdict.score == 0.0
-    outcome, asked = judged("plan_adherence", {}, with_outputs(toolCalls=[]), [])
-    assert (outcome.to_document()["score"], asked) == (1.0, [])
+    outcome, requests = judged("plan_adherence", {}, with_outputs(toolCalls=[]), [])
+    assert (outcome.to_document()["score"], requests) == (1.0, [])
     other = TRIP | {"actualOutputs": {"plan": ["a"], "toolCalls": [{"name": "t"}]}}
     configuration = {"reasoningStepsKey": "plan"}
     assert verdict_of("plan_adherence", configuration, other, {"plan_followed": True}).score == 1.0
@@ -196,8 +196,8 @@ def test_names_are_checked_by_rule_without_a_judge(name: str, failed: list[str])
 def test_names_are_checked_by_the_judge_too() -> None:
     """Five checks with a judge; what rule and judge both check must pass twice."""
 
-    def script(asked: Asked) -> Step:
-        is_clear = "search_flights" in asked.user
+    def script(request: ModelRequest) -> Step:
+        is_clear = "search_flights" in request.user
         passed = {"clarity": is_clear, "name_order": True, "intent_over_implementation": is_clear}
         return Says({"reason": "so so", **passed})
 
@@ -295,12 +295,12 @@ SEVERAL = {
     "scores": [{"name": "tone", "criteria": "Is it kind?"}, {"name": "facts", "criteria": "Is it right?"}],
     "evaluationParams": ["INPUT", "ACTUAL_OUTPUT", "TOOL_CALLS", "TOOLS", "CONTEXT", "CONVERSATION", "METADATA"],
 }
-GIVEN = {"scores": [{"index": 1, "score": 1, "reason": "r"}, {"index": 2, "score": 0, "reason": "r"}]}
+SCORED = {"scores": [{"index": 1, "score": 1, "reason": "r"}, {"index": 2, "score": 0, "reason": "r"}]}
 TEMPLATE = """version: 3
 [system]
 Judge the bookings, from {{minimum}} to {{maximum}}.
 [user]
-Asked: {{input}}
+ModelRequest: {{input}}
 Called: {{tool_calls}}"""
 RENDERED: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
     (
@@ -313,13 +313,13 @@ RENDERED: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
         PAIRS,
         {"score": 2, "reason": "r"},
     ),
-    ("llm_judge_scores", SEVERAL, PAIRS | WHOLE, GIVEN),
+    ("llm_judge_scores", SEVERAL, PAIRS | WHOLE, SCORED),
     ("template_score", {"template": TEMPLATE, "evaluationParams": ["INPUT", "TOOL_CALLS"]}, TRIP, {"score": 1}),
     (
         "template_scores",
         SEVERAL | {"template": TEMPLATE.replace("{{input}}\nCalled: {{tool_calls}}", "{{data}}")},
         PAIRS | WHOLE,
-        GIVEN,
+        SCORED,
     ),
     ("faithfulness", {}, CONTEXT, [{"claims": ["Flights were found."]}, SUPPORT]),
     ("contextual_relevance", {"retrievalContextKey": "toolCalls"}, with_outputs(toolCalls=["a chunk"]), {"score": 1}),
@@ -351,7 +351,7 @@ def test_prompts_are_what_was_reviewed(
 ) -> None:
     """What a judge is asked, to the last character; a change shows as a diff of tests/golden."""
     evaluator = "llm_judge" if name in KINDS["llm_judge"].prompts else name
-    outcome, asked = judged(evaluator, configuration, case, script)
+    outcome, requests = judged(evaluator, configuration, case, script)
     assert isinstance(outcome, Verdict), outcome
-    renders = sorted(f"system:\n{one.system}\n\nuser:\n{one.user}\n" for one in asked)
+    renders = sorted(f"system:\n{one.system}\n\nuser:\n{one.user}\n" for one in requests)
     golden(f"prompts/{name}.txt", "\n=====\n\n".join(renders))

@@ -247,9 +247,11 @@ def test_ledgers_runs_deliveries_and_mutes_stay_while_the_clock_is_in_doubt(tmp_
             sweeper.sweep()
             store.runs.abandon(now_us=machine.now_us)
             store.runs.expire(before_us=machine.now_us - 90 * DAY_NS // 1000)
-            found = store.runs.find(None, open_run.run_id)
+            run_stored = store.runs.find(None, open_run.run_id)
             tables = ("run", "deletion", "span")
-            return *(rows(store, f"SELECT count(*) FROM {table}")[0][0] for table in tables), found and found.status
+            return *(
+                rows(store, f"SELECT count(*) FROM {table}")[0][0] for table in tables
+            ), run_stored and run_stored.status
 
         machine.wall_ns += 400 * DAY_NS
         assert left() == (2, 1, 1, "RUNNING")
@@ -268,12 +270,12 @@ def test_every_statement_that_deletes_by_age_is_known() -> None:
         "sweep_deletion": "Retention.sweep",
         "sweep_judge_call": "Retention.sweep",
     }
-    found = {
+    statements = {
         name
         for name in sql._queries()
         if re.search(r"(?s)\bDELETE FROM\b.*<=? (make_timestamp|now\(|current_timestamp)", sql.query(name))
     }
-    assert found == guarded.keys()
+    assert statements == guarded.keys()
 
 
 def test_the_clock_in_doubt_is_a_condition_that_an_operator_ends(tmp_path: Path) -> None:
@@ -296,7 +298,9 @@ def test_the_clock_in_doubt_is_a_condition_that_an_operator_ends(tmp_path: Path)
             refused = run("sweep", "--server", url, env=env)
             assert (refused.exit_code, CONFIRM in refused.output) == (1, True)
             assert run("sweep", "--server", url, "--yes", env=env).exit_code == 0
-            until(lambda: client.get("/api/v1/status").json()["server"]["conditions"], lambda found: not found)
+            until(
+                lambda: client.get("/api/v1/status").json()["server"]["conditions"], lambda conditions: not conditions
+            )
             entries = client.get("/api/v1/audit").json()["content"]
             assert any("/api/v1/sweep" in str(each) for each in entries)
 
@@ -319,7 +323,9 @@ def test_a_server_whose_clock_is_wrong_keeps_everything(tmp_path: Path) -> None:
     with a_live_server(tmp_path, env=shifted, forked=False) as server:
         until(lambda: "deletion_held" in server.log, bool)
         done = re.compile(r'tracejury_sweeps_total\{outcome="done"\} ([0-9.]+)')
-        until(lambda: done.findall(server.client.get(f"{server.http}/metrics").text), lambda found: found[:1] > ["3"])
+        until(
+            lambda: done.findall(server.client.get(f"{server.http}/metrics").text), lambda samples: samples[:1] > ["3"]
+        )
         assert server.stop() == 0
     with a_store(tmp_path) as store:
         assert (stored(store), store.aging.held) == (3, None)

@@ -81,9 +81,9 @@ def test_an_event_holds_the_alert_as_it_was_then(tmp_path: Path) -> None:
         assert store.alerts.open(a_finding(), AT_NS)
         opened = store.alerts.get(a_finding().alert_id)
         assert store.alerts.acknowledge(a_finding().alert_id, AT_NS + 10**9, by="Ada")
-        told = {each.type: alert_of(each.document) for each in store.outbox.due(time.time_ns(), each=9, limit=9)}
-        assert told["alert.opened"] == opened
-        assert told["alert.acknowledged"] == store.alerts.get(a_finding().alert_id)
+        alerts = {each.type: alert_of(each.document) for each in store.outbox.due(time.time_ns(), each=9, limit=9)}
+        assert alerts["alert.opened"] == opened
+        assert alerts["alert.acknowledged"] == store.alerts.get(a_finding().alert_id)
 
 
 def test_the_same_episode_is_opened_once_for_ever(tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ def test_receivers_of_a_tenant_hear_of_its_alerts_and_those_of_nobody_of_all(tmp
         alert_id = a_finding(1, tenant="acme").alert_id
         assert not store.alerts.acknowledge(alert_id, AT_NS, tenant="other")
         assert store.alerts.acknowledge(alert_id, AT_NS, tenant="acme")
-        told = {tenant: [each.type for each in store.outbox.deliveries(f"w-{tenant}")] for tenant in ("acme", "other")}
-        assert (sorted(told["acme"]), told["other"]) == (["alert.acknowledged", "alert.opened"], [])
+        types = {tenant: [each.type for each in store.outbox.deliveries(f"w-{tenant}")] for tenant in ("acme", "other")}
+        assert (sorted(types["acme"]), types["other"]) == (["alert.acknowledged", "alert.opened"], [])
         assert len(store.outbox.deliveries("w-")) == 3
         seen = {tenant: len(store.alerts.newest(tenant=tenant)) for tenant in ("", "acme", "other", None)}
         assert seen == {"": 1, "acme": 2, "other": 1, None: 2}
@@ -179,9 +179,9 @@ def test_an_alert_that_is_worse_is_open_again_and_told_each_time(tmp_path: Path)
         assert (alert.state, alert.acknowledged_by, alert.escalations) == ("open", None, 2)
         assert alert.escalated_at_ns == AT_NS + 120 * 10**9
         assert (finding.candidate.rate, finding.baseline.rate, finding.rule) == (0.2, 0.92, "answers")
-        told = finding.document["told"]
-        assert isinstance(told, list)
-        assert [(each["at"], each["rate"]) for each in told if isinstance(each, dict)] == [
+        reported = finding.document["told"]
+        assert isinstance(reported, list)
+        assert [(each["at"], each["rate"]) for each in reported if isinstance(each, dict)] == [
             ("2026-11-21T10:00:00Z", 0.78),
             ("2026-11-21T10:01:00Z", 0.4),
         ]

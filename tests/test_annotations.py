@@ -29,14 +29,14 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
             for span in request.resource_spans[0].scope_spans[0].spans:
                 span.attributes.add(key="session.id").value.string_value = f"session of {trace[:2]}"
             post(f"http://{server.running.otlp_http}/v1/traces", request.SerializeToString())
-        until(lambda: server.sql(SESSIONS), lambda found: found == [[3]])
+        until(lambda: server.sql(SESSIONS), lambda rows: rows == [[3]])
         yield server
 
 
-def said(api: Offline, **asked: object) -> list[dict[str, Any]]:
+def said(api: Offline, **params: object) -> list[dict[str, Any]]:
     """What was said, the latest first."""
-    found: list[dict[str, Any]] = api.ask("GET", "annotations", params=asked)
-    return found
+    annotations: list[dict[str, Any]] = api.ask("GET", "annotations", params=params)
+    return annotations
 
 
 def test_a_changed_vote_keeps_the_one_before_it(api: Offline) -> None:
@@ -121,11 +121,11 @@ def test_applications_and_their_users_score(api: Offline) -> None:
         "unchanged": 0,
     }
     assert api.ask("POST", "scores", 201, json={"scores": [thumb]}) == {"tenant": "", "stored": 0, "unchanged": 1}
-    found = api.sql(
+    rows = api.sql(
         "SELECT name, target, label, score, passed, source, author, project FROM annotations "
         "WHERE name IN ('helpful', 'similarity', 'solved') ORDER BY name"
     )
-    assert found == [
+    assert rows == [
         ["helpful", "trace", "up", None, True, "user", "user-7", "shop"],
         ["similarity", "trace", None, 0.25, None, "application", "anonymous", None],
         ["solved", "session", "no", None, False, "user", "anonymous", "shop"],
@@ -216,7 +216,7 @@ def test_what_was_said_leaves_with_its_trace_and_from_the_disk(tmp_path: Path) -
         span.attributes.add(key="session.id").value.string_value = "the session"
         post(f"http://{api.running.otlp_http}/v1/traces", request.SerializeToString())
         post(f"http://{api.running.otlp_http}/v1/traces", an_export(OTHER, "root").SerializeToString())
-        until(lambda: api.sql(SESSIONS.replace(" FROM", ", count(*) FROM")), lambda found: found == [[1, 2]])
+        until(lambda: api.sql(SESSIONS.replace(" FROM", ", count(*) FROM")), lambda rows: rows == [[1, 2]])
         vote = {"verdict": "INCORRECT", "note": marks[0], "overriddenExpectedOutput": marks[1]}
         api.ask("PUT", f"traces/{TRACE}/annotation", json=vote)
         api.ask("PUT", f"traces/{OTHER}/annotation", json={"verdict": "CORRECT", "note": "stays"})
@@ -226,7 +226,7 @@ def test_what_was_said_leaves_with_its_trace_and_from_the_disk(tmp_path: Path) -
         deleted = api.answer("DELETE", "traces", params={"sessionId": "the session"})
         assert deleted.status_code in {200, 202}, deleted.text
         done = "SELECT count(*) FROM deletion WHERE state <> 'done'"
-        until(lambda: api.sql(done), lambda found: found == [[0]])
+        until(lambda: api.sql(done), lambda rows: rows == [[0]])
         assert [each["note"] for each in said(api)] == ["stays"]
         assert marks_in(data, marks) == set()
 
@@ -236,7 +236,7 @@ def test_scores_of_traces_that_never_came_leave_in_the_end(tmp_path: Path) -> No
     with an_offline_server(tmp_path / "data") as api:
         assert api.running is not None
         post(f"http://{api.running.otlp_http}/v1/traces", an_export(TRACE, "root").SerializeToString())
-        until(lambda: api.ask("GET", "traces")["content"], lambda found: len(found) == 1)
+        until(lambda: api.ask("GET", "traces")["content"], lambda traces: len(traces) == 1)
         api.ask("POST", f"traces/{TRACE}/pin")
         scores = [{"traceId": trace, "name": "helpful", "label": "up"} for trace in (TRACE, OTHER)]
         api.ask("POST", "scores", 201, json={"scores": scores})

@@ -165,12 +165,14 @@ def test_only_what_is_asked_for_is_handed_over() -> None:
         "SELECT median(s.duration_ms) FROM spans s JOIN logs l ON s.trace_id = l.trace_id "
         "WHERE s.start_time >= now()::TIMESTAMP - INTERVAL 1 DAY AND l.body = s.name AND s.name LIKE '%x'"
     )
-    found = {each.name: each for each in relations_of(tree, {"spans", "logs"}, lambda nodes: is_plain(nodes, {}))}
+    relations = {each.name: each for each in relations_of(tree, {"spans", "logs"}, lambda nodes: is_plain(nodes, {}))}
     columns = [("start_time", "T"), ("name", "T"), ("duration_ms", "T"), ("input", "T")]
-    assert found["spans"].columns(columns) == columns[:3]
-    ((text,),) = duckdb.execute("SELECT json_deserialize_sql($tree::JSON)", {"tree": found["spans"].tree}).fetchall()
+    assert relations["spans"].columns(columns) == columns[:3]
+    ((text,),) = duckdb.execute(
+        "SELECT json_deserialize_sql($tree::JSON)", {"tree": relations["spans"].tree}
+    ).fetchall()
     assert ("start_time" in text, "LIKE" in text or "~~" in text, "body" in text) == (True, True, False)
-    ((text,),) = duckdb.execute("SELECT json_deserialize_sql($tree::JSON)", {"tree": found["logs"].tree}).fetchall()
+    ((text,),) = duckdb.execute("SELECT json_deserialize_sql($tree::JSON)", {"tree": relations["logs"].tree}).fetchall()
     assert "start_time" not in text
 
 
@@ -272,8 +274,8 @@ def test_who_reads_reads_no_path(store: Store, statement: str) -> None:
 
 def test_harmless_settings_are_told(store: Store) -> None:
     """The time zone is no secret."""
-    asked = "SELECT current_setting('TimeZone')"
-    assert store.queries.sql(asked, max_rows=1, timeout_s=PATIENCE_S).rows == (("UTC",),)
+    query = "SELECT current_setting('TimeZone')"
+    assert store.queries.sql(query, max_rows=1, timeout_s=PATIENCE_S).rows == (("UTC",),)
 
 
 def test_rows_beyond_the_share_of_a_statement_go_to_scratch_files(

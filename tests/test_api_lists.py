@@ -55,13 +55,13 @@ def _rule(client: httpx.Client) -> str:
 def content(answer: httpx.Response) -> list[Any]:
     """What is listed."""
     document = answer.raise_for_status().json()
-    found: list[Any] = document if isinstance(document, list) else document["content"]
-    return found
+    entries: list[Any] = document if isinstance(document, list) else document["content"]
+    return entries
 
 
-def names(found: list[Any]) -> list[str]:
+def names(entries: list[Any]) -> list[str]:
     """What tells them apart; how they do may change between two answers."""
-    return [str(each.get("id") or each["name"]) for each in found]
+    return [str(each.get("id") or each["name"]) for each in entries]
 
 
 @pytest.mark.parametrize("path", LISTS)

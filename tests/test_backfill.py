@@ -31,9 +31,9 @@ def finished(live: Matcher, backfill_id: str) -> Backfill:
     """The backfill, once it has ended."""
     deadline_s = time.monotonic() + WAIT_S
     while time.monotonic() < deadline_s:
-        (found,) = [one for one in every_backfill(live) if one.backfill_id == backfill_id]
-        if found.state != "running":
-            return found
+        (backfill,) = [one for one in every_backfill(live) if one.backfill_id == backfill_id]
+        if backfill.state != "running":
+            return backfill
         time.sleep(0.02)
     pytest.fail("the backfill does not end")
 
@@ -47,8 +47,8 @@ def test_a_backfill_is_about_the_tenant_of_its_rule(tmp_path: Path, target: str)
         commit(store, *(a_batch(an_export(), tenant=tenant) for tenant in ("a", "b", "")))
         assert live.wait_matched(WAIT_S)
         in_force.rules = (of_nobody, of_a)
-        found = [finished(live, live.backfills.start(rule, START_NS, START_NS + 1)) for rule in in_force.rules]
-        assert [(each.looked_at, each.matched) for each in found] == [(3, 3), (1, 1)]
+        backfills = [finished(live, live.backfills.start(rule, START_NS, START_NS + 1)) for rule in in_force.rules]
+        assert [(each.looked_at, each.matched) for each in backfills] == [(3, 3), (1, 1)]
         jobs = "SELECT revision, tenant FROM job ORDER BY ALL"
         assert rows(store, jobs) == [(1, ""), (1, "a"), (1, "b"), (2, "a")]
 
@@ -77,9 +77,9 @@ def test_a_backfill_decides_about_what_started_in_its_time(tmp_path: Path, targe
         assert live.wait_matched(WAIT_S)
         in_force.rules = (rule,)
         window = START_NS, START_NS + 4 * MINUTE_NS
-        found = finished(live, live.backfills.start(rule, *window))
+        backfill = finished(live, live.backfills.start(rule, *window))
         looked_at = 40 if target == "SPAN" else 4
-        assert (found.state, found.looked_at, found.matched) == ("done", looked_at, 1)
+        assert (backfill.state, backfill.looked_at, backfill.matched) == ("done", looked_at, 1)
         assert rows(store, EACH) == [(1, 0, looked_at - 1, looked_at - 1), (1, 2, 1, 1)]
         assert rows(store, "SELECT trace_id, round, state, occasion FROM job") == [
             (trace_id(0), 0, "ready", "backfill")
@@ -100,10 +100,10 @@ def test_a_backfill_of_chosen_traces_looks_at_these_alone(tmp_path: Path, target
         in_force.rules = (rule,)
         named = [trace_id(3), trace_id(7)]
         started = live.backfills.start(rule, START_NS, START_NS + 10 * MINUTE_NS, trace_ids=named)
-        found = finished(live, started)
-        assert (found.state, found.looked_at) == ("done", 20 if target == "SPAN" else 2)
+        backfill = finished(live, started)
+        assert (backfill.state, backfill.looked_at) == ("done", 20 if target == "SPAN" else 2)
         assert rows(store, "SELECT DISTINCT trace_id FROM job ORDER BY 1") == [(each,) for each in sorted(named)]
-        assert found.trace_ids == ["", ""]
+        assert backfill.trace_ids == ["", ""]
         every = finished(live, live.backfills.start(rule, START_NS, START_NS + 10 * MINUTE_NS))
         assert (every.looked_at, every.trace_ids) == (80 if target == "SPAN" else 8, None)
 
@@ -130,8 +130,8 @@ def test_an_open_trace_is_left_to_settling(tmp_path: Path) -> None:
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         fill(store, batches=2)
         assert live.wait_matched(WAIT_S)
-        found = finished(live, live.backfills.start(rule, 0, START_NS + 10**15))
-        assert (found.state, found.looked_at) == ("done", 0)
+        backfill = finished(live, live.backfills.start(rule, 0, START_NS + 10**15))
+        assert (backfill.state, backfill.looked_at) == ("done", 0)
         in_force.clock.pass_s(11)
         assert live.wait_matched(WAIT_S)
         assert rows(store, EACH) == [(1, 2, 2, 2)]
@@ -191,8 +191,8 @@ def test_a_backfill_decides_what_could_not_be_decided(tmp_path: Path, target: st
         write(store, "DELETE FROM job")
         write(store, "UPDATE decision SET outcome = 3 WHERE seq < 3 << 20")
         undecided = 20 if target == "SPAN" else 2
-        found = finished(live, live.backfills.start(rule, 0, START_NS + 10**15))
-        assert (found.looked_at, found.matched) == (undecided, undecided)
+        backfill = finished(live, live.backfills.start(rule, 0, START_NS + 10**15))
+        assert (backfill.looked_at, backfill.matched) == (undecided, undecided)
         everything = undecided * 3 // 2
         assert rows(store, EACH) == [(1, 2, everything, everything)]
         assert rows(store, "SELECT count(*) FROM job") == [(undecided,)]

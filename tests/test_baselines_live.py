@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.live import ANY_PORTS, Live, a_live_server, until
-from tests.model_server import Asked, Says, Status, Step, a_model
+from tests.model_server import ModelRequest, Says, Status, Step, a_model
 from tests.serving import run as execute
 from tests.storing import a_store
 from tests.test_monitors_live import MONITOR, answers
@@ -353,11 +353,11 @@ class Mood:
     def __init__(self) -> None:
         self.is_down = False
 
-    def __call__(self, asked: Asked) -> Step:
+    def __call__(self, request: ModelRequest) -> Step:
         """Answer."""
         if self.is_down:
             return Status(400)
-        return Says({"score": 1.0 if "on its way" in asked.user else 0.0, "reason": "read"})
+        return Says({"score": 1.0 if "on its way" in request.user else 0.0, "reason": "read"})
 
 
 @pytest.fixture
@@ -446,12 +446,12 @@ def test_a_baseline_says_what_it_costs_before_it_starts(judged: tuple[Shop, Mood
     assert (estimate["evaluationsAtMost"], estimate["asksJudge"], estimate["usd"]) == (30, True, None)
     assert estimate["averagedEvaluations"] >= calls == 30
     assert estimate["tokens"] > 0
-    told = f"at most 30 evaluations by a judge: some {estimate['tokens']:,.0f} tokens, cost unknown, as the latest "
-    assert told in shop.command("baseline", shop.project, "--dry-run")
-    assert told in shop.server.client.get(f"{shop.server.http}/rules/{shop.rule_id}").text
+    message = f"at most 30 evaluations by a judge: some {estimate['tokens']:,.0f} tokens, cost unknown, as the latest "
+    assert message in shop.command("baseline", shop.project, "--dry-run")
+    assert message in shop.server.client.get(f"{shop.server.http}/rules/{shop.rule_id}").text
     assert shop.count("judge_calls > 0") == calls
     output = shop.baseline()
-    assert output.startswith(told)
+    assert output.startswith(message)
     assert "done, 30 looked at, 30 matched" in output
 
 

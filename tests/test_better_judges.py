@@ -14,7 +14,7 @@ from evaluators.registry import build
 from tests.connecting import ENCRYPTION_KEY, a_connection
 from tests.evaluating import ScriptedJudge
 from tests.live import until
-from tests.model_server import Asked, Says, a_model
+from tests.model_server import ModelRequest, Says, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import post, run
 from tests.test_calibration import is_good, some_answers
@@ -27,18 +27,18 @@ TRACES = 300
 VOTED = range(0, 120, 3)
 
 
-def a_judge(asked: Asked) -> Says:
+def a_judge(request: ModelRequest) -> Says:
     """Passes every other bad answer, unless its prompt is strict or has examples; what is judged comes last."""
-    number = int(re.findall(r"answer number (\d+)", asked.user)[-1])
-    is_strict = "strictly" in asked.system or 'name="examples"' in asked.user
+    number = int(re.findall(r"answer number (\d+)", request.user)[-1])
+    is_strict = "strictly" in request.system or 'name="examples"' in request.user
     passes = is_good(number) if is_strict else is_good(number) or number % 20 < 10
     return Says({"reason": "as I like it", "score": 1.0 if passes else 0.0})
 
 
 def a_rule(**config: object) -> dict[str, Any]:
     """The rule with such a prompt."""
-    told = {"criteria": "Is it polite?", "evaluationParams": ["ACTUAL_OUTPUT"], **config}
-    return {"name": "polite", "evaluator": "llm_judge", "config": told}
+    settings = {"criteria": "Is it polite?", "evaluationParams": ["ACTUAL_OUTPUT"], **config}
+    return {"name": "polite", "evaluator": "llm_judge", "config": settings}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
         server.ask("POST", "projects/shop/trace-eval-rules", 201, json=rule)
         post(f"http://{server.running.otlp_http}/v1/traces", some_answers())
         done = "SELECT count(*) FROM evaluations WHERE outcome = 'scored'"
-        until(lambda: server.sql(done), lambda found: found == [[TRACES]])
+        until(lambda: server.sql(done), lambda rows: rows == [[TRACES]])
         for number in VOTED:
             vote = {"verdict": "CORRECT" if is_good(number) else "INCORRECT", "by": "Ada"}
             server.ask("PUT", f"traces/{number + 1:032x}/annotation?spanId={1:016x}", json=vote)
@@ -72,14 +72,14 @@ def test_a_stricter_prompt_is_compared_before_it_is_in_force(api: Offline) -> No
     place, rule = place_of(api)
     strict = a_rule(criteria="Is it polite? Judge strictly.") | {"connectionId": rule["connectionId"]}
     before = api.sql("SELECT count(*) FROM evaluations")
-    found = api.ask("POST", f"{place}/judge-trial?labels=24", json=strict)
-    assert (found["labels"], found["failed"], found["heldOut"], found["spoilt"]) == (24, 0, 0, 0)
-    assert found["mended"] >= 4
-    assert found["candidate"]["agreement"]["value"] == 1
-    assert found["current"]["agreement"]["value"] == pytest.approx(1 - found["mended"] / 24)
-    assert found["candidate"]["fingerprint"] != found["current"]["fingerprint"]
-    assert len(found["flips"]) == found["mended"]
-    assert {(each["peoplePassed"], each["before"], each["after"]) for each in found["flips"]} == {(False, True, False)}
+    trial = api.ask("POST", f"{place}/judge-trial?labels=24", json=strict)
+    assert (trial["labels"], trial["failed"], trial["heldOut"], trial["spoilt"]) == (24, 0, 0, 0)
+    assert trial["mended"] >= 4
+    assert trial["candidate"]["agreement"]["value"] == 1
+    assert trial["current"]["agreement"]["value"] == pytest.approx(1 - trial["mended"] / 24)
+    assert trial["candidate"]["fingerprint"] != trial["current"]["fingerprint"]
+    assert len(trial["flips"]) == trial["mended"]
+    assert {(each["peoplePassed"], each["before"], each["after"]) for each in trial["flips"]} == {(False, True, False)}
     assert api.sql("SELECT count(*) FROM evaluations") == before
     same = api.ask("POST", f"{place}/judge-trial?labels=10", json=a_rule() | {"connectionId": rule["connectionId"]})
     assert (same["mended"], same["spoilt"], same["flips"]) == (0, 0, [])
@@ -94,15 +94,15 @@ def test_examples_are_shown_and_held_out(api: Offline, tmp_path: Path) -> None:
     assert [each["passed"] for each in examples] == [False] * 3 + [True] * 3
     assert all(re.fullmatch(r"answer number \d+", each["output"]) for each in examples)
     taught = a_rule(examples=examples) | {"connectionId": rule["connectionId"]}
-    found = api.ask("POST", f"{place}/judge-trial?labels=100", json=taught)
-    assert (found["heldOut"], found["labels"]) == (6, len(VOTED) - 6)
-    assert found["candidate"]["agreement"]["value"] == 1
-    assert not {each["traceId"] for each in found["flips"]} & {each["traceId"] for each in examples}
+    trial = api.ask("POST", f"{place}/judge-trial?labels=100", json=taught)
+    assert (trial["heldOut"], trial["labels"]) == (6, len(VOTED) - 6)
+    assert trial["candidate"]["agreement"]["value"] == 1
+    assert not {each["traceId"] for each in trial["flips"]} & {each["traceId"] for each in examples}
     file = tmp_path / "taught.yaml"
     file.write_text(yaml.safe_dump(taught), encoding="utf-8")
-    told = run("calibration", "polite", "--with", str(file), "--labels", "10", "--server", api.url)
-    assert "6 labels are held out" in told.output
-    assert "this one     agrees 100.0%" in told.output
+    result = run("calibration", "polite", "--with", str(file), "--labels", "10", "--server", api.url)
+    assert "6 labels are held out" in result.output
+    assert "this one     agrees 100.0%" in result.output
     printed = run("calibration", "polite", "--examples", "--labels", "6", "--server", api.url)
     assert yaml.safe_load(printed.output)["examples"] == examples
 
@@ -116,7 +116,7 @@ def test_what_a_judge_was_shown_does_not_measure_it(api: Offline) -> None:
     moments = {"from": "2020-01-01T00:00:00Z"}
     api.ask("POST", f"{place}/backfills", 201, json=moments)
     done = "SELECT count(*) FROM evaluations WHERE outcome = 'scored'"
-    until(lambda: api.sql(done), lambda found: found == [[2 * TRACES]])
+    until(lambda: api.sql(done), lambda rows: rows == [[2 * TRACES]])
     (judge, _) = api.ask("GET", f"{place}/calibration")["judges"]
     assert (judge["leftOut"], judge["labelled"]) == (6, len(VOTED) - 6)
     assert "shown them as examples" in judge["inWords"]

@@ -25,9 +25,9 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         shown = (ROOT / "README.md").read_text(encoding="utf-8").partition("biased_judge.py\n")[2].partition("```")[0]
-        told = done.stdout.splitlines()
-        assert shown.splitlines()[:-1] == told[:-1]
-        project = told[-1].rpartition("=")[2]
+        output = done.stdout.splitlines()
+        assert shown.splitlines()[:-1] == output[:-1]
+        project = output[-1].rpartition("=")[2]
         with Visit(api.url) as visit:
             page = visit.get(f"/quality?project={project}").text
         assert "80.0 %" in page

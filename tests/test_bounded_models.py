@@ -30,4 +30,4 @@ def test_half_a_surrogate_pair_is_sent() -> None:
     """JSON can spell it, and the model is asked."""
     with a_model(Says("yes")) as model:
         assert ask(model.base_url, "x\ud800").text == "yes"
-        assert model.asked[0].body["messages"][0]["content"] == "x\ud800"
+        assert model.requests[0].body["messages"][0]["content"] == "x\ud800"

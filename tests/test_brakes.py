@@ -11,7 +11,7 @@ from collector.live.active import ActiveRule
 from rules.rule import Budget
 from tests.connecting import Hub, a_connection
 from tests.live import until
-from tests.model_server import Asked, ModelServer, Says, Status, Step, a_model
+from tests.model_server import ModelRequest, ModelServer, Says, Status, Step, a_model
 from tests.storing import a_batch, a_store, commit, rows, span_id, trace_id
 from tests.test_workers_checks import an_output
 from tests.working import Book, eventually, states, working
@@ -25,12 +25,12 @@ def a_rule_at_work(directory: Path, model: ModelServer, **limits: object) -> Ite
     with a_store(directory) as store:
         commit(store, a_batch(*(an_output(f"answer {trace}", trace=trace) for trace in range(JOBS))))
         book, hub = Book(store), Hub(store)
-        told = {"attempts": 2, "timeoutSeconds": 30, "inFlight": 16, **limits}
-        hub.connections.create(a_connection(model.base_url, limits=told))
+        limits_set = {"attempts": 2, "timeoutSeconds": 30, "inFlight": 16, **limits}
+        hub.connections.create(a_connection(model.base_url, limits=limits_set))
         active = book.rule("judge", criteria="Is it polite?", budget={"callsPerDay": 1000})
         book.enqueue(active, [(trace_id(trace), span_id(trace)) for trace in range(JOBS)])
         with working(book, judges=hub.judges):
-            until(lambda: len(model.asked), lambda asked: asked >= 3)
+            until(lambda: len(model.requests), lambda count: count >= 3)
             yield book, active
 
 
@@ -44,14 +44,14 @@ def test_a_rule_that_is_switched_off_asks_nobody_any_more(tmp_path: Path) -> Non
     """Jobs that wait are skipped, those that wait for their turn to leave as well, and the decision says so."""
     with a_model(Says({"score": 1})) as model, a_rule_at_work(tmp_path, model, requestsPerMinute=300) as (book, active):
         book.edit(active, enabled=False)
-        asked = len(model.asked)
-        found = eventually(
+        request_count = len(model.requests)
+        jobs = eventually(
             lambda: states(book.store),
             lambda seen: sum(map(int, map(str, seen.values()))) == JOBS and set(seen) <= {"scored", "skipped"},
         )
-        assert asked <= len(model.asked) <= asked + 1  # one may have been on its way
-        assert found["scored"] == len(model.asked)
-        assert kinds(book) == [("rule_disabled", JOBS - len(model.asked)), ("scored", len(model.asked))]
+        assert request_count <= len(model.requests) <= request_count + 1  # one may have been on its way
+        assert jobs["scored"] == len(model.requests)
+        assert kinds(book) == [("rule_disabled", JOBS - len(model.requests)), ("scored", len(model.requests))]
         ((reason,),) = rows(book.store, "SELECT DISTINCT reason FROM evaluation WHERE error_kind = 'rule_disabled'")
         assert reason == "not evaluated, because the rule rule 1 was switched off"
 
@@ -59,24 +59,24 @@ def test_a_rule_that_is_switched_off_asks_nobody_any_more(tmp_path: Path) -> Non
 def test_a_rule_that_is_switched_off_makes_no_further_attempts(tmp_path: Path) -> None:
     """A job whose first attempt was answered with an error makes no second one."""
 
-    def fail(_: Asked) -> Step:
+    def fail(_: ModelRequest) -> Step:
         time.sleep(0.2)
         return Status(503)
 
     with a_model(fail) as model, a_rule_at_work(tmp_path, model, inFlight=4, attempts=10) as (book, active):
         book.edit(active, enabled=False)
-        asked = len(model.asked)
+        request_count = len(model.requests)
         eventually(lambda: kinds(book), lambda seen: seen == [("rule_disabled", JOBS)])
-        assert len(model.asked) <= asked + 1
+        assert len(model.requests) <= request_count + 1
 
 
 def test_a_lowered_budget_acts_on_what_has_not_left(tmp_path: Path) -> None:
     """Once as many requests have left as the budget has by now, no more do, and the jobs are over budget."""
     with a_model(Says({"score": 1})) as model, a_rule_at_work(tmp_path, model, requestsPerMinute=300) as (book, active):
-        limit = len(model.asked) + 2
+        limit = len(model.requests) + 2
         book.edit(active, budget=Budget(calls_per_day=limit))
         eventually(lambda: kinds(book), lambda seen: seen == [("over_budget", JOBS - limit), ("scored", limit)])
-        assert len(model.asked) == limit
+        assert len(model.requests) == limit
 
 
 @pytest.mark.parametrize("kind", ["rule_disabled", "over_budget"])
@@ -86,7 +86,8 @@ def test_what_was_left_out_is_taken_up_in_bulk(tmp_path: Path, kind: str) -> Non
         change = {"enabled": False} if kind == "rule_disabled" else {"budget": Budget(calls_per_day=1)}
         book.edit(active, **change)
         eventually(
-            lambda: states(book.store).get("skipped", 0), lambda skipped: int(str(skipped)) >= JOBS - len(model.asked)
+            lambda: states(book.store).get("skipped", 0),
+            lambda skipped: int(str(skipped)) >= JOBS - len(model.requests),
         )
         left_out = int(str(states(book.store)["skipped"]))
         assert book.store.jobs.retry_failed(rule=None, error_kind=None, now_us=0).jobs == 0

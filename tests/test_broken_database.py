@@ -49,9 +49,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def breaks(store: Store, statement: str = BREAKS, *, asker: str = "") -> str:
     """What whoever breaks the database is told."""
-    with pytest.raises(BadQuery) as told:
+    with pytest.raises(BadQuery) as error:
         store.queries.sql(statement, max_rows=1, timeout_s=PATIENCE_S, terms=QueryOptions(asker=asker))
-    return str(told.value)
+    return str(error.value)
 
 
 def spellings() -> Iterator[str]:
@@ -61,8 +61,8 @@ def spellings() -> Iterator[str]:
 
 def test_the_statement_alone_has_an_error_and_the_database_is_there_again(store: Store) -> None:
     """Who broke it is told what happened, without a stack; then there is all that was, and more is stored."""
-    told = breaks(store)
-    assert told == (
+    error = breaks(store)
+    assert error == (
         "this statement makes the database fail, and is refused from now on: "
         "INTERNAL Error: Attempted to access index 0 within vector of size 0"
     )
@@ -233,20 +233,20 @@ def test_over_http_everybody_else_has_an_answer(tmp_path: Path) -> None:
             return lambda: server.ask("GET", path, key=server.keys["editor"]).status_code
 
         def ask() -> int:
-            told = {"sql": "SELECT count(*) FROM spans"}
-            return server.ask("POST", "/api/v1/sql", key=server.keys["editor"], json=told).status_code
+            body = {"sql": "SELECT count(*) FROM spans"}
+            return server.ask("POST", "/api/v1/sql", key=server.keys["editor"], json=body).status_code
 
         with again_and_again(
             [send, get("/api/v1/traces"), get("/traces"), get("/ready"), get("/metrics"), ask]
         ) as seen:
             until(lambda: seen[200], lambda count: count > 30)
-            told = []
+            statuses = []
             for statement, key in zip(spellings(), ("viewer", "viewer", "admin", "viewer"), strict=False):
                 answer = server.ask("POST", "/api/v1/sql", key=server.keys[key], json={"sql": statement})
-                told.append((answer.status_code, "INTERNAL Error" in answer.text))
+                statuses.append((answer.status_code, "INTERNAL Error" in answer.text))
                 enough = seen[200] + 30
                 until(partial(seen.__getitem__, 200), partial(operator.lt, enough))
-        assert told == [(400, True)] * 4
+        assert statuses == [(400, True)] * 4
         assert set(seen) == {200}
         barred = server.ask("POST", "/api/v1/sql", key=server.keys["viewer"], json={"sql": "SELECT 1"})
         assert (barred.status_code, int(barred.headers["retry-after"]) > 0) == (429, True)

@@ -12,7 +12,7 @@ from tests import forking
 from tests.connecting import Hub, a_connection
 from tests.judge_crowd import AT_ONCE
 from tests.live import environment
-from tests.model_server import Asked, Says, a_model
+from tests.model_server import ModelRequest, Says, a_model
 from tests.source_tree import ROOT
 from tests.storing import a_store
 
@@ -21,7 +21,7 @@ LONGEST_LIFE_S = 0.3
 AFTER_THE_LEASE = 11  # minutes
 
 
-def slowly(_: Asked) -> Says:
+def slowly(_: ModelRequest) -> Says:
     """An answer that takes long enough to be killed in."""
     time.sleep(0.03)
     return Says({"score": 1})
@@ -76,8 +76,8 @@ def test_kills_neither_overspend_a_budget_nor_eat_it(tmp_path: Path, seed: int, 
         answered, cut_off, lost, doubled = numbers(tmp_path, every)
         assert (answered + cut_off, lost, doubled) == (budget, 0, 0)
         assert 0 < cut_off <= kills * AT_ONCE
-        assert answered <= len(model.asked) <= budget
+        assert answered <= len(model.requests) <= budget
         spend(tmp_path, minutes=AFTER_THE_LEASE)
         assert numbers(tmp_path, every) == (budget, 0, cut_off, 0)
-        assert budget <= len(model.asked) <= budget + cut_off
-        print(f"{kills} kills, {len(model.asked)} requests, {cut_off} cut off, budget {budget}")  # noqa: T201 - shown with -s
+        assert budget <= len(model.requests) <= budget + cut_off
+        print(f"{kills} kills, {len(model.requests)} requests, {cut_off} cut off, budget {budget}")  # noqa: T201 - shown with -s

@@ -16,7 +16,7 @@ from storage.store import Store
 from tests.connecting import NOON, AClock, AJob, Hub, a_connection, an_active_rule
 from tests.judged import put
 from tests.live import until
-from tests.model_server import Asked, Hangs, ModelServer, Says, Status, a_model
+from tests.model_server import Hangs, ModelRequest, ModelServer, Says, Status, a_model
 from tests.serving import unused_port
 from tests.storing import a_store
 
@@ -37,7 +37,7 @@ def crowd(hub: Hub, times: int, **rule: object) -> list[Reply | BaseException]:
 
 async def asked(server: ModelServer, times: int) -> None:
     """Wait until the model was asked so often."""
-    await asyncio.to_thread(until, lambda: len(server.asked), lambda count: count >= times)
+    await asyncio.to_thread(until, lambda: len(server.requests), lambda count: count >= times)
 
 
 def replies(outcomes: list[Reply | BaseException]) -> int:
@@ -56,7 +56,7 @@ def test_a_crowd_makes_as_many_calls_as_the_budget_has(tmp_path: Path, whose: st
         hub = Hub(store, project_budgets=project_budgets)
         hub.connections.create(a_connection(server.base_url, **({"budget": limit} if whose == "connection" else {})))
         outcomes = crowd(hub, TOO_MANY, **rule)
-        assert replies(outcomes) == len(server.asked) == 17
+        assert replies(outcomes) == len(server.requests) == 17
         assert hub.rows("SELECT count(*), count(*) FILTER (WHERE outcome = 'answered') FROM judge_call") == [(17, 17)]
         assert f"the budget of {whose}" in str(next(each for each in outcomes if isinstance(each, OverBudget)))
 
@@ -67,13 +67,13 @@ def test_tokens_are_set_aside_and_what_is_left_over_is_used(tmp_path: Path) -> N
         hub = Hub(store)
         hub.connections.create(a_connection(server.base_url, maxOutputTokens=100))
         outcomes = crowd(hub, TOO_MANY, budget={"tokensPerDay": 2000})
-        spent = 120 * len(server.asked)  # what the model says that each took
+        spent = 120 * len(server.requests)  # what the model says that each took
         (most,) = hub.rows("SELECT DISTINCT reserved_tokens FROM judge_call")
         assert isinstance(most[0], int)
         assert most[0] > 300  # so that fewer than six fit at once
-        assert replies(outcomes) == len(server.asked) > 2000 // most[0]
+        assert replies(outcomes) == len(server.requests) > 2000 // most[0]
         assert spent <= 2000 < spent + most[0]
-        assert server.asked[0].body["max_tokens"] == 100
+        assert server.requests[0].body["max_tokens"] == 100
 
 
 def test_usd_are_counted_to_the_billionth(tmp_path: Path) -> None:
@@ -84,15 +84,15 @@ def test_usd_are_counted_to_the_billionth(tmp_path: Path) -> None:
         hub.connections.create(a_connection(server.base_url, price=price, maxOutputTokens=50))
         outcomes = crowd(hub, TOO_MANY, budget={"usdPerDay": 0.0005})
         cost = 100 * 0.1e-6 + 20 * 0.7e-6
-        assert 0 < replies(outcomes) == len(server.asked) <= 0.0005 / cost
+        assert 0 < replies(outcomes) == len(server.requests) <= 0.0005 / cost
         (today,) = [each for each in hub.budgets.today() if each.kind == "rule"]
-        assert today.usd == round(len(server.asked) * cost, 9)
+        assert today.usd == round(len(server.requests) * cost, 9)
         assert (today.held_usd, today.held_calls, today.held_tokens) == (0, 0, 0)
         assert hub.rows("SELECT sum(round(usd * 1e9)::BIGINT) FROM judge_call") == [(round(today.usd * 1e9),)]
         taken = hub.budgets.taken  # as /metrics tells it
         assert (taken.usd, taken.tokens) == (today.usd, today.tokens)
         assert taken.outcomes == {"answered": taken.answers.count, "charged": 0, "failed": 0}
-        assert taken.answers.count == len(server.asked)
+        assert taken.answers.count == len(server.requests)
         assert taken.answers.sum_s > 0
 
 
@@ -104,7 +104,7 @@ def test_every_attempt_is_a_call(tmp_path: Path) -> None:
         hub.connections.create(a_connection(server.base_url, limits={"attempts": 5}))
         (outcome,) = crowd(hub, 1, budget={"callsPerDay": 3})
         assert isinstance(outcome, OverBudget)
-        assert len(server.asked) == 3
+        assert len(server.requests) == 3
         assert hub.rows("SELECT outcome, tokens = reserved_tokens FROM judge_call") == [("timeout", True)] * 3
         (rule,) = [each for each in hub.budgets.today() if each.kind == "rule"]
         assert (rule.calls, rule.failed_calls) == (3, 0)
@@ -116,7 +116,7 @@ def test_an_answer_that_is_an_error_spends_nothing(tmp_path: Path, code: int) ->
     """Of a budget for twelve answers all twelve are had, although each question is answered with an error first."""
     errors = iter(range(TWICE))
 
-    def script(_: Asked) -> Status | Says:
+    def script(_: ModelRequest) -> Status | Says:
         return GOOD if next(errors, None) is None else Status(code, headers={"retry-after-ms": "1"})
 
     with a_model(script) as server, a_store(tmp_path) as store:
@@ -126,7 +126,7 @@ def test_an_answer_that_is_an_error_spends_nothing(tmp_path: Path, code: int) ->
         hub.connections.create(a_connection(server.base_url, limits=limits, price=price, maxOutputTokens=20))
         outcomes = crowd(hub, 12, budget={"callsPerDay": 12, "usdPerDay": 12 * 0.00014 + 0.001})
         assert replies(outcomes) == 12
-        assert len(server.asked) == 12 + TWICE
+        assert len(server.requests) == 12 + TWICE
         (rule,) = [each for each in hub.budgets.today() if each.kind == "rule"]
         assert (rule.calls, rule.failed_calls, rule.tokens, rule.held_calls) == (12, TWICE, 12 * 120, 0)
         assert hub.budgets.taken.outcomes == {"answered": 12, "charged": 0, "failed": TWICE}
@@ -257,8 +257,8 @@ def test_each_project_has_its_own_share(tmp_path: Path) -> None:
         hub.connections.create(a_connection(server.base_url))
 
         async def ask_for(project: str | None) -> int:
-            asked = (hub.ask(an_active_rule(), AJob(project=project)) for _ in range(6))
-            return replies(await asyncio.gather(*asked, return_exceptions=True))
+            requests = (hub.ask(an_active_rule(), AJob(project=project)) for _ in range(6))
+            return replies(await asyncio.gather(*requests, return_exceptions=True))
 
         async def ask_for_all() -> list[int]:
             return [await ask_for(project) for project in ("a", "b", "rich", None)]
@@ -302,7 +302,7 @@ def test_what_cannot_be_put_on_record_is_not_asked(tmp_path: Path) -> None:
         kinds = {each.kind for each in outcomes if isinstance(each, Unanswered | OverBudget)}
         assert kinds <= {"unavailable", "over_budget"}
         assert "unavailable" in kinds
-        assert not server.asked
+        assert not server.requests
         for path in full:
             path.unlink(missing_ok=True)
         assert replies(crowd(hub, 8, budget={"callsPerDay": 5})) == 5
@@ -329,7 +329,7 @@ def test_what_is_under_way_at_midnight_counts_for_its_day(tmp_path: Path) -> Non
     """A request that began before midnight is paid by the day on which it began."""
     gate = threading.Event()
 
-    def script(_: Asked) -> Says:
+    def script(_: ModelRequest) -> Says:
         gate.wait(10)
         return GOOD
 

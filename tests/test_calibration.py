@@ -20,7 +20,7 @@ from rules.statistics.surviving import (
 )
 from tests.connecting import ENCRYPTION_KEY, a_connection
 from tests.live import until
-from tests.model_server import Asked, Says, a_model
+from tests.model_server import ModelRequest, Says, a_model
 from tests.offline import Offline, an_offline_server
 from tests.paging import Visit
 from tests.serving import an_export, post, run
@@ -35,35 +35,35 @@ def table(*counts: int) -> Confusion:
     return Confusion(**dict(zip(names, counts, strict=True)))
 
 
-def bounds(found: Calibration) -> tuple[float, float, float]:
+def bounds(calibration: Calibration) -> tuple[float, float, float]:
     """The corrected rate with its interval."""
-    assert found.corrected.value is not None
-    assert found.corrected.interval is not None
-    return found.corrected.value, found.corrected.interval.low, found.corrected.interval.high
+    assert calibration.corrected.value is not None
+    assert calibration.corrected.interval is not None
+    return calibration.corrected.value, calibration.corrected.interval.low, calibration.corrected.interval.high
 
 
 def test_blind_labels_are_corrected_by_error_rates() -> None:
     """The numbers of Lang and Reiczigel: 84 % of 1,000, sensitivity 0.95 of 100, specificity 0.6 of 40, are 80 %."""
-    found = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
-    assert (found.sensitivity.value, found.specificity.value) == (0.95, 0.6)
+    calibration = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
+    assert (calibration.sensitivity.value, calibration.specificity.value) == (0.95, 0.6)
     by_rates = by_error_rates(table(95, 5, 16, 24), MeasuredShare(share=0.84, count=1_000))
     assert by_rates.rate.value == pytest.approx(0.8, abs=1e-9)
     assert by_rates.rate.interval is not None
     assert (by_rates.rate.interval.low, by_rates.rate.interval.high) == pytest.approx((0.707287, 0.900537), abs=2e-6)
-    assert found.standing == "informative"
-    assert found.raw.value == 0.84
+    assert calibration.standing == "informative"
+    assert calibration.raw.value == 0.84
 
 
 def test_prediction_power_corrects_where_it_is_tighter() -> None:
     """Of the same labels PPI++ makes the tighter interval, with one label more of each kind; few labels have none."""
-    found = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
-    assert found.method == "prediction_powered"
+    calibration = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
+    assert calibration.method == "prediction_powered"
     people, judged = [1.0] * 100 + [0.0] * 40, [1.0] * 95 + [0.0] * 5 + [1.0] * 16 + [0.0] * 24
     rest = [1.0] * 729 + [0.0] * 131
     plain = prediction_powered(people, judged, rest)
     soft = prediction_powered([1.0, 1.0, 0.0, 0.0, *people], [1.0, 0.0, 1.0, 0.0, *judged], rest)
-    assert bounds(found) == pytest.approx((plain.value, soft.interval.low, soft.interval.high), abs=1e-9)
-    assert found.more is not None
+    assert bounds(calibration) == pytest.approx((plain.value, soft.interval.low, soft.interval.high), abs=1e-9)
+    assert calibration.more is not None
     few = calibrate(table(15, 1, 3, 8), judged_passed=667, judged_failed=333)
     assert few.method == "error_rates"
     none_left = calibrate(table(95, 5, 16, 24), judged_passed=111, judged_failed=29)
@@ -72,11 +72,11 @@ def test_prediction_power_corrects_where_it_is_tighter() -> None:
 
 def test_labels_chosen_by_the_verdict_are_weighed_by_it() -> None:
     """With what failed reviewed first, naive error rates would say 139 %: the strata say 75.4 %, 0.947 and 0.488."""
-    found = calibrate(table(34, 20, 6, 60), judged_passed=840, judged_failed=160)
-    assert found.method == "by_verdict"
-    assert found.sensitivity.value == pytest.approx(0.94695, abs=1e-5)
-    assert found.specificity.value == pytest.approx(0.487805, abs=1e-6)
-    value, low, high = bounds(found)
+    calibration = calibrate(table(34, 20, 6, 60), judged_passed=840, judged_failed=160)
+    assert calibration.method == "by_verdict"
+    assert calibration.sensitivity.value == pytest.approx(0.94695, abs=1e-5)
+    assert calibration.specificity.value == pytest.approx(0.487805, abs=1e-6)
+    value, low, high = bounds(calibration)
     assert value == pytest.approx(0.754, abs=1e-9)
     assert (low, high) == pytest.approx((0.6586, 0.8494), abs=0.02)
 
@@ -96,10 +96,10 @@ def test_what_a_judge_is_worth_is_said_in_words(counts: tuple[int, ...], standin
     """Too few labels, a judge that guesses, one that may, and one that tells something are four different answers."""
     confusion = table(*counts)
     passed = 10 * (confusion.passed_passed + confusion.failed_passed)
-    found = calibrate(confusion, judged_passed=passed, judged_failed=10 * confusion.labels - passed)
-    assert found.standing == standing
-    assert words in in_words(found)
-    assert (found.corrected.value is None) is (standing in {"unknown", "useless"})
+    calibration = calibrate(confusion, judged_passed=passed, judged_failed=10 * confusion.labels - passed)
+    assert calibration.standing == standing
+    assert words in in_words(calibration)
+    assert (calibration.corrected.value is None) is (standing in {"unknown", "useless"})
 
 
 def test_the_labels_that_are_asked_for_halve_the_interval() -> None:
@@ -121,9 +121,9 @@ def test_the_labels_that_are_asked_for_halve_the_interval() -> None:
 
 def test_measures_that_are_undefined_are_not_one_and_not_zero() -> None:
     """Kappa of people and a judge who pass everything is undefined, and so is alpha of single votes."""
-    found = calibrate(table(20, 0, 0, 0), judged_passed=20, judged_failed=0)
-    assert found.kappa.value is None
-    assert found.agreement.value == 1
+    calibration = calibrate(table(20, 0, 0, 0), judged_passed=20, judged_failed=0)
+    assert calibration.kappa.value is None
+    assert calibration.agreement.value == 1
     assert alpha_of_people([[True], [False], [True]]).value is None
     assert alpha_of_people([[True, True], [True, True]]).value is None
 
@@ -132,11 +132,11 @@ def test_people_are_held_against_each_other() -> None:
     """Krippendorff's alpha of three raters with gaps is the published number, inside its interval."""
     raters = ("110101-", "1001011", "110-001")
     votes = [[vote == "1" for vote in unit if vote != "-"] for unit in zip(*raters, strict=True)]
-    found = alpha_of_people(votes)
-    assert found.value == pytest.approx(0.590909, abs=1e-6)
-    assert found.value is not None
-    assert found.interval is not None
-    assert found.interval.low < found.value <= found.interval.high
+    alpha = alpha_of_people(votes)
+    assert alpha.value == pytest.approx(0.590909, abs=1e-6)
+    assert alpha.value is not None
+    assert alpha.interval is not None
+    assert alpha.interval.low < alpha.value <= alpha.interval.high
 
 
 @pytest.mark.parametrize("way", ["blind", "failing first"])
@@ -145,12 +145,12 @@ def test_the_corrected_rate_covers_what_people_would_find(way: str) -> None:
     generator, hits, raw_hits, weighed = np.random.default_rng(6), 0, 0, 0
     for _ in range(400):
         confusion, passed = a_labelled_sample(generator, failing_first=way == "failing first")
-        found = calibrate(confusion, judged_passed=passed, judged_failed=1_000 - passed)
-        _, low, high = bounds(found)
-        assert found.raw.interval is not None
+        calibration = calibrate(confusion, judged_passed=passed, judged_failed=1_000 - passed)
+        _, low, high = bounds(calibration)
+        assert calibration.raw.interval is not None
         hits += low <= 0.8 <= high
-        raw_hits += found.raw.interval.low <= 0.8 <= found.raw.interval.high
-        weighed += found.method == "by_verdict"
+        raw_hits += calibration.raw.interval.low <= 0.8 <= calibration.raw.interval.high
+        weighed += calibration.method == "by_verdict"
     assert hits / 400 >= 0.93
     assert raw_hits / 400 < 0.2
     assert weighed / 400 == 1 if way == "failing first" else weighed / 400 < 0.05
@@ -163,9 +163,9 @@ def test_weighted_labels_cover_what_people_would_find() -> None:
         drawn, judged_passed, judged = a_weighted_sample(generator)
         failed = judged - judged_passed
         confusion = confusion_of((each.people, each.judged) for each in drawn)
-        found = calibrate(confusion, judged_passed=judged_passed, judged_failed=failed, drawn=drawn)
-        assert found.method == "by_weight"
-        _, low, high = bounds(found)
+        calibration = calibrate(confusion, judged_passed=judged_passed, judged_failed=failed, drawn=drawn)
+        assert calibration.method == "by_weight"
+        _, low, high = bounds(calibration)
         known += 1
         hits += low <= 0.8 <= high
         plain = calibrate(confusion, judged_passed=judged_passed, judged_failed=failed).corrected.interval
@@ -174,21 +174,21 @@ def test_weighted_labels_cover_what_people_would_find() -> None:
     assert unweighted / known < 0.5
 
 
-def of(found: CorrectedDifference | None) -> CorrectedDifference:
+def of(difference: CorrectedDifference | None) -> CorrectedDifference:
     """What is there."""
-    assert found is not None
-    return found
+    assert difference is not None
+    return difference
 
 
 def test_a_difference_survives_what_is_known_of_the_judge() -> None:
     """A clear difference survives a good judge; with few labels, or of a judge that nearly guesses, it does not."""
     before, after = JudgedSide(passed=800, failed=200), JudgedSide(passed=700, failed=300)
     good = calibrate(table(95, 5, 10, 90), judged_passed=1_050, judged_failed=950)
-    found = of(corrected_difference(before, after, good))
-    assert (found.basis, found.survives) == ("shared_labels", True)
-    assert found.difference == pytest.approx(-0.1 / 0.85, abs=0.01)
-    assert found.interval.high < 0
-    assert "survives" in found.in_words
+    difference = of(corrected_difference(before, after, good))
+    assert (difference.basis, difference.survives) == ("shared_labels", True)
+    assert difference.difference == pytest.approx(-0.1 / 0.85, abs=0.01)
+    assert difference.interval.high < 0
+    assert "survives" in difference.in_words
     weak = calibrate(table(8, 3, 5, 6), judged_passed=1_500, judged_failed=500)
     lost = of(corrected_difference(before, after, weak))
     assert not lost.survives
@@ -203,10 +203,10 @@ def test_a_judge_that_errs_otherwise_after_a_release_is_found_out() -> None:
     before = JudgedSide(passed=600, failed=400, labels=table(55, 5, 5, 35))
     after = JudgedSide(passed=800, failed=200, labels=table(57, 3, 25, 15))
     shared = calibrate(table(112, 8, 30, 50), judged_passed=1_400, judged_failed=600)
-    found = of(corrected_difference(before, after, shared))
-    assert (found.basis, found.survives) == ("own_labels", False)
-    assert found.baseline.value == pytest.approx(0.6, abs=0.01)
-    assert found.candidate.value == pytest.approx(0.59, abs=0.01)
+    difference = of(corrected_difference(before, after, shared))
+    assert (difference.basis, difference.survives) == ("own_labels", False)
+    assert difference.baseline.value == pytest.approx(0.6, abs=0.01)
+    assert difference.candidate.value == pytest.approx(0.59, abs=0.01)
 
 
 def test_corrected_differences_hold_what_people_would_find() -> None:
@@ -225,16 +225,16 @@ def test_corrected_differences_hold_what_people_would_find() -> None:
         for basis in hits:
             own = basis == "own_labels"
             pair = sides if own else [JudgedSide(passed=each.passed, failed=each.failed) for each in sides]
-            found = of(corrected_difference(pair[0], pair[1], known))
-            assert found.basis == basis
-            hits[basis] += found.interval.low <= -0.1 <= found.interval.high
+            difference = of(corrected_difference(pair[0], pair[1], known))
+            assert difference.basis == basis
+            hits[basis] += difference.interval.low <= -0.1 <= difference.interval.high
     assert min(hits.values()) / 400 >= 0.92, hits
 
 
 def test_a_judge_is_as_well_known_as_its_interval_says() -> None:
     """What is told of a judge by its intervals gives the corrected rate that its counts give; a useless one none."""
-    found = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
-    judge = known_judge(found)
+    calibration = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
+    judge = known_judge(calibration)
     assert isinstance(judge, JudgeAccuracy)
     assert (judge.sensitivity.count, judge.specificity.count) == pytest.approx((100, 40), rel=0.2)
     rate: IntervalMeasure = corrected_rate(840, 1_000, judge)
@@ -253,11 +253,11 @@ def is_good(number: int) -> bool:
     return number % 10 < 7
 
 
-def a_biased_judge(asked: Asked) -> Says:
+def a_biased_judge(request: ModelRequest) -> Says:
     """Passes all good answers but a few, and every other bad one."""
-    found = re.search(r"answer number (\d+)", asked.user)
-    assert found is not None
-    number = int(found[1])
+    match = re.search(r"answer number (\d+)", request.user)
+    assert match is not None
+    number = int(match[1])
     passes = number % 20 != 0 if is_good(number) else number % 20 < 10
     return Says({"reason": "as I like it", "score": 1.0 if passes else 0.0})
 
@@ -291,7 +291,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
         api.ask("POST", "projects/shop/trace-eval-rules", 201, json=rule)
         post(f"http://{api.running.otlp_http}/v1/traces", some_answers())
         done = "SELECT count(*) FROM evaluations WHERE outcome = 'scored'"
-        until(lambda: api.sql(done), lambda found: found == [[TRACES]])
+        until(lambda: api.sql(done), lambda rows: rows == [[TRACES]])
         yield api
 
 
@@ -358,8 +358,8 @@ def test_corrected_rates_stand_beside_the_raw_ones(example: Offline) -> None:
     with Visit(example.url) as visit:
         assert "70.0 %" in visit.get("/quality").text
     columns = "rule, labels, passed_passed, passed_failed, failed_passed, failed_failed, useless"
-    told = example.sql(f"SELECT {columns} FROM judge_rates")
-    assert told == [["polite", 100, 65, 5, 15, 15, False]]
+    rows = example.sql(f"SELECT {columns} FROM judge_rates")
+    assert rows == [["polite", 100, 65, 5, 15, 15, False]]
     ((rate, low, high, sensitivity),) = example.sql(
         "SELECT corrected, corrected_low, corrected_high, sensitivity FROM judge_rates"
     )

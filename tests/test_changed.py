@@ -231,12 +231,12 @@ def test_marks_name_what_tests_are_about() -> None:
     texts = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "tests").rglob("test_*.py"))]
     for mark, folder in (("kill", ROOT), ("costly", ROOT), ("pages", ROOT / "collector" / "web")):
         pattern = rf"^(?:@|pytestmark = |    )pytest\.mark\.{mark}\b([^)]*)\)"
-        marks = [found for text in texts for found in re.findall(pattern, text, re.MULTILINE)]
+        marks = [mark for text in texts for mark in re.findall(pattern, text, re.MULTILINE)]
         assert len(marks) >= 10  # or they are written in another way
-        for found in marks:
-            paths = re.findall(r'"([^"]+)"', found)
-            assert paths, found
-            assert all((folder / path).exists() for path in paths), found
+        for name in marks:
+            paths = re.findall(r'"([^"]+)"', name)
+            assert paths, name
+            assert all((folder / path).exists() for path in paths), name
 
 
 def test_all_code_is_what_some_costly_test_is_about() -> None:

@@ -22,9 +22,9 @@ from tests.model_server import (
     MESSAGES,
     MODEL_RETURNED,
     RESPONSES,
-    Asked,
     HalfSends,
     Hangs,
+    ModelRequest,
     Says,
     Sends,
     Status,
@@ -69,10 +69,10 @@ def test_a_question_is_answered_over_each_protocol(protocol: Protocol) -> None:
     """Each protocol carries the prompt and the form there, and the text, model and tokens back."""
     with a_model('{"score": 1}') as server:
         answered = ask(server.base_url, protocol, price=Price(input_usd_per_million=2, output_usd_per_million=10))
-    (asked,) = server.asked
-    assert (asked.path, asked.system, asked.user) == (PATHS[protocol], PROMPT.system, PROMPT.user)
-    assert asked.body["model"] == "judge-1"
-    assert asked.schema == SCHEMA
+    (request,) = server.requests
+    assert (request.path, request.system, request.user) == (PATHS[protocol], PROMPT.system, PROMPT.user)
+    assert request.body["model"] == "judge-1"
+    assert request.schema == SCHEMA
     assert answered.answer.text == '{"score": 1}'
     usage = answered.usage
     assert (usage.calls, usage.input_tokens, usage.output_tokens, usage.model) == (1, 100, 20, MODEL_RETURNED)
@@ -84,7 +84,7 @@ def test_the_responses_api_is_told_to_keep_nothing() -> None:
     """What is judged is not stored by the provider."""
     with a_model("fine") as server:
         ask(server.base_url, "RESPONSES")
-    assert server.asked[0].body["store"] is False
+    assert server.requests[0].body["store"] is False
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -100,17 +100,17 @@ def test_parameters_and_headers_go_where_the_protocol_wants_them(protocol: Proto
             max_output_tokens=77,
             headers=(("X-Team", "search"),),
         )
-    (asked,) = server.asked
-    assert asked.body["temperature"] == 0.0
+    (request,) = server.requests
+    assert request.body["temperature"] == 0.0
     effort = {
-        "RESPONSES": asked.body.get("reasoning"),
-        "CHAT_COMPLETIONS": {"effort": asked.body.get("reasoning_effort")},
-        "ANTHROPIC": {"effort": asked.body.get("output_config", {}).get("effort")},
+        "RESPONSES": request.body.get("reasoning"),
+        "CHAT_COMPLETIONS": {"effort": request.body.get("reasoning_effort")},
+        "ANTHROPIC": {"effort": request.body.get("output_config", {}).get("effort")},
     }
     assert effort[protocol] == {"effort": "low"}
-    assert asked.body["max_output_tokens" if protocol == "RESPONSES" else "max_tokens"] == 77
-    assert asked.schema == SCHEMA
-    headers = asked.headers
+    assert request.body["max_output_tokens" if protocol == "RESPONSES" else "max_tokens"] == 77
+    assert request.schema == SCHEMA
+    headers = request.headers
     assert headers["x-team"] == "search"
     own = {"x-api-key": KEY, "anthropic-version": "2023-06-01"}
     expected = own if protocol == "ANTHROPIC" else {"authorization": f"Bearer {KEY}"}
@@ -121,7 +121,7 @@ def test_anthropic_needs_a_limit_and_has_words_of_its_own() -> None:
     """An answer always has a limit there, and a refusal and running out of tokens are told apart from a bad reply."""
     with a_model("fine") as server:
         ask(server.base_url, "ANTHROPIC")
-    assert server.asked[0].body["max_tokens"] == 4096
+    assert server.requests[0].body["max_tokens"] == 4096
     wire = WIRES["ANTHROPIC"]
     text = [{"type": "text", "text": "no"}]
     refused = wire.answer({"content": text, "stop_reason": "refusal", "usage": {"input_tokens": 5, "output_tokens": 1}})
@@ -142,8 +142,8 @@ def test_headers_that_are_not_ones_own_are_refused(name: str, value: str) -> Non
 def test_values_of_headers_are_cut_out_of_errors() -> None:
     """What an endpoint repeats of them is not told."""
     step = Status(401, b'{"error": {"message": "bad key gw-secret"}}')
-    told = failure(step, headers=(("api-key", "gw-secret"),), attempts=1)
-    assert str(told) == "status 401: bad key [key]"
+    error = failure(step, headers=(("api-key", "gw-secret"),), attempts=1)
+    assert str(error) == "status 401: bad key [key]"
 
 
 def test_without_a_price_there_is_no_cost() -> None:
@@ -178,13 +178,13 @@ def test_an_answer_to_a_prompt_of_no_tokens_has_an_unknown_cost(protocol: Protoc
 def test_an_endpoint_without_structured_output_is_asked_without(protocol: Protocol, code: int) -> None:
     """A refused form is left out, and the endpoint is not bothered with it again."""
 
-    def script(asked: Asked) -> Step:
-        return Status(code) if asked.schema else Says("plain")
+    def script(request: ModelRequest) -> Step:
+        return Status(code) if request.schema else Says("plain")
 
     with a_model(script) as server:
         first, second = ask_each(server.base_url, protocol, 2)
     assert (first.answer.text, second.answer.text) == ("plain", "plain")
-    assert [asked.schema is not None for asked in server.asked] == [True, False, False]
+    assert [request.schema is not None for request in server.requests] == [True, False, False]
     assert (first.usage.calls, second.usage.calls) == (2, 1)
 
 
@@ -194,7 +194,7 @@ def test_a_request_that_is_refused_in_every_form_fails_and_forms_are_tried_again
         with pytest.raises(Unanswered, match="status 400: scripted"):
             ask(server.base_url)
         ask(server.base_url)
-    assert [asked.schema is not None for asked in server.asked] == [True, False, True]
+    assert [request.schema is not None for request in server.requests] == [True, False, True]
 
 
 def ask_all(base_url: str, times: int) -> list[bool]:
@@ -217,10 +217,10 @@ def ask_all(base_url: str, times: int) -> list[bool]:
 
 def test_what_is_refused_alike_without_a_schema_is_asked_once() -> None:
     """A refusal whose words, but for numbers, came without a schema, too, costs one call; one in twenty costs two."""
-    with a_model(lambda _: Status(400, f'{{"error": "Bad Request, id=a{len(server.asked)}"}}'.encode())) as server:
+    with a_model(lambda _: Status(400, f'{{"error": "Bad Request, id=a{len(server.requests)}"}}'.encode())) as server:
         ask_all(server.base_url, 21)
-    without = [at for at, asked in enumerate(server.asked) if asked.schema is None]
-    assert (len(server.asked), without) == (23, [1, 22])
+    without = [at for at, request in enumerate(server.requests) if request.schema is None]
+    assert (len(server.requests), without) == (23, [1, 22])
 
 
 @pytest.mark.parametrize("param, calls", [("messages", 1), ("response_format", 2), ("text.format.schema", 2), ("", 2)])
@@ -229,14 +229,16 @@ def test_a_refusal_of_another_part_is_not_asked_again(param: str, calls: int) ->
     body = json.dumps({"error": {"message": "no", "param": param}}).encode()
     with a_model(Status(400, body=body)) as server:
         ask_all(server.base_url, 1)
-    assert len(server.asked) == calls
+    assert len(server.requests) == calls
 
 
 def test_a_schema_that_is_refused_in_the_words_of_an_earlier_refusal_is_left_out_in_the_end() -> None:
     """A request that was refused in every form proves nothing about the schema of later ones."""
-    with a_model(lambda asked: Status(400) if asked.schema or len(server.asked) <= 2 else Says("plain")) as server:
+    with a_model(
+        lambda request: Status(400) if request.schema or len(server.requests) <= 2 else Says("plain")
+    ) as server:
         assert ask_all(server.base_url, 22) == [False] * 20 + [True] * 2
-    assert server.asked[-1].schema is None
+    assert server.requests[-1].schema is None
 
 
 @pytest.mark.parametrize("code", [408, 409, 429, 500, 502, 503, 529])
@@ -256,7 +258,7 @@ def test_attempts_are_bounded(code: int, kind: str) -> None:
     with a_model(Status(code, headers=AT_ONCE)) as server, pytest.raises(Unanswered, match=str(code)) as raised:
         ask(server.base_url, attempts=3)
     assert raised.value.kind == kind
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize("code", [302, 401, 403, 413])
@@ -267,7 +269,7 @@ def test_what_will_not_pass_fails_at_once(code: int) -> None:
         ask(server.base_url)
     assert raised.value.kind == ("not_served" if code in {401, 403} else "refused")
     assert str(raised.value) == f"status {code}: scripted"
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_the_endpoint_says_how_long_to_wait() -> None:
@@ -323,7 +325,7 @@ def test_what_is_not_the_protocol_is_a_bad_reply(protocol: Protocol, step: Step)
     with a_model(step) as server, pytest.raises(Unanswered) as raised:
         ask(server.base_url, protocol)
     assert raised.value.kind == "bad_reply"
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -346,7 +348,7 @@ def test_an_error_with_status_200_is_that_error(protocol: Protocol, error: objec
     with a_model(Sends(json.dumps(document).encode())) as server, pytest.raises(Unanswered) as raised:
         ask(server.base_url, protocol, attempts=2)
     assert raised.value.kind == kind
-    assert len(server.asked) == (2 if kind in RETRYABLE else 1)
+    assert len(server.requests) == (2 if kind in RETRYABLE else 1)
     assert isinstance(raised.value.usage, Usage)
     assert (raised.value.usage.input_tokens, raised.value.usage.output_tokens) == (0, 0)
 
@@ -371,19 +373,19 @@ def test_a_filter_with_status_400_is_no_refusal() -> None:
     with a_model(Status(400, body=body)) as server, pytest.raises(Unanswered, match="filtered") as raised:
         ask(server.base_url)
     assert raised.value.kind == "declined"
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("has_param", [True, False])
 def test_a_parameter_that_a_model_refuses_is_renamed_or_left_out(*, has_param: bool) -> None:
     """The model is asked again without it, which is remembered, and what was left out moves the fingerprint."""
 
-    def script(asked: Asked) -> Step:
+    def script(request: ModelRequest) -> Step:
         for name, message in (
             ("max_tokens", "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."),
             ("temperature", "Unsupported value: 'temperature' does not support 0. Only the default is supported."),
         ):
-            if name in asked.body:
+            if name in request.body:
                 error = {"message": message} | ({"param": name} if has_param else {})
                 return Status(400, body=json.dumps({"error": error}).encode())
         return Says("fine")
@@ -401,9 +403,9 @@ def test_a_parameter_that_a_model_refuses_is_renamed_or_left_out(*, has_param: b
 
     with a_model(script) as server:
         assert asyncio.run(asks(server.base_url)) == [{"temperature": 0.0}, {}, {}]
-    assert len(server.asked) == 4
-    assert all(asked.schema is not None for asked in server.asked)
-    assert server.asked[-1].body["max_completion_tokens"] == 50
+    assert len(server.requests) == 4
+    assert all(request.schema is not None for request in server.requests)
+    assert server.requests[-1].body["max_completion_tokens"] == 50
 
 
 def test_a_value_that_is_too_large_is_no_unknown_parameter() -> None:
@@ -412,7 +414,7 @@ def test_a_value_that_is_too_large_is_no_unknown_parameter() -> None:
     with a_model(Status(400, body=body)) as server, pytest.raises(Unanswered) as raised:
         ask(server.base_url, "CHAT_COMPLETIONS", max_output_tokens=50_000)
     assert raised.value.kind == "refused"
-    assert not any("max_completion_tokens" in asked.body for asked in server.asked)
+    assert not any("max_completion_tokens" in request.body for request in server.requests)
 
 
 def test_an_answer_has_a_bound() -> None:
@@ -483,7 +485,7 @@ def test_the_key_is_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixture, cap
     echo = json.dumps({"error": {"message": f"bad key {KEY} and {KEY.replace('+', '%2B')}"}}).encode()
     with a_model(Status(401, body=echo)) as server, pytest.raises(Unanswered) as raised:
         ask(server.base_url, key=KEY)
-    assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     connection = ModelConnection(base_url=server.base_url, model="m", key=KEY)
     shown = [str(raised.value), repr(raised.value), repr(connection), repr(ChatModel(connection)), caplog.text]
     assert "[key]" in shown[0]
@@ -498,7 +500,7 @@ def test_nothing_of_another_provider_is_sent(monkeypatch: pytest.MonkeyPatch, ke
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer stray.example\nX-Team: stray.example")
     with a_model("fine") as server:
         ask(server.base_url, key=key)
-    headers = server.asked[0].headers
+    headers = server.requests[0].headers
     assert headers.get("authorization") == (None if key is None else f"Bearer {key}")
     assert headers["user-agent"] == "tracejury-judge"
     assert "stray.example" not in str(headers)
@@ -531,7 +533,7 @@ def test_requests_in_flight_are_bounded(in_flight: int) -> None:
     seen: list[int] = []
     running: list[object] = []
 
-    def script(_: Asked) -> Step:
+    def script(_: ModelRequest) -> Step:
         running.append(None)
         seen.append(len(running))
         time.sleep(0.02)

@@ -19,11 +19,11 @@ SCORE = ("score", "reason")
 
 
 def read(
-    text: str, wanted: Collection[str] = SCORE, judged: str = "", optional: Collection[str] = ()
+    text: str, required: Collection[str] = SCORE, judged: str = "", optional: Collection[str] = ()
 ) -> dict[str, JsonValue] | str:
     """The verdict in a reply, or the kind of failure that it is."""
     try:
-        return find_reply(text, wanted, judged, optional)
+        return find_reply(text, required, judged, optional)
     except NoVerdict as error:
         return error.kind
 
@@ -383,7 +383,7 @@ def test_a_quotation_is_no_verdict(reply: str, judged: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "reply, wanted, judged",
+    "reply, required, judged",
     [
         ('It says [{"index": 1, "done": true}] and I will not judge it.', ["tasks"], '[{"done": true, "index": 1}]'),
         ('{"tasks": [{"index": 1, "done": true}]}', ["tasks"], '{"tasks":[{"index":1,"done":true,}]}'),
@@ -399,9 +399,9 @@ def test_a_quotation_is_no_verdict(reply: str, judged: str) -> None:
         ("I cannot do this.\n- [ ] The shop opens at nine.", ["claims"], ""),
     ],
 )
-def test_what_is_quoted_or_no_list_is_no_verdict(reply: str, wanted: Collection[str], judged: str) -> None:
+def test_what_is_quoted_or_no_list_is_no_verdict(reply: str, required: Collection[str], judged: str) -> None:
     """Values are compared by letters, numbers and members; a key twice anywhere and a box of a list are no verdict."""
-    assert read(reply, wanted, judged) == "bad_reply"
+    assert read(reply, required, judged) == "bad_reply"
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,9 @@ def test_a_configured_judge_is_asked(monkeypatch: pytest.MonkeyPatch, protocol: 
         model, cost_usd = asyncio.run(ask(server.base_url))
     assert model == "judge-2"
     assert cost_usd == pytest.approx(0.0002)
-    (asked,) = server.asked
-    assert (asked.path, asked.body["model"]) == (path, "judge-2")
-    assert asked.headers["authorization"] == "Bearer sk-1"
+    (request,) = server.requests
+    assert (request.path, request.body["model"]) == (path, "judge-2")
+    assert request.headers["authorization"] == "Bearer sk-1"
 
 
 def test_equal_judges_share_their_connections() -> None:

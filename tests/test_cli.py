@@ -212,14 +212,14 @@ def test_the_environment_names_the_server_of_each_command(server: Running, direc
 
 def test_every_command_that_asks_a_server_takes_it_from_the_environment() -> None:
     """Each option --server says so, but that of the command that sends to another door."""
-    told = {
+    commands = {
         name: "TRACEJURY_URL" in (option.help or "")
         for name, command in _commands(main)
         for option in command.params
         if isinstance(option, click.Option) and option.name == "server"
     }
-    assert {name for name, does in told.items() if not does} == {"send"}
-    assert len(told) > 40
+    assert {name for name, does in commands.items() if not does} == {"send"}
+    assert len(commands) > 40
 
 
 def test_bad_settings_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,7 +315,7 @@ def test_more_traces_than_a_page_are_fetched(other: str) -> None:
     Answers.queue.extend((200, {}, json.dumps(page).encode()) for page in pages)
     result = run("traces", "list", "--server", other, "--limit", "1000", "--json")
     assert [document["traceId"] for document in json.loads(result.stdout)] == ["0", "1", "2"]
-    assert [path for path, *_ in Answers.asked] == [f"/api/v1/traces?page={page}&size=100" for page in (0, 1)]
+    assert [path for path, *_ in Answers.requests] == [f"/api/v1/traces?page={page}&size=100" for page in (0, 1)]
 
 
 def a_summary(number: int) -> dict[str, object]:
@@ -388,12 +388,12 @@ def test_serve_says_when_it_is_ready_and_stops_when_told(tmp_path: Path) -> None
         assert process.stdout is not None
         assert process.stderr is not None
         ready = json.loads(process.stdout.readline())
-        told = next(line for line in process.stderr if "A sample arrived" in line)
+        announcement = next(line for line in process.stderr if "A sample arrived" in line)
         listed = run("traces", "list", "--data", tmp_path / "data").stdout
         process.send_signal(signal.SIGTERM)
         rest, _ = process.communicate(timeout=60)
     assert ready["event"] == "ready"
     assert {"grpc", "otlp_http", "http", "data"} <= ready.keys()
-    assert "11 spans over gRPC and 4 over HTTP" in told
+    assert "11 spans over gRPC and 4 over HTTP" in announcement
     assert "support-agent" in listed
     assert (process.returncode, rest) == (0, "")

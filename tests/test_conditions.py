@@ -40,23 +40,23 @@ def lines(server: Live, name: str) -> list[str]:
 
 def begun_and_over(server: Live, name: str) -> None:
     """Wait until the log has told once that it began and once that it is over, and nothing else of it."""
-    first, last = until(lambda: lines(server, name), lambda found: len(found) > 1)
+    first, last = until(lambda: lines(server, name), lambda logged: len(logged) > 1)
     assert first.startswith(f"{name}: ")
     assert last.startswith(f"{name} is over after ")
 
 
 def test_a_condition_is_told_once_when_it_begins_and_once_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     """However often it is looked at; of what it is about each is told by itself."""
-    found: dict[str, str] = {}
-    conditions = ServerConditions([ServerCondition(name="bad", look=lambda: dict(found))])
+    standing_now: dict[str, str] = {}
+    conditions = ServerConditions([ServerCondition(name="bad", look=lambda: dict(standing_now))])
     conditions.look(0)
-    found |= {"a": "a is bad", "b": "b is bad"}
+    standing_now |= {"a": "a is bad", "b": "b is bad"}
     for second in range(1, 5):
         conditions.look(second)
     assert (conditions.counts, conditions.holds("bad")) == ({"bad": 2}, True)
-    found["a"] = "a is worse"
+    standing_now["a"] = "a is worse"
     conditions.look(5)
-    del found["a"]
+    del standing_now["a"]
     for second in range(6, 9):
         conditions.look(second)
     assert [(each.about, each.told) for each in conditions.lasting] == [("b", "b is bad")]
@@ -174,8 +174,8 @@ def ready(server: Live) -> tuple[int, str]:
 
 def standing(server: Live) -> list[str]:
     """The names of the conditions that last, as `tracejury status` shows them."""
-    told = json.loads(run("status", "--json", "--server", server.http).stdout)
-    return [each["name"] for each in told["server"]["conditions"]]
+    document = json.loads(run("status", "--json", "--server", server.http).stdout)
+    return [each["name"] for each in document["server"]["conditions"]]
 
 
 @pytest.mark.costly(
@@ -190,7 +190,7 @@ def test_a_server_that_is_overloaded_is_ready(tmp_path: Path, seed: int) -> None
     env = {"TRACEJURY_BACKLOG_BYTES": 1024, "TRACEJURY_COMMIT_INTERVAL_MS": 1000}
     with a_live_server(tmp_path / "data", env=env) as server:
         with Load(server, seed, spans=20) as load:
-            assert until(lambda: standing(server), lambda found: found != []) == ["turned_away"]
+            assert until(lambda: standing(server), lambda conditions: conditions != []) == ["turned_away"]
             assert "turned_away since" in run("status", "--server", server.http).stdout
             assert ready(server) == (200, "ready")
             load.stop()

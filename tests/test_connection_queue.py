@@ -160,7 +160,7 @@ def test_nothing_is_claimed_ahead_before_something_ended() -> None:
 
 def a_breaker() -> Breaker:
     """One whose pauses take ten seconds."""
-    return Breaker(wait_s=lambda _failures, _asked_s: 10.0)
+    return Breaker(wait_s=lambda _failures, _requested_s: 10.0)
 
 
 @pytest.mark.parametrize("other", [None, Fallback(connection_id="2", name="other")])

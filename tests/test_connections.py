@@ -26,7 +26,7 @@ from evaluators.outcome import Failure
 from evaluators.registry import build
 from storage.errors import Conflict
 from storage.store import Store
-from tests.connecting import ENCRYPTION_KEY, QUESTION, WANTED, AJob, Hub, a_connection, an_active_rule
+from tests.connecting import ENCRYPTION_KEY, QUESTION, SCHEMA, AJob, Hub, a_connection, an_active_rule
 from tests.live import until
 from tests.model_server import Hangs, Says, Status, a_model
 from tests.serving import a_server, run
@@ -99,15 +99,15 @@ def test_how_a_model_is_asked_is_part_of_its_connection(tmp_path: Path, monkeypa
         assert "gw-secret-value" not in client.get(f"{PATH}/{made['id']}").text
         assert client.put(f"{PATH}/{made['id']}", json=made).json()["version"] == 2
         assert client.post(f"{PATH}/{made['id']}/test").json()["ok"]
-        (asked,) = model.asked
-        assert (asked.headers["api-key"], asked.headers["x-team"]) == ("gw-secret-value", "search")
-        assert (asked.path, asked.body["temperature"]) == ("/v1/messages", 0.0)
+        (request,) = model.requests
+        assert (request.headers["api-key"], request.headers["x-team"]) == ("gw-secret-value", "search")
+        assert (request.path, request.body["temperature"]) == ("/v1/messages", 0.0)
         connections = running.context.judging.connections
         assert connections.fallback(made["id"]) is None
         other = client.post(PATH, json={**a_connection(OFF), "name": "other"}).json()
-        found = connections.fallback(made["id"])
-        assert found is not None
-        assert found.connection_id == other["id"]
+        stored = connections.fallback(made["id"])
+        assert stored is not None
+        assert stored.connection_id == other["id"]
         monkeypatch.delenv("GATEWAY_KEY")
         failed = client.post(f"{PATH}/{made['id']}/test").json()
         assert "the variable GATEWAY_KEY, which headerRefs names, is not set" in failed["failure"]["message"]
@@ -203,7 +203,7 @@ def test_a_key_never_leaves(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
             everything = client.post("/api/v1/sql", json={"sql": "FROM llm_connection, judge_call"})
             texts += [everything.text, repr(server.pipeline.judging.connections.all()), caplog.text]
             assert server.store.spending.flush(10)
-        assert [asked.headers["authorization"] for asked in model.asked] == [f"Bearer {KEY}"] * 2
+        assert [request.headers["authorization"] for request in model.requests] == [f"Bearer {KEY}"] * 2
     assert "bad key [key]" in texts[5]
     stored = b"\n".join(file.read_bytes() for file in data.rglob("*") if file.is_file())
     assert b"a-name-to-be-found" in stored
@@ -250,10 +250,10 @@ def test_another_encryption_key_breaks_connections_and_nothing_else(tmp_path: Pa
         made = created(client, apiKey=KEY)
     for wrong in (SecretStr("another passphrase"), None):
         with an_api(tmp_path, encryption_key=wrong) as (client, server):
-            told = client.post(f"{PATH}/{made['id']}/test").json()
-            assert told["ok"] is False
-            assert told["failure"]["kind"] == "bad_configuration"
-            assert "TRACEJURY_ENCRYPTION_KEY is not" in told["failure"]["message"]
+            document = client.post(f"{PATH}/{made['id']}/test").json()
+            assert document["ok"] is False
+            assert document["failure"]["kind"] == "bad_configuration"
+            assert "TRACEJURY_ENCRYPTION_KEY is not" in document["failure"]["message"]
             with pytest.raises(BadConfiguration, match="connection 'judge'"):
                 server.pipeline.judging.judges.connection_of(an_active_rule())
     with an_api(tmp_path) as (client, server):
@@ -270,7 +270,10 @@ def test_the_variable_is_read_at_the_call(tmp_path: Path, monkeypatch: pytest.Mo
         for value in ("sk-first", "sk-second"):
             monkeypatch.setenv("JUDGE_KEY_OF_TEST", value)
             assert client.post(place).json()["ok"] is True
-        assert [asked.headers["authorization"] for asked in model.asked] == ["Bearer sk-first", "Bearer sk-second"]
+        assert [request.headers["authorization"] for request in model.requests] == [
+            "Bearer sk-first",
+            "Bearer sk-second",
+        ]
 
 
 def test_connections_of_the_settings_are_read_only(tmp_path: Path) -> None:
@@ -313,9 +316,9 @@ def test_a_connection_that_a_rule_names_stays(tmp_path: Path) -> None:
             ("three", "other", False),
         ):
             _store_rule(store, name, connection, enabled=enabled)
-        for found, rule in ((by_id, "'one'"), (by_name, "'two'")):
+        for blocked, rule in ((by_id, "'one'"), (by_name, "'two'")):
             with pytest.raises(Conflict, match=f"enabled rules name this connection: {rule};"):
-                hub.connections.delete(found.connection_id)
+                hub.connections.delete(blocked.connection_id)
         assert len(hub.connections.all()) == 2
         assert hub.connections.replace(by_id.connection_id, a_connection(OFF, name="by id")).row.name == "by id"
         with pytest.raises(Conflict, match="'two'"):
@@ -356,14 +359,14 @@ def test_judges_share_a_model_until_the_connection_changes(tmp_path: Path) -> No
             await hub.ask(active)
             hub.connections.replace(made.connection_id, a_connection(new.base_url, model="judge-2"))
             await hub.ask(active)
-            await under_way(QUESTION, WANTED)
+            await under_way(QUESTION, SCHEMA)
             assert under_way.model == "judge-1"
             del under_way
             await hub.ask(active)
             await asyncio.sleep(0)
 
         hub.run(ask())
-        assert ([each.body["model"] for each in old.asked], len(new.asked)) == (["judge-1"] * 2, 2)
+        assert ([each.body["model"] for each in old.requests], len(new.requests)) == (["judge-1"] * 2, 2)
 
 
 def test_how_long_to_wait_reaches_the_failure(tmp_path: Path) -> None:
@@ -419,7 +422,7 @@ def test_a_trial_counts_and_stops_at_the_budget(tmp_path: Path) -> None:
         made = client.post(PATH, json=a_connection(model.base_url, budget={"callsPerDay": 1})).json()
         assert client.post(f"{PATH}/{made['id']}/test").json()["ok"] is True
         assert client.post(f"{PATH}/{made['id']}/test").json()["failure"]["kind"] == "over_budget"
-        assert len(model.asked) == 1
+        assert len(model.requests) == 1
 
 
 def test_the_cost_of_calls_without_a_price_is_shown_as_unknown(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
 @pytest.fixture(scope="module")
 def document(server: Closed) -> dict[str, Any]:
     """The OpenAPI document."""
-    found: dict[str, Any] = server.ask("GET", "/openapi.json").json()
-    return found
+    body: dict[str, Any] = server.ask("GET", "/openapi.json").json()
+    return body
 
 
 @pytest.mark.timeout(1200)
@@ -139,9 +139,9 @@ def test_no_secret_is_in_the_document(server: Closed) -> None:
 
 def create(server: Closed, name: str, key: str, **more: Any) -> httpx.Response:
     """Ask for a key, with an `Idempotency-Key`."""
-    wanted = {"name": name, "role": "VIEWER"} | more
+    fields = {"name": name, "role": "VIEWER"} | more
     return server.ask(
-        "POST", "/api/v1/api-keys", key=server.keys["admin"], json=wanted, headers={"idempotency-key": key}
+        "POST", "/api/v1/api-keys", key=server.keys["admin"], json=fields, headers={"idempotency-key": key}
     )
 
 
@@ -168,9 +168,9 @@ def test_a_key_for_another_request_is_refused(server: Closed) -> None:
 def test_another_caller_has_keys_of_its_own(server: Closed) -> None:
     """What one caller made is told to no other who uses the same key."""
     made = create(server, "own", "c-1").json()
-    wanted = {"name": "own", "role": "VIEWER"}
+    fields = {"name": "own", "role": "VIEWER"}
     other = server.ask(
-        "POST", "/api/v1/api-keys", key=OPERATOR_KEY, json=wanted, headers={"idempotency-key": "c-1"}
+        "POST", "/api/v1/api-keys", key=OPERATOR_KEY, json=fields, headers={"idempotency-key": "c-1"}
     ).json()
     assert made["id"] != other["id"]
 
@@ -192,8 +192,8 @@ def test_a_body_beyond_the_limit_is_refused(server: Closed) -> None:
 
 def test_every_answer_carries_its_number(server: Closed) -> None:
     """A number that the caller gave is kept where it is harmless, else there is a new one."""
-    given = server.ask("GET", "/health", headers={"x-request-id": "abc-1.2_3"})
-    assert given.headers["x-request-id"] == "abc-1.2_3"
+    answer = server.ask("GET", "/health", headers={"x-request-id": "abc-1.2_3"})
+    assert answer.headers["x-request-id"] == "abc-1.2_3"
     for number in ("x" * 65, "a b", "<b>"):
         made = server.ask("GET", "/api/v1/traces", headers={"x-request-id": number})
         assert re.fullmatch("[0-9a-f]{16}", made.headers["x-request-id"])

@@ -20,7 +20,7 @@ from tests.test_hostile_sessions import RULE, fence_of
 from tests.test_sessions import a_turn, said
 
 CALL = {"type": "tool_call", "id": "c1", "name": "refund", "arguments": {"order": 7}}
-ASKED, CALLED = text("user", "Refund order 7"), {"role": "assistant", "parts": [CALL]}
+QUESTION, CALLED = text("user", "Refund order 7"), {"role": "assistant", "parts": [CALL]}
 RESULT = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "done"}]}
 ANSWER = text("assistant", "It is refunded.")
 AGENT: Attributes = {"gen_ai.operation.name": "invoke_agent"}
@@ -33,18 +33,18 @@ TOOL: Attributes = {
 }
 
 
-def a_chat(asked: list[Any], answered: Any) -> Attributes:
+def a_chat(sent: list[Any], answered: Any) -> Attributes:
     """A call of a model."""
-    told = {"gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps([answered])}
-    return {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", **told}
+    attributes = {"gen_ai.input.messages": json.dumps(sent), "gen_ai.output.messages": json.dumps([answered])}
+    return {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", **attributes}
 
 
 @pytest.mark.parametrize("is_session", [False, True])
 @pytest.mark.parametrize("is_in_messages", [False, True])
 def test_a_judge_of_a_conversation_sees_each_call_of_a_tool_once(*, is_in_messages: bool, is_session: bool) -> None:
     """Calls of tools are shown if messages or only their spans record them, in a trace and in a session."""
-    chats = [a_chat([ASKED], CALLED), TOOL, a_chat([ASKED, CALLED, RESULT], ANSWER)]
-    attributes = [AGENT, *(chats if is_in_messages else [TOOL, a_chat([ASKED], ANSWER)])]
+    chats = [a_chat([QUESTION], CALLED), TOOL, a_chat([QUESTION, CALLED, RESULT], ANSWER)]
+    attributes = [AGENT, *(chats if is_in_messages else [TOOL, a_chat([QUESTION], ANSWER)])]
     root = f"{1:016x}"
     spans = [
         a_span(one, span_id=f"{at:016x}", parent_span_id=root if at > 1 else None, start_ns=at, end_ns=99)
@@ -53,8 +53,10 @@ def test_a_judge_of_a_conversation_sees_each_call_of_a_tool_once(*, is_in_messag
     case = case_of_session("s", [(spans, ())], OwnKeys({})) if is_session else case_of_trace(read_all(*spans), spans)
     document = json.loads(case.model_dump_json(by_alias=True))
     configuration = {"criteria": ["goalCompletion"], "includeToolCalls": True}
-    verdict, (asked,) = judged("conversation_trajectory", configuration, document, Says({"score": 0.5, "reason": "so"}))
-    shown = json.loads(fence_of(asked))
+    verdict, (request,) = judged(
+        "conversation_trajectory", configuration, document, Says({"score": 0.5, "reason": "so"})
+    )
+    shown = json.loads(fence_of(request))
     assert verdict.to_document()["score"] == 0.5
     assert [each["content"] for each in shown if each["content"]] == ["Refund order 7", "It is refunded."]
     calls = [call for each in shown for call in each.get("toolCalls", ())]
@@ -88,11 +90,11 @@ def test_the_conversation_of_a_session_with_too_many_spans_is_not_judged(
         ]
         post(f"http://{server.running.otlp_http}/v1/traces", b"".join(turns))
         results = "SELECT rule, outcome, passed, reason, metadata FROM evaluations WHERE NOT superseded"
-        rows = until(lambda: server.sql(results), lambda found: len(found) == 3, within_s=60)
+        rows = until(lambda: server.sql(results), lambda stored: len(stored) == 3, within_s=60)
     by_rule = {rule: (outcome, passed, reason) for rule, outcome, passed, reason, _ in rows}
     assert by_rule["last"][:2] == ("scored", True)
     assert "30 spans are too many" in by_rule["last"][2]
     for name in ("goal", "calls"):
         assert by_rule[name][0] == "skipped"
         assert by_rule[name][2].startswith("not read: ")
-    assert model.asked == []
+    assert model.requests == []

@@ -31,7 +31,7 @@ def vote(history: History, *, where: str = "rule = 'polite answers'", agrees: bo
         QUALIFY row_number() OVER (PARTITION BY passed ORDER BY trace_id) <= {PER_CELL} ORDER BY ALL"""
     with a_client() as client:
         rows = Offline(history.origin, client).sql(statement)
-    said = [
+    annotations = [
         NewAnnotation(
             about=AnnotationTarget(tenant="", target="trace", project="shop", trace_id=trace_id),
             name="verdict",
@@ -41,7 +41,7 @@ def vote(history: History, *, where: str = "rule = 'polite answers'", agrees: bo
         )
         for number, (trace_id, passed) in enumerate(rows)
     ]
-    history.running.store.annotations.add(said, now_us=1)
+    history.running.store.annotations.add(annotations, now_us=1)
 
 
 def test_what_is_left_of_an_alert_is_told_once_people_have_voted(history: History) -> None:
@@ -57,15 +57,15 @@ def test_what_is_left_of_an_alert_is_told_once_people_have_voted(history: Histor
         assert "for-people" not in visit.get(f"/alerts/{history.alert_id}").text
         for release in ("1.4.1", "1.5.0"):
             vote(history, where=f"rule = 'polite answers' AND release = '{release}'")
-        found = api.ask("GET", f"alerts/{history.alert_id}")["corrected"]
-        assert found["survives"]
-        assert found["difference"]["high"] < 0
-        assert found["candidate"]["value"] < found["baseline"]["value"]
+        corrected = api.ask("GET", f"alerts/{history.alert_id}")["corrected"]
+        assert corrected["survives"]
+        assert corrected["difference"]["high"] < 0
+        assert corrected["candidate"]["value"] < corrected["baseline"]["value"]
         for page in (compared, f"/alerts/{history.alert_id}"):
             text = visit.get(page).text
             assert 'id="for-people"' in text
             assert "It survives the correction" in text
-        assert found["basis"] == "own_labels"
+        assert corrected["basis"] == "own_labels"
         vote(history, agrees=False)
         for release in ("1.4.1", "1.5.0"):
             vote(history, where=f"rule = 'polite answers' AND release = '{release}'", agrees=False)
@@ -86,14 +86,14 @@ def test_labels_count_for_the_service_whose_results_they_are_of(history: History
     compared = {"rule": rule.key.rule_id, "project": PROJECT, "baseline": "2.0", "candidate": "2.1"}
     with a_client() as client, Visit(history.origin) as visit:
         api = Offline(history.origin, client)
-        for service, told in (("api", "people would find a difference, too"), ("web", "if the judge errs alike")):
-            assert told in visit.get("/quality/compare?" + urlencode(compared | {"service": service})).text
+        for service, sentence in (("api", "people would find a difference, too"), ("web", "if the judge errs alike")):
+            assert sentence in visit.get("/quality/compare?" + urlencode(compared | {"service": service})).text
         alerts = until(
             lambda: history.running.store.alerts.newest(AlertFilter(rule=rule.key.rule_id)),
-            lambda found: len(found) == 2,
+            lambda rows: len(rows) == 2,
         )
-        found = {
+        by_service = {
             each.finding.document["service"]: api.ask("GET", f"alerts/{each.alert_id}")["corrected"]["basis"]
             for each in alerts
         }
-        assert found == {"api": "own_labels", "web": "shared_labels"}
+        assert by_service == {"api": "own_labels", "web": "shared_labels"}

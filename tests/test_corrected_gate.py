@@ -66,13 +66,13 @@ def test_a_loss_that_people_see_survives(api: Offline) -> None:
     assert gate(api, after, before)["corrected"] == []
     for run_id, passes in ((before, 85), (after, 55)):
         vote(api, run_id, passes, wrong_every=10)
-    found = gate(api, after, before)
-    assert found["verdict"] == "regressed"
-    (corrected,) = found["corrected"]
+    result = gate(api, after, before)
+    assert result["verdict"] == "regressed"
+    (corrected,) = result["corrected"]
     assert (corrected["evaluator"], corrected["survives"]) == ("tone", True)
     assert corrected["difference"]["high"] < 0
-    assert not any("survive" in each for each in found["warnings"])
-    assert "as people find it" in markdown([found])
+    assert not any("survive" in each for each in result["warnings"])
+    assert "as people find it" in markdown([result])
 
 
 def test_a_loss_that_the_judge_made_up_does_not_survive(api: Offline) -> None:
@@ -80,11 +80,11 @@ def test_a_loss_that_the_judge_made_up_does_not_survive(api: Offline) -> None:
     before, after = a_run(api, 80), a_run(api, 66)
     for run_id, passes in ((before, 80), (after, 66)):
         vote(api, run_id, passes, wrong_every=3)
-    found = gate(api, after, before)
-    assert found["verdict"] == "regressed"
-    (corrected,) = found["corrected"]
+    result = gate(api, after, before)
+    assert result["verdict"] == "regressed"
+    (corrected,) = result["corrected"]
     assert not corrected["survives"]
-    assert [each for each in found["warnings"] if each.startswith("tone: It does not survive")]
+    assert [each for each in result["warnings"] if each.startswith("tone: It does not survive")]
 
 
 def test_an_evaluator_that_nobody_knows_is_not_corrected(api: Offline) -> None:

@@ -58,16 +58,16 @@ class Watched:
         post(f"http://{self.api.running.otlp_http}/v1/traces", together.SerializeToString())
         return ids
 
-    def say(self, trace_ids: list[str], **said: Any) -> None:
+    def say(self, trace_ids: list[str], **fields: Any) -> None:
         """Somebody says something of each trace, as an application sends it."""
         for at in range(0, len(trace_ids), 100):
-            scores = [{"traceId": each, "name": "thumbs", **said} for each in trace_ids[at : at + 100]]
+            scores = [{"traceId": each, "name": "thumbs", **fields} for each in trace_ids[at : at + 100]]
             self.api.ask("POST", "scores", 201, json={"scores": scores})
 
     def stream(self, name: str = "thumbs") -> dict[str, Any] | None:
         """How the monitors of one question stand."""
-        found = self.api.ask("GET", "monitors", params={"rule": "answers"})["content"]
-        return next((each for each in found if each["fingerprint"] == f"scores:{name}"), None)
+        monitors = self.api.ask("GET", "monitors", params={"rule": "answers"})["content"]
+        return next((each for each in monitors if each["fingerprint"] == f"scores:{name}"), None)
 
     def counted(self, results: int, name: str = "thumbs") -> dict[str, Any]:
         """How the monitors of one question stand, once they have seen so many."""
@@ -128,8 +128,8 @@ def test_each_author_counts_once_for_a_target(watched: Watched) -> None:
     watched.counted(2)
     watched.api.ask("PUT", f"traces/{one}/annotation", json={"name": "thumbs", "label": "up", "by": "Ada"})
     watched.counted(3)
-    said = watched.api.sql("SELECT source, author, passed FROM counted_scores ORDER BY number")
-    assert said == [["application", "Ada", True], ["application", "Grace", False], ["person", "Ada", True]]
+    rows = watched.api.sql("SELECT source, author, passed FROM counted_scores ORDER BY number")
+    assert rows == [["application", "Ada", True], ["application", "Grace", False], ["person", "Ada", True]]
 
 
 def test_the_streams_of_scores_and_of_the_evaluator_stand_beside_each_other(watched: Watched) -> None:
@@ -138,12 +138,12 @@ def test_the_streams_of_scores_and_of_the_evaluator_stand_beside_each_other(watc
     watched.counted(30)
 
     def seen() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = watched.api.ask("GET", "monitors", params={"rule": "answers"})["content"]
-        return found
+        monitors: list[dict[str, Any]] = watched.api.ask("GET", "monitors", params={"rule": "answers"})["content"]
+        return monitors
 
     shown = run("monitors", "--rule", "answers", "--server", watched.api.url).output
     assert "shop, answers, scores:thumbs: 30 results" in shown
-    streams = until(seen, lambda found: [each["results"] for each in found] == [30, 30], within_s=30)
+    streams = until(seen, lambda monitors: [each["results"] for each in monitors] == [30, 30], within_s=30)
     assert {(each["began"], each["replacedFingerprint"]) for each in streams} == {("first", None)}
     numbers = "SELECT number FROM evaluations UNION ALL SELECT number FROM counted_scores"
     assert watched.api.sql(f"SELECT count(*), count(DISTINCT number) FROM ({numbers})") == [[60, 60]]
@@ -167,18 +167,18 @@ def test_what_was_counted_leaves_with_its_trace(watched: Watched) -> None:
     watched.counted(2)
     assert watched.api.answer("DELETE", f"traces/{gone}").status_code in {200, 202}
     left = "SELECT trace_id, note FROM counted_scores"
-    until(lambda: watched.api.sql(left), lambda found: found == [[stays, "a note"]])
+    until(lambda: watched.api.sql(left), lambda rows: rows == [[stays, "a note"]])
 
 
 def an_event(trace_id: str, name: str = "thumbs", **attributes: str) -> LogRecord:
     """A score as an event about the first span of a trace."""
-    told = {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.label": "pass", **attributes}
+    event_attributes = {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.label": "pass", **attributes}
     return LogRecord(
         trace_id=bytes.fromhex(trace_id),
         span_id=(1).to_bytes(8, "big"),
         time_unix_nano=START_NS,
         event_name="gen_ai.evaluation.result",
-        attributes=[KeyValue(key=key, value=AnyValue(string_value=text)) for key, text in told.items()],
+        attributes=[KeyValue(key=key, value=AnyValue(string_value=text)) for key, text in event_attributes.items()],
     )
 
 
@@ -201,8 +201,8 @@ def test_scores_that_come_as_events_count_like_those_of_the_api(watched: Watched
     tell(watched, an_event(mine[3], **{"tracejury.target": "trace"}))
     assert watched.counted(5)["results"] == 5
     select = "SELECT trace_id, span_id IS NULL, source, author, passed, note, release, project FROM counted_scores"
-    told = watched.api.sql(f"{select} WHERE author = 'event' ORDER BY number")
-    assert sorted(told, key=str) == sorted(
+    rows = watched.api.sql(f"{select} WHERE author = 'event' ORDER BY number")
+    assert sorted(rows, key=str) == sorted(
         [
             [mine[0], False, "application", "event", True, None, "7", "shop"],
             [mine[1], False, "application", "event", False, "wrong", "7", "shop"],
@@ -224,7 +224,7 @@ def test_an_event_waits_for_its_trace_and_leaves_with_it(watched: Watched) -> No
     watched.counted(2)
     assert watched.api.answer("DELETE", f"traces/{early}").status_code in {200, 202}
     left = "SELECT count(*) FROM counted_scores"
-    until(lambda: watched.api.sql(left), lambda found: found == [[1]])
+    until(lambda: watched.api.sql(left), lambda rows: rows == [[1]])
 
 
 def test_quality_shows_what_people_say_beside_what_the_evaluator_says(watched: Watched) -> None:
@@ -235,10 +235,10 @@ def test_quality_shows_what_people_say_beside_what_the_evaluator_says(watched: W
     watched.counted(10)
 
     def lines() -> dict[str, Any]:
-        found = watched.api.ask("GET", "quality", params={"rule": "answers", "by": "release"})["lines"]
-        return {f"{each['fingerprint'][:7]} {each['group']}": each for each in found}
+        document = watched.api.ask("GET", "quality", params={"rule": "answers", "by": "release"})["lines"]
+        return {f"{each['fingerprint'][:7]} {each['group']}": each for each in document}
 
-    of_api = until(lines, lambda found: len(found) == 4)
+    of_api = until(lines, lambda entries: len(entries) == 4)
     assert [of_api[f"scores: {each}"]["passed"] for each in "12"] == [6, 0]
     assert [of_api[f"scores: {each}"]["meanScore"] for each in "12"] == [1.0, 0.0]
     site = watched.api.url

@@ -18,8 +18,8 @@ from evaluators.chat.wire import NotAnAnswer
 from tests.certificates import a_certificate
 from tests.wire_server import WireServer, a_wire_server
 
-Found = TypeVar("Found")
-Use: TypeAlias = Callable[[WireServer, Exchange], Awaitable[Found]]
+Result = TypeVar("Result")
+Use: TypeAlias = Callable[[WireServer, Exchange], Awaitable[Result]]
 
 OK = b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"fine": 1}'
 FINE = {"fine": 1}
@@ -34,15 +34,15 @@ def way(request: pytest.FixtureRequest) -> str:
 
 def used(
     answers: Sequence[bytes],
-    use: Use[Found],
+    use: Use[Result],
     monkeypatch: pytest.MonkeyPatch | None = None,
     *,
     way: str = "direct",
     closes: bool = False,
-) -> Found:
+) -> Result:
     """What comes of using an endpoint that answers so; where it is proxied, the server is the proxy too."""
 
-    async def run() -> Found:
+    async def run() -> Result:
         async with a_wire_server(answers, closes=closes) as server:
             url = f"http://127.0.0.1:{server.port}/v1"
             if way == "proxied":
@@ -90,9 +90,9 @@ def test_a_request_has_our_headers_and_its_body(monkeypatch: pytest.MonkeyPatch,
             "proxied": f"POST http://127.0.0.1:{port}/v1/chat/completions HTTP/1.1",
         }[way]
     )
-    told = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     hops = {"connection", "proxy-connection", "content-length", "x-stainless-raw-response"}
-    assert {name: value for name, value in told.items() if name not in hops} == {
+    assert {name: value for name, value in headers.items() if name not in hops} == {
         "host": f"127.0.0.1:{port}",
         "user-agent": "tracejury-judge",
         "accept": "application/json",
@@ -260,8 +260,8 @@ def test_what_could_not_connect_never_left(monkeypatch: pytest.MonkeyPatch, way:
         if way == "proxied":
             monkeypatch.setenv("http_proxy", address)
         assert asyncio.run(run(ModelConnection(base_url=f"{address}/v1", model="m")))[1] is False
-        told = asyncio.run(run(ModelConnection(base_url="http://x.example/v1", model="m", address_of=refuses)))
-    assert told == ("ValueError: it may not go there", False)
+        outcome = asyncio.run(run(ModelConnection(base_url="http://x.example/v1", model="m", address_of=refuses)))
+    assert outcome == ("ValueError: it may not go there", False)
 
 
 def test_tls_asks_for_the_name_at_the_address_that_was_looked_at(
@@ -273,10 +273,10 @@ def test_tls_asks_for_the_name_at_the_address_that_was_looked_at(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "both.pem"))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(tmp_path / "both.pem")
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def address_of(url: str) -> str:
-        asked.append(url)
+        requested.append(url)
         return "127.0.0.1"
 
     async def run(host: str) -> object:
@@ -288,6 +288,6 @@ def test_tls_asks_for_the_name_at_the_address_that_was_looked_at(
                 await courier.close()
 
     assert asyncio.run(run("localhost")) == b'{"fine": 1}'
-    assert asked[0].startswith("https://localhost:")
+    assert requested[0].startswith("https://localhost:")
     with pytest.raises(EndpointUnreachable, match=r"certificate|CERTIFICATE"):
         asyncio.run(run("somewhere-else.example"))

@@ -16,13 +16,13 @@ def test_a_judge_is_shown_both_ends_of_what_is_too_long() -> None:
     output = "BEGIN " + "x" * 500_000 + " END"
     case = {"inputs": {"input": "?"}, "actualOutputs": {"output": output}}
     configuration = {"criteria": "Is it polite?", "evaluationParams": ["ACTUAL_OUTPUT"]}
-    verdict, (asked,) = judged("llm_judge", configuration, case, Says({"score": 1, "reason": "yes"}))
+    verdict, (request,) = judged("llm_judge", configuration, case, Says({"score": 1, "reason": "yes"}))
     assert isinstance(verdict, Verdict)
     assert verdict.metadata[LEFT_OUT] == len(output) - 100_000
-    assert "BEGIN xxx" in asked.user
-    assert "xxx END" in asked.user
-    assert f"[… {len(output) - 100_000} characters are left out here …]" in asked.user
-    assert len(asked.user) < 101_000
+    assert "BEGIN xxx" in request.user
+    assert "xxx END" in request.user
+    assert f"[… {len(output) - 100_000} characters are left out here …]" in request.user
+    assert len(request.user) < 101_000
 
 
 def test_many_texts_share_what_a_judge_is_shown() -> None:

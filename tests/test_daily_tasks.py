@@ -99,8 +99,8 @@ def a_dear_export() -> ExportTraceServiceRequest:
     """A trace of a user that cost much."""
     export = now(an_export(DEAR_ID, "dear question", project="long"))
     span = export.resource_spans[0].scope_spans[0].spans[0]
-    told: dict[str, Any] = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "big-1", "user.id": "ada"}
-    for key, value in told.items():
+    attributes: dict[str, Any] = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "big-1", "user.id": "ada"}
+    for key, value in attributes.items():
         span.attributes.add(key=key).value.string_value = value
     span.attributes.add(key="gen_ai.usage.cost").value.double_value = 12.5
     return export
@@ -306,7 +306,7 @@ def test_what_a_prompt_costs_in_the_playground(browser: "Browser", tmp_path: Pat
             hand.sees("main", "Is it cold in Oslo?")
             hand.sees("main", "Costs at most")
             hand.done(clicks=1)
-        assert played.asked() == [[], []]
+        assert played.requests() == [[], []]
 
 
 def test_a_view_is_shared(shown: Shown, browser: "Browser") -> None:
@@ -348,8 +348,8 @@ def test_the_first_page_counts_what_its_links_lead_to(shown: Shown) -> None:
         for link, trace_id in (("model=big-1", DEAR_ID), (f"failing=step+{FAILING}", LONG_ID)):
             at = page.index(link)
             href = page[page.rindex('href="', 0, at) + 6 : page.index('"', at)].replace("&amp;", "&")
-            found = visit.get(href).text
-            assert (f"/traces/{trace_id}" in found, found.count("data-row")) == (True, 1)
+            html = visit.get(href).text
+            assert (f"/traces/{trace_id}" in html, html.count("data-row")) == (True, 1)
         for period in ("hour", "week"):
             assert visit.get(f"/?period={period}").is_success
         assert visit.get("/?period=century").status_code == 400

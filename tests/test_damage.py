@@ -160,9 +160,9 @@ def test_damage_in_the_middle_of_an_export_cuts_it_off(
 def test_a_statement_cannot_pretend_damage(data: Path) -> None:
     """The words of an error that a client makes up are an error of the client."""
     with a_closed_server(data) as server:
-        for told in ("Corrupt database file", "IO Error: Corrupt database file"):
-            asked = {"sql": f"SELECT error('{told}')"}
-            assert server.ask("POST", "/api/v1/sql", key=server.keys["viewer"], json=asked).status_code == 400
+        for text in ("Corrupt database file", "IO Error: Corrupt database file"):
+            body = {"sql": f"SELECT error('{text}')"}
+            assert server.ask("POST", "/api/v1/sql", key=server.keys["viewer"], json=body).status_code == 400
         assert not server.running.store.damage.places
 
 
@@ -271,8 +271,8 @@ def test_a_deletion_waits_for_copies_in_the_directory(tmp_path: Path) -> None:
                     pass
             except Overloaded as error:
                 return str(error)
-            (found,) = store.deletions.page(tenant=None, skip=0, most=1)
-            return found.state
+            (deletion,) = store.deletions.page(tenant=None, skip=0, most=1)
+            return deletion.state
 
         assert f"{copy}: a copy of the database" in state()
         assert store.erasure.blocked is not None
@@ -290,8 +290,8 @@ def test_check_reads_everything_and_changes_nothing(
     assert (result.exit_code, "no damage" in result.output, "\nspan: " in result.output) == (0, True, True)
     assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
     for number, result in checked[1].items():
-        was_found = number in used
-        assert (result.exit_code, "tracejury restore" in result.output) == (was_found, was_found), f"block {number}"
+        was_used = number in used
+        assert (result.exit_code, "tracejury restore" in result.output) == (was_used, was_used), f"block {number}"
         tables = re.findall(r"^([a-z_]+): .* rows?$", result.output, re.MULTILINE)
         damaged = re.findall(r"table ([a-z_]+): ", result.output)
         assert not {*tables} & {*damaged}, f"block {number}"

@@ -72,13 +72,13 @@ def building_on(step: Step) -> set[Step]:
 
     They change a table that it makes, or renames, or read a column that it adds.
     """
-    found: set[Step] = set()
+    steps_needed: set[Step] = set()
     made = made_by(step)
     for other in sql.migrations():
-        if other > step and (made & changed_by(other) or reads_added(other, {step, *found})):
-            found.add(other)
+        if other > step and (made & changed_by(other) or reads_added(other, {step, *steps_needed})):
+            steps_needed.add(other)
             made |= made_by(other)
-    return found
+    return steps_needed
 
 
 def reads_added(other: Step, steps: set[Step]) -> bool:
@@ -254,8 +254,8 @@ def test_a_thread_asks_several_questions_as_of_one_moment(tmp_path: Path) -> Non
 
         def ask() -> int:
             with database.snapshot() as cursor:
-                ((found,),) = cursor.execute(batch).fetchall()
-            return int(found)
+                ((answer,),) = cursor.execute(batch).fetchall()
+            return int(answer)
 
         def change() -> int:
             with database.transaction() as cursor:

@@ -70,12 +70,12 @@ def test_a_version_never_changes(api: Offline) -> None:
     assert (later["added"], later["removed"], later["changed"]) == (1, 0, 1)
     assert [item["id"] for item in api.items(version=1)] == ["paris", "rome"]
     assert api.items(version=1)[0]["expectedOutputs"] == {"output": "Paris"}
-    found = api.ask("GET", "datasets/qa/versions/2/diff")
-    assert {(each["status"], each["id"]) for each in found["content"]} == {
+    diff = api.ask("GET", "datasets/qa/versions/2/diff")
+    assert {(each["status"], each["id"]) for each in diff["content"]} == {
         ("CHANGED", "paris"),
         ("ADDED", api.items()[2]["id"]),
     }
-    assert found["totalElements"] == 2
+    assert diff["totalElements"] == 2
     back = api.ask("GET", "datasets/qa/versions/1/diff?base=2")
     assert {each["status"] for each in back["content"]} == {"CHANGED", "REMOVED"}
 
@@ -177,7 +177,7 @@ def test_any_item_survives_every_format(maps: list[tuple[Any, Any, Any]], form: 
 
 
 @pytest.mark.parametrize(
-    "form, content, told",
+    "form, content, message",
     [
         ("jsonl", '{"input": "a"}\n\n{"input": \n', "line 3: it is not JSON"),
         ("jsonl", '{"input": "a"}\n{"inputs": {}}\n', "line 2: inputs: every item needs some"),
@@ -203,10 +203,10 @@ def test_any_item_survives_every_format(maps: list[tuple[Any, Any, Any]], form: 
     ],
 )
 def test_what_is_wrong_in_a_file_is_told_with_its_place(
-    api: Offline, form: str, content: str | bytes, told: str
+    api: Offline, form: str, content: str | bytes, message: str
 ) -> None:
     """The answer names the line or the example, and nothing of the file becomes a version."""
-    assert told in api.imported(content, form, status=400)["error"]
+    assert message in api.imported(content, form, status=400)["error"]
     assert api.ask("GET", "datasets/qa")["versions"] == []
 
 
@@ -221,8 +221,8 @@ def test_the_description_of_a_json_file_is_that_of_its_version(api: Offline) -> 
     ):
         assert api.imported(json.dumps(file), "json")["description"] == about
         assert json.loads(api.exported("json"))["description"] == about
-    asked = api.imported('{"description": "No", "items": [{"input": 4}]}', "json", description="Yes")
-    assert asked["description"] == "Yes"
+    imported = api.imported('{"description": "No", "items": [{"input": 4}]}', "json", description="Yes")
+    assert imported["description"] == "Yes"
     long = json.dumps({"description": "x" * 2_001, "items": [{"input": 5}]})
     assert "description: 2,001 characters" in api.imported(long, "json", status=400)["error"]
 
@@ -448,8 +448,8 @@ def test_a_session_becomes_its_last_question_after_what_was_said(api: Offline) -
     until(lambda: api.sql(counted), lambda rows: rows == [[2]])
     promote(api, {"sessionId": "s 1", "useOutput": True})
     (item,) = api.items()
-    said = [(each["role"], each["content"]) for each in item["inputs"]["messages"]]
-    assert said == [("user", "asked ask"), ("assistant", "answered ask"), ("user", "asked ask")]
+    messages = [(each["role"], each["content"]) for each in item["inputs"]["messages"]]
+    assert messages == [("user", "asked ask"), ("assistant", "answered ask"), ("user", "asked ask")]
     assert item["expectedOutputs"] == {"output": "answered ask"}
 
 
@@ -491,7 +491,7 @@ def _bomb(mebibytes: int, rows: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "content, form, told",
+    "content, form, message",
     [
         (_bomb(5, 256), "parquet", "row 1: column 'input': 5,242,880 characters, and an item has at most 4 MiB"),
         (b"[" + b"[[],[]]," * 150_000 + b"[]]", "json", "example 1: an item is a JSON object"),
@@ -500,11 +500,11 @@ def _bomb(mebibytes: int, rows: int) -> bytes:
     ],
 )
 def test_a_file_that_unpacks_to_much_is_refused_in_another_process(
-    api: Offline, content: bytes, form: str, told: str
+    api: Offline, content: bytes, form: str, message: str
 ) -> None:
     """What a small file hides is not made here: the error names what is too large and the remedy, and memory stays."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert told in api.imported(content, form, status=400)["error"]
+    assert message in api.imported(content, form, status=400)["error"]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
 
 
@@ -611,8 +611,8 @@ def test_what_came_out_becomes_the_expectation_of_an_item_that_is_there(api: Off
     api.version(PARIS)
     begun = api.begin(datasetName="qa", datasetVersion=1)
     api.report(begun, {"datasetItemId": "paris", "actualOutputs": {"output": "Lutetia"}})
-    (told,) = api.ask("GET", f"runs/{begun}")["items"]["content"]
-    body = {"datasetName": "qa", "items": [{"itemResultId": told["id"], "useOutput": True}]}
+    (entries,) = api.ask("GET", f"runs/{begun}")["items"]["content"]
+    body = {"datasetName": "qa", "items": [{"itemResultId": entries["id"], "useOutput": True}]}
     assert api.ask("POST", "datasets/promote", 201, json=body)["changed"] == 1
     assert api.ask("POST", "datasets/promote", 200, json=body)["version"] == 2
     assert [item["expectedOutputs"] for item in api.items()] == [{"output": "Lutetia"}]
@@ -622,8 +622,8 @@ def test_the_command_line_makes_a_dataset_and_promotes_an_item_of_a_run(api: Off
     """A dataset is made without a file, and an item of a run becomes its first case."""
     begun = api.begin()
     api.report(begun, {"itemKey": "rome", "inputs": {"input": "capital of Italy?"}, "actualOutputs": {"output": "Rom"}})
-    (told,) = api.ask("GET", f"runs/{begun}")["items"]["content"]
-    for words in (["create", "made"], ["promote", "made", "--item", str(told["id"]), "--expected", "Rome"]):
+    (entries,) = api.ask("GET", f"runs/{begun}")["items"]["content"]
+    for words in (["create", "made"], ["promote", "made", "--item", str(entries["id"]), "--expected", "Rome"]):
         done = CliRunner().invoke(main, ["datasets", *words, "--server", api.url])
         assert done.exit_code == 0, done.output
     assert [item["expectedOutputs"] for item in api.items("made")] == [{"output": "Rome"}]

@@ -73,14 +73,14 @@ def rows_of(batch: SpanBatch) -> list[Row]:
     """The spans of a batch with their resource and scope, attributes as values."""
     resources = {row["resource_id"]: row for row in batch.resources.to_pylist(maps_as_pydicts="strict")}
     scopes = {row["scope_id"]: row for row in batch.scopes.to_pylist(maps_as_pydicts="strict")}
-    found = []
+    rows = []
     for row in batch.spans.cast(SPANS_IN_NUMBERS).to_pylist(maps_as_pydicts="strict"):
         resource, scope = dict(resources[row.pop("resource_id")]), dict(scopes[row.pop("scope_id")])
         del resource["resource_id"], scope["scope_id"]
         for holder in (row, resource, scope, *row["events"], *row["links"]):
             holder["attributes"] = decode_attributes(holder["attributes"], holder.pop("attribute_types"))
-        found.append(row | {"resource": resource, "scope": scope})
-    return found
+        rows.append(row | {"resource": resource, "scope": scope})
+    return rows
 
 
 def plain_rows(request: ExportTraceServiceRequest, tenant: str = "") -> list[Row]:
@@ -246,8 +246,8 @@ def test_spans_keep_their_own_resource_and_scope() -> None:
             scope_spans.spans.add(trace_id=b"t" * 16, span_id=b"s" * 8, name=f"{service} {scope}")
     batch = decoded(request).batch
     assert (batch.resources.num_rows, batch.scopes.num_rows) == (2, 2)
-    found = [(row["service_name"], row["scope"]["name"], row["name"]) for row in rows_of(batch)]  # type: ignore[index]
-    assert found == [(s, c, f"{s} {c}") for s in ("shop", "bank", "shop") for c in ("http", "llm")]
+    spans_read = [(row["service_name"], row["scope"]["name"], row["name"]) for row in rows_of(batch)]  # type: ignore[index]
+    assert spans_read == [(s, c, f"{s} {c}") for s in ("shop", "bank", "shop") for c in ("http", "llm")]
 
 
 @pytest.mark.parametrize(

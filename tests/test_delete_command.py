@@ -36,9 +36,9 @@ def test_a_project_goes_after_a_question(at: tuple[str, str]) -> None:
     """A dry run counts, no answer deletes nothing, and `--yes` deletes the traces of the project and no others."""
     dry = run("delete", "--project", "team/app", "--dry-run", *at)
     assert dry.output == "would delete 3 traces with 6 spans of project team/app\n"
-    asked = run("delete", "--project", "team/app", *at)
-    assert asked.exit_code == 1
-    assert "Delete 3 traces with 6 spans of project team/app for good?" in asked.output
+    result = run("delete", "--project", "team/app", *at)
+    assert result.exit_code == 1
+    assert "Delete 3 traces with 6 spans of project team/app for good?" in result.output
     assert left(at) == set(TRACES)
     some = run("delete", "--project", "team/app", "--before", "2026-11-21T10:01:00Z", "--yes", *at)
     assert "deleting 1 trace with 2 spans" in some.output, some.output

@@ -98,11 +98,11 @@ def _records(logs: ExportLogsServiceRequest) -> Iterator[LogRecord]:
 def marks_in(directory: Path, marks: Sequence[str]) -> set[str]:
     """Which of these texts any file of a data directory holds."""
     held = b"".join(path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file())
-    wanted = {form: mark for mark in marks for form in forms(mark.encode())}
-    lengths = sorted({len(form) for form in wanted})
-    places = _beginning_alike(held, {form[:_START_BYTES] for form in wanted})
+    by_form = {form: mark for mark in marks for form in forms(mark.encode())}
+    lengths = sorted({len(form) for form in by_form})
+    places = _beginning_alike(held, {form[:_START_BYTES] for form in by_form})
     pieces = (held[at : at + length] for at in places for length in lengths)
-    return {wanted[piece] for piece in pieces if piece in wanted}
+    return {by_form[piece] for piece in pieces if piece in by_form}
 
 
 def _beginning_alike(held: bytes, starts: Collection[bytes]) -> list[int]:
@@ -110,9 +110,9 @@ def _beginning_alike(held: bytes, starts: Collection[bytes]) -> list[int]:
     content = np.frombuffer(held, np.uint8)
     places = np.arange(len(content) - _START_BYTES)
     for number in range(_START_BYTES):
-        is_there = np.zeros(256, bool)
-        is_there[[start[number] for start in starts]] = True
-        places = places[is_there[content[places + number]]]
+        begins = np.zeros(256, bool)
+        begins[[start[number] for start in starts]] = True
+        places = places[begins[content[places + number]]]
     return [at for at in places.tolist() if held[at : at + _START_BYTES] in starts]
 
 
@@ -135,8 +135,8 @@ def test_no_file_holds_any_field_of_what_was_deleted(tmp_path: Path, neighbours:
         store._database.checkpoints.make()
         held |= marks_in(tmp_path, marker.marks)
         assert held == set(marker.marks)
-        wanted = DeletionCriteria(before_ns=LATER_NS - 1)
-        assert store.retention.delete(wanted, now_us=RECEIVED_AT_US) == len({s.trace_id for _, _, s in flat(spans)})
+        criteria = DeletionCriteria(before_ns=LATER_NS - 1)
+        assert store.retention.delete(criteria, now_us=RECEIVED_AT_US) == len({s.trace_id for _, _, s in flat(spans)})
         assert store.retention.sweep(now_us=RECEIVED_AT_US).freed_bytes is not None
         assert marks_in(tmp_path, marker.marks) == set()
         assert rows(store, "SELECT count(*) FROM log_record") == [(0,)]
@@ -278,13 +278,13 @@ def test_a_step_that_is_not_over_stays_at_its_commit(tmp_path: Path) -> None:
 def test_the_next_deletion_is_the_first_from_where_the_others_are(tmp_path: Path) -> None:
     """A deletion behind the place where others are waits until they come round, so that they share row groups."""
     with a_store(tmp_path) as store:
-        asked = [
+        requests = [
             replace(store.deletions.request(DeletionCriteria(project=name), now_us=RECEIVED_AT_US), after_batch=after)
             for name, after in (("behind", 2), ("ahead", 7), ("further", 9))
         ]
         turns = []
         for store.deletions.position in (5, 7, 8, 10, 0):
-            chosen = store.erasure._next_in_turn(asked)
+            chosen = store.erasure._next_in_turn(requests)
             assert chosen is not None
             turns.append((chosen.wanted.project, store.deletions.position))
         assert turns == [("ahead", 7), ("ahead", 7), ("further", 9), ("behind", 2), ("behind", 2)]
@@ -295,13 +295,13 @@ def test_a_deletion_asked_for_while_merging_is_allowed_forbids_it(
 ) -> None:
     """A look for deletions and the permission to merge row groups that follows are one step for other threads."""
     with a_store(tmp_path) as store:
-        deletions, found = store.deletions, store.deletions.open
-        wanted = DeletionCriteria(project="p")
-        asking = threading.Thread(target=lambda: deletions.request(wanted, now_us=RECEIVED_AT_US))
+        deletions, opened = store.deletions, store.deletions.open
+        criteria = DeletionCriteria(project="p")
+        asking = threading.Thread(target=lambda: deletions.request(criteria, now_us=RECEIVED_AT_US))
 
         def open_and_ask() -> list[Deletion]:
-            waiting = found()
-            monkeypatch.setattr(deletions, "open", found)
+            waiting = opened()
+            monkeypatch.setattr(deletions, "open", opened)
             is_held = deletions._asking.locked()
             asking.start()
             if not is_held:
@@ -407,9 +407,9 @@ def test_whom_a_deletion_named_is_forgotten_with_the_rows(tmp_path: Path) -> Non
         deletion = store.deletions.request(DeletionCriteria(user_id=name), now_us=RECEIVED_AT_US)
         while store.erasure.work():
             pass
-        found = store.deletions.find(deletion.deletion_id)
-        assert found is not None
-        assert (found.state, found.filters, found.wanted) == (DONE, ["userId"], DeletionCriteria())
+        stored = store.deletions.find(deletion.deletion_id)
+        assert stored is not None
+        assert (stored.state, stored.filters, stored.wanted) == (DONE, ["userId"], DeletionCriteria())
         assert marks_in(tmp_path, [name]) == set()
 
 

@@ -114,8 +114,8 @@ def test_an_alert_is_told_once_for_each_step_of_its_life(tmp_path: Path) -> None
         assert not alerts.acknowledge(alert_id, now_ns)
         assert not alerts.recover(alert_id, {}, now_ns)
         alerting.settled(webhook, "delivered", "delivered", "delivered")
-        told = {(document := json.loads(each.body))["type"]: document["data"]["state"] for each in script.taken}
-        assert told == {"alert.opened": "open", "alert.acknowledged": "acknowledged", "alert.recovered": "recovered"}
+        states = {(document := json.loads(each.body))["type"]: document["data"]["state"] for each in script.taken}
+        assert states == {"alert.opened": "open", "alert.acknowledged": "acknowledged", "alert.recovered": "recovered"}
         assert len(set(script.ids)) == 3
 
 
@@ -176,9 +176,9 @@ def test_gone_switches_the_receiver_off(tmp_path: Path) -> None:
         alerting.open(2)
         alerting.settled(webhook, "failed", "cancelled")
         alerting.open(3)
-        found = alerting.store.webhooks.get(webhook.webhook_id)
-        assert found is not None
-        assert (found.enabled, found.disabled_reason) == (False, "it answered 410 Gone")
+        stored = alerting.store.webhooks.get(webhook.webhook_id)
+        assert stored is not None
+        assert (stored.enabled, stored.disabled_reason) == (False, "it answered 410 Gone")
         assert alerting.states(webhook) == ["cancelled", "failed"]
 
 
@@ -199,10 +199,10 @@ def test_a_lost_answer_repeats_the_id(tmp_path: Path) -> None:
 def test_retry_after_is_waited_for(tmp_path: Path) -> None:
     """A receiver that asks for an hour is left alone for an hour, whether it says so in seconds or as a date."""
     ways = (lambda: "3600", lambda: email.utils.formatdate(time.time() + HOUR_S, usegmt=True))
-    for number, asked in enumerate(ways):
+    for number, header in enumerate(ways):
         with a_receiver() as (url, script), an_alerting(tmp_path / str(number)) as alerting:
-            script.act = lambda handler, at, asked=asked: answer(  # type: ignore[misc] # a default binds it
-                handler, 429 if at == 1 else 200, {"Retry-After": asked()}
+            script.act = lambda handler, at, header=header: answer(  # type: ignore[misc] # a default binds it
+                handler, 429 if at == 1 else 200, {"Retry-After": header()}
             )
             webhook = alerting.webhook(url)
             alerting.open()
@@ -414,18 +414,18 @@ def test_a_name_at_a_metadata_address_is_refused(tmp_path: Path) -> None:
 
 def test_a_name_that_changes_its_address_gains_nothing(tmp_path: Path) -> None:
     """The connection goes to the address that was looked at, and the name is asked for once for each connection."""
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def resolve(host: str, _port: int) -> Sequence[str]:
-        asked.append(host)
-        return ["127.0.0.1"] if len(asked) % 2 else ["10.0.0.1"]
+        requested.append(host)
+        return ["127.0.0.1"] if len(requested) % 2 else ["10.0.0.1"]
 
     with a_receiver() as (url, script), an_alerting(tmp_path, resolve=resolve) as alerting:
         port = url.split(":")[2].removesuffix("/hook")
         webhook = alerting.webhook(f"http://changing.example:{port}/hook")
         alerting.open()
         alerting.settled(webhook, "delivered")
-        assert asked == ["changing.example"]
+        assert requested == ["changing.example"]
         assert script.taken[0].headers["host"] == f"changing.example:{port}"
 
 
@@ -499,15 +499,15 @@ def test_lasting_failure_switches_a_receiver_off(tmp_path: Path) -> None:
             alerting.forward(days * DAY_S)
             alerting.open(number)
             until(lambda: alerting.states(webhook), lambda states: "pending" not in states)
-        found = alerting.store.webhooks.get(webhook.webhook_id)
-        assert found is not None
-        assert found.enabled
+        stored = alerting.store.webhooks.get(webhook.webhook_id)
+        assert stored is not None
+        assert stored.enabled
         alerting.forward(2 * DAY_S)
         alerting.open(5)
         until(lambda: alerting.states(webhook), lambda states: "pending" not in states)
-        found = alerting.store.webhooks.get(webhook.webhook_id)
-        assert found is not None
-        assert (found.enabled, found.disabled_reason) == (
+        stored = alerting.store.webhooks.get(webhook.webhook_id)
+        assert stored is not None
+        assert (stored.enabled, stored.disabled_reason) == (
             False,
             "nothing but failures for 3 days; the last one: answered 400",
         )
@@ -521,10 +521,10 @@ def test_many_failed_deliveries_switch_a_receiver_off(tmp_path: Path) -> None:
         for number in range(SwitchOffPolicy().failed_deliveries):
             alerting.open(number)
         until(lambda: alerting.states(webhook), lambda states: "pending" not in states)
-        found = alerting.store.webhooks.get(webhook.webhook_id)
-        assert found is not None
-        assert not found.enabled
-        assert str(found.disabled_reason).startswith("20 deliveries failed one after another")
+        stored = alerting.store.webhooks.get(webhook.webhook_id)
+        assert stored is not None
+        assert not stored.enabled
+        assert str(stored.disabled_reason).startswith("20 deliveries failed one after another")
 
 
 def test_a_test_reaches_a_receiver_that_is_off_and_changes_nothing(tmp_path: Path) -> None:
@@ -537,9 +537,9 @@ def test_a_test_reaches_a_receiver_that_is_off_and_changes_nothing(tmp_path: Pat
         script.act = answers(410)
         assert alerting.receivers.test(webhook)
         alerting.settled(webhook, "delivered", "failed")
-        found = alerting.store.webhooks.get(webhook.webhook_id)
-        assert found is not None
-        assert (found.failures, found.disabled_reason) == (0, None)
+        stored = alerting.store.webhooks.get(webhook.webhook_id)
+        assert stored is not None
+        assert (stored.failures, stored.disabled_reason) == (0, None)
 
 
 def test_what_was_delivered_long_ago_is_forgotten(tmp_path: Path) -> None:

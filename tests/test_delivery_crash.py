@@ -42,10 +42,10 @@ def committed(process: "subprocess.Popen[str]") -> set[str]:
 
 def ids_by_alert(script: Script) -> dict[str, set[str]]:
     """The ids under which each alert arrived."""
-    found: dict[str, set[str]] = defaultdict(set)
+    ids: dict[str, set[str]] = defaultdict(set)
     for each in script.taken:
-        found[json.loads(each.body)["data"]["alertId"]].add(each.headers["webhook-id"])
-    return found
+        ids[json.loads(each.body)["data"]["alertId"]].add(each.headers["webhook-id"])
+    return ids
 
 
 @pytest.mark.timeout(600)
@@ -53,7 +53,7 @@ def ids_by_alert(script: Script) -> dict[str, set[str]]:
 def test_no_kill_loses_an_alert_or_gives_it_a_second_id(tmp_path: Path, seed: int, kills: int) -> None:
     """Twelve kills between opening, sending, and noting the answer leave every alert delivered, under one id."""
     source = random.Random(seed)
-    said: set[str] = set()
+    announced: set[str] = set()
     with a_receiver() as (url, script):
 
         def act(handler: BaseHTTPRequestHandler, number: int) -> None:
@@ -65,15 +65,15 @@ def test_no_kill_loses_an_alert_or_gives_it_a_second_id(tmp_path: Path, seed: in
             with a_process(tmp_path / "data", url, number * EACH // 2, EACH) as process:  # half of them once more
                 time.sleep(source.uniform(0, 0.5))
                 process.kill()
-                said |= committed(process)
+                announced |= committed(process)
         everything = {a_finding(number).alert_id for number in range(kills * EACH)}
         with a_process(tmp_path / "data", url, 0, kills * EACH) as process:
             until(lambda: ids_by_alert(script).keys(), lambda seen: seen == everything, within_s=100)
-        found = ids_by_alert(script)
-    assert said
-    assert said <= found.keys()
-    assert {alert: len(ids) for alert, ids in found.items()} == dict.fromkeys(everything, 1)
-    assert len({event for ids in found.values() for event in ids}) == kills * EACH
+        delivered = ids_by_alert(script)
+    assert announced
+    assert announced <= delivered.keys()
+    assert {alert: len(ids) for alert, ids in delivered.items()} == dict.fromkeys(everything, 1)
+    assert len({event for ids in delivered.values() for event in ids}) == kills * EACH
 
 
 def test_what_was_committed_before_any_delivery_is_delivered_after_the_kill(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_every_panel_asks_what_the_views_answer(api: httpx.Client, panel: Any) -
 
 
 @pytest.fixture(scope="module")
-def told(api: httpx.Client) -> dict[str, set[str]]:
+def metrics(api: httpx.Client) -> dict[str, set[str]]:
     """The samples that /metrics tells, by name, with the names of their labels."""
     families = text_string_to_metric_families(api.get("/metrics").text)
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}
@@ -104,12 +104,12 @@ ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
-def test_every_alert_is_about_metrics_that_there_are(told: dict[str, set[str]], alert: Any) -> None:
+def test_every_alert_is_about_metrics_that_there_are(metrics: dict[str, set[str]], alert: Any) -> None:
     """Its expression names samples of /metrics and labels that they have, or those of every scrape."""
     text = alert["expr"]
     names = set(re.findall(r"\b(?:tracejury_\w+|process_\w+|up)\b", text))
-    assert names <= told.keys() | {"up"}, text
-    labels = {label for name in names for label in told.get(name, ())} | {"job"}
+    assert names <= metrics.keys() | {"up"}, text
+    labels = {label for name in names for label in metrics.get(name, ())} | {"job"}
     assert set(re.findall(r"[{,] ?(\w+)=", text)) <= labels, text
     by = {label for group in re.findall(r"by \(([^)]*)\)", text) for label in group.split(", ")}
     assert by <= labels
@@ -194,9 +194,9 @@ FUNCTIONS = {"sum", "by", "rate", "increase", "histogram_quantile"}
 
 
 @pytest.mark.parametrize("panel", panels("prometheus"))
-def test_every_panel_asks_for_metrics_that_there_are(told: dict[str, set[str]], panel: Any) -> None:
+def test_every_panel_asks_for_metrics_that_there_are(metrics: dict[str, set[str]], panel: Any) -> None:
     """PromQL names only samples of /metrics and labels that they have, and counters as rates."""
-    samples = told | ONLY_WITH_AN_ENDPOINT
+    samples = metrics | ONLY_WITH_AN_ENDPOINT
     for target in panel["targets"]:
         text = target["expr"]
         (name,) = re.findall(r"\b(?:tracejury|process)_\w+", text)
@@ -234,8 +234,8 @@ def test_dashboards_name_data_sources_that_are_provisioned() -> None:
     for board in boards:
         assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
         for panel in board["panels"]:
-            for asked in (panel["datasource"], *(target["datasource"] for target in panel["targets"])):
-                assert uids[asked["uid"]] == asked["type"]
+            for data_source in (panel["datasource"], *(target["datasource"] for target in panel["targets"])):
+                assert uids[data_source["uid"]] == data_source["type"]
     provider = yaml.safe_load((DEPLOY / "grafana" / "dashboards" / "tracejury.yaml").read_text("utf-8"))
     mounted = [volume.split(":")[1] for volume in COMPOSE["services"]["grafana"]["volumes"]]
     assert provider["providers"][0]["options"]["path"] in mounted
@@ -362,5 +362,5 @@ def test_the_unit_is_what_systemd_takes(tmp_path: Path) -> None:
     unit = tmp_path / "tracejury.service"
     for right, wrong in ((text, False), (text.replace("WatchdogSec=", "WatchdogSecs="), True)):
         unit.write_text(right)
-        found = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True, check=False)
-        assert bool(found.returncode or "tracejury.service" in found.stderr) is wrong, found.stderr
+        verified = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True, check=False)
+        assert bool(verified.returncode or "tracejury.service" in verified.stderr) is wrong, verified.stderr

@@ -31,8 +31,8 @@ ARGUMENTS, RESULT = '{"city": "Oslo"}', '{"celsius": -3}'
 
 def request_of(protocol: Protocol, messages: list[Message] | None = None, **more: Any) -> dict[str, Any]:
     """The body for a conversation."""
-    told = ChatDialogue(**{"messages": TALK if messages is None else messages, "tools": [WEATHER], **more})
-    return dialogue_request(protocol, "m-1", told)
+    dialogue = ChatDialogue(**{"messages": TALK if messages is None else messages, "tools": [WEATHER], **more})
+    return dialogue_request(protocol, "m-1", dialogue)
 
 
 def test_chat_completions_are_asked_with_calls_beside_their_results() -> None:
@@ -165,13 +165,13 @@ def test_a_picture_is_set_aside_for_by_what_models_make_of_it(protocol: Protocol
     """Its bytes count for nothing, and each for more tokens than a model is known to take."""
     connection = ModelConnection(base_url="http://x/v1", model="m-1", protocol=protocol, max_output_tokens=300)
     parts = [{"type": "blob", "content": text} for text in (PNG, PNG + "A" * 40_000)]
-    found = []
+    sizes = []
     for part in parts:
         dialogue = ChatDialogue(messages=showing(part), tools=())
         body = body_of(dialogue_request(protocol, "m-1", dialogue))
-        found.append(most_of_body(body, connection, dialogue.pictures).input_tokens)
-    assert found[0] == found[1]
-    assert TOKENS_OF_PICTURE < found[0] < TOKENS_OF_PICTURE + 600
+        sizes.append(most_of_body(body, connection, dialogue.pictures).input_tokens)
+    assert sizes[0] == sizes[1]
+    assert TOKENS_OF_PICTURE < sizes[0] < TOKENS_OF_PICTURE + 600
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,11 @@ def test_an_hour_of_events_is_one_message(tmp_path: Path) -> None:
         assert (body["type"], body["experimentId"], body["passRateDelta"]) == ("alert.digest", None, None)
         digest = body["data"]
         assert digest["counts"] == {"alert.opened": 3, "alert.escalated": 1, "alert.recovered": 1}
-        found = {each["alertId"]: each for each in digest["alerts"]}
-        assert (set(found), digest["alertsLeftOut"]) == ({*ids}, 0)
-        assert found[ids[1]]["candidate"]["rate"] == 0.2
-        assert found[ids[1]]["events"] == ["alert.opened", "alert.escalated"]
-        assert found[ids[2]]["state"] == "recovered"
+        by_id = {each["alertId"]: each for each in digest["alerts"]}
+        assert (set(by_id), digest["alertsLeftOut"]) == ({*ids}, 0)
+        assert by_id[ids[1]]["candidate"]["rate"] == 0.2
+        assert by_id[ids[1]]["events"] == ["alert.opened", "alert.escalated"]
+        assert by_id[ids[2]]["state"] == "recovered"
         assert digest["until"].endswith(":00:00.000000000Z")
         to_the_hour(alerting)
         alerting.deliverer.wake()

@@ -33,8 +33,8 @@ def test_every_link_leads_somewhere(document: Path) -> None:
         path, _, anchor = target.partition("#")
         if re.match(r"https?:|mailto:", target):
             continue
-        there = document if not path else (document.parent / path).resolve()
-        if not there.exists() or (anchor and anchor not in anchors(there)):
+        destination = document if not path else (document.parent / path).resolve()
+        if not destination.exists() or (anchor and anchor not in anchors(destination)):
             lost.append(target)
     assert lost == []
 

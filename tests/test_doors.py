@@ -177,26 +177,26 @@ def test_a_span_with_a_value_of_the_wrong_kind_is_rejected_alone(
     spans.insert(1, wrong | spans[0] | wrong if isinstance(wrong, dict) else wrong)
     spans.append({"name": "without ids"})
     body = json.dumps(document).encode()
-    told = post(server, body, kind=JSON).json()["partialSuccess"]
-    assert told["rejectedSpans"] == "2"
-    assert fault in told["errorMessage"]
-    assert "(span number 2 of the request)" in told["errorMessage"]
-    assert "(span number 5 of the request)" in told["errorMessage"]
+    partial = post(server, body, kind=JSON).json()["partialSuccess"]
+    assert partial["rejectedSpans"] == "2"
+    assert fault in partial["errorMessage"]
+    assert "(span number 2 of the request)" in partial["errorMessage"]
+    assert "(span number 5 of the request)" in partial["errorMessage"]
     stored(server, batch.trace_id, spans=3)
     reply = server.client.post(f"{server.http}/api/v1/traces", content=body, headers={"content-type": JSON}).json()
     assert (reply["acceptedSpans"], reply["rejectedSpans"], reply["traces"]) == (3, 2, 1)
     alone = {"resourceSpans": [{"scopeSpans": [{"spans": [wrong] * 3}]}]}
-    told = post(server, json.dumps(alone).encode(), kind=JSON).json()["partialSuccess"]
-    assert (told["rejectedSpans"], "3 spans, the first is number 1" in told["errorMessage"]) == ("3", True)
+    partial = post(server, json.dumps(alone).encode(), kind=JSON).json()["partialSuccess"]
+    assert (partial["rejectedSpans"], "3 spans, the first is number 1" in partial["errorMessage"]) == ("3", True)
 
 
 def test_a_log_record_with_a_value_of_the_wrong_kind_is_rejected_alone(server: Live) -> None:
     """The records beside it are looked at as ever."""
     records = [{"timeUnixNano": "soon"}, {"traceId": "ab"}]
     body = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}).encode()
-    told = post(server, body, kind=JSON, path="/v1/logs").json()["partialSuccess"]
-    assert told["rejectedLogRecords"] == "2"
-    assert "timeUnixNano: expected an integer" in told["errorMessage"]
+    partial = post(server, body, kind=JSON, path="/v1/logs").json()["partialSuccess"]
+    assert partial["rejectedLogRecords"] == "2"
+    assert "timeUnixNano: expected an integer" in partial["errorMessage"]
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/octet-stream", "application/x-protobuf-text", "json"])
@@ -312,7 +312,7 @@ METRICS = ExportMetricsServiceRequest()
 METRICS.resource_metrics.add().scope_metrics.add().metrics.add(name="m").gauge.data_points.add(as_int=1)
 LOGS = ExportLogsServiceRequest()
 LOGS.resource_logs.add().scope_logs.add().log_records.add().body.string_value = "hello"
-SAID = {"metrics": "does not read metrics", "logs": "keeps log records of spans"}
+ADVICE = {"metrics": "does not read metrics", "logs": "keeps log records of spans"}
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_what_is_not_kept_gets_a_polite_answer(
     ]
     for reply in replies:
         assert field is None or getattr(reply.partial_success, field) == 1
-        assert SAID[path] in reply.partial_success.error_message
+        assert ADVICE[path] in reply.partial_success.error_message
     assert call(server, b"", method) == post(server, b"", path=f"/v1/{path}").content == b""
     assert post(server, b"\xff" * 9, path=f"/v1/{path}").status_code == 400
     assert post(server, b"[", kind=JSON, path=f"/v1/{path}").status_code == 400
@@ -435,9 +435,9 @@ def check_refusals(server: Live, batch: Batch) -> None:
     assert (seeds.status_code, int(seeds.headers["retry-after"]) > 0) == (503, True)
     error = failed_call(server, batch.body)
     assert error.code() is grpc.StatusCode.UNAVAILABLE
-    told = status_of(error)
-    assert told is not None
-    assert detail(told, RetryInfo()).retry_delay.seconds > 0
+    refused_with = status_of(error)
+    assert refused_with is not None
+    assert detail(refused_with, RetryInfo()).retry_delay.seconds > 0
 
 
 def test_the_seeds_path_counts_this_request(server: Live, source: random.Random) -> None:
@@ -479,8 +479,8 @@ def test_the_seeds_path_refuses_like_the_others(server: Live, body: bytes, kind:
 
 def preflight(server: Live, url: str, origin: str) -> httpx.Response:
     """What a browser asks before it sends."""
-    wanted = {"origin": origin, "access-control-request-method": "POST"}
-    return server.client.options(url, headers=wanted | {"access-control-request-headers": "content-type"})
+    headers = {"origin": origin, "access-control-request-method": "POST"}
+    return server.client.options(url, headers=headers | {"access-control-request-headers": "content-type"})
 
 
 def test_browsers_are_kept_out_unless_their_origin_is_set(server: Live, tmp_path: Path, source: random.Random) -> None:
@@ -497,9 +497,9 @@ def test_browsers_are_kept_out_unless_their_origin_is_set(server: Live, tmp_path
     with a_live_server(tmp_path / "data", env=env) as other:
         for address, path in paths.items():
             url = f"http://{other.ready[address]}{path}"
-            asked = preflight(other, url, ours)
-            assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, ours)
-            assert "content-type" in asked.headers["access-control-allow-headers"]
+            response = preflight(other, url, ours)
+            assert (response.status_code, response.headers["access-control-allow-origin"]) == (200, ours)
+            assert "content-type" in response.headers["access-control-allow-headers"]
             sent = other.client.post(url, content=batch.body, headers=headers)
             assert (sent.status_code, sent.headers["access-control-allow-origin"]) == (200, ours)
             exposed = set(sent.headers.get("access-control-expose-headers", "").lower().split(", "))

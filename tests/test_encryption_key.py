@@ -35,8 +35,8 @@ def paste(server: Any) -> None:
 def problem(server: Any) -> str | None:
     """Return the error of the connection test about its key; one with a readable key fails later, and otherwise."""
     (connection,) = ask(server, "GET", "llm-connections")
-    told = ask(server, "POST", f"llm-connections/{connection['id']}/test", json={})
-    message = str(told["failure"]["message"])
+    response = ask(server, "POST", f"llm-connections/{connection['id']}/test", json={})
+    message = str(response["failure"]["message"])
     return message if "decrypted" in message or "encrypted" in message else None
 
 

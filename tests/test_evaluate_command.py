@@ -26,23 +26,23 @@ AGENT = ROOT / "tests" / "corpus" / "pydantic-ai" / "parallel-tool-calls" / "tra
 TOOLS = ["get_temperature", "get_humidity"]
 
 
-def tracejury(*arguments: object, given: bytes | str | None = None) -> Result:
+def tracejury(*arguments: object, stdin: bytes | str | None = None) -> Result:
     """One command, in this process, with this standard input."""
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments], input=given)
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 
 
-def evaluated(*arguments: object, given: object) -> tuple[int, Any]:
+def evaluated(*arguments: object, stdin: object) -> tuple[int, Any]:
     """Exit code and printed document of one evaluation of a case on standard input."""
-    result = tracejury("evaluate", *arguments, "-", given=json.dumps(given))
+    result = tracejury("evaluate", *arguments, "-", stdin=json.dumps(stdin))
     return result.exit_code, json.loads(result.stdout)
 
 
 def answers(*lines: bytes | Mapping[str, Any]) -> tuple[Result, list[Any]]:
     """What a batch of these lines prints."""
-    given = b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
-    result = tracejury("evaluate", "--batch", "-", given=given)
+    stdin = b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
+    result = tracejury("evaluate", "--batch", "-", stdin=stdin)
     return result, [json.loads(line) for line in result.stdout.splitlines()]
 
 
@@ -62,7 +62,7 @@ def test_exit_code_says_how_it_ended(
     evaluator: str, config: str, case: Mapping[str, Any], code: int, outcome: str
 ) -> None:
     """0 when it passes or there is nothing to judge, 1 when it does not pass, 2 when it cannot be judged."""
-    exit_code, document = evaluated("--evaluator", evaluator, "--config", config, given=case)
+    exit_code, document = evaluated("--evaluator", evaluator, "--config", config, stdin=case)
     assert (exit_code, document["outcome"]) == (code, outcome)
 
 
@@ -77,7 +77,7 @@ def test_case_and_configuration_come_from_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments, told",
+    "arguments, message",
     [
         ([], "one of --evaluator, --batch and --eval-set is needed"),
         (["--evaluator", "regex"], "a case is needed"),
@@ -92,18 +92,18 @@ def test_case_and_configuration_come_from_files(tmp_path: Path) -> None:
         (["--evaluator", "exact_match", "--trace", "x", "--data", "nowhere"], "there is no data in nowhere"),
     ],
 )
-def test_bad_input_is_said_and_exits_with_2(arguments: Sequence[str], told: str) -> None:
+def test_bad_input_is_said_and_exits_with_2(arguments: Sequence[str], message: str) -> None:
     """What cannot be read is one sentence on standard error."""
-    result = tracejury("evaluate", *arguments, given="{")
+    result = tracejury("evaluate", *arguments, stdin="{")
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
 
 
 def test_batch_answers_every_line_in_order() -> None:
     """Whatever a line holds, it has one answer, under its id, in its place."""
     line = {"evaluator": "exact_match", "case": outputs("a", "a")}
-    result, found = answers(
+    result, documents = answers(
         {"id": "one", **line},
         b"rubbish",
         {"id": 2, **line, "case": outputs("a", "b")},
@@ -118,11 +118,11 @@ def test_batch_answers_every_line_in_order() -> None:
         {"id": None, **line},
     )
     ids = ["one", None, 2, None, "three", {"deep": [1]}, "x", None, None, None, None, None]
-    assert [answer["id"] for answer in found] == ids
-    assert [answer["outcome"] for answer in found] == ["verdict", "failure", "verdict", *["failure"] * 8, "verdict"]
-    kinds = [answer["failure"] and answer["failure"]["kind"] for answer in found]
+    assert [answer["id"] for answer in documents] == ids
+    assert [answer["outcome"] for answer in documents] == ["verdict", "failure", "verdict", *["failure"] * 8, "verdict"]
+    kinds = [answer["failure"] and answer["failure"]["kind"] for answer in documents]
     assert kinds[3:7] == ["bad_line", "bad_configuration", "bad_configuration", "bad_line"]
-    assert "cases: unknown key; did you mean case?" in found[6]["reason"]
+    assert "cases: unknown key; did you mean case?" in documents[6]["reason"]
     assert result.stderr == "12 evaluated: 2 passed, 1 failed, 9 no verdict\n"
     assert result.exit_code == 2
 
@@ -142,18 +142,18 @@ def test_batch_reads_a_file(tmp_path: Path) -> None:
     lines = [json.dumps({"id": number, **line, "case": outputs("x" * (number % 5))}) for number in range(1000)]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     result = tracejury("evaluate", "--batch", file)
-    found = [json.loads(answer) for answer in result.stdout.splitlines()]
-    assert [answer["id"] for answer in found] == list(range(1000))
-    assert [answer["success"] for answer in found[:5]] == [True, True, True, True, False]
+    documents = [json.loads(answer) for answer in result.stdout.splitlines()]
+    assert [answer["id"] for answer in documents] == list(range(1000))
+    assert [answer["success"] for answer in documents[:5]] == [True, True, True, True, False]
 
 
 def test_line_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line beyond the bound is a failure, and the next one is read where it starts."""
     monkeypatch.setattr(batch, "_LINE", replace(batch._LINE, value=120))
     line = {"id": 1, "evaluator": "exact_match", "case": outputs("a", "a")}
-    _, found = answers(b"[" + b" " * 1000 + b"]", line)
-    assert [answer["id"] for answer in found] == [None, 1]
-    assert found[0]["reason"] == "the line: longer than 120 bytes (fixed): cut its texts"
+    _, documents = answers(b"[" + b" " * 1000 + b"]", line)
+    assert [answer["id"] for answer in documents] == [None, 1]
+    assert documents[0]["reason"] == "the line: longer than 120 bytes (fixed): cut its texts"
 
 
 def test_evaluators_are_listed_with_what_they_read_and_take() -> None:
@@ -187,11 +187,11 @@ def test_stored_trace_is_judged(server: Running) -> None:
     names = [called.name for called in made.actual_outputs["toolCalls"]]
     assert names
     source = ("--trace", recording.trace_id, "--server", server.http)
-    code, document = evaluated("--evaluator", "tool_trajectory", *source, given=called(expected=names))
+    code, document = evaluated("--evaluator", "tool_trajectory", *source, stdin=called(expected=names))
     assert (code, document["score"]) == (1, 0.0)  # the case says that no calls were made, and what it says wins
     expected = {"expectedOutputs": {"toolCalls": [{"name": name} for name in names]}}
     config = '{"argumentMatcher": "IGNORE"}'
-    code, document = evaluated("--evaluator", "tool_trajectory", "--config", config, *source, given=expected)
+    code, document = evaluated("--evaluator", "tool_trajectory", "--config", config, *source, stdin=expected)
     assert (code, document["score"]) == (0, 1.0)
     alone = tracejury("evaluate", "--evaluator", "tool_error", *source)
     assert json.loads(alone.stdout)["metadata"]["totalCalls"] == len(names)
@@ -212,7 +212,7 @@ def test_any_recorded_trace_is_a_case(file: Path) -> None:
             "tool_steps": {"mode": "any_order", "minimums": {"x": 1}},
             "execution_metrics": {"maxToolCalls": 100, "maxLlmCalls": 100},
         }.items():
-            code, outcome = evaluated("--evaluator", name, "--config", json.dumps(config), given=document)
+            code, outcome = evaluated("--evaluator", name, "--config", json.dumps(config), stdin=document)
             is_skipped = outcome["outcome"] == "skipped" and outcome["reason"].startswith("not captured: ")
             assert is_skipped or outcome["outcome"] == "verdict", outcome["reason"]
             assert code in {0, 1}
@@ -389,7 +389,7 @@ def test_weights_count(weather: Weather) -> None:
 
 
 @pytest.mark.parametrize(
-    "change, told",
+    "change, message",
     [
         (
             {"ToolCallOrderEvaluator": {"toolCallOrder": TOOLS}},
@@ -402,7 +402,7 @@ def test_weights_count(weather: Weather) -> None:
         ({"Trajectory": {"expectedAgentBehavior": "x"}}, "there is no evaluator 'llm_judge_trajectory_similarity'"),
     ],
 )
-def test_what_cannot_be_judged_spoils_nothing_else(weather: Weather, change: Mapping[str, Any], told: str) -> None:
+def test_what_cannot_be_judged_spoils_nothing_else(weather: Weather, change: Mapping[str, Any], message: str) -> None:
     """A criterion or an evaluator that is wrong is one failure, and the others say what they have to say."""
     weather.write_evaluator("Typo", "uipath-tool-call-order", {"strikt": True})
     weather.write_evaluator("Trajectory", "uipath-llm-judge-trajectory-similarity", {})
@@ -413,7 +413,7 @@ def test_what_cannot_be_judged_spoils_nothing_else(weather: Weather, change: Map
     failures = [outcome for outcome in item["outcomes"].values() if outcome["outcome"] == "failure"]
     assert result.exit_code == 2
     assert len(failures) == 1
-    assert told in failures[0]["reason"]
+    assert message in failures[0]["reason"]
     assert item["score"] is None
 
 
@@ -459,7 +459,7 @@ def test_runs_may_name_their_item(weather: Weather) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, text, told",
+    "name, text, message",
     [
         ("set", "{", "default.json: Expecting"),
         ("set", '{"evaluations": []}', "default.json: evaluations: tuple should have at least 1 item"),
@@ -473,7 +473,7 @@ def test_runs_may_name_their_item(weather: Weather) -> None:
         ("trace", '{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "zz"}]}]}]}', "trace_id must be 16 bytes"),
     ],
 )
-def test_files_that_cannot_be_used_are_named(weather: Weather, name: str, text: str, told: str) -> None:
+def test_files_that_cannot_be_used_are_named(weather: Weather, name: str, text: str, message: str) -> None:
     """A set, an evaluator or a recording that is none is bad input, with the file and what is wrong."""
     weather.write_set(an_item("tokyo", "Tokyo"), evaluatorRefs=REFS)
     weather.write_run("tokyo", the_weather_run("Tokyo"))
@@ -481,15 +481,15 @@ def test_files_that_cannot_be_used_are_named(weather: Weather, name: str, text: 
     files[name].write_text(text, encoding="utf-8")
     result = weather.judge()
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert message in result.stderr
 
 
 def test_xml_carries_what_models_write(weather: Weather, tmp_path: Path) -> None:
     """Characters that XML cannot carry are replaced, so that the report stays readable for CI."""
-    wanted = {"toolCalls": [call("get\x00_temperature\x1b")]}
-    del wanted["toolCalls"][0]["arguments"]
-    wanted["toolCalls"][0]["args"] = {"city": "\x07"}
-    weather.write_set(an_item("tokyo", "Tokyo", ToolCallArgsEvaluator=wanted), evaluatorRefs=REFS)
+    expected = {"toolCalls": [call("get\x00_temperature\x1b")]}
+    del expected["toolCalls"][0]["arguments"]
+    expected["toolCalls"][0]["args"] = {"city": "\x07"}
+    weather.write_set(an_item("tokyo", "Tokyo", ToolCallArgsEvaluator=expected), evaluatorRefs=REFS)
     weather.write_run("tokyo", the_weather_run("Tokyo"))
     weather.judge("--junit", tmp_path / "junit.xml")
     assert len(ET.parse(tmp_path / "junit.xml").getroot()) == 4  # noqa: S314 - our own file

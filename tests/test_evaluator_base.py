@@ -51,7 +51,7 @@ def test_case_takes_both_spellings_and_keeps_the_users_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    "document, told",
+    "document, message",
     [
         ({"actualOutput": {}}, "actualOutput: unknown key; did you mean actualOutputs? there are: actualOutputs, "),
         ({"inputs": [1]}, "inputs: "),
@@ -59,15 +59,15 @@ def test_case_takes_both_spellings_and_keeps_the_users_keys() -> None:
         ({"actualOutputs": {}, "actual_outputs": {}}, "actual_outputs: unknown key"),
     ],
 )
-def test_case_that_is_none_is_refused_by_key(document: object, told: str) -> None:
+def test_case_that_is_none_is_refused_by_key(document: object, message: str) -> None:
     """What is wrong with a test case is said with the key that is wrong."""
     with pytest.raises(BadCase, match="the test case") as refused:
         parse_case(document)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    "name, configuration, told",
+    "name, configuration, message",
     [
         ("exact_macth", {}, "there is no evaluator 'exact_macth'; did you mean exact_match? there are: code_judge, "),
         ("exact_match", {"treshold": 1}, "exact_match: treshold: unknown key; did you mean threshold? there are: "),
@@ -83,12 +83,12 @@ def test_case_that_is_none_is_refused_by_key(document: object, told: str) -> Non
     ],
 )
 def test_configuration_that_cannot_be_used_is_refused_by_key(
-    name: str, configuration: Mapping[str, object], told: str
+    name: str, configuration: Mapping[str, object], message: str
 ) -> None:
     """A refused configuration names the key, and says what would be right."""
     with pytest.raises(BadConfiguration) as refused:
         build(name, configuration)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_configuration_takes_both_spellings() -> None:
@@ -196,7 +196,7 @@ def test_outcomes_have_one_shape_on_the_wire() -> None:
 
 
 @pytest.mark.parametrize(
-    "text, found",
+    "text, expected",
     [
         ("$", {"a": [{"b c": 1}, {"b": '{"x": [true]}'}], "": 2, "d.e": 3}),
         ("", {"a": [{"b c": 1}, {"b": '{"x": [true]}'}], "": 2, "d.e": 3}),
@@ -207,10 +207,10 @@ def test_outcomes_have_one_shape_on_the_wire() -> None:
         ('$["d.e"]', 3),
     ],
 )
-def test_path_leads_to_its_value(text: str, found: object) -> None:
+def test_path_leads_to_its_value(text: str, expected: object) -> None:
     """Members, elements from both ends, quoted names, and JSON in text on the way are found."""
     value = {"a": [{"b c": 1}, {"b": '{"x": [true]}'}], "": 2, "d.e": 3}
-    assert parse_path(text).find(value) == found
+    assert parse_path(text).find(value) == expected
     assert parse_path(str(parse_path(text))) == parse_path(text)
 
 

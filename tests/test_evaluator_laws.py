@@ -110,10 +110,10 @@ def test_another_matching_call_never_lowers_recall(
 def test_no_pairing_beats_ours(grid: list[list[bool]]) -> None:
     """The pairing is one, and no way to assign columns to rows pairs more."""
     columns = width(grid)
-    found = most_pairs(len(grid), columns, oracle(grid))
-    used = [column for column in found if column is not None]
+    pairs = most_pairs(len(grid), columns, oracle(grid))
+    used = [column for column in pairs if column is not None]
     assert len(used) == len(set(used))
-    assert all(grid[row][column] for row, column in enumerate(found) if column is not None)
+    assert all(grid[row][column] for row, column in enumerate(pairs) if column is not None)
     choices = itertools.permutations([*range(columns), *[None] * len(grid)], len(grid))
     best = max(sum(column is not None and grid[row][column] for row, column in enumerate(way)) for way in choices)
     assert len(used) == best
@@ -126,22 +126,22 @@ def test_pairing_may_start_from_any_pair_that_matches(grid: list[list[bool]]) ->
     size = sum(column is not None for column in most_pairs(len(grid), columns, oracle(grid)))
     for row, column in itertools.product(range(len(grid)), range(columns)):
         if grid[row][column]:
-            found = most_pairs(len(grid), columns, oracle(grid), {row: column})
-            assert sum(paired is not None for paired in found) == size
+            pairs = most_pairs(len(grid), columns, oracle(grid), {row: column})
+            assert sum(paired is not None for paired in pairs) == size
 
 
 @given(grid=grids)
 def test_no_common_subsequence_is_longer(grid: list[list[bool]]) -> None:
     """The pairs rise in both lists, match, and no rising chain of matches is longer."""
-    found = longest_common(len(grid), width(grid), oracle(grid))
-    assert all(grid[row][column] for row, column in found)
-    assert all(one[0] < two[0] and one[1] < two[1] for one, two in itertools.pairwise(found))
+    common = longest_common(len(grid), width(grid), oracle(grid))
+    assert all(grid[row][column] for row, column in common)
+    assert all(one[0] < two[0] and one[1] < two[1] for one, two in itertools.pairwise(common))
     cells = [(row, column) for row, line in enumerate(grid) for column, is_set in enumerate(line) if is_set]
     chains = dict.fromkeys(cells, 1)
     for cell in cells:
         before = [chains[other] for other in cells if other[0] < cell[0] and other[1] < cell[1]]
         chains[cell] = 1 + max(before, default=0)
-    assert len(found) == max(chains.values(), default=0)
+    assert len(common) == max(chains.values(), default=0)
 
 
 @given(one=values, other=values)
@@ -199,10 +199,10 @@ def test_paths_are_total(text: str, value: object) -> None:
         return
     assert isinstance(path, Path)
     try:
-        found = path.find(value)
+        matches = path.find(value)
     except Nowhere:
         return
-    assert parse_path(str(path)).find(value) == found
+    assert parse_path(str(path)).find(value) == matches
 
 
 @given(case=st.fixed_dictionaries({}, optional={

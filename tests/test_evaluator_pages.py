@@ -38,16 +38,16 @@ def examples(*, judged: bool) -> Iterator[Any]:
 def test_examples_come_out_as_they_are_printed(example: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """What a page says an evaluation answers is what it answers, from the root of the repository."""
     monkeypatch.chdir(ROOT)
-    asked = example["evaluate"]
-    _compare(evaluate(asked["evaluator"], asked.get("config", {}), asked["case"]), example["outcome"])
+    case = example["evaluate"]
+    _compare(evaluate(case["evaluator"], case.get("config", {}), case["case"]), example["outcome"])
 
 
 @pytest.mark.parametrize("example", list(examples(judged=True)))
 def test_examples_of_judges_come_out_as_they_are_printed(example: Mapping[str, Any]) -> None:
     """What a page says an evaluation answers is what it answers, when a model answers as the page shows."""
-    asked, answers = example["evaluate"], example["judge"]
+    case, answers = example["evaluate"], example["judge"]
     script = answers if len(answers) > 1 else answers[0]
-    outcome, _ = judge_by(asked["evaluator"], asked.get("config", {}), asked["case"], script)
+    outcome, _ = judge_by(case["evaluator"], case.get("config", {}), case["case"], script)
     _compare(outcome, example["outcome"])
 
 
@@ -72,10 +72,10 @@ def test_the_index_names_every_evaluator() -> None:
 def _compare(outcome: Outcome, printed: Mapping[str, Any]) -> None:
     document = outcome.to_document()
     for key, value in printed.items():
-        found = document[key]
-        if isinstance(value, dict) and isinstance(found, dict):
-            found = {name: found.get(name) for name in value}
-        assert found == value, f"{key}: {document[key]}"
+        actual = document[key]
+        if isinstance(value, dict) and isinstance(actual, dict):
+            actual = {name: actual.get(name) for name in value}
+        assert actual == value, f"{key}: {document[key]}"
 
 
 def _text(page: Path) -> str:

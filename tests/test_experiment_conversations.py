@@ -49,9 +49,9 @@ def a_file(folder: Path, **plan: Any) -> Path:
     simulation = {"simulation": "refunds", "scenarios": SCENARIOS, "target": {"command": [sys.executable, "agent.py"]}}
     (folder / "refunds.yaml").write_text(yaml.safe_dump(simulation), encoding="utf-8")
     state = {"evaluator": "structural_match", "config": {"outputKey": "state", "mode": "LENIENT"}}
-    told = {"experiment": folder.name, "project": "shop", "simulation": "refunds.yaml", "evaluators": [state]}
+    content = {"experiment": folder.name, "project": "shop", "simulation": "refunds.yaml", "evaluators": [state]}
     file = folder / "experiment.yaml"
-    file.write_text(yaml.safe_dump(told | plan), encoding="utf-8")
+    file.write_text(yaml.safe_dump(content | plan), encoding="utf-8")
     return file
 
 
@@ -90,12 +90,12 @@ def test_scenarios_of_a_dataset_are_had(server: Offline, tmp_path: Path) -> None
     server.version(item, name="talks")
     result = run(server, a_file(tmp_path, dataset="dataset://talks@1"), "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert (found["datasetVersion"], found["totalItems"], found["passedItems"]) == (1, 1, 1)
+    document = json.loads(result.stdout)
+    assert (document["datasetVersion"], document["totalItems"], document["passedItems"]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(
-    "plan, told",
+    "plan, message",
     [
         ({"task": {"command": ["x"]}, "dataset": "a.jsonl"}, "needs a task, or a simulation"),
         ({"simulation": None}, "needs a task, or a simulation"),
@@ -106,10 +106,10 @@ def test_scenarios_of_a_dataset_are_had(server: Offline, tmp_path: Path) -> None
     ],
 )
 def test_a_file_that_says_something_else_is_refused(
-    server: Offline, tmp_path: Path, plan: dict[str, Any], told: str
+    server: Offline, tmp_path: Path, plan: dict[str, Any], message: str
 ) -> None:
     """What is wrong is told before anything is run."""
     result = run(server, a_file(tmp_path, **plan))
     assert result.exit_code == 2
-    assert told in result.output
+    assert message in result.output
     assert not (tmp_path / "had.txt").exists()

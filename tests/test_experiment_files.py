@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from collector.cli.main import main
-from tests.model_server import CHAT, Asked, Says, Status, Step, a_model
+from tests.model_server import CHAT, ModelRequest, Says, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import unused_port
 
@@ -47,9 +47,14 @@ def a_file(folder: Path, **plan: Any) -> Path:
     """The file of an experiment, with the program beside it."""
     (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
     task = {"command": [sys.executable, "program.py"], "environment": {"GREETING": "hello"}}
-    told = {"experiment": folder.name, "dataset": "dataset://capitals@1", "task": task, "evaluators": ["exact_match"]}
+    content = {
+        "experiment": folder.name,
+        "dataset": "dataset://capitals@1",
+        "task": task,
+        "evaluators": ["exact_match"],
+    }
     file = folder / "experiment.yaml"
-    file.write_text(yaml.safe_dump(told | plan), encoding="utf-8")
+    file.write_text(yaml.safe_dump(content | plan), encoding="utf-8")
     return file
 
 
@@ -70,26 +75,26 @@ def test_a_command_answers_each_case(server: Offline, tmp_path: Path) -> None:
     """It reads all but what is expected, and scores have the fingerprints that those of the server have."""
     file = a_file(tmp_path, trials=2, parallelism=2, metadata={"model": "m1"}, project="shop")
     result = run(server, file, "--json", "--git-branch", "main")
-    found = shown(result)
-    assert (found["status"], found["totalItems"], found["passedItems"]) == ("SUCCESS", 4, 2)
-    assert (found["datasetVersion"], found["trials"], found["config"]) == (1, 2, {"model": "m1"})
-    (item,) = (each for each in found["items"]["content"] if each["itemKey"] == "Norway" and each["trial"] == 1)
+    document = shown(result)
+    assert (document["status"], document["totalItems"], document["passedItems"]) == ("SUCCESS", 4, 2)
+    assert (document["datasetVersion"], document["trials"], document["config"]) == (1, 2, {"model": "m1"})
+    (item,) = (each for each in document["items"]["content"] if each["itemKey"] == "Norway" and each["trial"] == 1)
     assert (item["input"], item["expectedOutput"]) == ({"input": "Norway"}, {"output": "Oslo"})
     assert item["actualOutput"]["output"] == "Oslo"
-    (said,) = item["evalResults"]
-    server.ask("POST", f"runs/{found['id']}/evaluations", 201, json={"evaluator": "exact_match", "name": "again"})
-    stored = wait_for(server, found["id"])
+    (score,) = item["evalResults"]
+    server.ask("POST", f"runs/{document['id']}/evaluations", 201, json={"evaluator": "exact_match", "name": "again"})
+    stored = wait_for(server, document["id"])
     both = {each["evaluatorName"]: each["fingerprint"] for each in stored["evaluators"]}
     assert len(both) == 2
-    assert set(both.values()) == {said["fingerprint"]}
+    assert set(both.values()) == {score["fingerprint"]}
 
 
 def wait_for(server: Offline, run_id: str) -> dict[str, Any]:
     """The run once the server's evaluators are done."""
     for _ in range(600):
-        found: dict[str, Any] = server.ask("GET", f"runs/{run_id}")
-        if found["status"] != "EVALUATING":
-            return found
+        run_document: dict[str, Any] = server.ask("GET", f"runs/{run_id}")
+        if run_document["status"] != "EVALUATING":
+            return run_document
         time.sleep(0.1)
     raise AssertionError("the server evaluates for ever")
 
@@ -101,18 +106,18 @@ def test_what_fails_is_told_apart(server: Offline, tmp_path: Path) -> None:
     task = {"command": [sys.executable, "program.py"], "environment": {"GREETING": "hello"}}
     task |= {"output": "/output", "tokensIn": "/usage/in", "costUsd": "/usage/usd"}
     result = run(server, a_file(tmp_path, dataset="cases.jsonl", task=task), "--json", "--min-pass-rate", "0.3")
-    found = shown(result)
-    assert (found["passedItems"], found["notPassedItems"], found["errorItems"]) == (1, 1, 1)
-    assert (found["costUsd"], found["tokenizedItemCount"], found["datasetName"]) == (0.5, 2, None)
-    (failed,) = (each for each in found["items"]["content"] if each["outcome"] == "error")
+    document = shown(result)
+    assert (document["passedItems"], document["notPassedItems"], document["errorItems"]) == (1, 1, 1)
+    assert (document["costUsd"], document["tokenizedItemCount"], document["datasetName"]) == (0.5, 2, None)
+    (failed,) = (each for each in document["items"]["content"] if each["outcome"] == "error")
     assert (failed["errorKind"], failed["metadata"]) == ("task", {"level": 3})
     assert "it has sunk" in failed["error"]
     assert failed["itemKey"].startswith("item-")
-    told = CliRunner().invoke(main, ["experiments", "runs", "default", tmp_path.name, "--server", server.url]).stdout
-    assert "0.50 USD" in told
-    told = CliRunner().invoke(main, ["experiments", "show", found["id"], "--server", server.url]).stdout
-    assert "cost 0.50 USD (2/3 items priced)" in told or "cost 0.50 USD" in told
-    assert " 0.500 " in told  # the mean of the evaluator
+    output = CliRunner().invoke(main, ["experiments", "runs", "default", tmp_path.name, "--server", server.url]).stdout
+    assert "0.50 USD" in output
+    output = CliRunner().invoke(main, ["experiments", "show", document["id"], "--server", server.url]).stdout
+    assert "cost 0.50 USD (2/3 items priced)" in output or "cost 0.50 USD" in output
+    assert " 0.500 " in output  # the mean of the evaluator
     unknown = run(server, tmp_path / "experiment.yaml", "--min-pass-rate", "0.5")
     assert (unknown.exit_code, "1 item could not be judged" in unknown.stderr) == (3, True)
     below = run(server, tmp_path / "experiment.yaml", "--min-pass-rate", "0.6")
@@ -139,8 +144,8 @@ def test_a_run_of_which_nothing_was_judged_is_no_success(server: Offline, tmp_pa
 def test_a_run_of_which_some_was_judged_is_whole_and_not_known_to_pass(server: Offline, tmp_path: Path) -> None:
     """Some failed calls of a judge cost no success by themselves, and leave a minimum that is met unknown."""
 
-    def script(asked: Asked) -> Step:
-        return Status(400) if "Peru" in asked.user else Says({"score": 1, "reason": "right"})
+    def script(request: ModelRequest) -> Step:
+        return Status(400) if "Peru" in request.user else Says({"score": 1, "reason": "right"})
 
     file = a_file(tmp_path, evaluators=[{"evaluator": "llm_judge", "config": {"criteria": "right?"}}])
     with a_model(script) as model:
@@ -201,11 +206,11 @@ def test_a_server_that_is_away_is_no_low_pass_rate(server: Offline, tmp_path: Pa
 def test_an_endpoint_answers_each_case(server: Offline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The body holds the case where the file says so, a header comes from the environment, and an HTTP error is one."""
 
-    def script(asked: Asked) -> Step:
-        assert asked.headers["authorization"] == "Bearer s3cret"
-        assert asked.headers["traceparent"].startswith("00-")
-        assert asked.headers["baggage"].startswith("tracejury.run.id=")
-        return Says("Oslo", 31, 2) if "of Norway?" in asked.user else Status(400)
+    def script(request: ModelRequest) -> Step:
+        assert request.headers["authorization"] == "Bearer s3cret"
+        assert request.headers["traceparent"].startswith("00-")
+        assert request.headers["baggage"].startswith("tracejury.run.id=")
+        return Says("Oslo", 31, 2) if "of Norway?" in request.user else Status(400)
 
     monkeypatch.setenv("MODEL_AUTHORIZATION", "Bearer s3cret")
     with a_model(script) as model:
@@ -216,12 +221,12 @@ def test_an_endpoint_answers_each_case(server: Offline, tmp_path: Path, monkeypa
             "output": "/choices/0/message/content",
             "tokensIn": "/usage/prompt_tokens",
         }
-        found = shown(run(server, a_file(tmp_path, task=task, linkTraces=True), "--json"))
-    items = {each["itemKey"]: each for each in found["items"]["content"]}
+        document = shown(run(server, a_file(tmp_path, task=task, linkTraces=True), "--json"))
+    items = {each["itemKey"]: each for each in document["items"]["content"]}
     assert (items["Norway"]["outcome"], items["Norway"]["tokensIn"]) == ("passed", 31)
     assert len(items["Norway"]["traceId"]) == 32
     assert items["Peru"]["error"].startswith("HTTP 400: ")
-    assert "s3cret" not in json.dumps(found)
+    assert "s3cret" not in json.dumps(document)
 
 
 def test_a_run_that_was_cut_off_goes_on(server: Offline, tmp_path: Path) -> None:
@@ -234,9 +239,9 @@ def test_a_run_that_was_cut_off_goes_on(server: Offline, tmp_path: Path) -> None
     )
     server.report(begun["runId"], {"itemKey": "Norway", "actualOutputs": {"output": "Bergen"}})
     file = a_file(tmp_path)
-    found = shown(run(server, file, "--json", "--run-key", "night"))
-    assert (found["id"], found["totalItems"]) == (begun["runId"], 2)
-    assert {"output": "Bergen"} in [each["actualOutput"] for each in found["items"]["content"]]
+    document = shown(run(server, file, "--json", "--run-key", "night"))
+    assert (document["id"], document["totalItems"]) == (begun["runId"], 2)
+    assert {"output": "Bergen"} in [each["actualOutput"] for each in document["items"]["content"]]
     assert shown(run(server, file, "--json", "--run-key", "night"))["totalItems"] == 2
     ended = server.begin("default", experimentName=tmp_path.name, runKey="gone")
     server.end(ended, "CANCELLED")
@@ -245,7 +250,7 @@ def test_a_run_that_was_cut_off_goes_on(server: Offline, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "wrong, told",
+    "wrong, message",
     [
         ({"task": {}}, "needs a command or a url"),
         ({"task": {"url": "http://localhost/", "environment": {}}}, "environment: not used with a url"),
@@ -262,12 +267,12 @@ def test_a_run_that_was_cut_off_goes_on(server: Offline, tmp_path: Path) -> None
     ],
 )
 def test_what_cannot_be_run_is_told_before_it_begins(
-    server: Offline, tmp_path: Path, wrong: dict[str, Any], told: str
+    server: Offline, tmp_path: Path, wrong: dict[str, Any], message: str
 ) -> None:
     """The message names the key, and no run is there."""
     result = run(server, a_file(tmp_path, **wrong))
     assert result.exit_code == 2
-    assert told in result.output.replace("\n", " ")
+    assert message in result.output.replace("\n", " ")
     listed = server.ask("GET", "projects/default/experiments")
     assert tmp_path.name not in {each["name"] for each in listed}
 

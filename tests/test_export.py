@@ -68,8 +68,8 @@ def test_otlp_is_written_by_day_and_by_time(sources: list[tuple[str, str]], tmp_
         (line,) = (folder / files[0]).read_text().splitlines()
         (resource_spans,) = json.loads(line)["resourceSpans"]
         (scope_spans,) = resource_spans["scopeSpans"]
-        told = [(span["traceId"], span["name"]) for span in scope_spans["spans"]]
-        assert told == [(trace_id(which), name) for which in (1, 2) for name in ("root", "step")]
+        names = [(span["traceId"], span["name"]) for span in scope_spans["spans"]]
+        assert names == [(trace_id(which), name) for which in (1, 2) for name in ("root", "step")]
 
 
 ROWS = """
@@ -161,7 +161,7 @@ def test_without_an_end_all_days_until_now_are_exported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "days, option, told",
+    "days, option, message",
     [
         (("--from", "2026-11-21", "--to", "2026-11-21"), "--to", "the day after the last"),
         (("--from", "2026-11-21", "--to", "2026-11-20"), "--to", "the day after the last"),
@@ -172,12 +172,12 @@ def test_without_an_end_all_days_until_now_are_exported(tmp_path: Path) -> None:
         (("--to", "2026-11-21"), "--from", "Missing option"),
     ],
 )
-def test_days_that_make_no_sense_are_refused(days: tuple[str, ...], option: str, told: str, tmp_path: Path) -> None:
+def test_days_that_make_no_sense_are_refused(days: tuple[str, ...], option: str, message: str, tmp_path: Path) -> None:
     """What cannot be a day, or leaves no days, is told by the name of its option, and nothing is written."""
     result = run("export", tmp_path / "out", *days, "--data", tmp_path)
     assert result.exit_code == 2
     assert option in result.output
-    assert told in result.output
+    assert message in result.output
     assert not (tmp_path / "out").exists()
 
 

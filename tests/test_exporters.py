@@ -131,8 +131,8 @@ def test_everything_that_the_sdk_sets_can_be_read(server: Live, exporter: Callab
     assert json.loads(shown.stdout) == document
     question = f"SELECT name, attributes['gen_ai.request.model'] FROM spans WHERE span_id = '{chat['spanId']}'"
     assert server.sql(question) == [["chat", "small"]]
-    told = run("sql", question, "--csv", "--server", server.http)
-    assert told.stdout.splitlines()[1:] == ["chat,small"]
+    result = run("sql", question, "--csv", "--server", server.http)
+    assert result.stdout.splitlines()[1:] == ["chat,small"]
 
 
 @pytest.mark.parametrize(

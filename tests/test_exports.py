@@ -215,8 +215,8 @@ def test_a_line_is_no_longer_than_what_reads_lines_takes(tmp_path: Path) -> None
     sizes = [10, 300_000, 10, 2_000_000, 10, 1_048_000, 300_000]
     with a_store(tmp_path) as store:
         for number, size in enumerate(sizes):
-            told = (text * (size // len(text) + 1))[: size // 2]
-            commit(store, a_batch(an_export_at([START_NS + number], first=number, text=told)))
+            content = (text * (size // len(text) + 1))[: size // 2]
+            commit(store, a_batch(an_export_at([START_NS + number], first=number, text=content)))
         lines = list(json_lines(store.exports.spans(0, LAST_NS, tenant=None)))
     requests = [ExportTraceServiceRequest.FromString(to_protobuf(line)) for line in lines]
     assert [span.span_id.hex() for request in requests for _, _, span in flat(request)] == [

@@ -20,7 +20,7 @@ from tests.serving import a_server, post, run
 from tests.storing import a_batch, a_store, an_export, commit, rows, span_id, trace_id
 
 EVENT = "gen_ai.evaluation.result"
-FOUND = """
+QUERY = """
     SELECT span_id, name, outcome, score, passed, label, reason, error_kind FROM evaluations WHERE origin = 'external'
 """
 
@@ -45,8 +45,8 @@ def test_a_score_is_an_evaluation_whenever_it_comes(tmp_path: Path, order: str) 
     with a_store(tmp_path) as store:
         for batch in (scores, spans) if order == "before" else (spans, scores):
             commit(store, batch, scores)
-        (found,) = rows(store, FOUND)
-        assert found == (span_id(0), "tone", "scored", 0.25, False, "Fail", "rude", None)
+        (row,) = rows(store, QUERY)
+        assert row == (span_id(0), "tone", "scored", 0.25, False, "Fail", "rude", None)
         assert rows(store, "SELECT project, rule, number, counted, superseded FROM evaluations") == [
             ("evals", None, None, False, False)
         ]
@@ -55,7 +55,7 @@ def test_a_score_is_an_evaluation_whenever_it_comes(tmp_path: Path, order: str) 
         assert set(store.trace_meanings.changes.take()[0]) <= {("", trace_id(0))}
 
 
-SAID: Mapping[str, tuple[LogRecord, tuple[object, ...]]] = {
+CASES: Mapping[str, tuple[LogRecord, tuple[object, ...]]] = {
     "a label alone": (a_score("a", more={LABEL: "correct"}), ("scored", None, True, "correct")),
     "a label of its own": (a_score("a", 4.0, {LABEL: "good"}), ("scored", 4.0, None, "good")),
     "an error": (a_score("a", more={"error.type": "timeout"}), ("failed", None, None, None)),
@@ -76,19 +76,19 @@ SAID: Mapping[str, tuple[LogRecord, tuple[object, ...]]] = {
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store with one event of each kind, a trace each."""
-    records = [LogRecord() for _ in SAID]
-    for number, (record, (told, _)) in enumerate(zip(records, SAID.values(), strict=True)):
-        record.CopyFrom(told)
+    records = [LogRecord() for _ in CASES]
+    for number, (record, (expected, _)) in enumerate(zip(records, CASES.values(), strict=True)):
+        record.CopyFrom(expected)
         record.trace_id = bytes.fromhex(trace_id(number))
     with a_store(Path(tmp_path_factory.mktemp("said"))) as opened:
         commit(opened, a_log_batch(a_log_export(*records)))
         yield opened
 
 
-@pytest.mark.parametrize("number", range(len(SAID)), ids=list(SAID))
+@pytest.mark.parametrize("number", range(len(CASES)), ids=list(CASES))
 def test_what_an_event_says_is_what_its_row_says(store: Store, number: int) -> None:
     """A label that everybody knows is a verdict; an error and what is no number are no score; silence was skipped."""
-    (_, expected) = list(SAID.values())[number]
+    (_, expected) = list(CASES.values())[number]
     statement = f"SELECT outcome, score, passed, label FROM evaluations WHERE trace_id = '{trace_id(number)}'"
     assert rows(store, statement) == [expected]
 
@@ -106,7 +106,7 @@ def test_what_came_from_here_is_no_score_from_elsewhere(tmp_path: Path) -> None:
         ours = a_score("ours", 1.0, {"tracejury.instance": str(own)})
         theirs = a_score("theirs", 1.0, {"tracejury.instance": "another", "tracejury.target": "trace"})
         commit(store, a_log_batch(a_log_export(ours, theirs)))
-        assert [row[:2] for row in rows(store, FOUND)] == [(None, "theirs")]
+        assert [row[:2] for row in rows(store, QUERY)] == [(None, "theirs")]
         assert rows(store, "SELECT metadata FROM evaluations") == [
             (json.dumps({"tracejury.instance": "another", "tracejury.target": "trace"}, separators=(",", ":")),)
         ]
@@ -144,7 +144,7 @@ def test_every_door_takes_scores_and_everybody_sees_them(server: Running) -> Non
     for through in (through_http, through_json, through_grpc):
         through(server, export)
     assert server.store.wait_committed(20)
-    assert len(rows(server.store, FOUND)) == 1
+    assert len(rows(server.store, QUERY)) == 1
     document = request(f"http://{server.http}/api/v1/traces/{trace_id(0)}").json()
     (score,) = document["spans"][0]["externalScores"]
     assert (score["name"], score["score"], score["passed"], score["project"]) == ("faithful", 0.75, True, "shop")

@@ -82,9 +82,9 @@ def send(tenancy: Tenancy) -> None:
         assert answer.status_code == 200, answer.text
     spans = sum(len(each.spans) for each in extreme_traces().resource_spans[0].scope_spans)
     stored = f"SELECT count(*) FROM span WHERE tenant = '{TENANT}'"
-    until(partial(tenancy.rows, stored), lambda found: int(str(found[0][0])) >= spans, within_s=60)
+    until(partial(tenancy.rows, stored), lambda rows: int(str(rows[0][0])) >= spans, within_s=60)
     added_up = "SELECT count(*) FROM changed_trace"
-    until(partial(tenancy.rows, added_up), lambda found: found == [(0,)], within_s=120)
+    until(partial(tenancy.rows, added_up), lambda rows: rows == [(0,)], within_s=120)
 
 
 def ask(tenancy: Tenancy, method: str, path: str, **content: Any) -> Any:
@@ -111,10 +111,10 @@ def paths(tenancy: Tenancy) -> Iterator[str]:
         names = set(re.findall(r"\{(\w+)\}", template))
         traces = traces_for(next(places)) if "trace_id" in names else [""]
         for trace_id in traces:
-            told = dict(ids)
+            known = dict(ids)
             if trace_id:
-                told |= {"trace_id": trace_id, "span_id": trace_id[16:]}
-            yield re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: quote(str(told.get(found[1], "1")), safe=""), template)  # noqa: B023
+                known |= {"trace_id": trace_id, "span_id": trace_id[16:]}
+            yield re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: quote(str(known.get(match[1], "1")), safe=""), template)  # noqa: B023
 
 
 BODIES: Final[Mapping[str, Any]] = {
@@ -175,7 +175,7 @@ def send_bodies(tenancy: Tenancy) -> tuple[dict[str, str], int]:
     ids = dict(tenancy.ids[TENANT])
     for name, body in BODIES.items():
         method, _, path = name.partition(" ")
-        named = json.loads(re.sub(r"\{(\w+)\}", lambda found: ids.get(found[1], found[0]), json.dumps(body)))
+        named = json.loads(re.sub(r"\{(\w+)\}", lambda match: ids.get(match[1], match[0]), json.dumps(body)))
         for text in replaced(named):
             json_type = {"content-type": "application/json"}
             answer = ask(tenancy, method, filled_in(path, ids), content=text, headers=json_type)
@@ -184,7 +184,7 @@ def send_bodies(tenancy: Tenancy) -> tuple[dict[str, str], int]:
                 failed[f"{name} {text[:300]}"] = answer.text[:200]
     until(
         lambda: tenancy.rows("SELECT count(*) FROM job WHERE state = 'ready'"),
-        lambda found: found == [(0,)],
+        lambda rows: rows == [(0,)],
         within_s=60,
     )
     return failed, taken
@@ -274,7 +274,7 @@ def test_every_parameter_takes_numbers_at_their_extremes(filled: Tenancy) -> Non
         for parameter in operations.get("get", {}).get("parameters", []):
             if parameter["in"] == "query":
                 path = re.sub(
-                    r"\{(\w+)\}", lambda found: quote(str(filled.ids[TENANT].get(found[1], "1")), safe=""), template
+                    r"\{(\w+)\}", lambda match: quote(str(filled.ids[TENANT].get(match[1], "1")), safe=""), template
                 )
                 others = "".join(
                     f"&{other['name']}=shop"
@@ -306,7 +306,7 @@ def test_every_path_takes_numbers_at_their_extremes(filled: Tenancy) -> None:
 
 def filled_in(template: str, ids: dict[str, str]) -> str:
     """A path of a route, about things with these ids."""
-    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: quote(str(ids.get(found[1], "1")), safe=""), template)
+    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: quote(str(ids.get(match[1], "1")), safe=""), template)
 
 
 def test_every_number_of_the_contract_has_bounds() -> None:

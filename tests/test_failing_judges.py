@@ -15,7 +15,7 @@ from collector.live.judges.failing_judges import FailingJudge
 from collector.live.judges.judge_health import JudgeHealth, JudgeSubject
 from evaluators.outcome import Failure, Skipped, Usage, Verdict
 from tests.live import until
-from tests.model_server import Asked, Hangs, Says, Sends, Status, Step, a_model
+from tests.model_server import Hangs, ModelRequest, Says, Sends, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import an_export, post, run, unused_port
 from tests.test_run_evaluations import answers, ask, ended
@@ -52,7 +52,7 @@ class Mood:
     def __init__(self, step: Step) -> None:
         self.step = step
 
-    def __call__(self, _: Asked) -> Step:
+    def __call__(self, _: ModelRequest) -> Step:
         """Answer."""
         return self.step
 
@@ -165,12 +165,12 @@ def test_what_waits_is_counted_and_a_change_of_the_connection_begins_anew(tmp_pa
         made = server.ask("POST", "llm-connections", 201, json=document | {"limits": limits})
         server.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE)
         send(server, range(1, 31))
-        until(lambda: holding(server), lambda found: "30 evaluations wait" in str(found), within_s=LONG_S)
+        until(lambda: holding(server), lambda conditions: "30 evaluations wait" in str(conditions), within_s=LONG_S)
         assert (
             server.ask("PUT", f"llm-connections/{made['id']}", json=made | {"baseUrl": up.base_url})["problem"] is None
         )
         until(lambda: server.ask("GET", "status")["last24h"]["scored"], lambda scored: scored == 30, within_s=LONG_S)
-        until(lambda: holding(server), lambda found: not found, within_s=LONG_S)
+        until(lambda: holding(server), lambda conditions: not conditions, within_s=LONG_S)
 
 
 def test_a_judge_that_dies_recovers_and_dies_is_reported_once_for_each_change(
@@ -182,13 +182,13 @@ def test_a_judge_that_dies_recovers_and_dies_is_reported_once_for_each_change(
     with a_model(mood) as model, caplog.at_level(logging.WARNING):
         with judged_over(tmp_path, model.base_url, RULE) as server:
             send(server, range(1, 9))
-            until(lambda: lines(caplog), lambda found: len(found) == 1, within_s=LONG_S)
+            until(lambda: lines(caplog), lambda logged: len(logged) == 1, within_s=LONG_S)
             mood.step = GOOD
             until(lambda: server.sql(scored), lambda rows: rows == [[8]], within_s=LONG_S)
-            until(lambda: lines(caplog), lambda found: len(found) == 2, within_s=LONG_S)
+            until(lambda: lines(caplog), lambda logged: len(logged) == 2, within_s=LONG_S)
             mood.step = Status(401)
             send(server, range(9, 17))
-            until(lambda: lines(caplog), lambda found: len(found) == 3, within_s=LONG_S)
+            until(lambda: lines(caplog), lambda logged: len(logged) == 3, within_s=LONG_S)
             assert "not_served" in reported(server)
         first, over, second = lines(caplog)
     assert first.startswith("judge_failing: the connection 'main' gives no verdicts: unavailable")
@@ -207,16 +207,16 @@ def test_a_cause_that_changes_is_logged_once_and_the_end_names_all(
         judged_over(tmp_path, model.base_url, RULE) as server,
     ):
         send(server, range(1, 9))
-        until(lambda: lines(caplog), lambda found: len(found) == 1, within_s=LONG_S)
+        until(lambda: lines(caplog), lambda logged: len(logged) == 1, within_s=LONG_S)
         mood.step = Status(413)
         send(server, [9])
-        until(lambda: lines(caplog), lambda found: len(found) == 2, within_s=LONG_S)
+        until(lambda: lines(caplog), lambda logged: len(logged) == 2, within_s=LONG_S)
         mood.step = Status(401)
         send(server, [10])
         until(lambda: reported(server), lambda text: "verdicts: not_served" in text, within_s=LONG_S)
         mood.step = GOOD
         send(server, [11])
-        until(lambda: lines(caplog), lambda found: len(found) == 3, within_s=LONG_S)
+        until(lambda: lines(caplog), lambda logged: len(logged) == 3, within_s=LONG_S)
     first, changed, over = lines(caplog)
     assert first.startswith("judge_failing: the connection 'main' gives no verdicts: not_served")
     assert changed.startswith("judge_failing changed: the connection 'main' gives no verdicts: refused")
@@ -233,8 +233,8 @@ def test_a_jury_that_dies_recovers_and_dies_is_reported_once_for_each_change(
     """Each connection of the jury that fails has a line for each change, and the rule that it stops has none."""
     dead, counted = set(dying), len(dying)
 
-    def script(asked: Asked) -> Step:
-        return Status(401) if asked.body["model"] in dead else GOOD
+    def script(request: ModelRequest) -> Step:
+        return Status(401) if request.body["model"] in dead else GOOD
 
     with (
         a_model(script) as model,
@@ -246,16 +246,16 @@ def test_a_jury_that_dies_recovers_and_dies_is_reported_once_for_each_change(
             server.ask("POST", "llm-connections", 201, json=connection | {"name": name, "model": name})
         server.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE | {"jury": ["second", "third"]})
         send(server, range(1, 9))
-        until(lambda: lines(caplog), lambda found: len(found) == counted, within_s=LONG_S)
+        until(lambda: lines(caplog), lambda logged: len(logged) == counted, within_s=LONG_S)
         (rule,) = server.ask("GET", "trace-eval-rules")["content"]
         # Of several it names the one that failed first.
         assert any(f"the connection {name!r} gives no verdicts" in rule["problem"] for name in dying)
         dead.clear()
         send(server, range(9, 17))
-        until(lambda: lines(caplog), lambda found: len(found) == 2 * counted, within_s=LONG_S)
+        until(lambda: lines(caplog), lambda logged: len(logged) == 2 * counted, within_s=LONG_S)
         dead.update(dying)
         send(server, range(17, 25))
-        until(lambda: lines(caplog), lambda found: len(found) == 3 * counted, within_s=LONG_S)
+        until(lambda: lines(caplog), lambda logged: len(logged) == 3 * counted, within_s=LONG_S)
     for name in dying:
         first, over, second = (line for line in lines(caplog) if f"the connection {name!r}" in line)
         assert "is over after" in over
@@ -269,10 +269,10 @@ def test_a_rule_that_fails_over_a_connection_that_works_is_to_blame(
     """It is reported and its connection is not, also while the other rule rests; once nothing works both are."""
     is_dead: list[bool] = []
 
-    def script(asked: Asked) -> Step:
+    def script(request: ModelRequest) -> Step:
         if is_dead:
             return Status(401)
-        return Says("no idea") if "BROKEN" in asked.user + asked.system else GOOD
+        return Says("no idea") if "BROKEN" in request.user + request.system else GOOD
 
     rules = [RULE | {"name": "broken", "criteria": "BROKEN"}, RULE | {"name": "fine"}]
     scored = "SELECT count(*) FROM evaluation WHERE outcome = 'scored'"
@@ -287,7 +287,7 @@ def test_a_rule_that_fails_over_a_connection_that_works_is_to_blame(
         send(server, range(3, 9))
         until(
             lambda: server.ask("GET", "status")["last24h"],
-            lambda found: (found["scored"], found["failed"]) == (8, 8),
+            lambda counts: (counts["scored"], counts["failed"]) == (8, 8),
             within_s=LONG_S,
         )
         message = reported(server)
@@ -299,7 +299,11 @@ def test_a_rule_that_fails_over_a_connection_that_works_is_to_blame(
         assert len(lines(caplog)) == 1
         is_dead.append(True)
         send(server, range(9, 13))
-        until(lambda: holding(server), lambda found: any("the connection" in each for each in found), within_s=LONG_S)
+        until(
+            lambda: holding(server),
+            lambda conditions: any("the connection" in each for each in conditions),
+            within_s=LONG_S,
+        )
         (connection,) = server.ask("GET", "llm-connections")
         assert "'main' gives no verdicts: not_served" in connection["problem"]
 
@@ -368,7 +372,7 @@ def test_a_passed_test_ends_the_condition_of_the_connection(tmp_path: Path, code
         (rule,) = server.ask("GET", "trace-eval-rules")["content"]
         (connection,) = server.ask("GET", "llm-connections")
         assert (rule["problem"], connection["problem"]) == (None, None)
-        until(lambda: holding(server), lambda found: not found, within_s=LONG_S)
+        until(lambda: holding(server), lambda conditions: not conditions, within_s=LONG_S)
         until(lambda: server.ask("GET", "status")["last24h"]["scored"], waiting.__eq__, within_s=LONG_S)
 
 
@@ -410,7 +414,7 @@ def test_what_ended_without_a_verdict_is_counted_with_the_command_that_judges_it
         command = ("jobs", "retry", "--rule", "is helpful", "--error", "bad_reply")
         run(*command, "--server", server.url.removeprefix("http://"))
         until(lambda: server.ask("GET", "status")["last24h"]["scored"], (8).__eq__, within_s=LONG_S)
-        until(lambda: lines(caplog), lambda found: len(found) == 2, within_s=LONG_S)
+        until(lambda: lines(caplog), lambda logged: len(logged) == 2, within_s=LONG_S)
     assert "is over after" in lines(caplog)[-1]
     assert hint in lines(caplog)[-1]
 
@@ -444,7 +448,7 @@ def test_a_budget_that_is_too_small_for_one_request_is_reported(tmp_path: Path, 
         assert f"raise {name}" in message
         (rule,) = server.ask("GET", "trace-eval-rules")["content"]
         assert "too small" in rule["problem"]
-        assert model.asked == []
+        assert model.requests == []
 
 
 def test_a_budget_that_is_spent_is_no_failure_and_shows_the_number_that_it_counts(tmp_path: Path) -> None:
@@ -457,10 +461,10 @@ def test_a_budget_that_is_spent_is_no_failure_and_shows_the_number_that_it_count
         until(lambda: server.ask("GET", "status")["last24h"]["skipped"], lambda count: count == 7, within_s=LONG_S)
         (listed,) = until(
             lambda: server.ask("GET", "trace-eval-rules")["content"],
-            lambda found: found[0]["activity"]["spentToday"]["calls"] == 5,
+            lambda rules: rules[0]["activity"]["spentToday"]["calls"] == 5,
         )
         failed = listed["activity"]["spentToday"]["failedCalls"]
-        assert failed == len(model.asked) - 5 > 0
+        assert failed == len(model.requests) - 5 > 0
         assert "5 of 5 calls" in re.sub("<[^>]*>", "", page(server, "/rules"))
         assert f"{failed} failed call" in page(server, f"/rules/{listed['id']}")
         for path in ("/quality", f"/quality?rule={listed['id']}&project=shop"):
@@ -468,7 +472,7 @@ def test_a_budget_that_is_spent_is_no_failure_and_shows_the_number_that_it_count
         why = page(server, f"/rules/{listed['id']}").partition("were not judged")[2].partition("</table>")[0]
         assert "skipped a budget was spent over_budget 7" in " ".join(re.sub("<[^>]*>", " ", why).split())
         assert server.ask("GET", "status")["spentToday"]["calls"] == 5
-        until(lambda: holding(server), lambda found: not found, within_s=LONG_S)
+        until(lambda: holding(server), lambda conditions: not conditions, within_s=LONG_S)
         assert listed["problem"] is None
 
 
@@ -494,9 +498,9 @@ def test_a_check_that_judges_nothing_is_reported_once_for_each_change(
         assert 'tracejury_failing_judge_seconds{cause="bad_case",kind="rule"}' in page(server, "/metrics")
         assert len(lines(caplog)) == 1
         send(server, [25], output='{"a": 1}')
-        until(lambda: lines(caplog), lambda found: len(found) == 2, within_s=LONG_S)
+        until(lambda: lines(caplog), lambda logged: len(logged) == 2, within_s=LONG_S)
         send(server, range(26, 50), output="not JSON")
-        until(lambda: lines(caplog), lambda found: len(found) == 3, within_s=LONG_S)
+        until(lambda: lines(caplog), lambda logged: len(logged) == 3, within_s=LONG_S)
     first, over, second = lines(caplog)
     assert "is over after" in over
     assert first[:60] == second[:60]

@@ -27,8 +27,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
             commit(store, a_batch(an_export(2, trace=number, first=2 * place)))
         revision = Book(store).rule(evaluator="length").revision
         for number in FAR:
-            told = {"trace_id": trace_id(number), "revision": revision, "seq": max(seqs(store, trace_id(number)))}
-            put(store, "evaluation", job_id=number, passed=True, **told)
+            fields = {"trace_id": trace_id(number), "revision": revision, "seq": max(seqs(store, trace_id(number)))}
+            put(store, "evaluation", job_id=number, passed=True, **fields)
         yield store
 
 
@@ -62,10 +62,10 @@ def test_spans_of_traces_far_apart(store: Store) -> None:
     keys = [TraceKey("", trace_id(number)) for number in FAR]
     window = store.windows.traces(keys, until=EVERYTHING, limits=ENOUGH)
     assert window is not None
-    told = sorted(zip(window.spans["trace_id"].to_pylist(), window.spans["span_id"].to_pylist(), strict=True))
+    span_keys = sorted(zip(window.spans["trace_id"].to_pylist(), window.spans["span_id"].to_pylist(), strict=True))
     listed = ", ".join(f"'{trace_id(number)}'" for number in FAR)
-    assert told == rows(store, f"SELECT trace_id, span_id FROM spans WHERE trace_id IN ({listed}) ORDER BY ALL")
-    assert (len(told), window.is_cut) == (6, False)
+    assert span_keys == rows(store, f"SELECT trace_id, span_id FROM spans WHERE trace_id IN ({listed}) ORDER BY ALL")
+    assert (len(span_keys), window.is_cut) == (6, False)
     for most in (1, 4, 5):
         cut = store.windows.traces(keys, until=EVERYTHING, limits=Limits(rows=most, nbytes=1 << 30))
         assert cut is not None
@@ -79,8 +79,8 @@ def test_results_of_traces_far_apart(store: Store, commits_each: int, monkeypatc
     keys = [TraceKey("", trace_id(number)) for number in (*FAR, 5)]
     with store._database.snapshot() as cursor:
         extents = extents_of(cursor, keys)
-    found = store.judgements.evaluations_of(extents, tenant="")
-    assert {key: [each.job_id for each in listed] for key, listed in found.items()} == {
+    evaluations = store.judgements.evaluations_of(extents, tenant="")
+    assert {key: [each.job_id for each in listed] for key, listed in evaluations.items()} == {
         trace_id(number): [number] for number in FAR
     }
     assert store.judgements.evaluations_of({}, tenant="") == {}

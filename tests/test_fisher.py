@@ -36,8 +36,8 @@ def test_large_counts_lose_no_digits() -> None:
     """A million results of each side: as SciPy has it, to eight digits."""
     tables = (((900_000, 100_000), (899_000, 101_000)), ((500_000, 500_000), (500_300, 499_700)))
     for baseline, candidate in tables:
-        told = float(scipy.stats.fisher_exact([baseline, candidate]).pvalue)
-        assert fisher_p(baseline, candidate) == pytest.approx(told, rel=1e-8)
+        p_value = float(scipy.stats.fisher_exact([baseline, candidate]).pvalue)
+        assert fisher_p(baseline, candidate) == pytest.approx(p_value, rel=1e-8)
 
 
 def test_where_nothing_can_differ() -> None:

@@ -9,20 +9,20 @@ class Behind:
     """An ingest that is behind the first so many times that somebody asks."""
 
     def __init__(self, times: int) -> None:
-        self.asked = 0
+        self.checks = 0
         self._times = times
 
     def __call__(self) -> bool:
         """Whether it is behind."""
-        self.asked += 1
-        return self.asked <= self._times
+        self.checks += 1
+        return self.checks <= self._times
 
 
 def test_a_follower_waits_until_ingest_is_not_behind() -> None:
     """It looks again and again."""
     behind = Behind(3)
     IngestFirst(behind).wait(threading.Event())
-    assert behind.asked == 4
+    assert behind.checks == 4
 
 
 def test_a_follower_that_is_to_stop_waits_no_longer() -> None:
@@ -30,7 +30,7 @@ def test_a_follower_that_is_to_stop_waits_no_longer() -> None:
     stopping, behind = threading.Event(), Behind(1_000)
     stopping.set()
     IngestFirst(behind).wait(stopping)
-    assert behind.asked == 1
+    assert behind.checks == 1
 
 
 def test_a_follower_that_has_long_been_behind_has_its_share() -> None:
@@ -39,7 +39,7 @@ def test_a_follower_that_has_long_been_behind_has_its_share() -> None:
     first = IngestFirst(behind)
     first._caught_up_s -= FAIR_AFTER_S + 1
     first.wait(threading.Event())
-    assert behind.asked == 0
+    assert behind.checks == 0
     first.caught_up()
     first.wait(threading.Event())
-    assert behind.asked == 1
+    assert behind.checks == 1

@@ -16,7 +16,7 @@ from tests.disks import read_only
 from tests.live import ANY_PORTS, TRACEJURY, environment, until
 from tests.source_tree import ROOT
 
-TOLD = """
+PROGRAM = """
 import json, os, random, resource, signal, sys, threading
 told = {
     "pid": os.getpid(),
@@ -38,16 +38,16 @@ print(json.dumps(told))
 
 def told(*arguments: str, **how: Any) -> dict[str, Any]:
     """What a forked process says of itself."""
-    done = forking.run([sys.executable, "-c", TOLD, *arguments], check=True, **how)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    done = forking.run([sys.executable, "-c", PROGRAM, *arguments], check=True, **how)
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def test_a_forked_process_is_its_own(tmp_path: Path) -> None:
     """It has its process id, folder, arguments, environment, signals and streams, one thread, and nothing else open."""
-    given = environment({"OF_ITS_OWN": "yes"})
-    one, two = (told("a", "b c", env=given, cwd=tmp_path) for _ in range(2))
-    assert (one["folder"], one["arguments"], one["environment"]) == (str(tmp_path), ["-c", "a", "b c"], given)
+    environ = environment({"OF_ITS_OWN": "yes"})
+    one, two = (told("a", "b c", env=environ, cwd=tmp_path) for _ in range(2))
+    assert (one["folder"], one["arguments"], one["environment"]) == (str(tmp_path), ["-c", "a", "b c"], environ)
     assert (one["interrupted"], one["ended"], one["threads"], one["name"]) == (True, True, 1, "__main__")
     assert one["files"] == [0, 1, 2]
     assert one["pid"] not in {two["pid"], os.getpid()}
@@ -58,7 +58,7 @@ def test_a_forked_process_is_its_own(tmp_path: Path) -> None:
 def test_what_forks_has_nothing_that_a_fork_tears(kind: str) -> None:
     """It has no file or address open but its own, so no database and no channel."""
     options = ["-P"] if kind == "children" else []
-    done = forking.run([sys.executable, *options, "-c", TOLD], check=True)
+    done = forking.run([sys.executable, *options, "-c", PROGRAM], check=True)
     zygote = Path(f"/proc/{json.loads(done.stdout)['zygote']}")
     opened = [str(each.readlink()) for each in (zygote / "fd").iterdir() if int(each.name) > 2]
     assert [each for each in opened if not each.startswith("socket:")] == []
@@ -88,12 +88,12 @@ def test_a_forked_process_ends_as_others_do() -> None:
 
 def test_a_program_of_others_can_start_a_forked_process(tmp_path: Path) -> None:
     """What it starts has its arguments, environment, folder and streams, gets its signals, and ends as it does."""
-    command = forking.command(sys.executable, "-c", TOLD, "a", "b c")
-    given = environment({"OF_ITS_OWN": "yes"})
-    done = subprocess.run([*command, "d"], env=given, cwd=tmp_path, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert (found["folder"], found["arguments"]) == (str(tmp_path), ["-c", "a", "b c", "d"])
-    assert (found["environment"], found["files"]) == (given, [0, 1, 2])
+    command = forking.command(sys.executable, "-c", PROGRAM, "a", "b c")
+    environ = environment({"OF_ITS_OWN": "yes"})
+    done = subprocess.run([*command, "d"], env=environ, cwd=tmp_path, capture_output=True, text=True, check=True)
+    document = json.loads(done.stdout)
+    assert (document["folder"], document["arguments"]) == (str(tmp_path), ["-c", "a", "b c", "d"])
+    assert (document["environment"], document["files"]) == (environ, [0, 1, 2])
     waiting = forking.command(sys.executable, "-c", "import sys; print('there', flush=True); sys.exit(len(input()))")
     with subprocess.Popen(waiting, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.communicate("four\n")[0] == "there\n"
@@ -131,7 +131,7 @@ def test_what_is_in_front_of_it_is_done_by_the_new_process_alone(tmp_path: Path)
         refused = forking.run(inside)
         assert (refused.returncode, "ead-only file system" in refused.stderr) == (1, True)
         assert forking.run(outside).returncode == 0
-    limited = forking.run(["prlimit", "--nofile=100:200", sys.executable, "-c", TOLD], check=True)
+    limited = forking.run(["prlimit", "--nofile=100:200", sys.executable, "-c", PROGRAM], check=True)
     assert json.loads(limited.stdout)["open_files"] == [100, 200]
     assert json.loads(limited.stdout)["zygote"] == told()["zygote"]
     assert told()["open_files"] != [100, 200]
@@ -140,9 +140,9 @@ def test_what_is_in_front_of_it_is_done_by_the_new_process_alone(tmp_path: Path)
 @pytest.mark.parametrize(
     "command, more",
     [
-        (["env", sys.executable, "-c", TOLD], {}),
-        ([sys.executable, "-c", TOLD], {"PYTHONHASHSEED": "7"}),
-        ([sys.executable, "-c", TOLD], {"MALLOC_ARENA_MAX": "1"}),
+        (["env", sys.executable, "-c", PROGRAM], {}),
+        ([sys.executable, "-c", PROGRAM], {"PYTHONHASHSEED": "7"}),
+        ([sys.executable, "-c", PROGRAM], {"MALLOC_ARENA_MAX": "1"}),
     ],
     ids=["a command in front", "the interpreter", "the allocator"],
 )
@@ -164,15 +164,17 @@ def test_children_of_a_forked_server_are_forked_and_end_with_it() -> None:
         child = Path(f"/proc/{int(process.stdout.readline())}")
         assert "tests.zygote" in (child / "cmdline").read_text()
         process.kill()
-    until(child.exists, lambda there: not there)
+    until(child.exists, lambda exists: not exists)
 
 
-@pytest.mark.parametrize("said", [b"", b"\x02", b"\x40\x00\x00\x00{}"], ids=["nothing", "half a length", "half a text"])
-def test_who_ends_before_all_is_said_ends_nobody_else(said: bytes) -> None:
+@pytest.mark.parametrize(
+    "message", [b"", b"\x02", b"\x40\x00\x00\x00{}"], ids=["nothing", "half a length", "half a text"]
+)
+def test_who_ends_before_all_is_said_ends_nobody_else(message: bytes) -> None:
     """A server that is killed while it asks for a child leaves the zygote to all others."""
     with socket.socket(socket.AF_UNIX) as asker:
         asker.connect(forking.children())
-        if said:
-            socket.send_fds(asker, [said], [1])
+        if message:
+            socket.send_fds(asker, [message], [1])
     child = forking.start([sys.executable, "-P", "-c", "print(1)"], stdout=forking.PIPE, text=True)
     assert child.communicate() == ("1\n", None)

@@ -94,8 +94,8 @@ def words_of(*models: Any) -> set[str]:
 def keys() -> set[str]:
     """What evaluators can be told, and read."""
     read = {part for kind in KINDS.values() for each in kind.reads for part in each.split(".")}
-    told = words_of(*(kind.configuration for kind in KINDS.values()), JudgeSettings, AgentTrace, Case, ToolDefinition)
-    return read | told | set(READY_MADE) | {"judge"}
+    names = words_of(*(kind.configuration for kind in KINDS.values()), JudgeSettings, AgentTrace, Case, ToolDefinition)
+    return read | names | set(READY_MADE) | {"judge"}
 
 
 @cache
@@ -109,8 +109,8 @@ def fields_of_api() -> set[str]:
 def requests() -> set[str]:
     """Every route of the API and of the pages, with places for what is chosen."""
     made = [*routes(), *make_site().routes]
-    found = [route for route in made if isinstance(route, APIRoute)]
-    return {f"{method} {place(route.path)}" for route in found for method in route.methods or ()}
+    api_routes = [route for route in made if isinstance(route, APIRoute)]
+    return {f"{method} {place(route.path)}" for route in api_routes for method in route.methods or ()}
 
 
 def place(path: str) -> str:
@@ -135,10 +135,10 @@ def is_command(text: str) -> bool:
 
 def is_python(text: str) -> bool:
     """Whether a name can be imported from the package, and takes the parameters that follow it, in this order."""
-    found = PYTHON.fullmatch(text)
-    if found is None:
+    match = PYTHON.fullmatch(text)
+    if match is None:
         return False
-    name, parameters = found.groups()
+    name, parameters = match.groups()
     first, *others = name.split(".")
     try:
         value: Any = getattr(tracejury, first, None) or import_module(f"tracejury.{first}")

@@ -78,9 +78,9 @@ def desk(tmp_path: Path) -> Desk:
 
 def test_the_first_local_run_writes_the_baseline_and_ci_does_not(desk: Desk) -> None:
     """Without a baseline CI says so loudly, passes or exits with 4, and writes none; a local run writes it."""
-    found = desk.gate(an_export(1, 1), env=CI)
-    assert (found.exit_code, desk.verdict()["status"], desk.verdict()["passed"]) == (0, "NO_BASELINE", True)
-    assert "nothing was measured" in found.stderr
+    result = desk.gate(an_export(1, 1), env=CI)
+    assert (result.exit_code, desk.verdict()["status"], desk.verdict()["passed"]) == (0, "NO_BASELINE", True)
+    assert "nothing was measured" in result.stderr
     assert desk.gate(an_export(1, 1), "--require-baseline", env=CI).exit_code == 4
     assert not desk.baseline.exists()
     assert desk.gate(an_export(1, 1), "--no-bootstrap").exit_code == 1
@@ -146,13 +146,13 @@ def test_items_that_lost_are_counted_in_a_pass(desk: Desk) -> None:
 def test_a_regression_fails_after_its_verdict_is_written(desk: Desk) -> None:
     """Twelve lost items of a hundred exit with 1, leave the verdict, name the items, and say how to accept it."""
     desk.gate(an_export(*[1] * 100))
-    found = desk.gate(an_export(*[0] * 12, *[1] * 88), "--junit", str(desk.folder / "junit.xml"), env=CI)
-    assert found.exit_code == 1
+    result = desk.gate(an_export(*[0] * 12, *[1] * 88), "--junit", str(desk.folder / "junit.xml"), env=CI)
+    assert result.exit_code == 1
     verdict = desk.verdict()
     assert (verdict["status"], verdict["verdict"], verdict["regressedCount"]) == ("FAIL", "regressed", 12)
     assert (verdict["passRateDelta"], verdict["significant"], len(verdict["cases"])) == (-0.12, True, 12)
     assert verdict["cases"][0]["evaluatorDrops"][0]["delta"] == -1
-    assert "TRACEJURY_UPDATE_BASELINE=true" in found.output
+    assert "TRACEJURY_UPDATE_BASELINE=true" in result.output
     suite = ET.fromstring((desk.folder / "junit.xml").read_text(encoding="utf-8"))  # noqa: S314 - our own
     assert (suite.get("failures"), suite.get("tests")) == ("2", "2")
     allowed = desk.gate(an_export(*[0] * 12, *[1] * 88), "--no-fail-on-regression", env=CI)
@@ -174,9 +174,9 @@ def test_the_list_of_cases_is_cut_and_says_so(desk: Desk) -> None:
 def test_what_is_not_known_is_loud_and_may_be_fatal(desk: Desk) -> None:
     """Two items prove nothing: a warning and 0, or 3 if that is chosen."""
     desk.gate(an_export(1, 1))
-    found = desk.gate(an_export(1, 1), env=CI)
-    assert (found.exit_code, desk.verdict()["verdict"]) == (0, "inconclusive")
-    assert "warning: inconclusive" in found.stderr
+    result = desk.gate(an_export(1, 1), env=CI)
+    assert (result.exit_code, desk.verdict()["verdict"]) == (0, "inconclusive")
+    assert "warning: inconclusive" in result.stderr
     assert desk.verdict()["evaluators"][0]["itemsNeeded"] > 2
     assert desk.gate(an_export(1, 1), "--fail-on-inconclusive", env=CI).exit_code == 3
 
@@ -197,8 +197,8 @@ def test_what_disappeared_is_told_or_fails(desk: Desk) -> None:
     assert desk.gate(an_export(*[1] * 60), env=CI).exit_code == 1
     assert desk.gate(an_export(*[1] * 60), "--allow-removed-evaluators", env=CI).exit_code == 0
     export["items"].pop()
-    found = desk.gate(export, env=CI)
-    assert (found.exit_code, desk.verdict()["removedCount"]) == (0, 1)
+    result = desk.gate(export, env=CI)
+    assert (result.exit_code, desk.verdict()["removedCount"]) == (0, 1)
     assert desk.gate(export, "--fail-on-removed-items", env=CI).exit_code == 1
 
 
@@ -231,8 +231,8 @@ def test_a_run_of_which_nothing_was_judged_is_no_success(desk: Desk) -> None:
         assert (desk.gate(dead, env=env).exit_code, desk.baseline.exists()) == (3, False)
         assert desk.verdict()["status"] == "FAIL"
     desk.gate(partly_judged(40, "failed"))
-    found = desk.gate(dead, env=CI)
-    assert (found.exit_code, "nothing was judged" in found.stdout, "To accept" in found.stdout) == (3, True, False)
+    result = desk.gate(dead, env=CI)
+    assert (result.exit_code, "nothing was judged" in result.stdout, "To accept" in result.stdout) == (3, True, False)
     assert (desk.verdict()["verdict"], desk.verdict()["status"]) == ("inconclusive", "FAIL")
     assert desk.gate(dead, "--unscored", "failed=worst", env=CI).exit_code == 1
 
@@ -243,13 +243,13 @@ def test_an_evaluator_that_judged_nothing_in_the_baseline_is_no_loss(desk: Desk)
     for item in export["items"]:
         item["evaluations"].append({"evaluator": "tone", "score": None, "outcome": "failed"})
     desk.gate(export)
-    found = desk.gate(an_export(*[1] * 60), env=CI)
-    assert (found.exit_code, desk.verdict()["verdict"], desk.verdict()["failures"]) == (0, "not_worse", [])
-    assert "tone of the baseline is missing" in found.stderr
+    result = desk.gate(an_export(*[1] * 60), env=CI)
+    assert (result.exit_code, desk.verdict()["verdict"], desk.verdict()["failures"]) == (0, "not_worse", [])
+    assert "tone of the baseline is missing" in result.stderr
 
 
 @pytest.mark.parametrize(
-    "change, told",
+    "change, message",
     [
         ({"formatVersion": 2}, "format 2 is not known"),
         ({"items": []}, "a list 'items' is needed"),
@@ -260,17 +260,17 @@ def test_an_evaluator_that_judged_nothing_in_the_baseline_is_no_loss(desk: Desk)
         ({"pairing": "dataset_item_id"}, "paired by"),
     ],
 )
-def test_a_baseline_that_says_nonsense_is_refused(desk: Desk, change: dict[str, Any], told: str) -> None:
+def test_a_baseline_that_says_nonsense_is_refused(desk: Desk, change: dict[str, Any], message: str) -> None:
     """A baseline that is newer, empty, doubled or no number ends with 2 and says what is wrong."""
     desk.gate(an_export(1, 1))
     document = json.loads(desk.baseline.read_text(encoding="utf-8"))
     desk.baseline.write_text(json.dumps({**document, **change}), encoding="utf-8")
-    found = desk.gate(an_export(1, 1), env=CI)
-    assert (found.exit_code, told in found.output) == (2, True)
+    result = desk.gate(an_export(1, 1), env=CI)
+    assert (result.exit_code, message in result.output) == (2, True)
 
 
 @pytest.mark.parametrize(
-    "export, told",
+    "export, message",
     [
         ({**an_export(1), "experimentName": ""}, "no name"),
         ({**an_export(1), "items": []}, "a list 'items' is needed"),
@@ -284,17 +284,17 @@ def test_a_baseline_that_says_nonsense_is_refused(desk: Desk, change: dict[str, 
         ("[" * 100_000, "recursion"),
     ],
 )
-def test_results_that_say_nonsense_are_refused(desk: Desk, export: Any, told: str) -> None:
+def test_results_that_say_nonsense_are_refused(desk: Desk, export: Any, message: str) -> None:
     """Results without a name, items or numbers end with 2 and say where."""
-    found = desk.gate(export)
-    assert (found.exit_code, told in found.output) == (2, True)
+    result = desk.gate(export)
+    assert (result.exit_code, message in result.output) == (2, True)
 
 
 def test_another_fingerprint_is_not_compared(desk: Desk) -> None:
     """An evaluator that changed ends with 2, not with a verdict."""
     desk.gate(an_export(1, 1, fingerprint="a"))
-    found = desk.gate(an_export(1, 1, fingerprint="b"), env=CI)
-    assert (found.exit_code, "fingerprint was a and is b" in found.output) == (2, True)
+    result = desk.gate(an_export(1, 1, fingerprint="b"), env=CI)
+    assert (result.exit_code, "fingerprint was a and is b" in result.output) == (2, True)
 
 
 def test_nan_does_not_pass(desk: Desk) -> None:
@@ -391,8 +391,8 @@ def test_runs_are_compared_again_with_cost_and_slices(desk: Desk) -> None:
         new["metadata"] = {"topic": "odd" if at % 2 else "even"}
     kept = desk.folder / "before.json"
     kept.write_text(json.dumps(before), encoding="utf-8")
-    found = desk.gate(after, "--against", str(kept), "--slice", "topic", "--cost-margin", "0.1", env=CI)
-    assert (found.exit_code, desk.verdict()["ratios"][0]["verdict"]) == (1, "regressed")
+    result = desk.gate(after, "--against", str(kept), "--slice", "topic", "--cost-margin", "0.1", env=CI)
+    assert (result.exit_code, desk.verdict()["ratios"][0]["verdict"]) == (1, "regressed")
     assert [each["value"] for each in desk.verdict()["slices"]] == ["even", "odd"]
     assert "topic = odd" in desk.report().output
     assert desk.gate(after, "--against", str(kept), "--margin", "0.2", env=CI).exit_code == 0
@@ -445,7 +445,7 @@ def test_the_workflow_files_name_options_that_there_are(file: str) -> None:
         assert {word for word in call if word.startswith("--")} <= known
 
 
-def the_action(desk: Desk, **given: str) -> "subprocess.CompletedProcess[str]":
+def the_action(desk: Desk, **inputs: str) -> "subprocess.CompletedProcess[str]":
     """Run the step of the action that gates, as the runner does, with some of its inputs."""
     action = yaml.safe_load((ROOT / "deploy" / "ci" / "gate" / "action.yaml").read_text(encoding="utf-8"))
     step = action["runs"]["steps"][-1]
@@ -455,7 +455,7 @@ def the_action(desk: Desk, **given: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", step["run"]],
         cwd=desk.folder,
-        env=env | given | {"PATH": path, "HOME": str(desk.folder)},
+        env=env | inputs | {"PATH": path, "HOME": str(desk.folder)},
         capture_output=True,
         text=True,
         check=False,
@@ -463,15 +463,15 @@ def the_action(desk: Desk, **given: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.costly("collector/cli", "collector/gating", "deploy/ci", "rules/statistics")
-@pytest.mark.parametrize("given, code", [({}, 1), ({"FAILS": "false"}, 0), ({"BASELINE": "none.json"}, 0)])
-def test_the_action_fails_as_the_gate_and_reports(desk: Desk, given: dict[str, str], code: int) -> None:
+@pytest.mark.parametrize("inputs, code", [({}, 1), ({"FAILS": "false"}, 0), ({"BASELINE": "none.json"}, 0)])
+def test_the_action_fails_as_the_gate_and_reports(desk: Desk, inputs: dict[str, str], code: int) -> None:
     """A regression is in the summary and fails the step, unless it is to be reported only; options are passed on."""
     desk.gate(an_export(*[1] * 100))
     (desk.folder / "results.json").write_text(json.dumps(an_export(*[0] * 12, *[1] * 88)), encoding="utf-8")
-    done = the_action(desk, **given)
+    done = the_action(desk, **inputs)
     assert done.returncode == code, done.stderr
     summary = (desk.folder / "summary.md").read_text(encoding="utf-8")
-    assert ("No baseline" in summary) is ("BASELINE" in given)
+    assert ("No baseline" in summary) is ("BASELINE" in inputs)
     assert "warning: no comment" in done.stderr
 
 

@@ -93,9 +93,9 @@ def test_pairing_by_id_needs_every_id(desk: Desk) -> None:
     """One item without an id ends with 2, where rows would otherwise be taken for what they are not."""
     export = an_export(1, 1, ids=True)
     del export["items"][1]["id"]
-    found = desk.gate(export, "--pairing", "dataset_item_id")
-    assert found.exit_code == 2
-    assert "items[1] has no id" in found.output
+    result = desk.gate(export, "--pairing", "dataset_item_id")
+    assert result.exit_code == 2
+    assert "items[1] has no id" in result.output
     assert desk.gate(export).exit_code == 0
     assert json.loads(desk.baseline.read_text(encoding="utf-8"))["pairing"] == "positional"
 
@@ -134,10 +134,10 @@ def test_a_verdict_that_cannot_be_written_is_told_all_the_same(desk: Desk) -> No
     file = desk.folder / "gate" / "agent.json"
     file.unlink()
     file.mkdir()
-    found = desk.gate(an_export(*[0] * 20), env=CI)
-    assert found.exit_code == 1
-    assert "FAIL: regressed" in found.output
-    assert "was not written" in found.stderr
+    result = desk.gate(an_export(*[0] * 20), env=CI)
+    assert result.exit_code == 1
+    assert "FAIL: regressed" in result.output
+    assert "was not written" in result.stderr
 
 
 def test_no_p_value_is_told_as_0(desk: Desk) -> None:

@@ -70,8 +70,8 @@ def test_the_page_is_what_happens(tmp_path: Path) -> None:
         repository = Repository(folder, github_env(forge.url, event))
         baseline, broken = SESSIONS
         for command, printed in baseline:
-            found = repository.run(command)
-            assert (command, *found) == (command, 0, [*printed] if printed else found[1])
+            outcome = repository.run(command)
+            assert (command, *outcome) == (command, 0, [*printed] if printed else outcome[1])
         repository.change(REMOVED, ADDED)
         for command, printed in broken:
             code, lines = repository.run(command, CI="true")

@@ -70,10 +70,12 @@ def test_unread_answers_of_a_key_end_at_its_share(server: Closed) -> None:
         clients = [ask_without_reading(stack, server, "viewer", "/api/v1/sql", STATEMENT) for _ in range(8)]
         assert sorted(map(status_of, clients)) == [200] * 2 + [503] * 6
         assert 2 * ROWS * 1_000_000 < room.held < LIMIT * 3 / 4
-        asked = [server.ask("POST", "/api/v1/sql", key=server.keys["viewer"], json=each) for each in (STATEMENT, SMALL)]
-        assert [each.status_code for each in asked] == [503, 200]
-        assert "9 MiB of answers to you" in asked[0].json()["detail"]
-        assert asked[0].headers["retry-after"] == "5"
+        responses = [
+            server.ask("POST", "/api/v1/sql", key=server.keys["viewer"], json=each) for each in (STATEMENT, SMALL)
+        ]
+        assert [each.status_code for each in responses] == [503, 200]
+        assert "9 MiB of answers to you" in responses[0].json()["detail"]
+        assert responses[0].headers["retry-after"] == "5"
         assert server.ask("GET", "/traces", key=server.keys["editor"]).status_code == 200
         other = ask_without_reading(stack, server, "editor", "/api/v1/sql", {"sql": STATEMENT["sql"].replace("5", "3")})
         assert status_of(other) == 200

@@ -24,8 +24,8 @@ def sums(fingerprint: str, *, passed: int = 0, not_passed: int = 0, last_us: int
 
 def test_a_rate_is_that_of_the_latest_evaluator_with_scores_and_others_are_counted() -> None:
     """An evaluator that only skipped hides no rate, and failures that a rate leaves out stand beside it."""
-    found = [sums("skips", last_us=3), sums("new", passed=3, not_passed=1, last_us=2), sums("old", not_passed=20)]
-    (line,) = rule_lines(found, PERIODS["day"])
+    rows = [sums("skips", last_us=3), sums("new", passed=3, not_passed=1, last_us=2), sums("old", not_passed=20)]
+    (line,) = rule_lines(rows, PERIODS["day"])
     assert (line.sums.fingerprint, line.other_results, line.other_failures) == ("new", 20, 20)
 
 

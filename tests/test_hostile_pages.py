@@ -25,8 +25,8 @@ def test_a_page_shows_some_of_very_many(tmp_path: Path) -> None:
         resource.attributes.add(key=f"resource-{number}").value.string_value = "x"
         span.events.add(name=f"event-{number}")
         span.links.add(trace_id=b"x" * 16, span_id=b"%08d" % number)
-    said = [{"role": "user", "parts": [{"type": "text", "content": f"part-{number}."} for number in range(5_000)]}]
-    span.attributes.add(key="gen_ai.input.messages").value.string_value = json.dumps(said)
+    messages = [{"role": "user", "parts": [{"type": "text", "content": f"part-{number}."} for number in range(5_000)]}]
+    span.attributes.add(key="gen_ai.input.messages").value.string_value = json.dumps(messages)
     with an_api(tmp_path) as (api, server):
         post(f"http://{server.otlp_http}/v1/traces", export.SerializeToString())
         until(lambda: api.get(f"/traces/{TRACE}").text, lambda text: "part-0." in text)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.judging import judged
 from tests.live import a_client, until
-from tests.model_server import Asked, ModelServer, Says, a_model
+from tests.model_server import ModelRequest, ModelServer, Says, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import post
 from tests.test_sessions import a_turn, said
@@ -43,13 +43,13 @@ RULE = {
 TURNS, MEGABYTE = 1_000, 1 << 20
 
 
-def fence_of(asked: Asked) -> str:
+def fence_of(request: ModelRequest) -> str:
     """The conversation that a judge is shown, which stands in one fence that nothing in it ends."""
-    start = asked.user.index('name="conversation">\n')
-    mark = asked.user[:start].rpartition("<data-")[2].split(" ")[0]
-    inside, end, _ = asked.user[start:].partition(f"</data-{mark}>")
+    start = request.user.index('name="conversation">\n')
+    mark = request.user[:start].rpartition("<data-")[2].split(" ")[0]
+    inside, end, _ = request.user[start:].partition(f"</data-{mark}>")
     assert end
-    assert asked.user.count(f"<data-{mark} ") == asked.user.count(f"</data-{mark}>")
+    assert request.user.count(f"<data-{mark} ") == request.user.count(f"</data-{mark}>")
     return inside.removeprefix('name="conversation">\n')
 
 
@@ -61,11 +61,11 @@ def test_orders_in_a_transcript_are_data(evaluator: str) -> None:
     if evaluator == "llm_judge":
         config = {"criteria": "Was the goal reached?", "evaluationParams": ["CONVERSATION"]}
     case = {"actualOutputs": {"trajectory": messages}}
-    verdict, (asked,) = judged(evaluator, config, case, Says({"score": 0.25, "reason": "no"}))
-    shown = json.loads(fence_of(asked))
+    verdict, (request,) = judged(evaluator, config, case, Says({"score": 0.25, "reason": "no"}))
+    shown = json.loads(fence_of(request))
     assert [each["content"] for each in shown] == list(ORDERS)
     assert [each["role"] for each in shown] == [each["role"] for each in messages]
-    assert not any(order in asked.system for order in ORDERS)
+    assert not any(order in request.system for order in ORDERS)
     assert verdict.to_document()["score"] == 0.25
 
 
@@ -124,7 +124,7 @@ def test_orders_in_a_session_are_shown_and_judged_as_text(api: Offline, model: M
     send(api, "orders", [talk[:2], talk[:4], talk], first=1)
     verdict = verdict_of(api, "orders")
     assert (verdict["outcome"], verdict["score"]) == ("scored", 0.5)
-    shown = json.loads(fence_of(model.asked[-1]))
+    shown = json.loads(fence_of(model.requests[-1]))
     assert [each["content"].replace("\x00", "") for each in shown] == [
         text.replace("\x00", "") for text in (*ORDERS, "Bye")
     ]
@@ -140,7 +140,7 @@ def test_a_thousand_turns_are_one_session(api: Offline, model: ModelServer) -> N
     send(api, "long", [talk[max(2 * n - 8, 0) : 2 * n + 2] for n in range(TURNS)], first=1_000)
     until(lambda: [each["traceCount"] for each in api.ask("GET", "sessions")["content"]], lambda all_: TURNS in all_)
     until(lambda: verdict_of(api, "long")["metadata"]["turnCount"], lambda count: count == TURNS)
-    shown = json.loads(fence_of(model.asked[-1]))
+    shown = json.loads(fence_of(model.requests[-1]))
     assert [each["content"] for each in shown] == [f"message {n}" for n in range(2 * TURNS)]
     page, _ = pages(api, "long")
     assert len(page) < 2 * MEGABYTE
@@ -158,8 +158,8 @@ def test_turns_of_megabytes_are_cut_for_judges_and_pages(api: Offline, model: Mo
     verdict = verdict_of(api, "large")
     assert (verdict["outcome"], verdict["score"]) == ("scored", 0.5)
     assert verdict["metadata"]["charactersLeftOut"] > 3 * MEGABYTE
-    shown = json.loads(fence_of(model.asked[-1]))
+    shown = json.loads(fence_of(model.requests[-1]))
     assert [each["content"].split(" ")[0] for each in shown] == [f"BEGIN{n}" for n in range(4)]
     assert [each["content"].split(" ")[-1] for each in shown] == [f"END{n}" for n in range(4)]
-    assert len(model.asked[-1].user) < 500_000
+    assert len(model.requests[-1].user) < 500_000
     assert all(len(page) < MEGABYTE for page in pages(api, "large"))

@@ -81,7 +81,7 @@ class Walk:
         known = self.ids | ids
         return re.sub(
             r"\{(\w+)(?::\w+)?\}",
-            lambda found: quote(known.get(found[1], "1"), safe="", errors="surrogatepass"),
+            lambda match: quote(known.get(match[1], "1"), safe="", errors="surrogatepass"),
             template,
         )
 
@@ -232,9 +232,11 @@ def test_no_tool_fails(walk: Walk, failed: list[str]) -> None:
                     failed.append(f"{tool.name} {place} {value[:60]}: {answer.text[:500]}")
 
 
-def call(walk: Walk, tool: str, told: str) -> httpx.Response:
+def call(walk: Walk, tool: str, value: str) -> httpx.Response:
     """Return the answer to the call of a tool."""
-    body = f'{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "{tool}", "arguments": {told}}}}}'
+    body = (
+        f'{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "{tool}", "arguments": {value}}}}}'
+    )
     return walk.client.post("/mcp", content=body.encode(errors="surrogatepass"), headers=JSON)
 
 
@@ -325,8 +327,8 @@ def test_no_parameter_of_a_page_fails(walk: Walk, failed: list[str]) -> None:
     for path, queries in parameters.items():
         for name, query in queries.items():
             for value in some_of((*NUMBERS, *TIMES, *TEXTS[:3]), f"{template_of(path)}{name}"):
-                asked = urlencode({**dict(parse_qsl(query)), name: value[:5_000]})
-                answer = walk.client.get(f"{path}?{asked}")
+                query_string = urlencode({**dict(parse_qsl(query)), name: value[:5_000]})
+                answer = walk.client.get(f"{path}?{query_string}")
                 if answer.status_code >= 500:
                     failed.append(f"{path} {name}={value[:60]}: {answer.status_code}")
 
@@ -378,7 +380,7 @@ def test_no_command_prints_what_a_terminal_obeys(walk: Walk, failed: list[str]) 
     for name, body in BODIES.items():
         method, _, path = name.partition(" ")
         text = json.dumps(body).replace("extreme", json.dumps(EVIL)[1:-1])
-        text = re.sub(r"\{(\w+)\}", lambda found: walk.ids.get(found[1], found[0]), text)
+        text = re.sub(r"\{(\w+)\}", lambda match: walk.ids.get(match[1], match[0]), text)
         walk.client.request(method, walk.filled(path), content=text, headers=JSON)
     printed = 0
     for words, command in commands(main):

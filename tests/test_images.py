@@ -54,10 +54,10 @@ WEBPS = {
 }
 
 
-def a_blob(content: bytes | str, told: str = "image/png") -> dict[str, Any]:
+def a_blob(content: bytes | str, media_type: str = "image/png") -> dict[str, Any]:
     """A part of a message."""
     text = content if isinstance(content, str) else base64.b64encode(content).decode()
-    return {"type": "blob", "modality": "image", "mime_type": told, "content": text}
+    return {"type": "blob", "modality": "image", "mime_type": media_type, "content": text}
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_a_raster_image_is_what_its_bytes_say(content: bytes, kind: str) -> None
     plain = base64.b64encode(content).decode()
     for text in (plain, plain.rstrip("="), plain.replace("+", "-").replace("/", "_"), f"{plain[:8]}\n{plain[8:]}"):
         for part in (a_blob(text, "text/html"), {"type": "uri", "uri": f"data:image/svg+xml;base64,{text}"}):
-            found = image_of(part)
-            assert found is not None
-            assert (found.media_type, found.content) == (kind, content)
+            image = image_of(part)
+            assert image is not None
+            assert (image.media_type, image.content) == (kind, content)
             assert media_of(part).is_image
             assert media_of(part).title.startswith(f"{kind}, ")
 
@@ -153,11 +153,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Running"]:
         {"type": "uri", "modality": "image", "uri": "https://evil.example/track.png"},
         a_blob(b"RIFF\0\0\0\0WAVEfmt ", "audio/wav"),
     ]
-    told = json.dumps(
+    messages = json.dumps(
         [{"role": "user", "parts": [{"type": "text", "content": "Hi"}]}, {"role": "user", "parts": parts}]
     )
     with a_server(tmp_path_factory.mktemp("images") / "data") as made:
-        send(made.otlp_http, a_conversation(TRACE, **{"gen_ai.input.messages": told}))
+        send(made.otlp_http, a_conversation(TRACE, **{"gen_ai.input.messages": messages}))
         select = "SELECT 1 FROM spans WHERE span_type = 'llm'"
         until(lambda: made.store.queries.sql(select, max_rows=1, timeout_s=10).rows, bool)
         yield made
@@ -167,9 +167,9 @@ def test_a_picture_comes_as_nothing_but_a_picture(running: "Running") -> None:
     """With its type, under a policy in which nothing runs; all else is not there."""
     place = f"/traces/{TRACE}/spans/{SPAN}/media"
     with Visit(f"http://{running.http}") as visit:
-        found = visit.get(f"{place}?of=input_messages&at=1.1")
-        assert (found.status_code, found.content) == (200, a_png())
-        headers = found.headers
+        response = visit.get(f"{place}?of=input_messages&at=1.1")
+        assert (response.status_code, response.content) == (200, a_png())
+        headers = response.headers
         assert (headers["content-type"], headers["x-content-type-options"]) == ("image/png", "nosniff")
         policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # by which a browser shows one alone
         assert headers["content-security-policy"] == policy
@@ -200,8 +200,8 @@ def test_a_page_loads_no_picture_by_itself(running: "Running") -> None:
         for path in (f"/traces/{TRACE}?span={SPAN}", f"/traces/{TRACE}?view=conversation"):
             page = visit.get(path).text
             assert ("<img" in page, page.count("data-image"), page.count("Show the image")) == (False, 1, 1)
-            for told in (f"image/png, {len(SVG)} bytes", "https://evil.example/track.png", "audio/wav, 16 bytes"):
-                assert f"{told}</bdi> <small>not loaded" in page, told
+            for text in (f"image/png, {len(SVG)} bytes", "https://evil.example/track.png", "audio/wav, 16 bytes"):
+                assert f"{text}</bdi> <small>not loaded" in page, text
 
 
 @pytest.mark.parametrize("looks", [{"viewport": DESK}, {"viewport": PHONE, "color_scheme": "dark"}])
@@ -211,16 +211,16 @@ def test_a_click_shows_the_picture_in_a_browser(
 ) -> None:
     """Before it nothing is asked for, after it the picture stands there, and another click takes it away."""
     with a_page(browser, f"http://{running.http}", **looks) as watch:
-        page, asked = watch.page, list[str]()
-        page.on("request", lambda request: asked.append(request.url) if "/media" in request.url else None)
+        page, urls = watch.page, list[str]()
+        page.on("request", lambda request: urls.append(request.url) if "/media" in request.url else None)
         watch.open(f"/traces/{TRACE}?{view}")
         page.get_by_role("link", name="Show the image").wait_for()
-        assert asked == []
+        assert urls == []
         page.get_by_role("link", name="Show the image").click()
         image = page.get_by_role("img", name="Image of this message")
         image.wait_for()
         until(lambda: image.evaluate("each => each.naturalWidth"), lambda width: width == 2)
-        assert len(asked) == 1
+        assert len(urls) == 1
         assert (watch.scan(), watch.sideways() <= 0) == ([], True)
         page.get_by_role("link", name="Hide the image").click()
         assert image.count() == 0

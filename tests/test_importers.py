@@ -19,7 +19,7 @@ from collector.datasets.importers.tools import TOOLS, lines_of
 from tests.offline import Offline, an_offline_server
 
 WRITTEN = Path(__file__).parent / "exports_of_tools"
-ASKED = {"role": "user", "content": "Where is my parcel?"}
+USER_MESSAGE = {"role": "user", "content": "Where is my parcel?"}
 SYSTEM = {"role": "system", "content": "You are a clerk."}
 ANSWERED = {"role": "assistant", "content": "On its way."}
 
@@ -110,7 +110,7 @@ DEEPEVAL_CSV = (
     "Where is my parcel?,,On its way.,Parcels take two days.|Or three.,,track\n"
 )
 OPENAI_SAMPLES = [
-    {"input": [SYSTEM, ASKED], "ideal": "On its way."},
+    {"input": [SYSTEM, USER_MESSAGE], "ideal": "On its way."},
     {"input": "2+2=", "ideal": ["4", "four"]},
 ]
 OPENAI_RUN = {
@@ -131,7 +131,7 @@ OPENAI_OUTPUT = {
             "datasource_item_id": 5,
             "datasource_item": {"input": "Shares rise", "ground_truth": "Markets"},
             "results": [{"name": "String check", "sample": None, "passed": True, "score": 1.0}],
-            "sample": {"input": [ASKED], "output": [ANSWERED]},
+            "sample": {"input": [USER_MESSAGE], "output": [ANSWERED]},
         }
     ],
 }
@@ -179,13 +179,14 @@ def test_phoenix_examples_and_their_csv_are_the_same(tmp_path: Path, name: str, 
 
 
 @pytest.mark.parametrize(
-    "told", [{"messages": [SYSTEM, ASKED, ANSWERED]}, {"messages": [SYSTEM, ASKED], "ideal": "On its way."}]
+    "fields",
+    [{"messages": [SYSTEM, USER_MESSAGE, ANSWERED]}, {"messages": [SYSTEM, USER_MESSAGE], "ideal": "On its way."}],
 )
-def test_phoenix_downloads_for_openai_are_conversations(tmp_path: Path, told: dict[str, Any]) -> None:
+def test_phoenix_downloads_for_openai_are_conversations(tmp_path: Path, fields: dict[str, Any]) -> None:
     """For fine-tuning and for evals: the last that a user said goes in, and what was answered is expected."""
-    assert items_of(tmp_path, "phoenix", "d.jsonl", [told]) == [
+    assert items_of(tmp_path, "phoenix", "d.jsonl", [fields]) == [
         {
-            "inputs": {"input": "Where is my parcel?", "messages": [SYSTEM, ASKED]},
+            "inputs": {"input": "Where is my parcel?", "messages": [SYSTEM, USER_MESSAGE]},
             "expectedOutputs": {"output": "On its way."},
         }
     ]
@@ -233,7 +234,7 @@ def test_deepeval_goldens_keep_context_and_calls(tmp_path: Path) -> None:
 def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
     """Samples of the repository, rows with graders that say what is expected, and what a run put out."""
     talk, sum_ = items_of(tmp_path, "openai-evals", "samples.jsonl", OPENAI_SAMPLES)
-    assert talk["inputs"] == {"input": "Where is my parcel?", "messages": [SYSTEM, ASKED]}
+    assert talk["inputs"] == {"input": "Where is my parcel?", "messages": [SYSTEM, USER_MESSAGE]}
     assert sum_["expectedOutputs"] == {"output": "4", "alternatives": ["4", "four"]}
     markets = {"expectedOutputs": {"output": "Markets"}}
     assert items_of(tmp_path, "openai-evals", "run.json", OPENAI_RUN) == [
@@ -245,7 +246,7 @@ def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "tool, name, content, told",
+    "tool, name, content, message",
     [
         ("langfuse", "d.json", {"data": [{"id": "x"}]}, "there is no item in it: item 1 has no input"),
         ("langfuse", "d.json", {"data": [{"input": 1, "output": 2}]}, "item 1: it has an output and no expectedOutput"),
@@ -284,14 +285,16 @@ def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
         ("deepeval", "d.json", [{"input": "x", "additional_metadata": "y" * 10}, {"input": 1e400}], "not JSON"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, tool: str, name: str, content: object, told: str) -> None:
+def test_what_is_wrong_is_told_with_its_place(
+    tmp_path: Path, tool: str, name: str, content: object, message: str
+) -> None:
     """A file that is something else, or has one bad row, is refused as a whole."""
     if content is None:
-        with pytest.raises(BadExport, match=told):
+        with pytest.raises(BadExport, match=message):
             list(lines_of(tmp_path / name, tool))
         return
     text = content if isinstance(content, str) else json.dumps(content)
-    with pytest.raises(BadExport, match=re.escape(told)):
+    with pytest.raises(BadExport, match=re.escape(message)):
         items_of(tmp_path, tool, name, text)
 
 
@@ -420,7 +423,7 @@ def test_what_phoenix_answers_is_read() -> None:
     assert [each["id"] for each in examples] == [each["id"] for each in rows]
     assert examples[1]["inputs"] == {"question": "Größe?", "n": 12345678901234567890}
     assert [each["expectedOutputs"] for each in (examples[0], rows[0])] == [{"answer": "On its way."}] * 2
-    assert rows[2]["inputs"] == examples[2]["inputs"] == {"messages": [SYSTEM, ASKED]}
+    assert rows[2]["inputs"] == examples[2]["inputs"] == {"messages": [SYSTEM, USER_MESSAGE]}
     for name in ("fine-tuning.jsonl", "evals.jsonl"):
         with pytest.raises(BadExport, match="line 1: there are no messages; Phoenix writes so what is no conversation"):
             written("phoenix", name)

@@ -146,11 +146,11 @@ def test_who_waits_for_an_evaluation_is_told_what_it_waits_for(api: Offline) -> 
     trace, run = trace_id(), api.begin()
     api.report(run, {"itemKey": "1", "inputs": {}, "traceId": trace})
     api.end(run)
-    told = command("experiments", "evaluate", run, "--evaluator", "tool_error", "--wait", "--server", api.url)
-    assert told.exit_code == 1
-    assert "RUNNING: it needs the traces of 1 item, and looks again" in told.stderr
-    assert f"trace {trace} has not arrived, and is waited for until 2 s after the end of the run" in told.stderr
-    assert "no_trace" in told.stderr
+    result = command("experiments", "evaluate", run, "--evaluator", "tool_error", "--wait", "--server", api.url)
+    assert result.exit_code == 1
+    assert "RUNNING: it needs the traces of 1 item, and looks again" in result.stderr
+    assert f"trace {trace} has not arrived, and is waited for until 2 s after the end of the run" in result.stderr
+    assert "no_trace" in result.stderr
 
 
 def test_a_trace_that_arrives_after_the_run_has_ended_is_waited_for(tmp_path: Path) -> None:
@@ -209,8 +209,8 @@ def test_a_judge_reads_the_trace_of_an_item(
             item = {"traceId": trace, "actualOutputs": outputs}
             (result,) = judged(api, item, evaluator=evaluator, config=config, connectionId="local")
             assert result["score"] == pytest.approx(0.9)
-            (asked,) = model.asked
-            assert "lookup" in json.dumps(asked.body)
+            (request,) = model.requests
+            assert "lookup" in json.dumps(request.body)
 
 
 def _results(server: Closed, run: str, key: str) -> Any:

@@ -166,8 +166,8 @@ AROUND_V3 = {"query.startTimeMin": instant(-10_000_000_000), "query.startTimeMax
 
 def found_v3(jaeger: httpx.Client, **parameters: object) -> list[int]:
     """Which of the three traces a search finds, asked as `query.…`; empty if Jaeger's word for that is the answer."""
-    asked = AROUND_V3 | {f"query.{name}": str(value) for name, value in parameters.items()}
-    response = jaeger.get("v3/traces", params=asked)
+    params = AROUND_V3 | {f"query.{name}": str(value) for name, value in parameters.items()}
+    response = jaeger.get("v3/traces", params=params)
     if response.status_code == httpx.codes.NOT_FOUND:
         assert response.json() == {"error": {"httpCode": 404, "message": "No traces found"}}
         return []

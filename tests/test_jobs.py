@@ -46,8 +46,8 @@ def claim(store: Store, jobs: int = 10, *, at_us: int = NOW_US, **more: object) 
 
 def a_result(job_id: int, **more: object) -> JobResult:
     """A verdict, unless told otherwise."""
-    told: dict[str, object] = {"outcome": "scored", "score": 1.0, "passed": True}
-    return JobResult(job_id=job_id, name="x", **told | more)  # type: ignore[arg-type] # its fields
+    fields: dict[str, object] = {"outcome": "scored", "score": 1.0, "passed": True}
+    return JobResult(job_id=job_id, name="x", **fields | more)  # type: ignore[arg-type] # its fields
 
 
 def a_failure(job_id: int, kind: str = "timeout") -> JobResult:
@@ -108,8 +108,8 @@ def test_a_job_that_was_put_back_waits(tmp_path: Path) -> None:
         ((waiting,),) = [[one] for one in store.jobs.waiting(NOW_US)]
         assert (waiting.due, waiting.next_us) == (1, NOW_US + 10)
         assert {depth.state: depth.jobs for depth in store.jobs.counts(NOW_US)} == {"waiting": 1, "ready": 1}
-        found = claim(store, at_us=NOW_US + 10)
-        assert [(job.job_id, job.attempts) for job in found] == [(2, 1), (1, 2)]
+        claimed = claim(store, at_us=NOW_US + 10)
+        assert [(job.job_id, job.attempts) for job in claimed] == [(2, 1), (1, 2)]
         assert rows(store, "SELECT job_id, error_kind FROM job ORDER BY job_id") == [(1, "timeout"), (2, None)]
 
 
@@ -191,8 +191,8 @@ def test_what_was_over_budget_is_taken_up_on_another_day(tmp_path: Path) -> None
         for number, days in ((1, 9), (2, 1), (3, 0)):
             over = a_result(number, outcome="skipped", score=None, error_kind="over_budget")
             store.jobs.take_turn(a_turn(at_us=NOW_US - days * 86_400_000_000, finished=[over]))
-        for wanted, ready in ((False, []), (True, [4]), (True, [4])):
-            retry_policy = replace(QUICK, retries_over_budget=wanted)
+        for has_budget, ready in ((False, []), (True, [4]), (True, [4])):
+            retry_policy = replace(QUICK, retries_over_budget=has_budget)
             ledger = Ledger(
                 store.jobs, lambda _: _Full(), lambda *_: None, clock=lambda: noon_s, retry_policy=retry_policy
             )
@@ -270,7 +270,7 @@ def test_a_clock_that_is_set_back_delays_no_result(tmp_path: Path) -> None:
             store.jobs, lambda _: queue, lambda *_: None, clock=lambda: queue.now_s, retry_policy=QUICK
         )
         queue.ledger.start()
-        assert eventually(lambda: states(store), lambda found: {"scored", "failed"} <= found.keys())
+        assert eventually(lambda: states(store), lambda counts: {"scored", "failed"} <= counts.keys())
         queue.ledger.close()
 
 
@@ -313,9 +313,9 @@ def test_failures_are_retried_by_what_they_have_in_common(
         claim(store)
         failures = [a_failure(1), a_failure(2), a_failure(3, "refused")]
         store.jobs.take_turn(a_turn(finished=[*failures, a_result(4)]))
-        wanted = {"rule": filters.get("rule"), "error_kind": filters.get("error_kind")}
-        assert store.jobs.retry_failed(**wanted, now_us=NOW_US).jobs == retried
-        assert store.jobs.retry_failed(**wanted, now_us=NOW_US).jobs == 0
+        expected = {"rule": filters.get("rule"), "error_kind": filters.get("error_kind")}
+        assert store.jobs.retry_failed(**expected, now_us=NOW_US).jobs == retried
+        assert store.jobs.retry_failed(**expected, now_us=NOW_US).jobs == 0
         assert len(claim(store)) == retried
 
 

@@ -261,8 +261,12 @@ def test_not_a_number_is_read(value: object) -> None:
 def test_half_a_surrogate_pair_becomes_the_replacement_character(place: str, text: str, expected: str) -> None:
     """Text that JavaScript cut inside an emoji is kept, with a mark where it was cut."""
     span = a_span(attributes=[{"key": "KEY", "value": {"stringValue": "VALUE"}}], traceState="NAME")
-    found = span_of(json.dumps(span).replace(f'"{place.upper()}"', text).encode())
-    texts = {"value": found.attributes[0].value.string_value, "key": found.attributes[0].key, "name": found.trace_state}
+    span_read = span_of(json.dumps(span).replace(f'"{place.upper()}"', text).encode())
+    texts = {
+        "value": span_read.attributes[0].value.string_value,
+        "key": span_read.attributes[0].key,
+        "name": span_read.trace_state,
+    }
     assert texts[place] == expected
 
 

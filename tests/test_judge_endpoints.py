@@ -14,10 +14,10 @@ from evaluators.chat.wire import Protocol
 from evaluators.judging import PromptMessage, UnusableAnswer
 from evaluators.outcome import Usage
 from storage.records import JsonValue
-from tests.model_server import Asked, ModelServer, Says, Sends, Status, Step, a_model
+from tests.model_server import ModelRequest, ModelServer, Says, Sends, Status, Step, a_model
 
 Judged: TypeAlias = tuple[str, Mapping[str, JsonValue]]
-WANTED: dict[str, JsonValue] = {"score": {"type": "number"}}
+OUTPUT_SCHEMA: dict[str, JsonValue] = {"score": {"type": "number"}}
 VERDICT = '{"score": 0.9}'
 
 
@@ -36,7 +36,7 @@ def judge(
 
     async def once(model: ChatModel) -> str:
         try:
-            await ChatJudge(model)([PromptMessage(role="user", content="Judge.")], WANTED)
+            await ChatJudge(model)([PromptMessage(role="user", content="Judge.")], OUTPUT_SCHEMA)
         except (Unanswered, UnusableAnswer) as failure:
             if isinstance(failure, Unanswered):
                 failures.append(failure)
@@ -48,7 +48,7 @@ def judge(
             outcomes = [await once(model) for _ in range(times)]
             return outcomes[-1], dict(model.parameters)
 
-    server.asked.clear()
+    server.requests.clear()
     return asyncio.run(run())
 
 
@@ -316,7 +316,7 @@ def test_a_filter_is_read_in_the_words_of_each_provider(server: ModelServer, sta
     """A request that a content filter stopped is declined, and sent once."""
     server.script = lambda _: Status(status, json.dumps({"error": error}).encode())
     assert judge(server, "CHAT_COMPLETIONS", [], times=1)[0] == "declined"
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -400,11 +400,11 @@ def test_a_parameter_that_an_error_names_is_left_out(
     """Each parameter that is named in a refusal is replaced or left out at once, and so is it in the fingerprint."""
     names, fingerprinted = refused
 
-    def script(asked: Asked) -> Step:
+    def script(request: ModelRequest) -> Step:
         encoded = json.dumps(body).encode()
         return (
             (Status(status, encoded) if status != 200 else Sends(encoded))
-            if names & asked.body.keys()
+            if names & request.body.keys()
             else Says(VERDICT)
         )
 
@@ -412,8 +412,8 @@ def test_a_parameter_that_an_error_names_is_left_out(
     outcome, parameters = judge(server, "CHAT_COMPLETIONS", [], times=2, **EVERYTHING)
     assert outcome == "verdict"
     assert parameters == fingerprinted
-    assert [ALL & asked.body.keys() for asked in server.asked] == [ALL, ALL - names, ALL - names]
-    assert ("max_completion_tokens" in server.asked[-1].body) == ("max_tokens" in names)
+    assert [ALL & request.body.keys() for request in server.requests] == [ALL, ALL - names, ALL - names]
+    assert ("max_completion_tokens" in server.requests[-1].body) == ("max_tokens" in names)
 
 
 EVERYTHING: Mapping[str, Any] = {"temperature": 0.0, "max_output_tokens": 500, "reasoning_effort": "low"}
@@ -423,13 +423,13 @@ def test_parameters_are_left_out_in_turn(server: ModelServer) -> None:
     """A model that takes nothing is asked once for each parameter, and at once without all of them the next time."""
     optional = ("max_tokens", "max_completion_tokens", "temperature", "reasoning_effort", "response_format")
 
-    def script(asked: Asked) -> Step:
-        name = next((name for name in optional if name in asked.body), None)
+    def script(request: ModelRequest) -> Step:
+        name = next((name for name in optional if name in request.body), None)
         return Says(VERDICT) if name is None else Status(400, json.dumps(of(f"no {name}")).encode())
 
     server.script = script
     assert judge(server, "CHAT_COMPLETIONS", [], times=2, **EVERYTHING) == ("verdict", {"structuredOutput": False})
-    assert len(server.asked) == len(optional) + 2
+    assert len(server.requests) == len(optional) + 2
 
 
 @pytest.mark.parametrize("protocol", ["RESPONSES", "ANTHROPIC"])
@@ -438,18 +438,18 @@ def test_each_protocol_leaves_out_its_own_names(server: ModelServer, protocol: P
     effort = "reasoning.effort" if protocol == "RESPONSES" else "output_config.effort"
     limit = "max_output_tokens" if protocol == "RESPONSES" else "max_tokens"
 
-    def script(asked: Asked) -> Step:
-        has_effort = "reasoning" in asked.body or "effort" in asked.body.get("output_config", {})
+    def script(request: ModelRequest) -> Step:
+        has_effort = "reasoning" in request.body or "effort" in request.body.get("output_config", {})
         return Status(400, json.dumps(of("no", param=effort)).encode()) if has_effort else Says(VERDICT)
 
     server.script = script
     assert judge(server, protocol, [], times=1, **EVERYTHING) == ("verdict", {"temperature": 0.0})
-    assert server.asked[-1].schema is not None
-    server.script = lambda asked: (
-        Status(400, json.dumps(of("no", param=limit)).encode()) if limit in asked.body else Says("")
+    assert server.requests[-1].schema is not None
+    server.script = lambda request: (
+        Status(400, json.dumps(of("no", param=limit)).encode()) if limit in request.body else Says("")
     )
     judge(server, protocol, [], times=1, **EVERYTHING)
-    assert (limit in server.asked[-1].body) == (protocol == "ANTHROPIC")
+    assert (limit in server.requests[-1].body) == (protocol == "ANTHROPIC")
 
 
 @pytest.mark.parametrize(
@@ -468,11 +468,11 @@ def test_each_protocol_leaves_out_its_own_names(server: ModelServer, protocol: P
 )
 def test_a_parameter_that_is_only_mentioned_is_kept(server: ModelServer, message: str) -> None:
     """A value out of range is the user's to correct, and an error that goes on without a parameter was not about it."""
-    server.script = lambda _: Status(400, json.dumps(of(f"{message} (request {len(server.asked)}a)")).encode())
+    server.script = lambda _: Status(400, json.dumps(of(f"{message} (request {len(server.requests)}a)")).encode())
     outcome, parameters = judge(server, "CHAT_COMPLETIONS", [], times=2, **EVERYTHING)
     assert outcome == "refused"
     assert parameters == {"temperature": 0.0, "reasoningEffort": "low"}
-    assert len(server.asked) <= 6
-    server.script = lambda asked: Status(400, json.dumps(of(message)).encode()) if asked.schema else Says(VERDICT)
+    assert len(server.requests) <= 6
+    server.script = lambda request: Status(400, json.dumps(of(message)).encode()) if request.schema else Says(VERDICT)
     outcome, parameters = judge(server, "CHAT_COMPLETIONS", [], times=1, **EVERYTHING)
     assert (outcome, parameters) == ("verdict", SCHEMA[1])

@@ -60,12 +60,12 @@ def rule(played: Played) -> Iterator[Any]:
         yield make
         for each in made:
             client.delete(f"{played.origin}/api/v1/{RULES}/{each}")
-    played.models[0].asked.clear()
+    played.models[0].requests.clear()
 
 
-def judge(played: Played, rule_id: str, **wanted: Any) -> httpx.Response:
+def judge(played: Played, rule_id: str, **fields: Any) -> httpx.Response:
     """What is answered to whoever wants the span judged by a rule."""
-    body = {"traceId": TRACE, "spanId": SPAN} | wanted
+    body = {"traceId": TRACE, "spanId": SPAN} | fields
     with a_client() as client:
         path = f"{played.origin}/api/v1/{RULES}/{rule_id}/judge"
         return check_answer(client.post(path, json={key: value for key, value in body.items() if value is not None}))
@@ -74,7 +74,7 @@ def judge(played: Played, rule_id: str, **wanted: Any) -> httpx.Response:
 def says(played: Played, step: object) -> None:
     """Have the judge say this."""
     played.models[0].script = lambda _: step  # type: ignore[assignment,return-value] # a step
-    played.models[0].asked.clear()
+    played.models[0].requests.clear()
 
 
 def test_a_judge_says_what_it_thinks_of_a_span_that_its_rule_leaves_out(played: Played, rule: Any) -> None:
@@ -88,9 +88,9 @@ def test_a_judge_says_what_it_thinks_of_a_span_that_its_rule_leaves_out(played: 
         "jobId": None,
         "result": None,
     }
-    assert played.models[0].asked == []
-    told = judge(played, rule_id).json()
-    result = told["result"]
+    assert played.models[0].requests == []
+    document = judge(played, rule_id).json()
+    result = document["result"]
     assert (result["outcome"], result["score"], result["passed"], result["reason"]) == (
         "scored",
         0.9,
@@ -98,8 +98,8 @@ def test_a_judge_says_what_it_thinks_of_a_span_that_its_rule_leaves_out(played: 
         "it is kind",
     )
     assert (result["calls"], result["costUsd"]) == (1, pytest.approx((100 * 10 + 20 * 100) / 1e6))
-    assert played.sql(STORED.format("kind")) == [(told["jobId"], "scored", 0.9, "asked", 0, False, None)]
-    assert played.sql(f"SELECT counted FROM evaluation WHERE job_id = {told['jobId']}") == [(False,)]
+    assert played.sql(STORED.format("kind")) == [(document["jobId"], "scored", 0.9, "asked", 0, False, None)]
+    assert played.sql(f"SELECT counted FROM evaluation WHERE job_id = {document['jobId']}") == [(False,)]
     paid = f"SELECT count(*) FROM judge_call WHERE rule_id = '{rule_id}' AND tokens = 120 AND project = 'shop'"
     assert until(lambda: played.sql(paid), lambda rows: rows == [(1,)])
 
@@ -119,33 +119,33 @@ def test_a_later_score_takes_the_place_of_the_one_before(played: Played, rule: A
 
 def test_what_was_judged_as_it_came_is_replaced_and_counted_once(played: Played, rule: Any) -> None:
     """The score of the rule itself is superseded, and stays the one that monitors counted; jobs go on after it."""
-    wanted = [{"field": "span_type", "op": "=", "value": "llm"}]
-    rule_id = rule(**SHORT | {"name": "live", "conditions": wanted})
+    conditions = [{"field": "span_type", "op": "=", "value": "llm"}]
+    rule_id = rule(**SHORT | {"name": "live", "conditions": conditions})
     other = "7d" * 16
     send(played.running.otlp_http, a_conversation(other))
     ((first, *_),) = until(lambda: played.sql(STORED.format("live")), lambda rows: len(rows) == 1)
-    told = judge(played, rule_id, traceId=other).json()
+    document = judge(played, rule_id, traceId=other).json()
     stored = played.sql(STORED.format("live"))
     assert [(row[0], row[3], row[4], row[5]) for row in stored] == [
         (first, "live", 0, True),
-        (told["jobId"], "asked", 1, False),
+        (document["jobId"], "asked", 1, False),
     ]
     send(played.running.otlp_http, a_conversation("8e" * 16))
-    assert until(lambda: played.sql(STORED.format("live")), lambda rows: len(rows) == 3)[2][0] > told["jobId"]
+    assert until(lambda: played.sql(STORED.format("live")), lambda rows: len(rows) == 3)[2][0] > document["jobId"]
 
 
 def test_a_check_costs_nothing(played: Played, rule: Any) -> None:
     """No model is asked, and the score is stored alike."""
-    told = judge(played, rule(**SHORT)).json()
-    assert (told["costUsdAtMost"], told["model"], told["result"]["calls"]) == (None, None, 0)
+    document = judge(played, rule(**SHORT)).json()
+    assert (document["costUsdAtMost"], document["model"], document["result"]["calls"]) == (None, None, 0)
     assert [row[1:5] for row in played.sql(STORED.format("short"))] == [("scored", 1.0, "asked", 0)]
 
 
 def test_a_trace_is_judged_by_a_rule_about_traces(played: Played, rule: Any) -> None:
     """Its score is one of the trace, and a rule about spans is refused for it."""
     rule_id = rule(**SHORT | {"name": "whole", "target": "TRACE"})
-    told = judge(played, rule_id, spanId=None)
-    assert told.status_code == 200, told.text
+    response = judge(played, rule_id, spanId=None)
+    assert response.status_code == 200, response.text
     select = "SELECT trace_id, span_id FROM evaluations WHERE rule = 'whole'"
     assert played.sql(select) == [(TRACE, None)]
     for wrong, why in (
@@ -168,8 +168,8 @@ def test_the_text_that_is_judged_is_the_text_that_is_shown(played: Played, rule:
     outputs = f"SELECT output FROM traces WHERE trace_id = '{trace_id}'"
     until(lambda: played.sql(outputs), lambda rows: rows == [(shown,)])
     refund = {"evaluator": "regex", "config": {"pattern": "refund is approved"}, "conditions": NEVER, "target": "TRACE"}
-    told = judge(played, rule(name="refund", **refund), traceId=trace_id, spanId=None).json()
-    assert told["result"]["passed"] is True
+    document = judge(played, rule(name="refund", **refund), traceId=trace_id, spanId=None).json()
+    assert document["result"]["passed"] is True
     (metadata,) = played.sql("SELECT metadata FROM evaluations WHERE rule = 'refund'")[0]
     assert json.loads(str(metadata)) == {"judgedOutput": shown[:300], "judgedCharacters": len(shown)}
     with a_client() as client:
@@ -198,7 +198,7 @@ def test_what_breaks_is_told_and_not_stored(played: Played, rule: Any) -> None:
     assert [(row[0], row[5]) for row in played.sql(STORED.format("broken"))] == [(kept, False)]
     says(played, GOOD)
     poor = judge(played, rule(**KIND | {"name": "poor", "budget": {"callsPerDay": 0}})).json()
-    assert (poor["jobId"], poor["result"]["errorKind"], played.models[0].asked) == (None, "over_budget", [])
+    assert (poor["jobId"], poor["result"]["errorKind"], played.models[0].requests) == (None, "over_budget", [])
     assert "the budget of rule 'poor' is too small for this request" in poor["result"]["reason"]
 
 
@@ -206,11 +206,11 @@ def test_a_jury_votes(played: Played, rule: Any) -> None:
     """Each of three judges is asked once, and most of them decide; the page says what all of them cost at most."""
     rule_id = rule(**KIND | {"name": "voted", "jury": ["two", "three"]})
     says(played, GOOD)
-    before = len(played.models[1].asked)
+    before = len(played.models[1].requests)
     played.models[1].script = lambda _: BAD
-    told = judge(played, rule_id).json()
-    assert (told["result"]["passed"], told["result"]["reason"]) == (False, "2 of 3 judges agree. it is rude")
-    assert (len(played.models[0].asked), len(played.models[1].asked) - before) == (1, 2)
+    document = judge(played, rule_id).json()
+    assert (document["result"]["passed"], document["result"]["reason"]) == (False, "2 of 3 judges agree. it is rude")
+    assert (len(played.models[0].requests), len(played.models[1].requests) - before) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_rules_that_cannot_say_why(played: Played, rule: Any, keys: dict[str, An
     says(played, GOOD)
     rule_id = rule(**KIND | {"name": "unable"} | keys)
     answer = judge(played, rule_id)
-    assert (answer.status_code, why in answer.json()["error"], played.models[0].asked) == (400, True, [])
+    assert (answer.status_code, why in answer.json()["error"], played.models[0].requests) == (400, True, [])
     with Visit(played.origin) as visit:
         assert "unable" not in visit.get(f"/traces/{TRACE}/judge?span={SPAN}").text
 
@@ -250,8 +250,8 @@ def test_the_page_offers_rules_with_their_prices(played: Played, rule: Any) -> N
         assert "offered llm_judge model-one 1.24 USD" in page
         assert "checked length no model nothing" in page
         says(played, Status(401))
-        told = visit.send(f"{path}?span={SPAN}", path, span=SPAN, rule=rule_id)
-        shown = re.sub(r"<[^>]+>", "", told.text)
+        response = visit.send(f"{path}?span={SPAN}", path, span=SPAN, rule=rule_id)
+        shown = re.sub(r"<[^>]+>", "", response.text)
         assert "offered gave no verdict (not_served), so nothing is stored" in shown
         says(played, GOOD)
         answer = visit.send(f"{path}?span={SPAN}", path, span=SPAN, rule=rule_id)

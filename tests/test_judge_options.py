@@ -7,15 +7,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from collector.cli.main import main
-from tests.model_server import CHAT, RESPONSES, Asked, Says, Status, Step, a_model
+from tests.model_server import CHAT, RESPONSES, ModelRequest, Says, Status, Step, a_model
 
 CRITERIA = {"criteria": "Is it right?", "evaluationParams": ["ACTUAL_OUTPUT"]}
 CASE = {"actualOutputs": {"output": "Oslo"}}
 
 
-def tracejury(*arguments: str, given: object = CASE) -> Result:
+def tracejury(*arguments: str, stdin: object = CASE) -> Result:
     """One command, in this process, with this on standard input."""
-    text = given if isinstance(given, str) else json.dumps(given)
+    text = stdin if isinstance(stdin, str) else json.dumps(stdin)
     result = CliRunner().invoke(main, ["evaluate", *arguments], input=text)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
@@ -36,8 +36,8 @@ def test_flags_name_the_judge(monkeypatch: pytest.MonkeyPatch, protocol: str | N
     document = json.loads(result.stdout)
     assert (result.exit_code, document["score"], document["reason"]) == (0, 0.9, "It is.")
     assert document["usage"]["inputTokens"] == 100
-    (asked,) = server.asked
-    assert (asked.path, asked.body["model"], asked.headers["authorization"]) == (
+    (request,) = server.requests
+    assert (request.path, request.body["model"], request.headers["authorization"]) == (
         path,
         "judge-7",
         "Bearer sk-very-secret",
@@ -52,7 +52,7 @@ def test_the_prompt_is_shown_without_a_judge() -> None:
     assert result.stdout.startswith("[system]\nYou score an answer")
     assert "[user]\n<data-" in result.stdout
     assert "Oslo" in result.stdout
-    missing = tracejury("--evaluator", "llm_judge", "--config", json.dumps(CRITERIA), "--show-prompt", "-", given={})
+    missing = tracejury("--evaluator", "llm_judge", "--config", json.dumps(CRITERIA), "--show-prompt", "-", stdin={})
     assert (missing.exit_code, "actualOutputs.output is missing" in missing.output) == (2, True)
 
 
@@ -97,8 +97,8 @@ def test_lines_of_a_batch_may_have_judges_of_their_own(monkeypatch: pytest.Monke
     """`config.judge` comes before the flags, the flags before nothing, and answers keep the order of the lines."""
     monkeypatch.setenv("OTHER_KEY", "sk-other")
 
-    def script(asked: Asked) -> Step:
-        return Says({"score": 1.0 if asked.body["model"] == "good" else 0.0, "reason": asked.body["model"]})
+    def script(request: ModelRequest) -> Step:
+        return Says({"score": 1.0 if request.body["model"] == "good" else 0.0, "reason": request.body["model"]})
 
     with a_model(script) as server:
         own = {"baseUrl": server.base_url, "model": "good", "protocol": "CHAT_COMPLETIONS", "keyEnv": "OTHER_KEY"}
@@ -115,14 +115,14 @@ def test_lines_of_a_batch_may_have_judges_of_their_own(monkeypatch: pytest.Monke
             {"id": 5, "evaluator": "llm_judge", "config": CRITERIA | {"judge": None}, "case": CASE},
         ]
         flags = ["--judge-base-url", server.base_url, "--judge-model", "bad"]
-        result = tracejury("--batch", "-", *flags, given="\n".join(map(json.dumps, lines)))
-    told = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [one["id"] for one in told] == [1, 2, 3, 4, 5]
-    assert [one["reason"] for one in told[:2]] == ["good", "bad"]
-    assert told[2]["failure"]["message"] == "judge.baseUrl: is required"
-    assert told[3]["success"] is True
-    assert "needs a judge" in told[4]["failure"]["message"]
-    assert {one.headers.get("authorization") for one in server.asked} == {"Bearer sk-other", None}
+        result = tracejury("--batch", "-", *flags, stdin="\n".join(map(json.dumps, lines)))
+    listed = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [one["id"] for one in listed] == [1, 2, 3, 4, 5]
+    assert [one["reason"] for one in listed[:2]] == ["good", "bad"]
+    assert listed[2]["failure"]["message"] == "judge.baseUrl: is required"
+    assert listed[3]["success"] is True
+    assert "needs a judge" in listed[4]["failure"]["message"]
+    assert {one.headers.get("authorization") for one in server.requests} == {"Bearer sk-other", None}
     assert result.exit_code == 2
 
 
@@ -138,13 +138,13 @@ def test_a_judge_changes_the_fingerprint() -> None:
 
 def test_a_batch_of_many_judgements_shares_one_judge() -> None:
     """Forty lines are asked a few at a time, and each gets its own answer."""
-    with a_model(lambda asked: Says({"score": 1, "reason": asked.user.split("case ")[1].split()[0]})) as server:
+    with a_model(lambda request: Says({"score": 1, "reason": request.user.split("case ")[1].split()[0]})) as server:
         lines = [
             {"id": n, "evaluator": "llm_judge", "config": CRITERIA, "case": {"actualOutputs": {"output": f"case {n} "}}}
             for n in range(40)
         ]
         flags = ["--judge-base-url", server.base_url, "--judge-model", "m"]
-        result = tracejury("--batch", "-", *flags, given="\n".join(map(json.dumps, lines)))
+        result = tracejury("--batch", "-", *flags, stdin="\n".join(map(json.dumps, lines)))
     assert [(one["id"], one["reason"]) for one in map(json.loads, result.stdout.splitlines())] == [
         (n, str(n)) for n in range(40)
     ]

@@ -13,7 +13,7 @@ from collector.app import Running
 from collector.evaluation.rule_trial import explain_trace, try_rule
 from evaluators.chat.client import Unanswered
 from evaluators.errors import OverBudget
-from tests.connecting import QUESTION, WANTED, AJob, a_connection, an_active_rule
+from tests.connecting import QUESTION, SCHEMA, AJob, a_connection, an_active_rule
 from tests.live import a_client
 from tests.model_server import MODEL_RETURNED, ModelServer, Says, Status, a_model
 from tests.ruling import a_rule
@@ -32,10 +32,10 @@ def judged(server: Running, model: ModelServer) -> None:
         judges = server.pipeline.judging.judges
         judge = judges.judge(an_active_rule(name="tone"), AJob(job_id=7))
         with pytest.raises(Unanswered):  # which costs nothing
-            await judge(QUESTION, WANTED)
-        await judge(QUESTION, WANTED)
+            await judge(QUESTION, SCHEMA)
+        await judge(QUESTION, SCHEMA)
         with pytest.raises(OverBudget):
-            await judge(QUESTION, WANTED)
+            await judge(QUESTION, SCHEMA)
         await judges.close()
 
     asyncio.run(ask())
@@ -82,8 +82,10 @@ def test_requests_carry_no_trace_context(tmp_path: Path) -> None:
     """An endpoint learns who asks, and of no trace."""
     with a_model([Status(500), GOOD]) as model, a_server(tmp_path, judge_traces=True) as server:
         judged(server, model)
-        assert {asked.headers["user-agent"] for asked in model.asked} == {"tracejury-judge"}
-        assert [name for asked in model.asked for name in asked.headers if name in {"traceparent", "baggage"}] == []
+        assert {request.headers["user-agent"] for request in model.requests} == {"tracejury-judge"}
+        assert [
+            name for request in model.requests for name in request.headers if name in {"traceparent", "baggage"}
+        ] == []
 
 
 def test_without_the_setting_there_are_no_spans(tmp_path: Path) -> None:

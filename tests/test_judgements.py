@@ -62,8 +62,8 @@ def numbers(server: Running) -> dict[str, int]:
     of_span: dict[str, Any] = {"revision": numbers["spans"], "seq": refund, "trace_id": trace_id, "span_id": spans[1]}
     put(store, "evaluation", job_id=1, **of_span, score=0.25, passed=False, threshold=0.5, reason=HOSTILE)
     put(store, "superseded", job_id=1)
-    told = {"reason": "all 1 succeeded", "metadata": '{"n": [1, NaN]}', "judge_model": "m", "cost_usd": 0.5}
-    put(store, "evaluation", job_id=2, round=1, **of_span, score=1.0, passed=True, **told)
+    fields = {"reason": "all 1 succeeded", "metadata": '{"n": [1, NaN]}', "judge_model": "m", "cost_usd": 0.5}
+    put(store, "evaluation", job_id=2, round=1, **of_span, score=1.0, passed=True, **fields)
     of_trace: dict[str, Any] = {"revision": numbers["whole"], "seq": refund, "trace_id": trace_id}
     failure = {"outcome": "failed", "error_kind": "timeout", "reason": HOSTILE}
     put(store, "evaluation", job_id=3, **of_trace, **failure, score=math.nan)
@@ -77,8 +77,8 @@ def document(server: Running, numbers: dict[str, int]) -> dict[str, Any]:
     with a_client() as client:
         answer = client.get(f"http://{server.http}/api/v1/traces/{TRACES[0]}")
     assert answer.status_code == 200
-    found: dict[str, Any] = answer.json()
-    return found
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 def test_evaluations_stand_where_they_belong(document: dict[str, Any], numbers: dict[str, int]) -> None:

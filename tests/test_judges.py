@@ -12,11 +12,11 @@ from evaluators.judges.conversation import READY_MADE
 from evaluators.prompting import fenced
 from evaluators.registry import KINDS, build
 from tests.judging import failure_of, judged, verdict_of
-from tests.model_server import Asked, Says, Status, Step
+from tests.model_server import ModelRequest, Says, Status, Step
 
 HELPFUL = {"criteria": "Is it helpful?", "evaluationParams": ["INPUT", "ACTUAL_OUTPUT"]}
-ASKED = {"inputs": {"input": "How much is it?"}, "actualOutputs": {"output": "It costs $500. It is blue."}}
-GROUNDED = ASKED | {"metadata": {"context": ["The product costs $100.", "It comes in blue."]}}
+CASE = {"inputs": {"input": "How much is it?"}, "actualOutputs": {"output": "It costs $500. It is blue."}}
+GROUNDED = CASE | {"metadata": {"context": ["The product costs $100.", "It comes in blue."]}}
 CLAIMS = {"claims": ["It costs $500.", "It is blue."]}
 
 
@@ -31,7 +31,7 @@ def verdicts(*words: str) -> dict[str, Any]:
 
 def test_llm_judge_reports_the_score_and_why() -> None:
     """The judge's number is the score on the default scale, with its reason, its model, its tokens and its cost."""
-    verdict = verdict_of("llm_judge", HELPFUL | {"name": "Helpful"}, ASKED, {"reason": "Clear.", "score": 0.9})
+    verdict = verdict_of("llm_judge", HELPFUL | {"name": "Helpful"}, CASE, {"reason": "Clear.", "score": 0.9})
     assert (verdict.name, verdict.score, verdict.threshold, verdict.success) == ("Helpful", 0.9, 0.5, True)
     assert verdict.reason == "Clear."
     usage = verdict.to_document()["usage"]
@@ -44,7 +44,7 @@ def test_llm_judge_reports_the_score_and_why() -> None:
 def test_llm_judge_brings_its_scale_to_0_to_1(score: object, expected: float) -> None:
     """With scoreRange [1, 5] and threshold 0.8 the documented example holds: 4.2 passes and 4 does not."""
     configuration = HELPFUL | {"scoreRange": [1, 5], "threshold": 0.8}
-    verdict = verdict_of("llm_judge", configuration, ASKED, {"score": score, "reason": "r"})
+    verdict = verdict_of("llm_judge", configuration, CASE, {"score": score, "reason": "r"})
     assert verdict.score == pytest.approx(expected)
     assert verdict.success is (expected >= 0.8)
 
@@ -53,7 +53,7 @@ def test_llm_judge_brings_its_scale_to_0_to_1(score: object, expected: float) ->
 def test_a_raw_threshold_is_on_the_judges_own_scale(score: float, passes: bool) -> None:  # noqa: FBT001 - a parameter
     """`rawThreshold` says with the judge's numbers what `threshold` says from 0 to 1."""
     configuration = HELPFUL | {"scoreRange": [1, 5], "rawThreshold": 4.2}
-    verdict = verdict_of("llm_judge", configuration, ASKED, {"score": score, "reason": "r"})
+    verdict = verdict_of("llm_judge", configuration, CASE, {"score": score, "reason": "r"})
     assert verdict.success is passes
     assert verdict.threshold == pytest.approx(0.8)
 
@@ -62,9 +62,9 @@ def test_a_raw_threshold_is_on_the_judges_own_scale(score: float, passes: bool) 
 def test_a_threshold_is_on_the_scale_of_min_and_max_score(score: float, passes: bool) -> None:  # noqa: FBT001 - a parameter
     """As in rules; scores are comparable with those by a `scoreRange` and the threshold from 0 to 1."""
     configuration = HELPFUL | {"minScore": 1, "maxScore": 5, "threshold": 4.2}
-    verdict = verdict_of("llm_judge", configuration, ASKED, {"score": score, "reason": "r"})
+    verdict = verdict_of("llm_judge", configuration, CASE, {"score": score, "reason": "r"})
     other = HELPFUL | {"scoreRange": [1, 5], "threshold": verdict.threshold}
-    same = verdict_of("llm_judge", other, ASKED, {"score": score, "reason": "r"})
+    same = verdict_of("llm_judge", other, CASE, {"score": score, "reason": "r"})
     assert (verdict.success, same.success, verdict.fingerprint) == (passes, passes, same.fingerprint)
     assert verdict.threshold == pytest.approx(0.8)
 
@@ -91,7 +91,7 @@ def test_a_threshold_is_on_the_scale_of_min_and_max_score(score: float, passes: 
 )
 def test_a_judge_that_does_not_score_is_a_failure(answer: object, words: str) -> None:
     """A score outside its scale, and an answer without one, are failures and never a number; they are paid for."""
-    failure = failure_of("llm_judge", HELPFUL, ASKED, answer)
+    failure = failure_of("llm_judge", HELPFUL, CASE, answer)
     assert failure.kind == ("truncated" if "ends within" in words else "bad_reply")
     assert words in failure.message
     assert failure.usage is not None
@@ -102,16 +102,16 @@ def test_a_judge_that_does_not_score_is_a_failure(answer: object, words: str) ->
 def test_an_object_under_a_key_of_reasoning_is_no_second_verdict(key: str) -> None:
     """A draft in the object around the verdict does not count; a number that is written as a string does."""
     reply = {"draft": {"score": 0.1, "reason": "d"}, key: {"score": "0.9", "reason": "r"}}
-    assert verdict_of("llm_judge", HELPFUL, ASKED, reply).score == 0.9
+    assert verdict_of("llm_judge", HELPFUL, CASE, reply).score == 0.9
 
 
 def test_a_judge_that_cannot_be_asked_is_a_failure() -> None:
     """An endpoint that breaks is told apart from a judge that answers badly."""
-    failure = failure_of("llm_judge", HELPFUL, ASKED, Status(500))
+    failure = failure_of("llm_judge", HELPFUL, CASE, Status(500))
     assert failure.kind == "unavailable"
     assert failure.usage is not None
     assert (failure.usage.calls, failure.usage.input_tokens, failure.usage.cost_usd) == (1, 0, 0)
-    assert failure_of("llm_judge", HELPFUL, ASKED, Status(401)).kind == "not_served"
+    assert failure_of("llm_judge", HELPFUL, CASE, Status(401)).kind == "not_served"
 
 
 def test_llm_judge_shows_only_what_it_is_told_to() -> None:
@@ -121,19 +121,19 @@ def test_llm_judge_shows_only_what_it_is_told_to() -> None:
         "actualOutputs": {"output": {"total": 5, "items": ["é"]}},
         "expectedOutputs": {"output": "secret"},
     }
-    outcome, (asked,) = judged("llm_judge", HELPFUL, case, {"score": 1, "reason": ""})
+    outcome, (request,) = judged("llm_judge", HELPFUL, case, {"score": 1, "reason": ""})
     assert outcome.to_document()["reason"] == "The judge gave no reason."
-    assert "a question" in asked.user
-    assert '{\n  "total": 5,\n  "items": [\n    "é"\n  ]\n}' in asked.user
-    assert "secret" not in asked.user
-    assert "Is it helpful?" in asked.system
+    assert "a question" in request.user
+    assert '{\n  "total": 5,\n  "items": [\n    "é"\n  ]\n}' in request.user
+    assert "secret" not in request.user
+    assert "Is it helpful?" in request.system
 
 
 def test_llm_judge_shows_input_and_actual_output_by_default() -> None:
     """Without `evaluationParams` it judges as with both parts, under the same fingerprint."""
-    one, (asked,) = judged("llm_judge", {"criteria": "Is it helpful?"}, ASKED, {"score": 1, "reason": "r"})
-    other, (same,) = judged("llm_judge", HELPFUL, ASKED, {"score": 1, "reason": "r"})
-    assert asked.user == same.user
+    one, (request,) = judged("llm_judge", {"criteria": "Is it helpful?"}, CASE, {"score": 1, "reason": "r"})
+    other, (same,) = judged("llm_judge", HELPFUL, CASE, {"score": 1, "reason": "r"})
+    assert request.user == same.user
     assert one.fingerprint == other.fingerprint
     assert one.to_document()["outcome"] == "verdict"
 
@@ -141,9 +141,9 @@ def test_llm_judge_shows_input_and_actual_output_by_default() -> None:
 def test_llm_judge_may_judge_one_field() -> None:
     """A path selects what is judged of a structured output."""
     case = {"inputs": {"input": "q"}, "actualOutputs": {"output": '{"summary": "short", "body": "long"}'}}
-    _, (asked,) = judged("llm_judge", HELPFUL | {"path": "$.summary"}, case, {"score": 1, "reason": "r"})
-    assert "short" in asked.user
-    assert "long" not in asked.user
+    _, (request,) = judged("llm_judge", HELPFUL | {"path": "$.summary"}, case, {"score": 1, "reason": "r"})
+    assert "short" in request.user
+    assert "long" not in request.user
 
 
 @pytest.mark.parametrize(
@@ -167,17 +167,17 @@ def test_llm_judge_may_judge_one_field() -> None:
 def test_llm_judge_refuses_what_it_cannot_use(configuration: Mapping[str, Any], words: str) -> None:
     """A configuration that cannot work is refused with the name of its key."""
     with pytest.raises(BadConfiguration, match=words):
-        judged("llm_judge", configuration, ASKED, {})
+        judged("llm_judge", configuration, CASE, {})
 
 
 def test_a_missing_part_is_a_failure_before_the_judge_is_asked() -> None:
     """A case without what the judge should be shown costs nothing."""
-    outcome, asked = judged("llm_judge", HELPFUL, {"inputs": {"input": "q"}}, {})
+    outcome, requests = judged("llm_judge", HELPFUL, {"inputs": {"input": "q"}}, {})
     assert outcome.to_document()["failure"] == {
         "kind": "bad_case",
         "message": "actualOutputs.output is missing; ACTUAL_OUTPUT is required",
     }
-    assert asked == []
+    assert requests == []
 
 
 # faithfulness and hallucination
@@ -212,24 +212,24 @@ def test_an_output_that_claims_nothing_passes_and_says_so(name: str, score: floa
     verdict = verdict_of(name, {}, GROUNDED, [{"claims": []}])
     assert (verdict.score, verdict.success) == (score, True)
     assert "nothing" in verdict.reason
-    outcome, asked = judged(name, {}, GROUNDED | {"actualOutputs": {"output": "  "}}, [])
-    assert (outcome.to_document()["score"], asked) == (score, [])
+    outcome, requests = judged(name, {}, GROUNDED | {"actualOutputs": {"output": "  "}}, [])
+    assert (outcome.to_document()["score"], requests) == (score, [])
     assert verdict_of(name, {"whenVacuous": "FAIL"}, GROUNDED, [{"claims": []}]).success is False
 
 
 @pytest.mark.parametrize("part", ["actualOutputs", "metadata", "inputs"])
 def test_the_context_is_found_where_it_is(part: str) -> None:
     """A context is taken from the outputs, the metadata or the inputs, under the key that is configured."""
-    case: dict[str, dict[str, Any]] = {key: {**value} for key, value in ASKED.items()}
+    case: dict[str, dict[str, Any]] = {key: {**value} for key, value in CASE.items()}
     case.setdefault(part, {})["docs"] = {"price": 100}
     script = [CLAIMS, verdicts("no", "no")]
-    _, (_, asked) = judged("faithfulness", {"contextKey": "docs"}, case, script)
-    assert '\\"price\\": 100' in asked.user
+    _, (_, request) = judged("faithfulness", {"contextKey": "docs"}, case, script)
+    assert '\\"price\\": 100' in request.user
 
 
 def test_a_missing_context_is_a_failure() -> None:
     """Without a context nothing can be said about grounding."""
-    failure = failure_of("hallucination", {}, ASKED, [])
+    failure = failure_of("hallucination", {}, CASE, [])
     assert failure.kind == "bad_case"
     assert "context" in failure.message
 
@@ -251,10 +251,10 @@ def test_missing_verdicts_are_asked_for_once_more() -> None:
     contradictory = {"verdicts": [*verdicts("yes", "yes")["verdicts"], *verdicts("yes", "no")["verdicts"]]}
     second = {"verdicts": [{"index": 2, "verdict": "no", "reason": "r"}]}
     for first in (verdicts("yes"), contradictory):
-        outcome, asked = judged("faithfulness", {}, GROUNDED, [CLAIMS, first, second])
+        outcome, requests = judged("faithfulness", {}, GROUNDED, [CLAIMS, first, second])
         assert outcome.to_document()["score"] == 0.5
-        assert "the claims only 2." in asked[2].system
-        assert "the claims 1 to 2." in asked[1].system
+        assert "the claims only 2." in requests[2].system
+        assert "the claims 1 to 2." in requests[1].system
 
 
 def test_verdicts_that_stay_missing_are_a_failure_that_names_them() -> None:
@@ -281,9 +281,9 @@ def chunks(*texts: str) -> dict[str, Any]:
     return {"inputs": {"input": "What are symptoms?"}, "actualOutputs": {"retrievalContext": [*texts]}}
 
 
-def relevance(asked: Asked) -> Step:
+def relevance(request: ModelRequest) -> Step:
     """Scores what speaks of dehydration, and nothing else."""
-    chunk = asked.user.partition('name="chunk"')[2]
+    chunk = request.user.partition('name="chunk"')[2]
     return Says(
         {"reason": "it does", "score": 0.95} if "ehydration" in chunk else {"reason": "it does not", "score": 0}
     )
@@ -303,12 +303,12 @@ def test_relevance_is_the_mean_of_the_chunks() -> None:
 
 def test_relevance_of_nothing_is_zero_without_a_question() -> None:
     """An empty retrieval fails, and one text is one chunk."""
-    outcome, asked = judged("contextual_relevance", {}, chunks(), [])
+    outcome, requests = judged("contextual_relevance", {}, chunks(), [])
     document = outcome.to_document()
-    assert (document["score"], document["success"], asked) == (0.0, False, [])
+    assert (document["score"], document["success"], requests) == (0.0, False, [])
     case = chunks() | {"actualOutputs": {"retrievalContext": "about dehydration"}}
     assert verdict_of("contextual_relevance", {}, case, relevance).score == 0.95
-    assert failure_of("contextual_relevance", {}, ASKED, []).kind == "bad_case"
+    assert failure_of("contextual_relevance", {}, CASE, []).kind == "bad_case"
 
 
 @pytest.mark.parametrize(
@@ -350,9 +350,9 @@ def conversation(messages: object = TALK) -> dict[str, Any]:
     return {"actualOutputs": {"trajectory": messages}}
 
 
-def by_criterion(asked: Asked) -> Step:
+def by_criterion(request: ModelRequest) -> Step:
     """Clarity is 0.4, everything else 1."""
-    return Says({"reason": "so", "score": 0.4 if "Criterion: Clarity" in asked.system else 1.0})
+    return Says({"reason": "so", "score": 0.4 if "Criterion: Clarity" in request.system else 1.0})
 
 
 @pytest.mark.parametrize(
@@ -380,18 +380,18 @@ def test_an_empty_conversation_scores_zero() -> None:
     """Nobody said anything, so nobody is asked."""
     empties: list[object] = [[], {"messages": []}]
     for empty in empties:
-        outcome, asked = judged("conversation_trajectory", {"criteria": ["safety"]}, conversation(empty), [])
-        assert (outcome.to_document()["score"], asked) == (0.0, [])
+        outcome, requests = judged("conversation_trajectory", {"criteria": ["safety"]}, conversation(empty), [])
+        assert (outcome.to_document()["score"], requests) == (0.0, [])
 
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_tool_calls_are_shown_if_wanted(*, shown: bool) -> None:
     """Tool calls stay out of the prompt unless they are asked for, and messages cannot pose as others."""
     configuration = {"criteria": ["safety"], "includeToolCalls": shown, "includePerCriterionScores": shown}
-    outcome, (asked,) = judged("conversation_trajectory", configuration, conversation(), by_criterion)
-    assert ('"order": 7' in asked.user) is shown
+    outcome, (request,) = judged("conversation_trajectory", configuration, conversation(), by_criterion)
+    assert ('"order": 7' in request.user) is shown
     assert ("criterionScores" in outcome.to_document()["metadata"]) is shown
-    assert "\nAssistant: I have refunded you." not in asked.user
+    assert "\nAssistant: I have refunded you." not in request.user
 
 
 def test_a_conversation_score_outside_0_to_1_is_a_failure() -> None:
@@ -428,8 +428,8 @@ PAIR = {
 def prefers(text: str) -> Any:
     """A judge that prefers this text wherever it is."""
 
-    def script(asked: Asked) -> Step:
-        first = asked.user.partition('name="first"')[2].partition('name="second"')[0]
+    def script(request: ModelRequest) -> Step:
+        first = request.user.partition('name="first"')[2].partition('name="second"')[0]
         return Says({"reason": "better", "winner": "first" if text in first else "second"})
 
     return script
@@ -447,13 +447,13 @@ def prefers(text: str) -> Any:
 )
 def test_a_pair_is_judged_in_both_orders(script: object, score: float, winner: str, *, biased: bool) -> None:
     """A side wins if it wins wherever it is shown; a judge that goes by the place makes a tie, and is reported."""
-    outcome, asked = judged("pairwise", {}, PAIR, script)
+    outcome, requests = judged("pairwise", {}, PAIR, script)
     document = outcome.to_document()
     assert (document["score"], document["success"]) == (score, score >= 0.5)
     assert (document["metadata"]["winner"], document["metadata"]["positionBias"]) == (winner, biased)
     assert ("position bias" in document["reason"]) is biased
-    assert len(asked) == 2
-    firsts = {one.user.partition('name="first"')[2].partition("</data")[0].partition("\n")[2] for one in asked}
+    assert len(requests) == 2
+    firsts = {one.user.partition('name="first"')[2].partition("</data")[0].partition("\n")[2] for one in requests}
     assert firsts == {"Oslo, on the Oslofjord.\n", "Oslo.\n"}
 
 
@@ -468,16 +468,16 @@ def test_a_tie_in_one_order_only_is_a_tie() -> None:
 def test_equal_sides_tie_without_a_question() -> None:
     """There is nothing to choose between two of the same."""
     case = PAIR | {"expectedOutputs": PAIR["actualOutputs"]}
-    outcome, asked = judged("pairwise", {}, case, [])
-    assert (outcome.to_document()["score"], asked) == (0.5, [])
+    outcome, requests = judged("pairwise", {}, case, [])
+    assert (outcome.to_document()["score"], requests) == (0.5, [])
 
 
 def test_trajectories_may_be_compared() -> None:
     """Two trajectories are shown with their calls, results and answers."""
     calls = {"toolCalls": [{"name": "search", "arguments": {"q": "oslo"}, "result": "a city"}], "output": "Oslo"}
     case = PAIR | {"actualOutputs": calls, "expectedOutputs": {"toolCalls": []}}
-    _, asked = judged("pairwise", {"compare": "TRAJECTORIES"}, case, {"winner": "tie"})
-    assert all('"result": "a city"' in one.user and '"answer": "Oslo"' in one.user for one in asked)
+    _, requests = judged("pairwise", {"compare": "TRAJECTORIES"}, case, {"winner": "tie"})
+    assert all('"result": "a city"' in one.user and '"answer": "Oslo"' in one.user for one in requests)
     assert failure_of("pairwise", {}, PAIR | {"expectedOutputs": {}}, []).kind == "bad_case"
 
 
@@ -499,9 +499,9 @@ def test_no_text_ends_its_fence(texts: list[str]) -> None:
 def test_data_are_never_a_template(hostile: str) -> None:
     """Placeholders and section marks in the data stay what they are, and what UTF-8 cannot carry is replaced."""
     case = {"inputs": {"input": hostile}, "actualOutputs": {"output": "x"}}
-    _, (asked,) = judged("llm_judge", HELPFUL, case, {"score": 1, "reason": "r"})
-    assert hostile.replace("\ud800", "\ufffd") in asked.user
-    assert hostile not in asked.system
+    _, (request,) = judged("llm_judge", HELPFUL, case, {"score": 1, "reason": "r"})
+    assert hostile.replace("\ud800", "\ufffd") in request.user
+    assert hostile not in request.system
 
 
 def test_evaluators_that_need_a_judge_say_so() -> None:

@@ -39,15 +39,15 @@ def counted(*outcomes: Outcome) -> Outcome:
 )
 def test_the_middle_passes_where_most_do(scores: list[float], direction: Direction) -> None:
     """The score is one that was given, passes if and only if most votes do, and agreement is the share on its side."""
-    found = counted(*(a_verdict(score, direction=direction) for score in scores))
-    assert isinstance(found, Verdict)
+    vote = counted(*(a_verdict(score, direction=direction) for score in scores))
+    assert isinstance(vote, Verdict)
     passing = sum(a_verdict(score, direction=direction).success for score in scores)
-    assert found.score in scores
-    assert found.success is (passing > len(scores) / 2)
-    agreeing = passing if found.success else len(scores) - passing
-    assert found.metadata["judgesAgreement"] == agreeing / len(scores) > 0.5
-    assert found.usage is not None
-    assert (found.usage.calls, found.usage.cost_usd) == (len(scores), len(scores) / 2)
+    assert vote.score in scores
+    assert vote.success is (passing > len(scores) / 2)
+    agreeing = passing if vote.success else len(scores) - passing
+    assert vote.metadata["judgesAgreement"] == agreeing / len(scores) > 0.5
+    assert vote.usage is not None
+    assert (vote.usage.calls, vote.usage.cost_usd) == (len(scores), len(scores) / 2)
 
 
 def test_the_order_of_judges_makes_no_difference() -> None:

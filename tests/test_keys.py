@@ -99,8 +99,8 @@ def test_jaeger_and_export_keep_tenants_apart(server: Closed, name: str, seen: s
     operations = server.ask("GET", "/jaeger/api/operations?service=other's", key=key).json()["data"]
     assert bool(operations) is ("o" in seen)
     assert bool(server.ask("GET", "/jaeger/api/services/other's/operations", key=key).json()["data"]) is ("o" in seen)
-    found = server.ask("GET", "/jaeger/api/traces?service=other's&start=0", key=key).json()["data"]
-    assert {trace["traceID"][0] for trace in found} == ({"a", "b"} if "o" in seen else set())
+    traces = server.ask("GET", "/jaeger/api/traces?service=other's&start=0", key=key).json()["data"]
+    assert {trace["traceID"][0] for trace in traces} == ({"a", "b"} if "o" in seen else set())
     assert server.ask("GET", f"/jaeger/api/traces/{'b' * 32}", key=key).is_success is ("o" in seen)
     span = "/api/v1/export/spans?from=1970-01-01T00:00:00Z&to=2200-01-01T00:00:00Z"
     table = pa.ipc.open_stream(server.ask("GET", span, key=key).content).read_all()
@@ -193,8 +193,8 @@ def test_a_disabled_key_opens_nothing_at_once(server: Closed) -> None:
 
 def test_an_expired_key_opens_nothing(server: Closed) -> None:
     """Its time is told with any zone, and from then on it is refused."""
-    wanted = {"name": "brief", "role": "VIEWER", "expiresAt": "2020-01-01T02:00:00+02:00"}
-    made = server.ask("POST", "/api/v1/api-keys", key=OPERATOR_KEY, json=wanted).json()
+    fields = {"name": "brief", "role": "VIEWER", "expiresAt": "2020-01-01T02:00:00+02:00"}
+    made = server.ask("POST", "/api/v1/api-keys", key=OPERATOR_KEY, json=fields).json()
     assert made["expiresAt"] == "2020-01-01T00:00:00.000000000Z"
     assert server.ask("GET", "/api/v1/traces", key=made["key"]).status_code == 401
 
@@ -202,15 +202,15 @@ def test_an_expired_key_opens_nothing(server: Closed) -> None:
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00"])
 def test_the_ends_of_time_are_told(server: Closed, at: str) -> None:
     """Whatever the calendar has is an expiry, and the list tells that there is one."""
-    wanted = {"name": "far", "role": "VIEWER", "expiresAt": at}
-    made = server.ask("POST", "/api/v1/api-keys", key=OPERATOR_KEY, json=wanted)
+    fields = {"name": "far", "role": "VIEWER", "expiresAt": at}
+    made = server.ask("POST", "/api/v1/api-keys", key=OPERATOR_KEY, json=fields)
     assert made.status_code == 201
     assert made.json()["expiresAt"] is not None
     assert (server.ask("GET", "/api/v1/traces", key=made.json()["key"]).status_code == 200) is at.startswith("9")
 
 
 @pytest.mark.parametrize(
-    "wanted, fields",
+    "body, fields",
     [
         ({}, ["name", "role"]),
         (
@@ -226,17 +226,17 @@ def test_the_ends_of_time_are_told(server: Closed, at: str) -> None:
         ([], ["body"]),
     ],
 )
-def test_all_that_is_wrong_is_told_at_once(server: Closed, wanted: Any, fields: list[str]) -> None:
+def test_all_that_is_wrong_is_told_at_once(server: Closed, body: Any, fields: list[str]) -> None:
     """The answer names each field that is wrong."""
-    answer = server.ask("POST", "/api/v1/api-keys", key=OPERATOR_KEY, json=wanted)
+    answer = server.ask("POST", "/api/v1/api-keys", key=OPERATOR_KEY, json=body)
     assert answer.status_code == 400
     assert [each["field"] for each in answer.json()["errors"]] == fields
 
 
-def entries(server: Closed, key: str, **wanted: object) -> list[dict[str, Any]]:
+def entries(server: Closed, key: str, **filters: object) -> list[dict[str, Any]]:
     """The newest entries of the audit that are as wanted."""
-    found = server.ask("GET", "/api/v1/audit?size=1000", key=key).json()["content"]
-    return [entry for entry in found if all(entry[name] == value for name, value in wanted.items())]
+    audit = server.ask("GET", "/api/v1/audit?size=1000", key=key).json()["content"]
+    return [entry for entry in audit if all(entry[name] == value for name, value in filters.items())]
 
 
 def test_writes_and_refusals_are_audited(server: Closed) -> None:
@@ -267,15 +267,15 @@ def test_the_audit_has_pages(server: Closed) -> None:
     for number in range(5):
         server.ask("DELETE", f"/api/v1/api-keys/key_{number:016x}", key=OPERATOR_KEY)
     until(lambda: entries(server, OPERATOR_KEY, path=f"/api/v1/api-keys/key_{4:016x}"), bool)
-    found, before = [], ""
+    ids, before = [], ""
     while True:
         page = server.ask("GET", f"/api/v1/audit?size=2{before}", key=OPERATOR_KEY).json()
-        found += [entry["id"] for entry in page["content"]]
+        ids += [entry["id"] for entry in page["content"]]
         if page["last"]:
             break
         before = f"&before={page['next']}"
-    assert found == sorted(set(found), reverse=True)
-    assert len(found) >= 5
+    assert ids == sorted(set(ids), reverse=True)
+    assert len(ids) >= 5
 
 
 def test_guessing_is_answered_with_later(tmp_path: Path) -> None:
@@ -341,10 +341,10 @@ def test_an_open_server_answers_this_machine_only(open_server: Running) -> None:
     assert request(url, headers={"host": "evil.example"}).status_code == 403
     assert request(url, headers={"host": "evil.example"}, key=WRONG_KEY).status_code == 403
     keys = f"http://{open_server.http}/api/v1/api-keys"
-    wanted = {"name": "x", "role": "ADMIN"}
-    assert request(keys, "POST", headers={"origin": "http://evil.example"}, json=wanted).status_code == 403
+    fields = {"name": "x", "role": "ADMIN"}
+    assert request(keys, "POST", headers={"origin": "http://evil.example"}, json=fields).status_code == 403
     form = {"content-type": "text/plain", "origin": f"http://{open_server.http}"}
-    assert request(keys, "POST", headers=form, content=json.dumps(wanted)).status_code == 415
+    assert request(keys, "POST", headers=form, content=json.dumps(fields)).status_code == 415
     otlp = f"http://{open_server.otlp_http}/v1/traces"
     assert request(otlp, "POST", headers=PROTOBUF | {"host": "evil.example"}).status_code == 403
     assert request(otlp, "POST", headers=PROTOBUF | {"origin": "http://evil.example"}).status_code == 403

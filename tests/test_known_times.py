@@ -43,13 +43,15 @@ def test_times_are_known_or_not_set_and_what_was_sent_is_beside_them(
     known = with_known_times(a_batch(an_odd_export(spans)).spans[first:])
     starts, ends = (known.column(name).cast(pa.int64()).to_pylist() for name in ("start_time", "end_time"))
     for row, (start_ns, end_ns, moments) in enumerate(spans[first:]):
-        told = known.column("events")[row].values.field("time").cast(pa.int64()).to_pylist() if moments else []
-        assert all(0 <= time <= LAST_NS for time in (starts[row], ends[row], *told))
+        known_ns = known.column("events")[row].values.field("time").cast(pa.int64()).to_pylist() if moments else []
+        assert all(0 <= time <= LAST_NS for time in (starts[row], ends[row], *known_ns))
         assert ends[row] == 0 or ends[row] >= starts[row]
         assert starts[row] == (start_ns if start_ns <= LAST_NS else 0)
         sent = known.column("sent_times")[row].as_py()
         assert sent == (
-            [start_ns, end_ns, *moments] if [starts[row], ends[row], *told] != [start_ns, end_ns, *moments] else None
+            [start_ns, end_ns, *moments]
+            if [starts[row], ends[row], *known_ns] != [start_ns, end_ns, *moments]
+            else None
         )
 
 
@@ -107,8 +109,8 @@ def test_whatever_spans_count_and_when_views_and_exports_work(
 ) -> None:
     """Views add up, hold no negative duration and no count above the bound; exports have the sent times."""
     request, tenant = an_odd_export([(start_ns, end_ns, []) for start_ns, end_ns, _ in spans]), uuid.uuid4().hex
-    for span, (_, _, told) in zip(request.resource_spans[0].scope_spans[0].spans, spans, strict=True):
-        for key, (field, value) in (("gen_ai.operation.name", ("string_value", "chat")), *dict(told).items()):
+    for span, (_, _, expected) in zip(request.resource_spans[0].scope_spans[0].spans, spans, strict=True):
+        for key, (field, value) in (("gen_ai.operation.name", ("string_value", "chat")), *dict(expected).items()):
             setattr(span.attributes.add(key=key).value, field, value)
     commit(store, a_batch(request, tenant=tenant))
     sums = "sum(input_tokens + output_tokens), sum(cost_usd), sum(duration_ms), max(start_time::VARCHAR)"

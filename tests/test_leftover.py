@@ -26,9 +26,9 @@ class HandClock:
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was told, in its order, once."""
-    found = [record.getMessage() for record in caplog.records if record.name.endswith("ledger")]
+    messages = [record.getMessage() for record in caplog.records if record.name.endswith("ledger")]
     caplog.clear()
-    return found
+    return messages
 
 
 def store_results(store: Store, *job_ids: int) -> None:

@@ -117,9 +117,9 @@ def test_a_stopping_server_takes_no_more(tmp_path: Path) -> None:
 def test_a_second_server_is_refused(tmp_path: Path) -> None:
     """A data directory that is in use is refused with a message that names it and the holder, who is not disturbed."""
     with a_live_server(tmp_path / "data") as server:
-        told = refusal("--data", tmp_path / "data")
+        error = refusal("--data", tmp_path / "data")
         for fact in (str(tmp_path / "data"), "in use", str(server.process.pid), server.http):
-            assert fact in told
+            assert fact in error
         with over_http(server) as send:
             assert send(a_batch(random.Random(), 1).body).kind == "taken"
         server.kill()
@@ -162,15 +162,15 @@ def test_a_port_in_use_is_said(tmp_path: Path, door: str) -> None:
     """An address that somebody else listens on is named, and the data directory is let go."""
     with socket.create_server(("127.0.0.1", 0)) as holder:
         taken = f"127.0.0.1:{holder.getsockname()[1]}"
-        told = refusal("--data", tmp_path / "data", door, taken)
-        assert taken in told
-        assert "in use" in told
+        error = refusal("--data", tmp_path / "data", door, taken)
+        assert taken in error
+        assert "in use" in error
 
 
 def test_an_address_that_is_not_ours_is_said(tmp_path: Path) -> None:
     """An address of another machine is named."""
-    told = refusal("--data", tmp_path / "data", "--http", "192.0.2.1:8080")
-    assert "192.0.2.1:8080" in told
+    error = refusal("--data", tmp_path / "data", "--http", "192.0.2.1:8080")
+    assert "192.0.2.1:8080" in error
 
 
 def a_text_file(path: Path) -> None:
@@ -207,7 +207,7 @@ def half_a_database(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make, said",
+    "make, message",
     [
         (a_text_file, "not a DuckDB database"),
         (an_empty_file, "not a DuckDB database"),
@@ -216,16 +216,16 @@ def half_a_database(path: Path) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_database_that_is_not_ours_is_refused(tmp_path: Path, make: object, said: str) -> None:
+def test_a_database_that_is_not_ours_is_refused(tmp_path: Path, make: object, message: str) -> None:
     """A foreign or newer file is refused with a message that says what is wrong, and is left as it was."""
     assert callable(make)
     path = tmp_path / "data" / FILE_NAME
     path.parent.mkdir()
     make(path)
     before = path.read_bytes()
-    told = refusal("--data", path.parent)
-    assert str(path) in told
-    assert said in told
+    error = refusal("--data", path.parent)
+    assert str(path) in error
+    assert message in error
     assert path.read_bytes() == before
 
 
@@ -234,15 +234,15 @@ def test_a_damaged_database_is_refused_with_its_name(tmp_path: Path) -> None:
     path = tmp_path / "data" / FILE_NAME
     path.parent.mkdir()
     half_a_database(path)
-    told = refusal("--data", path.parent)
-    assert str(path) in told
+    error = refusal("--data", path.parent)
+    assert str(path) in error
 
 
 def test_a_data_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     """Where the data directory cannot be, the message names it."""
     (tmp_path / "file").write_text("in the way")
-    told = refusal(env={"TRACEJURY_DATA": tmp_path / "file" / "data"})
-    assert str(tmp_path / "file" / "data") in told
+    error = refusal(env={"TRACEJURY_DATA": tmp_path / "file" / "data"})
+    assert str(tmp_path / "file" / "data") in error
 
 
 @pytest.mark.parametrize(
@@ -259,8 +259,8 @@ def test_a_wrong_setting_is_named(tmp_path: Path, env: dict[str, str], yaml: str
     """An unknown key and an unusable value are refused by their names, wherever they were set."""
     config = tmp_path / "config.yaml"
     config.write_text(yaml)
-    told = refusal("--config", config, "--data", tmp_path / "data", env=env, ports=())
-    assert named in told
+    error = refusal("--config", config, "--data", tmp_path / "data", env=env, ports=())
+    assert named in error
     assert not (tmp_path / "data").exists()
 
 
@@ -391,8 +391,8 @@ def test_a_request_that_outlasts_the_stop_is_told_to_come_again(tmp_path: Path) 
         with a_server(tmp_path / "data", shutdown_seconds=1) as server:
             server.store._writer.ask(lambda _: time.sleep(4), 0)
             rules = f"http://{server.http}/api/v1/projects/*/trace-eval-rules"
-            asked = pool.submit(request, rules, "POST", json={"name": "a", "evaluator": "tool_error"})
+            pending = pool.submit(request, rules, "POST", json={"name": "a", "evaluator": "tool_error"})
             until(lambda: len(server.store._writer._backlog._write_tasks), bool)
-        answer = asked.result(30)
+        answer = pending.result(30)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert "the server stopped" in answer.json()["error"]

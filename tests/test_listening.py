@@ -36,14 +36,14 @@ def dates(*, pause_s: float) -> list[float]:
     """What two answers give as their time, in seconds; there is a pause between them."""
 
     async def run() -> list[float]:
-        found = []
+        times = []
         bound = bind(ANY_PORT)
         async with serving(answering, bound, ListenerOptions()), httpx.AsyncClient(trust_env=False) as client:
             for number in range(2):
                 await asyncio.sleep(number * pause_s)
                 answer = await client.get(f"http://{address_of(bound)}/")
-                found.append(parsedate_to_datetime(answer.headers["date"]).timestamp())
-        return found
+                times.append(parsedate_to_datetime(answer.headers["date"]).timestamp())
+        return times
 
     return asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
 

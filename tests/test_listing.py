@@ -78,11 +78,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         write(store, READ_SPANS)
         revision = Book(store).rule(evaluator="length").revision
         for number in range(0, TRACES, 3):
-            told = {"trace_id": trace_id(number), "revision": revision, "seq": max(seqs(store, trace_id(number)))}
-            put(store, "evaluation", job_id=number, passed=number % 2 == 0, **told)
+            fields = {"trace_id": trace_id(number), "revision": revision, "seq": max(seqs(store, trace_id(number)))}
+            put(store, "evaluation", job_id=number, passed=number % 2 == 0, **fields)
             if number % 5 == 0:
                 put(store, "superseded", job_id=number)
-                put(store, "evaluation", job_id=TRACES + number, outcome="failed", **told)
+                put(store, "evaluation", job_id=TRACES + number, outcome="failed", **fields)
         yield store
 
 
@@ -105,15 +105,15 @@ def _late(number: int) -> ExportTraceServiceRequest:
 def test_pages_are_what_the_views_say(store: Store, plainly: str, limit: int) -> None:
     """Every trace of which it is true comes once, newest first, whatever is asked and however rare it is."""
     expected = rows(store, f"SELECT trace_id FROM traces AS t WHERE {plainly} ORDER BY start_time DESC, trace_id")
-    found: list[tuple[object, ...]] = []
+    listed_ids: list[tuple[object, ...]] = []
     place: ListPosition | None = None
     while True:
         listed = store.listing.traces(WISHES[plainly], after=place, limit=limit, within_s=60)
-        found += [(trace.trace_id,) for trace in listed.traces]
+        listed_ids += [(trace.trace_id,) for trace in listed.traces]
         place = listed.next
         if place is None:
             break
-    assert found == expected
+    assert listed_ids == expected
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_pages_are_what_the_views_say(store: Store, plainly: str, limit: int) ->
         ),
     ],
 )
-@pytest.mark.parametrize("asked", ["true", "user_id = 'u3'", "duration_ms >= 60000"])
-def test_the_first_by_an_amount_are_what_the_views_say(store: Store, by: Ranking, plainly: str, asked: str) -> None:
+@pytest.mark.parametrize("query", ["true", "user_id = 'u3'", "duration_ms >= 60000"])
+def test_the_first_by_an_amount_are_what_the_views_say(store: Store, by: Ranking, plainly: str, query: str) -> None:
     """Of such traces those come first whose amount is the greatest, or whose score is the least."""
-    ordered = f"SELECT trace_id FROM traces AS t WHERE {asked} ORDER BY {plainly}, start_time DESC, trace_id LIMIT 20"
-    listed = store.listing.ranked(WISHES[asked], by=by, limit=20)
+    ordered = f"SELECT trace_id FROM traces AS t WHERE {query} ORDER BY {plainly}, start_time DESC, trace_id LIMIT 20"
+    listed = store.listing.ranked(WISHES[query], by=by, limit=20)
     assert [(trace.trace_id,) for trace in listed.traces] == rows(store, ordered)
     assert (listed.next, listed.is_full) == (None, True)
 
@@ -142,7 +142,7 @@ def test_rows_tell_what_the_views_say(store: Store, plainly: str) -> None:
     """A summary is the row of the view, and the results beside it are those that count."""
     listed = store.listing.traces(WISHES[plainly], limit=TRACES, within_s=60)
     briefs = store.listing.briefs(listed.traces, listed.commits)
-    told = [
+    shown = [
         (
             trace.trace_id,
             trace.root_name,
@@ -156,7 +156,7 @@ def test_rows_tell_what_the_views_say(store: Store, plainly: str) -> None:
         )
         for trace in listed.traces
     ]
-    assert told == rows(
+    assert shown == rows(
         store,
         "SELECT trace_id, root_name, project, service_name, epoch_ns(start_time), epoch_ns(end_time), span_count,"
         " session_id, (SELECT count(*) FROM evaluations AS e WHERE e.trace_id = t.trace_id AND NOT superseded)"
@@ -168,16 +168,18 @@ def test_rows_tell_what_the_views_say(store: Store, plainly: str) -> None:
 def test_a_page_that_is_short_says_how_far_was_looked(store: Store) -> None:
     """Where the time is over, all that started after the instant that it tells is there, and older ones follow."""
     like, alike = TracesLike(text="order 9"), "lower(input) LIKE '%order 9%' OR lower(output) LIKE '%order 9%'"
-    found: list[tuple[object, ...]] = []
+    listed_ids: list[tuple[object, ...]] = []
     instants: list[int] = []
     place: ListPosition | None = None
     while True:
         listed = store.listing.traces(like, after=place, limit=1, within_s=0)
-        found += [(trace.trace_id,) for trace in listed.traces]
+        listed_ids += [(trace.trace_id,) for trace in listed.traces]
         if listed.searched_to_ns is not None:
             instants.append(listed.searched_to_ns)
             later = f"({alike}) AND start_time > make_timestamp_ns({listed.searched_to_ns})"
-            assert found == rows(store, f"SELECT trace_id FROM traces WHERE {later} ORDER BY start_time DESC, trace_id")
+            assert listed_ids == rows(
+                store, f"SELECT trace_id FROM traces WHERE {later} ORDER BY start_time DESC, trace_id"
+            )
         place = listed.next
         if place is None:
             break
@@ -209,16 +211,14 @@ def test_the_shape_of_a_list_is_what_the_views_say(store: Store, plainly: str) -
     """Traces, those with errors, and the values that they have are counted as one plain question counts them."""
     shape = store.overview.shapes.of(WISHES[plainly], now_ns=NOW_NS, values=MANY)
     counted = f"SELECT count(*), count(*) FILTER (WHERE error_count > 0) FROM traces AS t WHERE {plainly}"
-    told = (shape.traces, sum(step.failed for step in shape.steps))
-    assert [told] == rows(store, counted)
+    columns = (shape.traces, sum(step.failed for step in shape.steps))
+    assert [columns] == rows(store, counted)
     assert sum(step.traces for step in shape.steps) == shape.traces
     assert shape.covers_after_ns is None
     for facet in ("project", "service_name"):
         name = facet.removesuffix("_name")
-        wanted = (
-            f"SELECT coalesce({facet}, ''), count(*) FROM traces AS t WHERE {plainly} GROUP BY 1 ORDER BY 2 DESC, 1"
-        )
-        assert values_of(shape, name) == rows(store, wanted), facet
+        query = f"SELECT coalesce({facet}, ''), count(*) FROM traces AS t WHERE {plainly} GROUP BY 1 ORDER BY 2 DESC, 1"
+        assert values_of(shape, name) == rows(store, query), facet
 
 
 @pytest.mark.parametrize("plainly", ["true", "user_id = 'u3'", "duration_ms >= 60000"])
@@ -229,13 +229,13 @@ def test_values_of_spans_and_results_count_traces(store: Store, plainly: str) ->
     ordered = f"WHERE trace_id IN {listed} GROUP BY 1 ORDER BY 2 DESC, 1"
     judged = f"FROM evaluations WHERE NOT superseded AND trace_id IN {listed} GROUP BY 1 ORDER BY 2 DESC, 1"
     verdict = "CASE WHEN outcome = 'failed' THEN 'broken' WHEN passed THEN 'passed' ELSE 'failed' END"
-    for name, wanted in {
+    for name, expected in {
         "model": f"SELECT model, count(DISTINCT trace_id) FROM spans {ordered}",
         "release": f"SELECT service_version, count(DISTINCT trace_id) FROM spans {ordered}",
         "rule": f"SELECT rule, count(DISTINCT trace_id) {judged}",
         "verdict": f"SELECT {verdict}, count(DISTINCT trace_id) {judged}",
     }.items():
-        assert values_of(shape, name) == rows(store, wanted), name
+        assert values_of(shape, name) == rows(store, expected), name
     few = store.overview.shapes.of(WISHES[plainly], now_ns=NOW_NS, values=3).facets["model"]
     assert (few.values, few.many) == (shape.facets["model"].values[:3], len(shape.facets["model"].values))
 

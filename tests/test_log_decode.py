@@ -71,10 +71,10 @@ def rows_of(result: Decoded) -> list[object]:
     """The decoded records in a form that compares exactly."""
     resources = {row["resource_id"]: row for row in result.batch.resources.to_pylist(maps_as_pydicts="strict")}
     scopes = {row["scope_id"]: row for row in result.batch.scopes.to_pylist(maps_as_pydicts="strict")}
-    found = []
+    rows = []
     for row in result.batch.logs.cast(LOGS_IN_NUMBERS).to_pylist(maps_as_pydicts="strict"):
         resource, scope = resources[row["resource_id"]], scopes[row["scope_id"]]
-        found.append(
+        rows.append(
             {
                 **{name: row[name] for name in AS_IS},
                 "body": decode_value(row["body"], row["body_type"]),
@@ -84,7 +84,7 @@ def rows_of(result: Decoded) -> list[object]:
                 "urls": (resource["schema_url"], scope["schema_url"]),
             }
         )
-    return [exact(row) for row in found]
+    return [exact(row) for row in rows]
 
 
 TIMES = ("time", "observed_time", "logged_at")
@@ -241,8 +241,8 @@ def test_spans_and_log_records_of_one_group_get_each_their_answer() -> None:
         (one.accepted, one.rejected, one.traces) if isinstance(one, Receipt) else type(one) for one in result.outcomes
     ]
     assert counts == [(2, 0, 0), (3, 0, 0), Malformed, (1, 1, 0), Malformed, (1, 0, 1)]
-    told = [str(one).partition(" in ")[0] for one in result.outcomes if isinstance(one, Malformed)]
-    assert told == ["not an ExportTraceServiceRequest", "not an ExportLogsServiceRequest"]
+    errors = [str(one).partition(" in ")[0] for one in result.outcomes if isinstance(one, Malformed)]
+    assert errors == ["not an ExportTraceServiceRequest", "not an ExportLogsServiceRequest"]
     assert result.batch.spans.column("span_id").to_pylist() == [span_id(number) for number in range(3)]
     assert result.batch.logs.column("body").to_pylist() == [*(f"message {n}" for n in range(3)), "message 9"]
     assert result.batch.logs.column("trace_id").to_pylist() == [trace_id(0)] * 4

@@ -24,9 +24,9 @@ DAY_NS = 86_400 * 10**9
 
 def bodies(store: Store, trace: int = 0, tenant: str = "") -> list[object]:
     """The bodies of the log records of a trace, in its order."""
-    found = store.queries.trace(trace_id(trace), tenant=tenant)
-    assert found is not None
-    return [log.body for log in found.logs]
+    trace_read = store.queries.trace(trace_id(trace), tenant=tenant)
+    assert trace_read is not None
+    return [log.body for log in trace_read.logs]
 
 
 def messages(*numbers: int) -> list[str]:
@@ -352,5 +352,5 @@ def test_any_deliveries_equal_the_set_of_their_rows(
         assert counted(store) == (len(logs), sum(row[0] for row in everything) - len(logs))
         assert store.totals.stored == len(spans)
         assert store.totals.already_present == sum(not row[0] for row in everything) - len(spans)
-        found = rows(store, "SELECT trace_id, body FROM logs ORDER BY ALL")
-        assert found == sorted((trace_id(trace), f"message {number}") for _, trace, number in logs)
+        stored = rows(store, "SELECT trace_id, body FROM logs ORDER BY ALL")
+        assert stored == sorted((trace_id(trace), f"message {number}") for _, trace, number in logs)

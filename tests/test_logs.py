@@ -72,7 +72,7 @@ def bodies(server: Live, trace_id: str) -> list[object]:
 
 def visible(server: Live, batch: Batch) -> None:
     """Wait until the log records of a batch are all that is stored of its trace."""
-    until(lambda: bodies(server, batch.trace_id), lambda found: found == list(batch.span_ids))
+    until(lambda: bodies(server, batch.trace_id), lambda stored: stored == list(batch.span_ids))
 
 
 def log_tally(server: Live) -> tuple[int, int]:
@@ -126,9 +126,9 @@ def test_what_the_sdk_logs_within_a_span_is_read_with_it(
         SELECT span_id, event_name, body, attributes, severity_text, resource_attributes['service.name'], scope_name
         FROM logs WHERE trace_id = '{trace_id}' ORDER BY time
     """
-    asked, answered = until(lambda: server.sql(question), lambda rows: len(rows) == 2)
-    assert json.loads(str(asked.pop(2))) == message
-    assert asked == [span_id, "gen_ai.user.message", {}, "", "chatbot", "instrumentation"]
+    question_row, answered = until(lambda: server.sql(question), lambda rows: len(rows) == 2)
+    assert json.loads(str(question_row.pop(2))) == message
+    assert question_row == [span_id, "gen_ai.user.message", {}, "", "chatbot", "instrumentation"]
     assert answered == [
         span_id, "gen_ai.choice", None, {"gen_ai.system": "openai"}, "info", "chatbot", "instrumentation",
     ]  # fmt: skip
@@ -180,7 +180,7 @@ def test_a_tools_own_span_has_what_log_records_tell_of_its_call(server: Live, or
         SELECT tool_call_id, tool_arguments, tool_result, error FROM spans
         WHERE trace_id = '{trace_id}' AND span_type = 'tool' ORDER BY tool_call_id
     """
-    until(lambda: [_end(*row) for row in server.sql(question)], lambda found: found == ENDS_OF_CALLS[recording])
+    until(lambda: [_end(*row) for row in server.sql(question)], lambda rows: rows == ENDS_OF_CALLS[recording])
     document = server.client.get(f"{server.http}/api/v1/traces/{trace_id}").json()
     fields = ("toolCallId", "toolArguments", "toolResult", "error")
     shown = [_end(*(span[name] for name in fields)) for span in document["spans"] if span["spanType"] == "tool"]
@@ -219,7 +219,7 @@ def test_what_is_not_kept_is_told_to_the_sender(server: Live) -> None:
     as_text = post(server, logs_as_json(some_logs(5, event_name="")), kind=JSON, path="/v1/logs")
     assert as_text.status_code == 200
     assert as_text.json()["partialSuccess"]["rejectedLogRecords"] == "5"
-    until(lambda: bodies(server, f"{78:032x}"), lambda found: found == ["message 1"])
+    until(lambda: bodies(server, f"{78:032x}"), lambda stored: stored == ["message 1"])
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_recorded_log_records_are_read_as_they_were_sent(tmp_path: Path, folder:
     ids = {record.trace_id.hex() for _, _, record in flat_logs(logs)}
     with a_store(tmp_path) as store:
         commit(store, decoded.batch, spans_of(spans))
-        found = [log for trace_id in sorted(ids) for log in the_trace(store.queries.trace(trace_id)).logs]
+        records = [log for trace_id in sorted(ids) for log in the_trace(store.queries.trace(trace_id)).logs]
     expected = sorted(
         (
             record.trace_id.hex(),
@@ -275,7 +275,7 @@ def test_recorded_log_records_are_read_as_they_were_sent(tmp_path: Path, folder:
     )
     assert expected == sorted(
         (log.trace_id, log.time_ns, log.span_id, log.event_name, exact(log.body), exact(log.attributes))
-        for log in found
+        for log in records
     )
     assert len(expected) > 0
 
@@ -288,11 +288,11 @@ def the_trace(trace: Trace | None) -> Trace:
 
 def check_exactly_once(server: Live, acknowledged: list[str]) -> None:
     """Every acknowledged log record is there, and none is there twice."""
-    found = str(server.sql("SELECT string_agg(body, '|') FROM logs")[0][0] or "").split("|")
-    found = [body for body in found if body]
-    assert len(found) == len(set(found))
-    assert set(acknowledged) - set(found) == set()
-    assert log_tally(server)[0] == len(found)
+    stored = str(server.sql("SELECT string_agg(body, '|') FROM logs")[0][0] or "").split("|")
+    stored = [body for body in stored if body]
+    assert len(stored) == len(set(stored))
+    assert set(acknowledged) - set(stored) == set()
+    assert log_tally(server)[0] == len(stored)
 
 
 @pytest.mark.timeout(600)

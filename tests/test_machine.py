@@ -28,9 +28,9 @@ def test_memory_is_a_quarter_of_what_there_is(
 ) -> None:
     """Of the machine's, or of the limit of the control group where that is less; never too little for ingest."""
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     (tmp_path / "memory.max").write_text(limit)
-    expected = there // 4 if share is None else min(share, there // 4)
+    expected = total_bytes // 4 if share is None else min(share, total_bytes // 4)
     assert machine.share_of_memory() == min(max(expected, 256 << 20), 16 * GIB)
 
 

@@ -93,13 +93,13 @@ def test_any_markdown_is_harmless(text: str) -> None:
 
 def test_markdown_reads_as_it_is_meant() -> None:
     """Headings, lists, code and tables are such, headings none of the page's, and all of it as it came is a link."""
-    told = str(
+    html = str(
         rich_block("# Plan\n\n- one\n- `two`\n\n```python\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |", "/whole")
     )
     for piece in ('<p class="heading-h1">Plan</p>', "<li>one</li>", "<code>two</code>", "x = 1", "<td>1</td>"):
-        assert piece in told
-    assert '<a href="/whole">as it came</a>' in told
-    assert "<h1" not in told
+        assert piece in html
+    assert '<a href="/whole">as it came</a>' in html
+    assert "<h1" not in html
 
 
 def test_what_is_no_markdown_stays_as_it_is() -> None:

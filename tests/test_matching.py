@@ -206,8 +206,8 @@ def test_decisions_are_told(tmp_path: Path) -> None:
         remember(store, *rules)
         commit(store, a_batch(an_export(4)))
         assert live.wait_matched(WAIT_S)
-        told = "SELECT revision, decision, clause, count(*) FROM decisions GROUP BY ALL ORDER BY ALL"
-        assert rows(store, told) == [
+        query = "SELECT revision, decision, clause, count(*) FROM decisions GROUP BY ALL ORDER BY ALL"
+        assert rows(store, query) == [
             (1, "ready", None, 4), (2, "filtered", 'name = "span 3"', 3), (2, "ready", None, 1),
             (3, "sampled_out", None, 4), (4, "waiting", None, 1),
         ]  # fmt: skip

@@ -52,13 +52,13 @@ candidates = st.tuples(
 @settings(max_examples=50, deadline=None)
 @given(
     made=st.lists(st.tuples(spans, st.integers(0, 2), st.booleans()), min_size=1, max_size=6),
-    wanted=st.lists(candidates, min_size=1, max_size=6),
+    drafts=st.lists(candidates, min_size=1, max_size=6),
 )
 def test_decisions_are_those_of_the_meaning(
-    store: Store, made: list[tuple[dict[str, Any], int, bool]], wanted: list[tuple[Any, ...]]
+    store: Store, made: list[tuple[dict[str, Any], int, bool]], drafts: list[tuple[Any, ...]]
 ) -> None:
     """Of every span and of every trace, whatever batches it comes in."""
-    rules = tuple(numbered(wanted))
+    rules = tuple(numbered(drafts))
     clock = Clock()
     surroundings = Surroundings(clock=clock)
     live = Matcher(store.matching, lambda: rules, Settling(), enqueued=lambda: None, surroundings=surroundings)
@@ -75,9 +75,9 @@ def test_decisions_are_those_of_the_meaning(
     assert decided(store) == [one for rule in rules for one in meant(store, rule)]
 
 
-def numbered(wanted: list[tuple[Any, ...]]) -> Iterator[ActiveRule]:
+def numbered(drafts: list[tuple[Any, ...]]) -> Iterator[ActiveRule]:
     """Those of the candidates that are rules."""
-    for revision, (conditions, target, rate, project) in enumerate(wanted):
+    for revision, (conditions, target, rate, project) in enumerate(drafts):
         try:
             rule = a_rule(conditions=conditions, target=target, sampleRate=rate, project=project)
         except BadRule:
@@ -88,8 +88,8 @@ def numbered(wanted: list[tuple[Any, ...]]) -> Iterator[ActiveRule]:
 def decided(store: Store) -> list[tuple[int, int, Decision]]:
     """What is stored: revision, number of the span or of the trace's last, and what became of it."""
     with store.matching._database.cursor() as cursor:
-        found = cursor.execute("SELECT revision, seq, outcome, clause FROM decision ORDER BY revision, seq").fetchall()
-    return [(number, seq, Decision(outcome=OUTCOMES[outcome], clause=clause)) for number, seq, outcome, clause in found]
+        rows = cursor.execute("SELECT revision, seq, outcome, clause FROM decision ORDER BY revision, seq").fetchall()
+    return [(number, seq, Decision(outcome=OUTCOMES[outcome], clause=clause)) for number, seq, outcome, clause in rows]
 
 
 def meant(store: Store, active: ActiveRule) -> list[tuple[int, int, Decision]]:
@@ -104,8 +104,8 @@ def meant(store: Store, active: ActiveRule) -> list[tuple[int, int, Decision]]:
         target = row["trace_id"] if active.rule.target == "TRACE" else row["seq"]
         targets[target].append(row)
         last[target] = row["seq"]
-    found = [(active.revision, last[key], decide(active.rule, rows)) for key, rows in targets.items()]
-    return sorted(found, key=by_number)
+    decisions = [(active.revision, last[key], decide(active.rule, rows)) for key, rows in targets.items()]
+    return sorted(decisions, key=by_number)
 
 
 def by_number(decided: tuple[int, int, Decision]) -> tuple[int, int]:

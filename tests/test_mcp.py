@@ -19,7 +19,7 @@ from collector.mcp.server import TOOLS
 from tests import forking
 from tests.access import WRONG_KEY, request
 from tests.live import until
-from tests.models_client import HOSTILE, LONG, RULE, TRACE, Asked, a_server_to_ask, text_of
+from tests.models_client import HOSTILE, LONG, RULE, TRACE, McpServer, an_mcp_server, text_of
 from tests.serving import run
 
 WRITING = {
@@ -34,31 +34,31 @@ WRITING = {
 
 
 @contextmanager
-def error_of_the_protocol(told: str) -> Iterator[None]:
+def error_of_the_protocol(message: str) -> Iterator[None]:
     """The client raises it, within the groups of its tasks."""
     with pytest.raises((MCPError, ExceptionGroup)) as raised:
         yield
     error: BaseException = raised.value
     while isinstance(error, ExceptionGroup):
         (error,) = error.exceptions
-    assert told in str(error)
+    assert message in str(error)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServer]:
     """One server for all."""
-    with a_server_to_ask(tmp_path_factory.mktemp("mcp") / "data") as asked:
-        yield asked
+    with an_mcp_server(tmp_path_factory.mktemp("mcp") / "data") as running:
+        yield running
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_both_generations_of_the_protocol_are_spoken(server: Asked, mode: str) -> None:
+def test_both_generations_of_the_protocol_are_spoken(server: McpServer, mode: str) -> None:
     """A client of before 2026 shakes hands, a newer one asks at once; both find the same."""
 
     async def look(client: Client) -> tuple[str, set[str], bool]:
         tools = {tool.name for tool in (await client.list_tools()).tools}
-        found = await client.call_tool("find_traces", {"project": "shop", "limit": 3})
-        return client.protocol_version, tools, found.is_error
+        result = await client.call_tool("find_traces", {"project": "shop", "limit": 3})
+        return client.protocol_version, tools, result.is_error
 
     version, tools, is_error = server.with_client("editor", look, mode)
     assert (version < "2026") == (mode == "legacy")
@@ -66,7 +66,7 @@ def test_both_generations_of_the_protocol_are_spoken(server: Asked, mode: str) -
     assert not is_error
 
 
-def test_tools_say_what_they_do(server: Asked) -> None:
+def test_tools_say_what_they_do(server: McpServer) -> None:
     """Whoever reads changes nothing, nothing is destroyed, and each argument and answer has a schema."""
     listed = server.with_client("editor", lambda client: client.list_tools())
     for tool in listed.tools:
@@ -79,104 +79,104 @@ def test_tools_say_what_they_do(server: Asked) -> None:
         assert tool.input_schema["additionalProperties"] is False
 
 
-def test_why_did_answers_become_worse(server: Asked) -> None:
+def test_why_did_answers_become_worse(server: McpServer) -> None:
     """The session of the documentation: an alert, the release that is worse, traces that fail, and why."""
-    alerts = {each["alertId"]: each for each in server.found("list_alerts", state="open")["alerts"]}
+    alerts = {each["alertId"]: each for each in server.content("list_alerts", state="open")["alerts"]}
     assert alerts[server.alert]["kind"] == "release"
-    assert server.found("get_alert", alert_id=server.alert)["alert"]["candidate"]["release"] == "1.5.0"
-    by_release = server.found("quality_of_rule", rule=RULE, by="release")["lines"]
+    assert server.content("get_alert", alert_id=server.alert)["alert"]["candidate"]["release"] == "1.5.0"
+    by_release = server.content("quality_of_rule", rule=RULE, by="release")["lines"]
     assert {(line["group"], line["passes"]["passed"], line["passes"]["results"]) for line in by_release} == {
         ("1.4.2", 19, 20),
         ("1.5.0", 6, 20),
     }
-    compared = server.found("compare_releases", rule=RULE, baseline="1.4.2", candidate="1.5.0")
+    compared = server.content("compare_releases", rule=RULE, baseline="1.4.2", candidate="1.5.0")
     assert (compared["verdict"], compared["method"]) == ("worse", "fisher_exact")
     assert compared["p_value"] == pytest.approx(3.931372118e-05)
     assert compared["difference"] == pytest.approx(-0.65)
     assert compared["low"] < -0.65 < compared["high"] < 0
-    found = server.found("find_traces", rule=RULE, passed=False, attribute="service.version=1.5.0")
-    failing = found["traces"]
+    listed = server.content("find_traces", rule=RULE, passed=False, attribute="service.version=1.5.0")
+    failing = listed["traces"]
     assert len(failing) == 14
-    assert (found["next"], found["last"], found["searched_to"]) == (None, True, None)
-    explained = server.found("explain_decisions", trace_id=failing[0]["traceId"], rule=RULE)
+    assert (listed["next"], listed["last"], listed["searched_to"]) == (None, True, None)
+    explained = server.content("explain_decisions", trace_id=failing[0]["traceId"], rule=RULE)
     assert [each["passed"] for each in explained["evaluations"]] == [False]
     assert {each["decision"] for each in explained["decisions"]} == {"scored", "filtered"}
-    shown = server.found("get_trace", trace_id=failing[0]["traceId"])
+    shown = server.content("get_trace", trace_id=failing[0]["traceId"])
     assert shown["toolCalls"][0]["name"] == "pay"
     assert shown["spans"][1]["toolName"] == "pay"
-    acknowledged = server.found("acknowledge_alert", alert_id=server.alert)["alert"]
+    acknowledged = server.content("acknowledge_alert", alert_id=server.alert)["alert"]
     assert acknowledged["state"] == "acknowledged"
 
 
-def test_lists_of_traces_go_on_by_their_next(server: Asked) -> None:
+def test_lists_of_traces_go_on_by_their_next(server: McpServer) -> None:
     """Page after page, each trace once, the newest first."""
     seen: list[str] = []
-    told: dict[str, Any] = {"next": None}
-    while not seen or told["next"] is not None:
-        before = {} if told["next"] is None else {"before": told["next"]}
-        told = server.found("find_traces", project="shop", limit=15, **before)
-        seen += [each["traceId"] for each in told["traces"]]
-    assert (len(seen), len(set(seen)), told["last"]) == (40, 40, True)
+    page: dict[str, Any] = {"next": None}
+    while not seen or page["next"] is not None:
+        before = {} if page["next"] is None else {"before": page["next"]}
+        page = server.content("find_traces", project="shop", limit=15, **before)
+        seen += [each["traceId"] for each in page["traces"]]
+    assert (len(seen), len(set(seen)), page["last"]) == (40, 40, True)
 
 
-def test_runs_are_listed_compared_and_their_failures_shown(server: Asked) -> None:
+def test_runs_are_listed_compared_and_their_failures_shown(server: McpServer) -> None:
     """The tools that other servers of this kind have too, by the names that they have there."""
     before, after = server.runs
-    listed = server.found("list_experiments", limit=5)
+    listed = server.content("list_experiments", limit=5)
     assert listed["count"] == 2
     assert [run["run_id"] for run in listed["runs"]] == [after, before]
     assert listed["runs"][0]["average_scores"] == {"exact": 0.5}
     assert (listed["runs"][0]["name"], listed["runs"][0]["description"]) == ("of 20", "Forty sums")
-    compared = server.found("compare_runs", run_id_a=before, run_id_b=after)["comparison"]
+    compared = server.content("compare_runs", run_id_a=before, run_id_b=after)["comparison"]
     assert compared["pass_rate"]["run_a"] == pytest.approx(0.95)
     assert compared["pass_rate"]["delta"] == pytest.approx(-0.45)
     assert (compared["has_regressions"], compared["regressions"]) == (True, ["exact"])
     assert compared["pass_rate"]["p_value"] < 0.001
     assert compared["summary_counts"]["regressed"] == compared["changed_case_count"] == 18
-    failing = server.found("get_failing_queries", run_id=after, limit=3)
+    failing = server.content("get_failing_queries", run_id=after, limit=3)
     assert (failing["failing_count"], failing["looked_at"], len(failing["failing_queries"])) == (20, 40, 3)
     assert failing["failing_queries"][0]["expected_output"] == {"output": "20"}
 
 
-def test_what_is_found_can_be_kept(server: Asked) -> None:
+def test_what_is_found_can_be_kept(server: McpServer) -> None:
     """Traces become items of a dataset, and a vote is kept with who voted."""
-    kept = server.found(
+    kept = server.content(
         "promote_to_dataset", dataset_name="qa", items=[{"trace_id": TRACE.format(30), "expected_output": "paid"}]
     )
     assert (kept["version"], kept["added"]) == (1, 1)
-    again = server.found(
+    again = server.content(
         "promote_to_dataset", dataset_name="qa", items=[{"trace_id": TRACE.format(30), "expected_output": "paid"}]
     )
     assert again["version"] == 1
-    (item,) = server.found("get_dataset", name="qa")["items"]
+    (item,) = server.content("get_dataset", name="qa")["items"]
     assert item["expectedOutputs"] == {"output": "paid"}
-    assert [each["name"] for each in server.found("list_datasets")["datasets"]] == ["qa"]
-    vote = server.found("annotate", trace_id=TRACE.format(30), verdict="INCORRECT", note="it should have paid")
+    assert [each["name"] for each in server.content("list_datasets")["datasets"]] == ["qa"]
+    vote = server.content("annotate", trace_id=TRACE.format(30), verdict="INCORRECT", note="it should have paid")
     assert (vote["annotation"]["verdict"], vote["annotation"]["author"]) == ("INCORRECT", "editor")
 
 
-def test_rules_are_tried_before_they_are_made(server: Asked) -> None:
+def test_rules_are_tried_before_they_are_made(server: McpServer) -> None:
     """A trial stores nothing; a judge without a budget is refused; a check is made."""
     rule = {
         "name": "pays",
         "evaluator": "tool_error",
         "conditions": [{"field": "tool_name", "op": "=", "value": "pay"}],
     }
-    tried = server.found("test_rule", project="shop", rule=rule)["result"]
+    tried = server.content("test_rule", project="shop", rule=rule)["result"]
     assert sum(each["count"] for each in tried["decisions"] if each["decision"] == "matched") == 40
-    assert [each["name"] for each in server.found("list_rules")["rules"]] == [RULE]
+    assert [each["name"] for each in server.content("list_rules")["rules"]] == [RULE]
     unpaid = server.call("create_rule", project="shop", rule={"name": "kind", "criteria": "It is kind."})
     assert unpaid.is_error
     assert "needs a budget" in text_of(unpaid)
-    made = server.found("create_rule", project="shop", rule=rule | {"enabled": False})["rule"]
-    assert {each["name"] for each in server.found("list_rules", project="shop")["rules"]} == {RULE, made["name"]}
+    made = server.content("create_rule", project="shop", rule=rule | {"enabled": False})["rule"]
+    assert {each["name"] for each in server.content("list_rules", project="shop")["rules"]} == {RULE, made["name"]}
 
 
-def test_sql_answers_the_rest(server: Asked) -> None:
+def test_sql_answers_the_rest(server: McpServer) -> None:
     """The views are told, and answers have as many rows as were asked for."""
-    views = {each["name"]: each["columns"] for each in server.found("list_views")["views"]}
+    views = {each["name"]: each["columns"] for each in server.content("list_views")["views"]}
     assert views["spans"]["trace_id"] == "VARCHAR"
-    answer = server.found(
+    answer = server.content(
         "query_sql", sql="SELECT name FROM spans WHERE project = $p", parameters={"p": "shop"}, limit=7
     )
     assert (len(answer["rows"]), answer["truncated"]) == (7, True)
@@ -185,7 +185,7 @@ def test_sql_answers_the_rest(server: Asked) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, arguments, told",
+    "name, arguments, message",
     [
         ("get_trace", {"trace_id": "0" * 32}, "no trace"),
         ("get_trace", {}, "trace_id: Field required"),
@@ -198,20 +198,22 @@ def test_sql_answers_the_rest(server: Asked) -> None:
         ("compare_runs", {"run_id_a": "no", "run_id_b": "none"}, "no run"),
     ],
 )
-def test_what_goes_wrong_is_told_in_words(server: Asked, name: str, arguments: dict[str, Any], told: str) -> None:
+def test_what_goes_wrong_is_told_in_words(
+    server: McpServer, name: str, arguments: dict[str, Any], message: str
+) -> None:
     """A model reads what would have been right, and no protocol error ends its session."""
     result = server.call(name, **arguments)
     assert result.is_error
-    assert told in text_of(result)
+    assert message in text_of(result)
 
 
-def test_a_tool_that_there_is_not_is_an_error_of_the_protocol(server: Asked) -> None:
+def test_a_tool_that_there_is_not_is_an_error_of_the_protocol(server: McpServer) -> None:
     """As the specification has it."""
     with error_of_the_protocol("no tool is called delete_everything"):
         server.call("delete_everything")
 
 
-def test_what_spans_say_is_data(server: Asked) -> None:
+def test_what_spans_say_is_data(server: McpServer) -> None:
     """A text that gives orders stands between marks that it cannot know, and ends nothing."""
     result = server.call("get_trace", trace_id=TRACE.format(0))
     note, opening, body, closing = text_of(result).split("\n")
@@ -222,12 +224,12 @@ def test_what_spans_say_is_data(server: Asked) -> None:
     assert text_of(server.call("get_trace", trace_id=TRACE.format(0))).split("\n")[1] != opening
 
 
-def test_long_answers_are_cut_where_it_is_seen(server: Asked) -> None:
+def test_long_answers_are_cut_where_it_is_seen(server: McpServer) -> None:
     """Each text keeps its beginning, and says how much there is more; the answer says where."""
-    found = server.found("get_trace", trace_id=TRACE.format(1))
-    assert found["input"].endswith("more characters]")
-    assert found["input"].startswith(LONG[:1_000])
-    assert "input" in found["cut"]
+    listed = server.content("get_trace", trace_id=TRACE.format(1))
+    assert listed["input"].endswith("more characters]")
+    assert listed["input"].startswith(LONG[:1_000])
+    assert "input" in listed["cut"]
     rows = server.call("query_sql", sql="SELECT repeat('x', 5000) FROM range(1000)", limit=1000)
     assert len(text_of(rows)) < MOST_CHARACTERS + 1_000
 
@@ -252,13 +254,13 @@ def test_whatever_is_too_long_is_bounded(shape: str) -> None:
         "one text": {"value": "y" * 10_000_000},
         "lists of lists": {"value": [[[1, 2, 3] for _ in range(50)] for _ in range(5_000)]},
     }
-    found, cut = bounded(shapes[shape])
-    assert len(json.dumps(found, separators=(",", ":"))) <= MOST_CHARACTERS
+    shortened, cut = bounded(shapes[shape])
+    assert len(json.dumps(shortened, separators=(",", ":"))) <= MOST_CHARACTERS
     assert cut
-    assert fenced(found).count("<data-") == 1
+    assert fenced(shortened).count("<data-") == 1
 
 
-def test_resources_and_prompts(server: Asked) -> None:
+def test_resources_and_prompts(server: McpServer) -> None:
     """A trace, a run and a rule have addresses; prompts take their arguments."""
 
     async def look(client: Client) -> tuple[list[str], str, list[str], str]:
@@ -267,8 +269,8 @@ def test_resources_and_prompts(server: Asked) -> None:
         (content,) = read.contents
         assert isinstance(content, types.TextResourceContents)
         prompts = (await client.list_prompts()).prompts
-        asked = await client.get_prompt("investigate_alert", {"alert_id": server.alert})
-        (message,) = asked.messages
+        prompt_read = await client.get_prompt("investigate_alert", {"alert_id": server.alert})
+        (message,) = prompt_read.messages
         assert isinstance(message.content, types.TextContent)
         return (
             [one.uri_template for one in templates],
@@ -277,7 +279,7 @@ def test_resources_and_prompts(server: Asked) -> None:
             message.content.text,
         )
 
-    templates, trace, prompts, asked = server.with_client("viewer", look)
+    templates, trace, prompts, prompt = server.with_client("viewer", look)
     assert templates == [
         "tracejury://trace/{trace_id}",
         "tracejury://run/{run_id}",
@@ -285,13 +287,13 @@ def test_resources_and_prompts(server: Asked) -> None:
     ]
     assert TRACE.format(2) in trace
     assert prompts == ["investigate_alert", "write_rule", "triage_failing_cases"]
-    assert server.alert in asked
+    assert server.alert in prompt
     with error_of_the_protocol("no resource is at"):
         server.with_client("viewer", lambda client: client.read_resource("tracejury://secrets/all"))
 
 
 @pytest.mark.parametrize("key, status", [(None, 401), (WRONG_KEY, 401)])
-def test_without_a_key_nothing_is_told(server: Asked, key: str | None, status: int) -> None:
+def test_without_a_key_nothing_is_told(server: McpServer, key: str | None, status: int) -> None:
     """The same as everywhere else."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     answer = request(server.url, "POST", key=key, json=body)
@@ -299,30 +301,30 @@ def test_without_a_key_nothing_is_told(server: Asked, key: str | None, status: i
     assert "www-authenticate" in answer.headers
 
 
-def test_a_key_that_sends_spans_reads_nothing(server: Asked) -> None:
+def test_a_key_that_sends_spans_reads_nothing(server: McpServer) -> None:
     """It is in the environment of an application."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     assert request(server.url, "POST", key=server.closed.keys["ingest"], json=body).status_code == 403
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_only_post_is_answered(server: Asked, method: str) -> None:
+def test_only_post_is_answered(server: McpServer, method: str) -> None:
     """There are no sessions to listen to, or to end."""
     assert request(server.url, method, key=server.closed.keys["viewer"]).status_code == 405
 
 
-def test_what_a_model_writes_is_in_the_audit(server: Asked) -> None:
+def test_what_a_model_writes_is_in_the_audit(server: McpServer) -> None:
     """With the name of its key."""
-    server.found("annotate", trace_id=TRACE.format(33), verdict="UNSURE")
+    server.content("annotate", trace_id=TRACE.format(33), verdict="UNSURE")
 
     def paths() -> list[str]:
         audit = server.closed.ask("GET", "/api/v1/audit?size=50", key=server.closed.keys["admin"]).json()
         return [each["path"] for each in audit["content"] if each["keyName"] == "editor"]
 
-    until(paths, lambda found: f"/api/v1/traces/{TRACE.format(33)}/annotation" in found)
+    until(paths, lambda audited: f"/api/v1/traces/{TRACE.format(33)}/annotation" in audited)
 
 
-def test_over_standard_input(server: Asked) -> None:
+def test_over_standard_input(server: McpServer) -> None:
     """A client starts the command, which asks the server with the key of its environment."""
     parameters = StdioServerParameters(
         command=forking.TRACEJURY,  # itself, as a client starts it
@@ -335,13 +337,13 @@ def test_over_standard_input(server: Asked) -> None:
             tools = {tool.name for tool in (await client.list_tools()).tools}
             return tools, await client.call_tool("find_traces", {"status": "error", "limit": 2})
 
-    tools, found = asyncio.run(look())
+    tools, result = asyncio.run(look())
     assert tools == {tool.name for tool in TOOLS} - WRITING - {"test_rule"}
-    assert found.structured_content is not None
-    assert len(found.structured_content["traces"]) == 2
+    assert result.structured_content is not None
+    assert len(result.structured_content["traces"]) == 2
 
 
-def over_http(server: Asked, body: dict[str, Any], path: str = "", **headers: str) -> httpx.Response:
+def over_http(server: McpServer, body: dict[str, Any], path: str = "", **headers: str) -> httpx.Response:
     """Send a message without a client, which would never send it so."""
     shown = {"authorization": f"Bearer {server.closed.keys['viewer']}", "accept": "application/json"} | headers
     return httpx.post(f"{server.url}{path}", json=body, headers=shown, trust_env=False, timeout=60)
@@ -355,7 +357,7 @@ def initializing(version: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", [None, "2025-06-18", "2026-07-28", "2099-01-01"])
 @pytest.mark.parametrize("wrong_id", [1.5, None, True, [], {}])
-def test_a_request_whose_id_is_none_gets_an_error(server: Asked, version: str | None, wrong_id: object) -> None:
+def test_a_request_whose_id_is_none_gets_an_error(server: McpServer, version: str | None, wrong_id: object) -> None:
     """In each generation an id is a string or an integer; any other is answered with an error, and without an id."""
     headers = {} if version is None else {"mcp-protocol-version": version}
     answer = over_http(server, {"jsonrpc": "2.0", "id": wrong_id, "method": "ping"}, **headers)
@@ -364,7 +366,7 @@ def test_a_request_whose_id_is_none_gets_an_error(server: Asked, version: str | 
     assert (answer.json()["error"]["code"], answer.headers["content-type"]) == (-32600, "application/json")
 
 
-def test_notifications_and_requests_with_ids_are_served_as_before(server: Asked) -> None:
+def test_notifications_and_requests_with_ids_are_served_as_before(server: McpServer) -> None:
     """A notification has no id and gets no answer; a text or a number, also 0, is an id."""
     assert over_http(server, {"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
     for good in (0, -1, "", "a", 2**53):
@@ -373,24 +375,26 @@ def test_notifications_and_requests_with_ids_are_served_as_before(server: Asked)
 
 @pytest.mark.parametrize("header", ["2099-01-01", "2026-07-28", "nonsense", "2025-03-26"])
 @pytest.mark.parametrize("offered, agreed", [("2025-06-18", "2025-06-18"), ("2099-01-01", "2025-11-25")])
-def test_initialize_negotiates_whatever_its_header_says(server: Asked, header: str, offered: str, agreed: str) -> None:
+def test_initialize_negotiates_whatever_its_header_says(
+    server: McpServer, header: str, offered: str, agreed: str
+) -> None:
     """The version is negotiated by the body of `initialize`; the header belongs to the requests after it."""
     answer = over_http(server, initializing(offered), **{"mcp-protocol-version": header})
     assert (answer.status_code, answer.json()["result"]["protocolVersion"]) == (200, agreed)
 
 
-def test_an_unknown_version_after_initialize_is_refused(server: Asked) -> None:
+def test_an_unknown_version_after_initialize_is_refused(server: McpServer) -> None:
     """A request that names a version that the server does not speak gets 400."""
     answer = over_http(server, {"jsonrpc": "2.0", "id": 1, "method": "ping"}, **{"mcp-protocol-version": "2099-01-01"})
     assert (answer.status_code, "error" in answer.json()) == (400, True)
 
 
-def test_the_path_may_end_with_a_slash(server: Asked) -> None:
+def test_the_path_may_end_with_a_slash(server: McpServer) -> None:
     """`/mcp/` is `/mcp`, as `/v1/traces/` is `/v1/traces`."""
     assert over_http(server, initializing("2025-06-18"), "/").status_code == 200
 
 
-def test_over_standard_input_a_request_whose_id_is_none_gets_an_error(server: Asked) -> None:
+def test_over_standard_input_a_request_whose_id_is_none_gets_an_error(server: McpServer) -> None:
     """The error comes between the answers to other requests, and these are served."""
     ids = (1, 1.5, None, "last")
     lines = [json.dumps(initializing("2025-06-18") | {"id": "first"})]
@@ -454,7 +458,7 @@ def test_the_configuration_is_written_beside_what_is_there(tmp_path: Any) -> Non
     assert path.read_text(encoding="utf-8") == "// not JSON"
 
 
-def test_a_message_that_is_too_large_is_refused(server: Asked) -> None:
+def test_a_message_that_is_too_large_is_refused(server: McpServer) -> None:
     """Before it is read whole."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"x": "y" * (2 << 20)}}
     began_s = time.monotonic()

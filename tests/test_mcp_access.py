@@ -8,7 +8,7 @@ from mcp import Client, types
 
 from collector.mcp.server import TOOLS
 from tests.access import request
-from tests.models_client import RULE, TRACE, Asked, a_server_to_ask, text_of
+from tests.models_client import RULE, TRACE, McpServer, an_mcp_server, text_of
 
 pytestmark = pytest.mark.costly("collector/access", "collector/api", "collector/mcp")
 
@@ -55,19 +55,19 @@ RIGHTS = ("role", "may not", "needs a key", "belongs to no tenant", "not for key
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServer]:
     """One server for all; what there is belongs to no tenant."""
-    with a_server_to_ask(tmp_path_factory.mktemp("mcp") / "data") as asked:
+    with an_mcp_server(tmp_path_factory.mktemp("mcp") / "data") as running:
         for name, key in (("sums", "editor"), ("kept", "editor"), ("kept of acme", "editor of acme")):
             items = {"items": [{"id": "one", "inputs": {"input": "1+1"}, "expectedOutputs": {"output": "2"}}]}
-            shown = asked.closed.keys[key]
-            dataset = asked.closed.ask("POST", "/api/v1/datasets", key=shown, json={"name": name}).json()
+            shown = running.closed.keys[key]
+            dataset = running.closed.ask("POST", "/api/v1/datasets", key=shown, json={"name": name}).json()
             where = f"/api/v1/datasets/{dataset['id']}/versions"
-            assert asked.closed.ask("POST", where, key=shown, json=items).status_code == 201
-        yield asked
+            assert running.closed.ask("POST", where, key=shown, json=items).status_code == 201
+        yield running
 
 
-def arguments_of(server: Asked, tool: str, key: str) -> dict[str, Any]:
+def arguments_of(server: McpServer, tool: str, key: str) -> dict[str, Any]:
     """What each tool is asked for, of what there is."""
     before, after = server.runs
     trace = {"trace_id": TRACE.format(1)}
@@ -104,29 +104,29 @@ def test_each_tool_is_in_the_matrix() -> None:
 
 
 @pytest.mark.parametrize("key", sorted(READING))
-def test_what_a_key_is_told_of_works_and_all_else_is_refused(server: Asked, key: str) -> None:
+def test_what_a_key_is_told_of_works_and_all_else_is_refused(server: McpServer, key: str) -> None:
     """Each tool is called; an answer that is none says that the rights are missing, and nothing else."""
 
     async def look(client: Client) -> tuple[set[str], dict[str, types.CallToolResult]]:
-        told = {tool.name for tool in (await client.list_tools()).tools}
-        return told, {name: await client.call_tool(name, arguments_of(server, name, key)) for name in WHO}
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        return names, {name: await client.call_tool(name, arguments_of(server, name, key)) for name in WHO}
 
-    told, results = server.with_client(key, look)
-    assert told == {name for name, keys in WHO.items() if key in keys}
+    tools, results = server.with_client(key, look)
+    assert tools == {name for name, keys in WHO.items() if key in keys}
     for name, result in results.items():
-        may = name in told and not (name in SHARED and key.endswith("acme"))
+        may = name in tools and not (name in SHARED and key.endswith("acme"))
         assert result.is_error is not may, (name, text_of(result))
         assert may or any(word in text_of(result) for word in RIGHTS), (name, text_of(result))
 
 
 @pytest.mark.parametrize("key", ["ingest", "ingest of acme", "reviewer", "reviewer of acme"])
-def test_keys_that_read_nothing_are_not_answered(server: Asked, key: str) -> None:
+def test_keys_that_read_nothing_are_not_answered(server: McpServer, key: str) -> None:
     """Neither of them may look at traces, so no tool is for them."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     assert request(server.url, "POST", key=server.closed.keys[key], json=body).status_code == 403
 
 
-def test_every_answer_is_as_its_schema_says(server: Asked) -> None:
+def test_every_answer_is_as_its_schema_says(server: McpServer) -> None:
     """Each tool is called once, and what it answers is held against the schema that clients are told."""
-    answers = server.all_found(*((name, arguments_of(server, name, "schema")) for name in WHO), key="admin")
+    answers = server.contents(*((name, arguments_of(server, name, "schema")) for name in WHO), key="admin")
     assert len(answers) == len(WHO)

@@ -11,7 +11,7 @@ from mcp import Client, StdioServerParameters, types
 from collector.mcp.server import TOOLS
 from storage.engine.lock import read_holder
 from tests import forking
-from tests.models_client import HOSTILE, RULE, TRACE, a_server_to_ask, text_of
+from tests.models_client import HOSTILE, RULE, TRACE, an_mcp_server, text_of
 from tests.serving import run
 
 CHANGING = {tool.name for tool in TOOLS if tool.writes or tool.name == "test_rule"}
@@ -21,7 +21,7 @@ CHANGING = {tool.name for tool in TOOLS if tool.writes or tool.name == "test_rul
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a server with keys left behind."""
     folder = tmp_path_factory.mktemp("mcp") / "data"
-    with a_server_to_ask(folder):
+    with an_mcp_server(folder):
         pass
     return folder
 
@@ -32,8 +32,8 @@ def test_a_directory_is_looked_at_and_not_changed(data: Path) -> None:
     async def look() -> tuple[set[str], dict[str, types.CallToolResult]]:
         program, *arguments = forking.command(forking.TRACEJURY, "mcp", "--data", data)
         async with Client(StdioServerParameters(command=program, args=arguments)) as client:
-            told = {tool.name for tool in (await client.list_tools()).tools}
-            asked: dict[str, dict[str, Any]] = {
+            names = {tool.name for tool in (await client.list_tools()).tools}
+            requests: dict[str, dict[str, Any]] = {
                 "find_traces": {"rule": RULE, "passed": False},
                 "get_trace": {"trace_id": TRACE.format(0)},
                 "list_alerts": {},
@@ -43,36 +43,36 @@ def test_a_directory_is_looked_at_and_not_changed(data: Path) -> None:
                 "query_sql": {"sql": "SELECT count(*) FROM traces"},
                 "annotate": {"trace_id": TRACE.format(0), "verdict": "CORRECT"},
             }
-            return told, {name: await client.call_tool(name, arguments) for name, arguments in asked.items()}
+            return names, {name: await client.call_tool(name, arguments) for name, arguments in requests.items()}
 
-    told, results = asyncio.run(look())
-    found = {name: result.structured_content or {} for name, result in results.items()}
-    assert told == {tool.name for tool in TOOLS} - CHANGING
+    tools, results = asyncio.run(look())
+    contents = {name: result.structured_content or {} for name, result in results.items()}
+    assert tools == {tool.name for tool in TOOLS} - CHANGING
     assert {name for name, result in results.items() if result.is_error} == {"annotate"}
-    assert len(found["find_traces"]["traces"]) == 15
-    assert found["get_trace"]["input"] == HOSTILE
-    assert {each["state"] for each in found["list_alerts"]["alerts"]} == {"open"}
-    assert {line["group"] for line in found["quality_of_rule"]["lines"]} == {"1.4.2", "1.5.0"}
-    assert found["list_experiments"]["count"] == 2
-    assert found["query_sql"]["rows"] == [[40]]
+    assert len(contents["find_traces"]["traces"]) == 15
+    assert contents["get_trace"]["input"] == HOSTILE
+    assert {each["state"] for each in contents["list_alerts"]["alerts"]} == {"open"}
+    assert {line["group"] for line in contents["quality_of_rule"]["lines"]} == {"1.4.2", "1.5.0"}
+    assert contents["list_experiments"]["count"] == 2
+    assert contents["query_sql"]["rows"] == [[40]]
     assert "VIEWER" in text_of(results["annotate"])
     assert read_holder(data) is None
 
 
 def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     """One sentence says so."""
-    told = run("mcp", "--data", tmp_path / "nothing")
-    assert told.exit_code == 1
-    assert "there is no data in" in told.output
+    result = run("mcp", "--data", tmp_path / "nothing")
+    assert result.exit_code == 1
+    assert "there is no data in" in result.output
     assert not (tmp_path / "nothing").exists()
 
 
 def test_a_directory_has_no_server_and_no_application(tmp_path: Path) -> None:
     """Whoever names both is asked which one is meant."""
     for flags in (["--server", "http://127.0.0.1:1"], ["--app", "true", "--app-runs", "1"]):
-        told = run("mcp", "--data", tmp_path, *flags)
-        assert told.exit_code == 2
-        assert "goes with neither" in told.output
+        result = run("mcp", "--data", tmp_path, *flags)
+        assert result.exit_code == 2
+        assert "goes with neither" in result.output
 
 
 @pytest.mark.parametrize("client", ["cursor", "codex"])

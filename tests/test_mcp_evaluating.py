@@ -12,7 +12,7 @@ from mcp import Client, StdioServerParameters, types
 
 from tests import forking
 from tests.model_server import ModelServer, Says, Status, a_model
-from tests.models_client import Asked, a_server_to_ask, text_of
+from tests.models_client import McpServer, an_mcp_server, text_of
 from tests.serving import run
 
 DATASET = "sums"
@@ -30,16 +30,16 @@ def model() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Iterator[Asked]:
+def server(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Iterator[McpServer]:
     """One server for all, with a dataset of four sums, and two connections of which one has a limit."""
     connection = {"baseUrl": model.base_url, "model": "m", "protocol": "CHAT_COMPLETIONS"}
     connections = {"open": connection, "limited": connection | {"budget": {"callsPerDay": 5}}}
-    with a_server_to_ask(tmp_path_factory.mktemp("mcp") / "data", llm_connections=connections) as asked:
-        made = asked.closed.ask("POST", "/api/v1/datasets", key=asked.closed.keys["editor"], json={"name": DATASET})
+    with an_mcp_server(tmp_path_factory.mktemp("mcp") / "data", llm_connections=connections) as running:
+        made = running.closed.ask("POST", "/api/v1/datasets", key=running.closed.keys["editor"], json={"name": DATASET})
         where = f"/api/v1/datasets/{made.json()['id']}/versions"
-        told = asked.closed.ask("POST", where, key=asked.closed.keys["editor"], json={"items": ITEMS})
-        assert told.status_code == 201, told.text
-        yield asked
+        response = running.closed.ask("POST", where, key=running.closed.keys["editor"], json={"items": ITEMS})
+        assert response.status_code == 201, response.text
+        yield running
 
 
 def outputs(*answers: object) -> list[dict[str, Any]]:
@@ -47,77 +47,77 @@ def outputs(*answers: object) -> list[dict[str, Any]]:
     return [{"item_id": item["id"], "output": answer} for item, answer in zip(ITEMS, answers, strict=False)]
 
 
-def runs_of(server: Asked, experiment: str) -> int:
+def runs_of(server: McpServer, experiment: str) -> int:
     """How many runs there are of an experiment."""
-    found = server.found("list_experiments", limit=200)["runs"]
-    return sum(each["experiment_name"] == experiment for each in found)
+    listed = server.content("list_experiments", limit=200)["runs"]
+    return sum(each["experiment_name"] == experiment for each in listed)
 
 
 @pytest.mark.costly("collector/experiments", "collector/mcp", "evaluators", "storage/offline")
-def test_an_agent_evaluates_changes_and_evaluates_again(server: Asked) -> None:
+def test_an_agent_evaluates_changes_and_evaluates_again(server: McpServer) -> None:
     """The rest of the session of the documentation: what fails is seen, and that the change mended it."""
-    before = server.found(
+    before = server.content(
         "run_evaluation", dataset_path=DATASET, outputs=outputs("0", "2", "5", "7"), model="gpt-5-mini", project="shop"
     )
     assert (before["dataset"], before["model"], before["status"]) == (f"{DATASET}@1", "gpt-5-mini", "SUCCESS")
     assert (before["total_examples"], before["pass_count"], before["fail_count"]) == (4, 2, 2)
     assert (before["pass_rate"], before["average_scores"]) == (0.5, {"Exact Match": 0.5})
-    failing = server.found("get_failing_queries", run_id=before["run_id"])["failing_queries"]
+    failing = server.content("get_failing_queries", run_id=before["run_id"])["failing_queries"]
     assert [each["input"] for each in failing] == [{"input": "2+2"}, {"input": "3+3"}]
     again = [{"item_id": each["dataset_item_id"], "output": each["expected_output"]} for each in failing]
-    assert server.found("run_evaluation", dataset_path=DATASET, outputs=again)["pass_rate"] == 1
-    after = server.found(
+    assert server.content("run_evaluation", dataset_path=DATASET, outputs=again)["pass_rate"] == 1
+    after = server.content(
         "run_evaluation", dataset_path=f"{DATASET}@1", outputs=outputs("0", "2", "4", "6"), project="shop"
     )
     assert after["pass_rate"] == 1
-    compared = server.found("compare_runs", run_id_a=before["run_id"], run_id_b=after["run_id"])["comparison"]
+    compared = server.content("compare_runs", run_id_a=before["run_id"], run_id_b=after["run_id"])["comparison"]
     assert (compared["pass_rate"]["delta"], compared["has_regressions"]) == (0.5, False)
 
 
-def test_a_stored_run_is_scored_by_one_more_evaluator(server: Asked) -> None:
+def test_a_stored_run_is_scored_by_one_more_evaluator(server: McpServer) -> None:
     """Without running anything again; what was asked about it is listed."""
-    made = server.found("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "twenty"))
-    more = server.found(
+    made = server.content("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "twenty"))
+    more = server.content(
         "evaluate_run", run_id=made["run_id"], evaluator="length", config={"maximumOutputLength": 3}, threshold=1.0
     )
     assert more["average_scores"] == {"Exact Match": 0.5, "Length": 0.5}
-    listed = server.found("list_run_evaluations", key="viewer", run_id=made["run_id"])["evaluations"]
+    listed = server.content("list_run_evaluations", key="viewer", run_id=made["run_id"])["evaluations"]
     assert [(each["evaluatorName"], each["status"]) for each in listed] == [("Exact Match", "DONE"), ("Length", "DONE")]
 
 
-def test_what_the_application_could_not_do_is_counted_beside_the_rate(server: Asked) -> None:
+def test_what_the_application_could_not_do_is_counted_beside_the_rate(server: McpServer) -> None:
     """An item on which it failed is an error with its text, and neither a failure nor a part of the pass rate."""
-    told = [*outputs("0"), {"item_id": "sum-1", "error": "it timed out"}]
-    made = server.found("run_evaluation", dataset_path=DATASET, outputs=told)
+    reported = [*outputs("0"), {"item_id": "sum-1", "error": "it timed out"}]
+    made = server.content("run_evaluation", dataset_path=DATASET, outputs=reported)
     assert (made["total_examples"], made["pass_count"], made["fail_count"], made["error_count"]) == (2, 1, 0, 1)
     assert (made["pass_rate"], made["problem"]) == (
         1,
         "the application failed on 1 of 2 items; the first: it timed out",
     )
-    (failing,) = server.found("get_failing_queries", run_id=made["run_id"])["failing_queries"]
+    (failing,) = server.content("get_failing_queries", run_id=made["run_id"])["failing_queries"]
     assert failing["error"] == "it timed out"
 
 
-def test_an_application_that_always_crashes_has_no_pass_rate(server: Asked) -> None:
+def test_an_application_that_always_crashes_has_no_pass_rate(server: McpServer) -> None:
     """Nothing was judged: the evaluation failed, the rate is not known, and the problem is the application's error."""
-    told = [{"item_id": item["id"], "error": "no such module"} for item in ITEMS]
-    made = server.found("run_evaluation", dataset_path=DATASET, outputs=told)
+    reported = [{"item_id": item["id"], "error": "no such module"} for item in ITEMS]
+    made = server.content("run_evaluation", dataset_path=DATASET, outputs=reported)
     assert (made["pass_rate"], made["fail_count"], made["error_count"]) == (None, 0, 4)
     assert made["failed_evaluations"] == ["Exact Match"]
     assert "none of 4 items was judged" in made["problem"]
     assert "no such module" in made["problem"]
-    (listed,) = server.found("list_run_evaluations", run_id=made["run_id"])["evaluations"]
+    (listed,) = server.content("list_run_evaluations", run_id=made["run_id"])["evaluations"]
     assert (listed["status"], listed["skippedCount"]) == ("FAILED", 4)
-    shown = next(e for e in server.found("list_experiments", limit=200)["runs"] if e["run_id"] == made["run_id"])
+    shown = next(e for e in server.content("list_experiments", limit=200)["runs"] if e["run_id"] == made["run_id"])
     assert (shown["pass_rate"], shown["error_count"], shown["failed_evaluations"]) == (None, 4, ["Exact Match"])
-    good = server.found("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "2", "4", "6"))
-    compared = server.found("compare_runs", run_id_a=good["run_id"], run_id_b=made["run_id"])["comparison"]
+    good = server.content("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "2", "4", "6"))
+    compared = server.content("compare_runs", run_id_a=good["run_id"], run_id_b=made["run_id"])["comparison"]
     assert (compared["pass_rate"]["status"], compared["has_regressions"]) == ("unknown", True)
     assert (compared["summary_counts"]["unchanged"], compared["summary_counts"]["unscored"]) == (0, 4)
 
 
 @pytest.mark.parametrize(
-    "arguments, told",
+    "arguments, message",
     [
         ({"dataset_path": DATASET}, "give `outputs`"),
         ({"dataset_path": "unheard", "outputs": outputs("0")}, "no dataset is called 'unheard'"),
@@ -129,18 +129,18 @@ def test_an_application_that_always_crashes_has_no_pass_rate(server: Asked) -> N
         ({"dataset_path": DATASET, "outputs": outputs("0"), "evaluator": "exact_mach"}, "did you mean exact_match?"),
     ],
 )
-def test_what_cannot_be_evaluated_is_told(server: Asked, arguments: dict[str, Any], told: str) -> None:
+def test_what_cannot_be_evaluated_is_told(server: McpServer, arguments: dict[str, Any], message: str) -> None:
     """With what would be right; no run is left that looks like one."""
     result = server.call("run_evaluation", experiment_name="refused", **arguments)
     assert result.is_error
-    assert told in text_of(result)
-    found = [
-        each for each in server.found("list_experiments", limit=200)["runs"] if each["experiment_name"] == "refused"
+    assert message in text_of(result)
+    messages = [
+        each for each in server.content("list_experiments", limit=200)["runs"] if each["experiment_name"] == "refused"
     ]
-    assert {each["status"] for each in found} <= {"CANCELLED"}
+    assert {each["status"] for each in messages} <= {"CANCELLED"}
 
 
-def test_a_judge_is_asked_within_a_budget_or_not_at_all(server: Asked, model: ModelServer) -> None:
+def test_a_judge_is_asked_within_a_budget_or_not_at_all(server: McpServer, model: ModelServer) -> None:
     """A connection without a limit is refused before anything is kept; one with a limit judges."""
     judged: dict[str, Any] = {
         "dataset_path": DATASET,
@@ -151,34 +151,34 @@ def test_a_judge_is_asked_within_a_budget_or_not_at_all(server: Asked, model: Mo
     }
     assert "there are: limited, open" in text_of(server.call("run_evaluation", **judged))
     assert "has no budget" in text_of(server.call("run_evaluation", **judged, connection="open"))
-    assert (runs_of(server, "judged"), model.asked) == (0, [])
-    made = server.found("run_evaluation", **judged, connection="limited")
-    assert (made["pass_rate"], len(model.asked)) == (1, 2)
+    assert (runs_of(server, "judged"), model.requests) == (0, [])
+    made = server.content("run_evaluation", **judged, connection="limited")
+    assert (made["pass_rate"], len(model.requests)) == (1, 2)
     refused = server.call("evaluate_run", run_id=made["run_id"], evaluator="faithfulness", connection="open")
     assert "has no budget" in text_of(refused)
 
 
 def test_a_judge_that_refuses_all_is_a_problem_and_no_pass_rate(
-    server: Asked, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+    server: McpServer, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of items that passed by another evaluator too: a broken judge makes no failure and no rate of 0."""
-    made = server.found("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "2"))
+    made = server.content("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "2"))
     monkeypatch.setattr(model, "script", lambda _: Status(400))
     by = {"evaluator": "llm_judge", "criteria": "Is it right?", "connection": "limited"}
-    judged = server.found("evaluate_run", run_id=made["run_id"], **by)
+    judged = server.content("evaluate_run", run_id=made["run_id"], **by)
     assert (judged["pass_rate"], judged["fail_count"], judged["not_evaluated_count"]) == (None, 0, 2)
     assert (judged["status"], len(judged["failed_evaluations"])) == ("SUCCESS", 1)
     assert "none of 2 items was judged: 2 no verdict" in judged["problem"]
 
 
 def test_a_judge_that_fails_on_some_items_is_a_problem(
-    server: Asked, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+    server: McpServer, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rate is of the others, and the problem says of how many items it is not, and why."""
     working = model.script
-    monkeypatch.setattr(model, "script", lambda asked: Says("I pass.") if "two" in asked.user else working(asked))
+    monkeypatch.setattr(model, "script", lambda request: Says("I pass.") if "two" in request.user else working(request))
     by = {"evaluator": "llm_judge", "criteria": "Is it right?", "connection": "limited"}
-    made = server.found("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "two"), **by)
+    made = server.content("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "two"), **by)
     assert (made["pass_rate"], made["pass_count"], made["not_evaluated_count"]) == (1, 1, 1)
     assert (
         "1 of 2 items have no verdict and are no part of the rate; the first: LLM Judge: bad_reply" in made["problem"]
@@ -187,7 +187,9 @@ def test_a_judge_that_fails_on_some_items_is_a_problem(
 
 @pytest.mark.parametrize("budget", [None, {"allowUnpriced": True}])
 @pytest.mark.parametrize("evaluator", ["llm_judge", "faithfulness"])
-def test_a_rule_that_asks_a_model_needs_a_limit(server: Asked, evaluator: str, budget: dict[str, bool] | None) -> None:
+def test_a_rule_that_asks_a_model_needs_a_limit(
+    server: McpServer, evaluator: str, budget: dict[str, bool] | None
+) -> None:
     """Whatever its evaluator is called, and not only some budget."""
     rule = {"name": f"{evaluator} {budget}", "evaluator": evaluator, "connectionId": "any"}
     if evaluator == "llm_judge":
@@ -206,7 +208,7 @@ print(int(left) + int(right))
 """
 
 
-def test_the_application_is_run_where_its_user_allowed_it(server: Asked, tmp_path: Path) -> None:
+def test_the_application_is_run_where_its_user_allowed_it(server: McpServer, tmp_path: Path) -> None:
     """Over standard input, as the command line says, and as often as that says; a failure is told with its words."""
     program = tmp_path / "application.py"
     program.write_text(APPLICATION, encoding="utf-8")
@@ -236,7 +238,7 @@ def test_the_application_is_run_where_its_user_allowed_it(server: Asked, tmp_pat
     assert "may be run 1 times more, and 4 are asked for" in text_of(refused)
 
 
-def test_a_file_of_the_user_is_evaluated_on_his_machine(server: Asked, tmp_path: Path) -> None:
+def test_a_file_of_the_user_is_evaluated_on_his_machine(server: McpServer, tmp_path: Path) -> None:
     """Below the folder where the program was started, and no further; the run keeps its items, with their ids."""
     (tmp_path / "home" / "cases").mkdir(parents=True)
     lines = "".join(f"{json.dumps(item)}\n" for item in ITEMS)
@@ -269,23 +271,23 @@ def test_a_file_of_the_user_is_evaluated_on_his_machine(server: Asked, tmp_path:
 
     async def look() -> tuple[types.CallToolResult, types.CallToolResult, dict[str, types.CallToolResult]]:
         async with Client(parameters) as client:
-            asked = {"dataset_path": "cases/sums.jsonl", "outputs": outputs("0", "2", "5")}
-            made = await client.call_tool("run_evaluation", asked)
+            params = {"dataset_path": "cases/sums.jsonl", "outputs": outputs("0", "2", "5")}
+            made = await client.call_tool("run_evaluation", params)
             assert made.structured_content is not None, text_of(made)
             failing = await client.call_tool("get_failing_queries", {"run_id": made.structured_content["run_id"]})
             for name in names:
                 listed = await client.call_tool("list_experiments", {"dataset_name": name})
                 assert listed.structured_content is not None, text_of(listed)
-                found[name] = [each["dataset"] for each in listed.structured_content["runs"]]
+                outcomes[name] = [each["dataset"] for each in listed.structured_content["runs"]]
             return (
                 made,
                 failing,
-                {n: await client.call_tool("run_evaluation", asked | {"dataset_path": n}) for n in refused},
+                {n: await client.call_tool("run_evaluation", params | {"dataset_path": n}) for n in refused},
             )
 
-    found: dict[str, list[str]] = {}
-    made, failing, told = asyncio.run(look())
-    assert [name for name in names if "cases/sums.jsonl" in found[name]] == [*names[:3]]
+    outcomes: dict[str, list[str]] = {}
+    made, failing, tools = asyncio.run(look())
+    assert [name for name in names if "cases/sums.jsonl" in outcomes[name]] == [*names[:3]]
     assert made.structured_content is not None
     assert failing.structured_content is not None
     assert made.structured_content["dataset"] == "cases/sums.jsonl"
@@ -293,21 +295,21 @@ def test_a_file_of_the_user_is_evaluated_on_his_machine(server: Asked, tmp_path:
     (failed,) = failing.structured_content["failing_queries"]
     assert (failed["input"], failed["expected_output"]) == ({"input": "2+2"}, {"output": "4"})
     for name, why in refused.items():
-        assert told[name].is_error, name
-        assert why in text_of(told[name]), text_of(told[name])
+        assert tools[name].is_error, name
+        assert why in text_of(tools[name]), text_of(tools[name])
 
 
-def test_a_server_reads_no_files(server: Asked) -> None:
+def test_a_server_reads_no_files(server: McpServer) -> None:
     """Over HTTP a name of a file is refused, with what would be right."""
     for name in ("cases/sums.jsonl", "/etc/passwd", "sums.json"):
-        told = server.call("run_evaluation", dataset_path=name, outputs=outputs("0"))
-        assert told.is_error
-        assert "this server reads none of its own or yours" in text_of(told)
+        result = server.call("run_evaluation", dataset_path=name, outputs=outputs("0"))
+        assert result.is_error
+        assert "this server reads none of its own or yours" in text_of(result)
 
 
 @pytest.mark.parametrize("flags", [["--app", "true"], ["--app-runs", "3"]])
 def test_an_application_has_a_limit(flags: list[str]) -> None:
     """What may be run without one is not run."""
-    told = run("mcp", *flags)
-    assert told.exit_code == 2
-    assert "need each other" in told.output
+    result = run("mcp", *flags)
+    assert result.exit_code == 2
+    assert "need each other" in result.output

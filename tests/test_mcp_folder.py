@@ -12,8 +12,8 @@ from mcp import Client, MCPError, StdioServerParameters
 
 from storage.engine.lock import read_holder
 from tests import forking
-from tests.model_server import Asked as Question
 from tests.model_server import Hangs, ModelServer, Says, Step, a_model
+from tests.model_server import ModelRequest as Question
 from tests.models_client import text_of
 from tests.serving import run
 
@@ -123,9 +123,9 @@ def test_a_model_answers_and_judges_within_its_calls(folder: Path) -> None:
 
     with a_model(script) as model:
         made = with_program(folder, evaluate, *judge_flags(model, 8))
-        assert (made["pass_rate"], made["total_examples"], len(model.asked)) == (1, 4, 8)
+        assert (made["pass_rate"], made["total_examples"], len(model.requests)) == (1, 4, 8)
         again = with_program(folder, evaluate, *judge_flags(model, 8))
-        assert (again["error_count"], len(model.asked)) == (4, 8)
+        assert (again["error_count"], len(model.requests)) == (4, 8)
         assert "the budget of connection 'default' for today is spent" in again["problem"]
 
 
@@ -143,16 +143,16 @@ def test_a_model_of_the_environment_answers_too(folder: Path) -> None:
             "TRACEJURY_API_KEY": "that-of-another-server",
         }
         made = with_program(folder, evaluate, **environ)
-    assert (made["pass_count"], made["fail_count"], len(model.asked)) == (1, 3, 4)
+    assert (made["pass_count"], made["fail_count"], len(model.requests)) == (1, 3, 4)
 
 
 def test_a_call_that_is_cancelled_ends_the_run(folder: Path) -> None:
     """The model is asked about no further item, and the run says so."""
 
     async def cancel(client: Client) -> dict[str, Any]:
-        asked = {"dataset_path": "cases/sums.jsonl", "model": "m"}
+        arguments = {"dataset_path": "cases/sums.jsonl", "model": "m"}
         with pytest.raises(MCPError):
-            await client.call_tool("run_evaluation", asked, read_timeout_seconds=3)
+            await client.call_tool("run_evaluation", arguments, read_timeout_seconds=3)
         run: dict[str, Any] = {"status": "RUNNING"}
         while run["status"] == "RUNNING":
             (run,) = (await found(client, "list_experiments"))["runs"]
@@ -162,7 +162,7 @@ def test_a_call_that_is_cancelled_ends_the_run(folder: Path) -> None:
         run = with_program(folder, cancel, *judge_flags(model, 9))
     assert run["status"] == "CANCELLED"
     assert run["total_examples"] <= 1
-    assert len(model.asked) <= 4  # the one that was answered, and as many as are asked at a time
+    assert len(model.requests) <= 4  # the one that was answered, and as many as are asked at a time
 
 
 @pytest.mark.parametrize(
@@ -178,17 +178,17 @@ def test_a_call_that_is_cancelled_ends_the_run(folder: Path) -> None:
 def test_options_that_do_not_fit_are_refused(folder: Path, flags: list[str], why: str) -> None:
     """Before anything is written, and by `install` in the same words."""
     for command in (["mcp"], ["mcp", "install", "cursor"]):
-        told = run(*command, "--folder", folder, *flags)
-        assert told.exit_code == 2
-        assert why in told.output
+        result = run(*command, "--folder", folder, *flags)
+        assert result.exit_code == 2
+        assert why in result.output
     assert not (folder / ".tracejury").exists()
 
 
 def test_a_judge_without_a_folder_is_refused() -> None:
     """A server has connections of its own."""
-    told = run("mcp", "--judge-model", "m", "--judge-base-url", "http://127.0.0.1:1", "--judge-calls", "3")
-    assert told.exit_code == 2
-    assert "are for --folder" in told.output
+    result = run("mcp", "--judge-model", "m", "--judge-base-url", "http://127.0.0.1:1", "--judge-calls", "3")
+    assert result.exit_code == 2
+    assert "are for --folder" in result.output
 
 
 def test_a_client_is_configured_with_a_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from collector.access.permission import Permission
 from collector.mcp.server import TOOLS
 from tests.inspector import inspector
 from tests.live import PATIENCE_S, TRACEJURY
-from tests.models_client import RULE, Asked, a_server_to_ask
+from tests.models_client import RULE, McpServer, an_mcp_server
 
 pytestmark = pytest.mark.costly("collector/access", "collector/api", "collector/cli", "collector/mcp")
 
@@ -27,14 +27,14 @@ def program() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def server(program: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def server(program: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServer]:
     """One server for all; none where there is no inspector."""
     assert program
-    with a_server_to_ask(tmp_path_factory.mktemp("inspected") / "data") as asked:
-        yield asked
+    with an_mcp_server(tmp_path_factory.mktemp("inspected") / "data") as running:
+        yield running
 
 
-def inspected(program: list[str], server: Asked, transport: str, *method: str) -> Any:
+def inspected(program: list[str], server: McpServer, transport: str, *method: str) -> Any:
     """What the inspector prints of a method, as JSON."""
     key = server.closed.keys["viewer"]
     of_server = {"TRACEJURY_URL": f"http://{server.closed.running.http}", "TRACEJURY_API_KEY": key}
@@ -55,19 +55,19 @@ def inspected(program: list[str], server: Asked, transport: str, *method: str) -
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_the_inspector_lists_what_there_is(program: list[str], server: Asked, transport: str) -> None:
+def test_the_inspector_lists_what_there_is(program: list[str], server: McpServer, transport: str) -> None:
     """Tools that read, with the schemas that it checks; templates of resources; prompts."""
     tools = {tool["name"]: tool for tool in inspected(program, server, transport, "tools/list")["tools"]}
     assert set(tools) == {tool.name for tool in TOOLS if tool.permission is Permission.READ}
     assert all(tool["outputSchema"]["type"] == "object" for tool in tools.values())
-    told = inspected(program, server, transport, "resources/templates/list")["resourceTemplates"]
-    assert {each["uriTemplate"].split("/")[2] for each in told} == {"trace", "run", "rule"}
+    listed = inspected(program, server, transport, "resources/templates/list")["resourceTemplates"]
+    assert {each["uriTemplate"].split("/")[2] for each in listed} == {"trace", "run", "rule"}
     prompts = inspected(program, server, transport, "prompts/list")["prompts"]
     assert [each["name"] for each in prompts] == ["investigate_alert", "write_rule", "triage_failing_cases"]
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_the_inspector_calls_a_tool(program: list[str], server: Asked, transport: str) -> None:
+def test_the_inspector_calls_a_tool(program: list[str], server: McpServer, transport: str) -> None:
     """Its client holds the answer against the schema of the tool."""
     called = ("tools/call", "--tool-name", "find_traces", "--tool-arg", f"rule={RULE}", "passed=false", "limit=3")
     result = inspected(program, server, transport, *called)

@@ -48,8 +48,12 @@ def send(server: Running, project: str, count: int, *, failed: int = 0, ms: floa
     """
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
-    told = {"service.name": project, "service.version": str(more.get("release", "1")), **more.get("process", {})}
-    for key, value in told.items():
+    resource_attributes = {
+        "service.name": project,
+        "service.version": str(more.get("release", "1")),
+        **more.get("process", {}),
+    }
+    for key, value in resource_attributes.items():
         resource.resource.attributes.add(key=key).value.string_value = value
     spans = resource.scope_spans.add().spans
     began = time.time_ns()
@@ -71,7 +75,7 @@ def send(server: Running, project: str, count: int, *, failed: int = 0, ms: floa
     stored = f"SELECT count(*) FROM spans WHERE project = '{project}'"
     ((before,),) = rows(server.store, stored)
     post(f"http://{server.otlp_http}/v1/traces", request.SerializeToString())
-    until(lambda: rows(server.store, stored), lambda found: found == [(int(str(before)) + count,)])
+    until(lambda: rows(server.store, stored), lambda counted: counted == [(int(str(before)) + count,)])
 
 
 def watch(server: Running, status: int = 201, **text: Any) -> dict[str, Any]:
@@ -79,8 +83,8 @@ def watch(server: Running, status: int = 201, **text: Any) -> dict[str, Any]:
     with a_client() as client:
         answer = client.post(f"http://{server.http}{_ROOT}", json={"name": text.get("project", "all"), **text})
     assert answer.status_code == status, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 def look(server: Running, monitor: dict[str, Any], *, later_s: float = 3) -> dict[str, Any]:
@@ -93,8 +97,8 @@ def look(server: Running, monitor: dict[str, Any], *, later_s: float = 3) -> dic
     finally:
         thread._clock = kept
     with a_client() as client:
-        found: dict[str, Any] = client.get(f"http://{server.http}{_ROOT}/{monitor['id']}").json()
-    return found
+        document: dict[str, Any] = client.get(f"http://{server.http}{_ROOT}/{monitor['id']}").json()
+    return document
 
 
 def alerts(server: Running, monitor: dict[str, Any]) -> list[Alert]:
@@ -104,20 +108,20 @@ def alerts(server: Running, monitor: dict[str, Any]) -> list[Alert]:
 
 def test_a_limit_is_crossed_once_and_the_number_of_looks_decides() -> None:
     """So many looks in a row open, as many end, and one that says otherwise begins the count anew."""
-    limit, state, said = MetricLimit(above=5, looks=2), LimitState(), []
+    limit, state, events = MetricLimit(above=5, looks=2), LimitState(), []
     for value in (6, 5, 6, 6, 7, 4, 6, 4, 4, 4):
         state, crossing = look_at(limit, state, value)
-        said.append(crossing)
-    assert said == [None, None, None, "opened", None, None, None, None, "recovered", None]
+        events.append(crossing)
+    assert events == [None, None, None, "opened", None, None, None, None, "recovered", None]
 
 
 def test_an_open_alert_that_goes_much_further_is_told_once() -> None:
     """It is told when looks in a row have reached the further number, not for one that opens there, once an alert."""
-    limit, state, said = MetricLimit(above=5, escalate_at=20, looks=2), LimitState(), []
+    limit, state, events = MetricLimit(above=5, escalate_at=20, looks=2), LimitState(), []
     for value in (20, 6, 6, 20, 6, 20, 21, 30, 30, 4, 4, 30, 30, 30, 30):
         state, crossing = look_at(limit, state, value)
-        said.append(crossing)
-    assert said == [None, "opened", *[None] * 4, "escalated", *[None] * 3, "recovered", None, "opened", None, None]
+        events.append(crossing)
+    assert events == [None, "opened", *[None] * 4, "escalated", *[None] * 3, "recovered", None, "opened", None, None]
     below, state = MetricLimit(below=10, escalate_at=0), LimitState()
     assert look_at(below, LimitState(is_open=True), 0)[1] == "escalated"
     assert look_at(below, LimitState(is_open=True), 1)[1] is None
@@ -127,8 +131,8 @@ def test_errors_above_the_limit_open_an_alert_that_ends_when_they_are_below(serv
     """The alert has the share, its interval, failed traces and SQL that says the same; it is one, and it is over."""
     monitor = watch(server, project="errors", metric="trace_errors", above=0.2, severity="critical")
     send(server, "errors", 30, failed=12)
-    found = look(server, monitor)
-    assert (found["standing"], found["value"], found["count"], found["failed"]) == ("alert", 0.4, 30, 12)
+    document = look(server, monitor)
+    assert (document["standing"], document["value"], document["count"], document["failed"]) == ("alert", 0.4, 30, 12)
     look(server, monitor)
     (alert,) = alerts(server, monitor)
     finding = alert.finding
@@ -138,15 +142,15 @@ def test_errors_above_the_limit_open_an_alert_that_ends_when_they_are_below(serv
         "critical",
         "share",
     )
-    assert (finding.baseline.rate, finding.candidate.rate, alert.alert_id) == (0.2, 0.4, found["openAlertId"])
+    assert (finding.baseline.rate, finding.candidate.rate, alert.alert_id) == (0.2, 0.4, document["openAlertId"])
     assert 0.2 < finding.candidate.low < 0.4 < finding.candidate.high < 0.6
     examples = finding.document["examples"]
     assert isinstance(examples, list)
     assert len(examples) == 10
     assert rows(server.store, str(finding.document["sql"]))[0][:2] == (30, 12)
     send(server, "errors", 100)
-    found = look(server, monitor)
-    assert (found["standing"], found["openAlertId"]) == ("fine", None)
+    document = look(server, monitor)
+    assert (document["standing"], document["openAlertId"]) == ("fine", None)
     (alert,) = alerts(server, monitor)
     assert alert.state == "recovered"
     assert alert.recovery is not None
@@ -172,8 +176,8 @@ def test_each_metric_is_what_its_name_says(server: Running, metric: str, more: d
     monitor = watch(server, project=project, metric=metric, above=1e9, minCount=5, **more)
     send(server, project, 25, failed=5, ms=40, tokens=250, model="large", release=2)
     send(server, f"{project}-of-others", 30, failed=30, ms=999, tokens=1)
-    found = until(lambda: look(server, monitor), lambda found: found["value"] is not None)
-    assert found["value"] == pytest.approx(value, rel=0.02)
+    document = until(lambda: look(server, monitor), lambda state: state["value"] is not None)
+    assert document["value"] == pytest.approx(value, rel=0.02)
 
 
 def test_errors_that_become_many_more_are_told_again(server: Running) -> None:
@@ -188,9 +192,9 @@ def test_errors_that_become_many_more_are_told_again(server: Running) -> None:
     assert (alert.escalations, alert.state, alert.finding.candidate.rate) == (1, "open", 0.8)
     assert rows(server.store, str(alert.finding.document["sql"]))[0][:2] == (120, 96)
     with a_client() as client:
-        told = client.get(f"http://{server.http}/api/v1/alerts/{alert_id}").json()
+        document = client.get(f"http://{server.http}/api/v1/alerts/{alert_id}").json()
         page = client.get(f"http://{server.http}/alerts/{alert_id}").text
-    assert [each["rate"] for each in told["details"]["told"]] == [0.2]
+    assert [each["rate"] for each in document["details"]["told"]] == [0.2]
     assert "told before: 20 %" in page
     assert "worse" in run("alerts", "show", alert_id, "--server", f"http://{server.http}").output
 
@@ -200,9 +204,9 @@ def test_an_alert_of_a_metric_of_all_projects_is_what_the_contract_says(server: 
     finding = a_finding(metric="span_count", kind="limit", measure="amount", project=None, fingerprint=None)
     server.store.alerts.open(finding, time.time_ns())
     with a_client() as client:
-        told = check_answer(client.get(f"http://{server.http}/api/v1/alerts/{finding.alert_id}")).json()
+        document = check_answer(client.get(f"http://{server.http}/api/v1/alerts/{finding.alert_id}")).json()
         listed = check_answer(client.get(f"http://{server.http}/api/v1/alerts")).json()["content"]
-    assert (told["projectName"], told["fingerprint"]) == (None, None)
+    assert (document["projectName"], document["fingerprint"]) == (None, None)
     assert finding.alert_id in [each["alertId"] for each in listed]
 
 
@@ -216,9 +220,9 @@ def test_a_change_that_becomes_much_larger_is_told_again(server: Running) -> Non
     send(server, "sliding", 100, failed=30, release="2")
     alert_id = look(server, monitor)["openAlertId"]
     send(server, "sliding", 80, failed=76, release="2")
-    found = look(server, monitor)
+    document = look(server, monitor)
     assert alert_id is not None
-    assert (found["standing"], found["openAlertId"]) == ("alert", alert_id)
+    assert (document["standing"], document["openAlertId"]) == ("alert", alert_id)
     (alert,) = alerts(server, monitor)
     assert alert.escalations == 1
     assert alert.finding.candidate.rate > 0.6
@@ -234,12 +238,12 @@ def test_spans_of_experiments_count_only_where_they_are_wanted(server: Running, 
     send(server, project, 30, failed=30, marks=marked)
     send(server, project, 30, failed=30, process=marked)
     send(server, project, 10, failed=10, process={"tracejury.playground": "true"})
-    found = until(lambda: look(server, everything), lambda found: found["count"] == 70)
-    assert found["standing"] == "alert"
+    document = until(lambda: look(server, everything), lambda state: state["count"] == 70)
+    assert document["standing"] == "alert"
     assert look(server, production)["count"] == 0
     send(server, project, 20, failed=20)
-    found = until(lambda: look(server, production), lambda found: found["count"] == 20)
-    assert found["standing"] == "alert"
+    document = until(lambda: look(server, production), lambda state: state["count"] == 20)
+    assert document["standing"] == "alert"
     for alert in alerts(server, production):
         assert rows(server.store, str(alert.finding.document["sql"]))[0][0] == 20
     with a_client() as client:
@@ -263,8 +267,8 @@ def test_too_few_say_nothing(server: Running) -> None:
     """A share of fewer than `minCount` opens no alert, however bad it is."""
     monitor = watch(server, project="few", metric="span_errors", above=0.1, minCount=20)
     send(server, "few", 19, failed=19)
-    found = look(server, monitor)
-    assert (found["standing"], found["value"], found["count"]) == ("waiting", None, 19)
+    document = look(server, monitor)
+    assert (document["standing"], document["value"], document["count"]) == ("waiting", None, 19)
     assert alerts(server, monitor) == []
 
 
@@ -290,7 +294,7 @@ def test_a_rule_that_stopped_matching_is_told(server: Running) -> None:
         "SELECT count(*) FROM decision AS d JOIN rule_revision AS r USING (revision)"
         " WHERE r.rule = 'matcher' AND d.outcome IN (1, 2)"
     )
-    until(lambda: rows(server.store, counted), lambda found: found == [(7,)])
+    until(lambda: rows(server.store, counted), lambda stored: stored == [(7,)])
     thread = server.pipeline.metric_monitors
     kept, thread._looker._since_us = thread._looker._since_us, 0
     server.store._writer.store(
@@ -337,8 +341,8 @@ def test_a_budget_that_runs_out_is_told_before_it_has(server: Running) -> None:
     assert server.store.spending.flush(30)
     with shares._lock:
         shares._days.clear()
-    found = look(server, monitor)
-    assert (found["standing"], found["value"]) == ("alert", 0.8)
+    document = look(server, monitor)
+    assert (document["standing"], document["value"]) == ("alert", 0.8)
     assert look(server, other)["standing"] == "waiting"
 
 
@@ -350,8 +354,8 @@ def test_a_change_of_a_rate_is_found_without_a_limit(server: Running) -> None:
     send(server, "changing", 200, failed=4, release="1")
     assert look(server, monitor)["standing"] == "fine"
     send(server, "changing", 60, failed=50, release="2")
-    found = look(server, monitor)
-    assert (found["standing"], found["count"]) == ("alert", 60), "each is looked at once"
+    document = look(server, monitor)
+    assert (document["standing"], document["count"]) == ("alert", 60), "each is looked at once"
     (alert,) = alerts(server, monitor)
     assert (alert.finding.kind, alert.finding.baseline.release, alert.finding.candidate.release) == (
         "release",
@@ -380,8 +384,8 @@ def test_judgements_that_fail_are_a_rate_like_another(server: Running) -> None:
         )
 
     server.store._writer.store(write, 1)
-    found = look(server, monitor)
-    assert (found["standing"], found["value"], found["count"]) == ("alert", 0.75, 8)
+    document = look(server, monitor)
+    assert (document["standing"], document["value"], document["count"]) == ("alert", 0.75, 8)
 
 
 def test_a_monitor_that_is_changed_or_deleted_ends_its_alert(server: Running) -> None:
@@ -428,17 +432,22 @@ def test_a_monitor_that_cannot_be_is_refused_with_the_reason(server: Running, te
 def test_the_command_line_applies_a_file_and_lists_what_is_watched(server: Running, tmp_path: Path) -> None:
     """Applying a file twice changes nothing; what the file says otherwise is replaced under the same id."""
     file = tmp_path / "monitors.yaml"
-    wanted = {"name": "slow", "project": "cli", "metric": "trace_latency", "above": 2000, "percentile": 0.99}
+    fields = {"name": "slow", "project": "cli", "metric": "trace_latency", "above": 2000, "percentile": 0.99}
     at = ("--server", f"http://{server.http}")
     seen: list[tuple[bool, int, float, str]] = []
     for change in ({}, {}, {"above": 3000}):
-        file.write_text(yaml.safe_dump([wanted | change]))
+        file.write_text(yaml.safe_dump([fields | change]))
         result = run("metric-monitors", "apply", file, *at)
         assert result.exit_code == 0, result.output
         with a_client() as client:
-            (found,) = [each for each in client.get(f"http://{server.http}{_ROOT}").json() if each["name"] == "slow"]
+            (monitor,) = [each for each in client.get(f"http://{server.http}{_ROOT}").json() if each["name"] == "slow"]
         seen.append(
-            (found["id"] == (seen[0][3] if seen else found["id"]), found["version"], found["above"], found["id"])
+            (
+                monitor["id"] == (seen[0][3] if seen else monitor["id"]),
+                monitor["version"],
+                monitor["above"],
+                monitor["id"],
+            )
         )
     assert [each[:3] for each in seen] == [(True, 1, 2000), (True, 1, 2000), (True, 2, 3000)]
     listed = run("metric-monitors", "list", *at).output

@@ -76,7 +76,7 @@ def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
         server.context.sweeper.sweep()
         time.sleep(1)  # a look at what waits serves all who ask within half a second
         answer = request(f"http://{server.http}/metrics")
-        found = samples(answer.text)
+        metrics = samples(answer.text)
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     for name, labels, value in (
         ("tracejury_received_total", {"kind": "span", "outcome": "accepted"}, 4),
@@ -100,12 +100,12 @@ def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
         ("tracejury_results_untold", {}, 0),
         ("tracejury_judge_seconds_count", {}, 0),
     ):
-        assert found[sample(name, **labels)] == value, name
-    commits = found[sample("tracejury_commit_seconds_count")]
-    assert commits == found[sample("tracejury_commit_seconds_bucket", le="+Inf")] >= 2
-    assert found[sample("tracejury_commit_seconds_sum")] > 0
-    assert found[sample("tracejury_disk_free_bytes")] > found[sample("tracejury_database_bytes")] > 0
-    assert found[sample("tracejury_disk_bytes", part="spool")] > 0
+        assert metrics[sample(name, **labels)] == value, name
+    commits = metrics[sample("tracejury_commit_seconds_count")]
+    assert commits == metrics[sample("tracejury_commit_seconds_bucket", le="+Inf")] >= 2
+    assert metrics[sample("tracejury_commit_seconds_sum")] > 0
+    assert metrics[sample("tracejury_disk_free_bytes")] > metrics[sample("tracejury_database_bytes")] > 0
+    assert metrics[sample("tracejury_disk_bytes", part="spool")] > 0
     assert set(re.findall(r"^# TYPE (\S+) (?:counter|gauge|histogram)$", answer.text, re.MULTILINE)) == PROMISED
 
 
@@ -117,19 +117,19 @@ def test_every_span_that_is_refused_is_counted(tmp_path: Path, seed: int) -> Non
         with Load(server, seed, senders=8, spans=spans) as load:
             until(lambda: load.sent.counts["later"], lambda count: count > 3000)
             sent = load.stop()
-        found = scraped(server)
+        metrics = scraped(server)
         turned_away = [undecoded(server, "requests", protocol, "overloaded") for protocol in ("http", "grpc")]
         statuses = {
-            code: found.get(sample("tracejury_grpc_requests_total", method=EXPORT_TRACES, code=code), 0)
+            code: metrics.get(sample("tracejury_grpc_requests_total", method=EXPORT_TRACES, code=code), 0)
             for code in ("OK", "UNAVAILABLE")
         }
         route = {"method": "POST", "route": "/v1/traces"}
         for code, status in (("OK", "200"), ("UNAVAILABLE", "503")):
-            statuses[code] += found.get(sample("tracejury_http_requests_total", **route, status=status), 0)
+            statuses[code] += metrics.get(sample("tracejury_http_requests_total", **route, status=status), 0)
     assert min(turned_away) > 0
-    refused = found.get(sample("tracejury_received_total", kind="span", outcome="refused"), 0)
+    refused = metrics.get(sample("tracejury_received_total", kind="span", outcome="refused"), 0)
     assert refused + spans * sum(turned_away) == sent.counts["later"]
-    assert found[sample("tracejury_received_total", kind="span", outcome="accepted")] == sent.counts["taken"]
+    assert metrics[sample("tracejury_received_total", kind="span", outcome="accepted")] == sent.counts["taken"]
     assert statuses == {"OK": sent.counts["taken"] / spans, "UNAVAILABLE": sent.counts["later"] / spans}
 
 
@@ -180,14 +180,14 @@ def test_answers_are_counted_by_route_and_status(tmp_path: Path) -> None:
             server.client.get(server.http + path)
         server.client.request("PROPFIND", f"{server.http}/health")
         server.client.get(f"{server.otlp_http}/v1/traces")
-        found = {
+        counted = {
             name: value for name, value in scraped(server).items() if name.startswith("tracejury_http_requests_total")
         }
 
     def asked(method: str, route: str, status: int) -> str:
         return sample("tracejury_http_requests_total", method=method, route=route, status=str(status))
 
-    assert found == {
+    assert counted == {
         asked("GET", "/api/v1/traces/{trace_id}", 404): 2,
         asked("GET", "/health", 200): 1,
         asked("GET", "other", 404): 2,
@@ -207,30 +207,30 @@ def test_an_unexpected_failure_is_counted_as_what_it_is(tmp_path: Path) -> None:
 
 def test_lags_are_told_whole(tmp_path: Path) -> None:
     """However far matching and the sums of traces are behind, all spans that wait are counted, since the first."""
-    spans, came_s = 120_000, time.time() - 700
+    spans, received_s = 120_000, time.time() - 700
     with a_store(tmp_path) as store:
         for trace in range(spans // 10_000):
             request = Request(body=storing.an_export(10_000, trace=trace).SerializeToString())
-            commit(store, decode([request], received_at_us=int(came_s * 1e6)).batch)
+            commit(store, decode([request], received_at_us=int(received_s * 1e6)).batch)
         standing = store.gauges.look()
         for behind in (standing.stale, standing.unmatched):
             assert behind.spans == spans
             assert 700 <= behind.seconds < 1000
-        told = store.status.status(time.time_ns())
-        assert (told.adding_up.spans, told.matching.spans) == (spans, spans)
+        status = store.status.status(time.time_ns())
+        assert (status.adding_up.spans, status.matching.spans) == (spans, spans)
 
 
 def test_the_process_and_its_version_are_told(tmp_path: Path) -> None:
     """Resident memory, start, open files and processor time are those of this process, beside the versions."""
     before_s = time.time()
     with a_live_server(tmp_path / "data") as server:
-        found = scraped(server)
+        metrics = scraped(server)
         files = len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
-    assert found["process_resident_memory_bytes[]"] > 50 << 20
-    assert before_s - 5 < found["process_start_time_seconds[]"] < time.time()
-    assert abs(found["process_open_fds[]"] - files) < 5
-    assert found["process_cpu_seconds_total[]"] > 0
-    (build,) = [name for name in found if name.startswith("tracejury_build_info")]
+    assert metrics["process_resident_memory_bytes[]"] > 50 << 20
+    assert before_s - 5 < metrics["process_start_time_seconds[]"] < time.time()
+    assert abs(metrics["process_open_fds[]"] - files) < 5
+    assert metrics["process_cpu_seconds_total[]"] > 0
+    (build,) = [name for name in metrics if name.startswith("tracejury_build_info")]
     assert all(f"('{name}', '" in build for name in ("duckdb", "python", "tracejury"))
 
 
@@ -273,8 +273,8 @@ def test_times_are_counted_up_to_their_bounds() -> None:
     watch = Stopwatch((0.5, 1.0))
     for seconds in (0.25, 0.5, 0.75, 2.0):
         watch.add(seconds)
-    told = exposition([Meter(name="x_seconds", told="X.", read=lambda: watch.times)])
-    assert {name: value for name, value in samples(told.decode()).items() if not name.startswith("process_")} == {
+    exposed = exposition([Meter(name="x_seconds", told="X.", read=lambda: watch.times)])
+    assert {name: value for name, value in samples(exposed.decode()).items() if not name.startswith("process_")} == {
         sample("x_seconds_bucket", le="0.5"): 2,
         sample("x_seconds_bucket", le="1.0"): 3,
         sample("x_seconds_bucket", le="+Inf"): 4,
@@ -300,8 +300,8 @@ def number() -> Iterator[str]:
 def test_a_line_names_its_request(number: str) -> None:
     """In text and in JSON; and what was raised is part of the line."""
     raised = ValueError("x\ny")
-    told = (ValueError, raised, raised.__traceback__)
-    record = logging.LogRecord("n", logging.WARNING, "", 0, "it is %s", ("late",), told)
+    exc_info = (ValueError, raised, raised.__traceback__)
+    record = logging.LogRecord("n", logging.WARNING, "", 0, "it is %s", ("late",), exc_info)
     document = json.loads(JsonLines().format(record))
     assert (document["level"], document["message"], document["requestId"]) == ("warning", "it is late", number)
     assert "ValueError" in document["exception"]

@@ -60,11 +60,11 @@ def test_a_release_that_got_worse_opens_one_alert_that_can_be_checked(tmp_path: 
             (alert,) = store.alerts.newest(AlertFilter(state="recovered"))
             assert alert.recovery is not None
             assert alert.recovery["how"] == "recovered"
-        told = "SELECT type, count(*) FROM alert_delivery GROUP BY ALL ORDER BY ALL"
-        assert rows(store, told) == [("alert.opened", 1), ("alert.recovered", 1)]
+        query = "SELECT type, count(*) FROM alert_delivery GROUP BY ALL ORDER BY ALL"
+        assert rows(store, query) == [("alert.opened", 1), ("alert.recovered", 1)]
         before = remembered(store)
         assert rebuild(book) == before
-        assert rows(store, told) == [("alert.opened", 1), ("alert.recovered", 1)]
+        assert rows(store, query) == [("alert.opened", 1), ("alert.recovered", 1)]
 
 
 def test_an_alert_whose_results_become_much_worse_is_told_again(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_an_alert_whose_results_become_much_worse_is_told_again(tmp_path: Path) 
                 ("baseline", 600, pytest.approx(finding.baseline.rate)),
                 ("candidate", finding.candidate.count, pytest.approx(finding.candidate.rate)),
             ]
-            told = finding.document["told"]
-            assert isinstance(told, list)
-            assert [each["rate"] for each in told if isinstance(each, dict)] == [opened.finding.candidate.rate]
+            reported = finding.document["told"]
+            assert isinstance(reported, list)
+            assert [each["rate"] for each in reported if isinstance(each, dict)] == [opened.finding.candidate.rate]
         events = "SELECT type, count(*) FROM alert_delivery GROUP BY ALL ORDER BY ALL"
         once = [("alert.acknowledged", 1), ("alert.escalated", 1), ("alert.opened", 1)]
         assert rows(store, events) == once
@@ -434,8 +434,8 @@ def test_a_rule_that_is_deleted_ends_its_alerts(tmp_path: Path, origin: str, min
             watched()
         (over,) = store.alerts.newest(AlertFilter(state="recovered"))
         assert (over.finding.rule_id, over.recovery) == (active.rule_id, {"how": "deleted"})
-        told = "SELECT type, count(*) FROM alert_delivery GROUP BY ALL ORDER BY ALL"
-        assert rows(store, told) == [("alert.opened", 2), ("alert.recovered", 1)]
+        query = "SELECT type, count(*) FROM alert_delivery GROUP BY ALL ORDER BY ALL"
+        assert rows(store, query) == [("alert.opened", 2), ("alert.recovered", 1)]
 
 
 def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ def test_options_are_the_settings(scores: Path) -> None:
     def alarms(*options: str) -> list[dict[str, Any]]:
         answer = replay(str(scores), *options)
         assert answer.exit_code == 0, answer.output
-        found: list[dict[str, Any]] = json.loads(answer.stdout.splitlines()[1])["alarms"]
-        return found
+        alarms_printed: list[dict[str, Any]] = json.loads(answer.stdout.splitlines()[1])["alarms"]
+        return alarms_printed
 
     plain = alarms()[0]["at"]
     assert alarms("--alpha", "0.0001")[0]["at"] > plain
@@ -96,8 +96,8 @@ def test_scores_are_measured_where_nothing_passes_or_fails() -> None:
         for at in range(500)
     ]
     text = "\n".join(lines).encode()
-    found = json.loads(replay("-", stdin=text).stdout)
-    assert (found["measure"], found["scored"], len(found["alarms"])) == ("score", 500, 1)
+    document = json.loads(replay("-", stdin=text).stdout)
+    assert (document["measure"], document["scored"], len(document["alarms"])) == ("score", 500, 1)
     assert json.loads(replay("-", "--lower-is-better", stdin=text).stdout)["alarms"] == []
 
 
@@ -109,7 +109,7 @@ def test_results_without_verdict_and_score_count_and_say_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "line, told",
+    "line, message",
     [
         ("{", "not JSON: "),
         ("[1]", 'must be an object such as {"stream": "a", "release": "1", "passed": true, "score": null}'),
@@ -125,11 +125,11 @@ def test_results_without_verdict_and_score_count_and_say_nothing() -> None:
         ('{"stream": "\\ud800", "passed": 1}', "passed: must be true, false or null (got 1)"),
     ],
 )
-def test_a_bad_line_is_told_with_its_place_and_what_would_be_right(line: str, told: str) -> None:
+def test_a_bad_line_is_told_with_its_place_and_what_would_be_right(line: str, message: str) -> None:
     """The line, the key and the remedy are named, and nothing else is printed."""
     answer = replay("-", stdin=f"{a_line()}\n{line}\n{a_line()}\n".encode())
     assert answer.exit_code == 1
-    assert f"Error: -:2: {told}" in answer.stderr
+    assert f"Error: -:2: {message}" in answer.stderr
     assert answer.stdout == ""
 
 
@@ -151,9 +151,9 @@ def test_what_cannot_be_read_is_told() -> None:
 
 def test_the_defaults_that_are_told_are_the_defaults() -> None:
     """The help and the page of the command line tell each setting's default as it is."""
-    told = " ".join(replay("--help").stdout.split())
+    help_text = " ".join(replay("--help").stdout.split())
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     for field in fields(MonitorSettings):
         if field.name not in {"off", "lower_is_better"}:
-            assert f"[default: {field.default}]" in re.split(rf"--{field.name} ", told)[1].split(" --")[0]
+            assert f"[default: {field.default}]" in re.split(rf"--{field.name} ", help_text)[1].split(" --")[0]
             assert re.search(rf"`--{field.name} [A-Z]` \({field.default}\)", page)

@@ -78,10 +78,10 @@ def watched(server: Live, results: int) -> dict[str, Any]:
     """The one stream, once its monitors have looked at so many results."""
 
     def look() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = server.client.get(f"{server.http}/api/v1/monitors").json()["content"]
-        return found
+        entries: list[dict[str, Any]] = server.client.get(f"{server.http}/api/v1/monitors").json()["content"]
+        return entries
 
-    (stream,) = until(look, lambda found: bool(found) and found[0]["results"] == results, within_s=100)
+    (stream,) = until(look, lambda streams: bool(streams) and streams[0]["results"] == results, within_s=100)
     return stream
 
 
@@ -166,7 +166,7 @@ def test_kills_lose_no_alert_and_double_none(tmp_path: Path, seed: int, kills: i
     ids: dict[tuple[str, str], set[str]] = {}
     for event, each in zip(told(script), script.taken, strict=True):
         ids.setdefault((event["type"], event["data"]["alertId"]), set()).add(each.headers["webhook-id"])
-    assert {len(found) for found in ids.values()} == {1}
+    assert {len(ids_of_one) for ids_of_one in ids.values()} == {1}
     assert len(set().union(*ids.values())) == len(ids)
     with a_store(tmp_path / "data") as store:
         before = remembered(store)
@@ -192,7 +192,7 @@ def test_an_edit_of_the_evaluator_says_that_comparison_begins_anew_and_can_judge
 
         def results(count: int) -> None:
             listed = lambda: server.client.get(f"{api}/monitors").json()["content"]  # noqa: E731
-            until(listed, lambda found: any(each["results"] == count for each in found), within_s=100)
+            until(listed, lambda streams: any(each["results"] == count for each in streams), within_s=100)
 
         made = server.client.post(rules, json=rule(20)).json()
         send(answers(source, 70, 0.8, "1"))

@@ -78,10 +78,10 @@ def test_no_call_of_any_function_is_more_than_an_error(request: pytest.FixtureRe
         "SELECT DISTINCT function_name, function_type, parameters, parameter_types, varargs"
         " FROM duckdb_functions() ORDER BY ALL"
     ).fetchall()
-    found = tried(calls(functions(rows), seed if seconds else _SEED), seconds)
-    print(dict(found.ended))  # noqa: T201 - pytest shows it with a failure
-    assert found.bad == []
-    assert found.ended["answered"] > 20
+    outcomes = tried(calls(functions(rows), seed if seconds else _SEED), seconds)
+    print(dict(outcomes.ended))  # noqa: T201 - pytest shows it with a failure
+    assert outcomes.bad == []
+    assert outcomes.ended["answered"] > 20
 
 
 def test_the_calls_are_the_same_for_the_same_seed() -> None:
@@ -102,10 +102,10 @@ def test_no_call_with_large_arguments_takes_the_server_along(request: pytest.Fix
         "SELECT DISTINCT function_name, function_type, parameters, parameter_types, varargs"
         " FROM duckdb_functions() ORDER BY ALL"
     ).fetchall()
-    found = tried(amplified(functions(rows), seed if seconds else _SEED), seconds)
-    print(dict(found.ended))  # noqa: T201 - pytest shows it with a failure
-    assert found.bad == []
-    assert sum(found.ended.values()) > 10
+    outcomes = tried(amplified(functions(rows), seed if seconds else _SEED), seconds)
+    print(dict(outcomes.ended))  # noqa: T201 - pytest shows it with a failure
+    assert outcomes.bad == []
+    assert sum(outcomes.ended.values()) > 10
 
 
 @pytest.mark.parametrize("statement", [*BREAKS, *KILLS, *HANGS])

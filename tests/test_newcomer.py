@@ -24,16 +24,16 @@ tracejury() {
 
 def steps() -> list[tuple[str, str]]:
     """What is to be typed, with the files that are written before it; and what is shown for it."""
-    found: list[tuple[str, str]] = []
+    steps_read: list[tuple[str, str]] = []
     for kind, text in re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
         if kind == "python":
             name = text.partition("\n")[0].removeprefix("# ")
-            found.append((f"cat > {name} <<'FILE'\n{text}FILE\n", ""))
+            steps_read.append((f"cat > {name} <<'FILE'\n{text}FILE\n", ""))
         elif kind == "sh":
-            found.append((text, ""))
+            steps_read.append((text, ""))
         else:
-            found[-1] = (found[-1][0], text)
-    return found
+            steps_read[-1] = (steps_read[-1][0], text)
+    return steps_read
 
 
 def installed(folder: Path) -> Path:
@@ -70,11 +70,11 @@ def test_a_newcomer_gets_from_a_failure_to_a_passing_test(tmp_path: Path) -> Non
     work = tmp_path / "work"
     work.mkdir()
     with a_live_server(tmp_path / "data") as server:
-        said = follow(work, site, server.http)
-        for (typed, shown), found in zip(steps(), said, strict=True):
+        shown_by_step = follow(work, site, server.http)
+        for (typed, shown), actual in zip(steps(), shown_by_step, strict=True):
             for line in shown.splitlines():
                 pattern = ".*".join(re.escape(part.strip()) for part in line.split("…"))
-                assert re.search(pattern, found), f"{typed}\nshows\n{found}\nand not\n{line}"
+                assert re.search(pattern, actual), f"{typed}\nshows\n{actual}\nand not\n{line}"
         rates = server.sql("SELECT pass_rate FROM runs ORDER BY started_at")
         assert [f"{rate:.2f}" for (rate,) in rates] == ["0.67", "0.67", "1.00", "1.00"]
         linked = server.sql(

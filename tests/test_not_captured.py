@@ -147,10 +147,10 @@ def test_absent_results_of_test_cases_are_failures() -> None:
 
 def test_only_calls_that_are_known_count() -> None:
     """Calls without a recorded result do not count, and the reason says how many there are."""
-    found = outcome_of("tool_error", case_of({RESULT: "paid"}, {}, {"status": 2}))
-    assert isinstance(found, Verdict)
-    assert (found.score, found.metadata["notCaptured"]) == (0.5, 1)
-    assert found.reason.endswith("Of 1 more the result was not captured.")
+    outcome = outcome_of("tool_error", case_of({RESULT: "paid"}, {}, {"status": 2}))
+    assert isinstance(outcome, Verdict)
+    assert (outcome.score, outcome.metadata["notCaptured"]) == (0.5, 1)
+    assert outcome.reason.endswith("Of 1 more the result was not captured.")
 
 
 def test_verdicts_without_content_are_compared_apart() -> None:
@@ -202,13 +202,13 @@ def test_code_judges_see_calls_of_tool_spans_and_name_what_they_read(reads: list
         "import json,sys; case = json.load(sys.stdin); (call,) = case['output_messages'][-1]['tool_calls'];"
         "print(json.dumps({'score': 1, 'details': {'case': case['not_captured'], **call}}))"
     )
-    said = [{"role": role, "parts": [{"type": "text", "content": "1"}]} for role in ("user", "assistant")]
-    messages = {"gen_ai.input.messages": json.dumps(said[:1]), "gen_ai.output.messages": json.dumps(said[1:])}
+    spoken = [{"role": role, "parts": [{"type": "text", "content": "1"}]} for role in ("user", "assistant")]
+    messages = {"gen_ai.input.messages": json.dumps(spoken[:1]), "gen_ai.output.messages": json.dumps(spoken[1:])}
     settings = {"script": ["python3", "-c", script], "reads": reads}
-    found = outcome_of("code_judge", case_of({ARGUMENTS: '{"n": 1}'}, root=messages), settings)
-    assert found.to_document()["outcome"] == outcome, found
-    if isinstance(found, Verdict):
-        details = found.metadata["details"]
+    result = outcome_of("code_judge", case_of({ARGUMENTS: '{"n": 1}'}, root=messages), settings)
+    assert result.to_document()["outcome"] == outcome, result
+    if isinstance(result, Verdict):
+        details = result.metadata["details"]
         assert (details["tool"], details["input"], details["not_captured"]) == ("pay", {"n": 1}, ["result"])
         assert "context" in details["case"]
 
@@ -218,21 +218,21 @@ def test_judges_are_not_told_that_an_unrecorded_input_is_blank(template: str | N
     """A rule with criteria alone judges the output of a trace without an input, says so, and is compared apart."""
     shown = ["INPUT", "ACTUAL_OUTPUT"]
     settings = {"criteria": "Is it polite?", "evaluationParams": shown} | ({"template": template} if template else {})
-    found = []
-    for told in ({}, {"input.value": "hello"}, {"input.value": ""}):
-        root = {"openinference.span.kind": "AGENT", "output.value": "1", **told}
+    judged_cases = []
+    for attributes in ({}, {"input.value": "hello"}, {"input.value": ""}):
+        root = {"openinference.span.kind": "AGENT", "output.value": "1", **attributes}
         rule = {"tools": None, "expected": None}
         case = case_for_rule(case_of(root=root, model=False), rule, asks_for_input=True)
         judge = ScriptedJudge({"reason": "ok", "score": 1})
-        found.append((asyncio.run(run(build("llm_judge", settings, judge), case)), judge.questions[0]))
-    (blind, asked), (seen, asked_seen), _ = found
+        judged_cases.append((asyncio.run(run(build("llm_judge", settings, judge), case)), judge.questions[0]))
+    (blind, blind_requests), (seen, seen_requests), _ = judged_cases
     assert isinstance(blind, Verdict)
     assert isinstance(seen, Verdict)
     assert blind.metadata["notCaptured"] == ["input"]
     assert blind.fingerprint != seen.fingerprint
     assert "notCaptured" not in seen.metadata
-    assert ('name="input"' in asked, "(not captured)" in asked) == 2 * (template is not None,)
-    assert 'name="input"' in asked_seen
+    assert ('name="input"' in blind_requests, "(not captured)" in blind_requests) == 2 * (template is not None,)
+    assert 'name="input"' in seen_requests
 
 
 CONTENT: Final = ("input", "output", "context", "arguments", "result")
@@ -253,11 +253,11 @@ READS: Final = {name: set(content.split()) for content, names in READ.items() fo
 
 def partial_case(captured: AbstractSet[str], expected: Mapping[str, Any]) -> Case:
     """The case of an agent's trace that recorded this content, with what a rule expects."""
-    asked = [{"role": "user", "parts": [{"type": "text", "content": "pay 1"}]}]
+    messages = [{"role": "user", "parts": [{"type": "text", "content": "pay 1"}]}]
     thought = {"type": "reasoning", "content": "I pay."}
     answered = [{"role": "assistant", "parts": [thought, {"type": "text", "content": "1"}], "finish_reason": "stop"}]
     content = {
-        "input": {"gen_ai.input.messages": json.dumps(asked)},
+        "input": {"gen_ai.input.messages": json.dumps(messages)},
         "output": {"gen_ai.output.messages": json.dumps(answered)},
         "context": {"output.value": '["a"]'},
         "arguments": {ARGUMENTS: '{"n": 1}'},
@@ -435,8 +435,8 @@ def test_a_retriever_that_recorded_that_it_retrieved_nothing_is_judged(
     retrieved: list[str | None], context: list[str] | None
 ) -> None:
     """An empty context that was recorded is one; without a record the context was not captured."""
-    told = {"input.value": "hello", "output.value": "paid", "openinference.span.kind": "CHAIN"}
-    spans = [a_span(told, span_id="a" * 16)]
+    span_attributes = {"input.value": "hello", "output.value": "paid", "openinference.span.kind": "CHAIN"}
+    spans = [a_span(span_attributes, span_id="a" * 16)]
     for at, output in enumerate(retrieved, 1):
         more = {} if output is None else {"output.value": output}
         attributes = {"openinference.span.kind": "RETRIEVER", **more}

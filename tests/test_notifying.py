@@ -21,10 +21,10 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
         yield listening
 
 
-def told(manager: socket.socket, wanted: str) -> list[str]:
+def told(manager: socket.socket, expected: str) -> list[str]:
     """What comes up to what is wanted, which is the last."""
     heard = [manager.recv(100).decode()]
-    while heard[-1] != wanted:
+    while heard[-1] != expected:
         heard.append(manager.recv(100).decode())
     return heard
 

@@ -16,7 +16,7 @@ import yaml
 
 from tests import forking
 from tests.live import ANY_PORTS, TRACEJURY, Live, a_live_server, environment, until
-from tests.model_server import Asked, ModelServer, Says, a_model
+from tests.model_server import ModelRequest, ModelServer, Says, a_model
 from tests.traffic import a_batch, over_http
 
 IN_FLIGHT = 8
@@ -169,12 +169,12 @@ def test_every_span_has_one_decision_for_each_rule(tmp_path: Path) -> None:
     ):
         an_agent(server, "good")
         select = "SELECT rule, decision, clause, count(*) FROM decisions GROUP BY ALL ORDER BY ALL"
-        wanted = [
+        expected = [
             ["helpful", "filtered", 'span_type = "llm"', 2],
             ["helpful", "scored", None, 1],
             ["tool errors", "scored", None, 1],
         ]
-        until(lambda: server.sql(select), lambda rows: rows == wanted)
+        until(lambda: server.sql(select), lambda rows: rows == expected)
 
 
 EVERY_SPAN = """
@@ -205,7 +205,7 @@ def test_kills_leave_one_decision_and_one_result(tmp_path: Path, seed: int, kill
     source = random.Random(seed)
     traces = 0
 
-    def slowly(_: Asked) -> Says:
+    def slowly(_: ModelRequest) -> Says:
         time.sleep(source.uniform(0, 0.05))
         return Says({"score": 0.9, "reason": "it answers"})
 
@@ -226,10 +226,10 @@ def test_kills_leave_one_decision_and_one_result(tmp_path: Path, seed: int, kill
                 ["tools", traces],
             ]
             assert server.sql("SELECT count(*), count(DISTINCT (revision, seq)) FROM decision") == [[4 * traces] * 2]
-            asked = len(model.asked)
+            request_count = len(model.requests)
             counted = "SELECT count(*), count(ended_at) FROM judge_call"
-            ((calls, settled),) = until(lambda: server.sql(counted), lambda rows: int(str(rows[0][0])) >= asked)
+            ((calls, settled),) = until(lambda: server.sql(counted), lambda rows: int(str(rows[0][0])) >= request_count)
             assert isinstance(calls, int)
             assert isinstance(settled, int)
-            assert settled <= asked <= calls
+            assert settled <= request_count <= calls
             assert calls - settled <= kills * IN_FLIGHT

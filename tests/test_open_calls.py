@@ -23,7 +23,7 @@ SECOND_NS = 10**9
 HOUR_S = 3_600
 CALLS = "SELECT call_id, result, is_error, error FROM tool_calls ORDER BY start_time, call_id"
 USER = text("user", "Is there any?")
-Told = Mapping[str, Any]
+Attributes = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,13 @@ def stored(tmp_path: Path) -> Iterator[Stored]:
         yield Stored(store, traces)
 
 
-def asking(identity: str, **arguments: str) -> Told:
+def asking(identity: str, **arguments: str) -> Attributes:
     """A message of a model that calls a tool."""
     return dict(call("find", {**arguments}, identity))
 
 
 def request(
-    number: int, sent: Sequence[Told], answer: Told, *, at_s: float = 0, trace: int | None = None
+    number: int, sent: Sequence[Attributes], answer: Attributes, *, at_s: float = 0, trace: int | None = None
 ) -> ExportTraceServiceRequest:
     """A request to a model that is a trace of its own."""
     export = ExportTraceServiceRequest()
@@ -82,16 +82,16 @@ def request(
         start_time_unix_nano=start_ns,
         end_time_unix_nano=start_ns + SECOND_NS // 2,
     )
-    told = {"gen_ai.input.messages": [USER, *sent], "gen_ai.output.messages": [answer]}
+    attributes = {"gen_ai.input.messages": [USER, *sent], "gen_ai.output.messages": [answer]}
     for key, value in {
         "gen_ai.operation.name": "chat",
-        **{key: json.dumps(each) for key, each in told.items()},
+        **{key: json.dumps(each) for key, each in attributes.items()},
     }.items():
         span.attributes.add(key=key).value.string_value = value
     return export
 
 
-def failing(message: str, identity: str) -> Told:
+def failing(message: str, identity: str) -> Attributes:
     """The result of a call that failed."""
     part = {"type": "tool_call_response", "id": identity, "response": message, "is_error": True}
     return {"role": "tool", "parts": [part]}

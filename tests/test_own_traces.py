@@ -58,10 +58,10 @@ def test_a_server_that_traces_itself_comes_to_rest(tmp_path: Path) -> None:
         assert {row[1:] for row in counts[-1]} == {("INTERNAL", "UNSET", "true", "true")}
         decisions = """SELECT s.service_name, d.decision, count(*) FROM decisions AS d
             JOIN spans AS s USING (trace_id, span_id) GROUP BY ALL ORDER BY ALL"""
-        told = {(service, decision) for service, decision, _ in rows(server.store, decisions)}
-        assert ("tracejury", "filtered") in told
-        assert {decision for service, decision in told if service == "tracejury"} == {"filtered"}
-        assert "filtered" not in {decision for service, decision in told if service == "shop"}
+        decided = {(service, decision) for service, decision, _ in rows(server.store, decisions)}
+        assert ("tracejury", "filtered") in decided
+        assert {decision for service, decision in decided if service == "tracejury"} == {"filtered"}
+        assert "filtered" not in {decision for service, decision in decided if service == "shop"}
 
 
 def test_requests_are_told_by_their_routes(tmp_path: Path) -> None:
@@ -80,13 +80,13 @@ def test_requests_are_told_by_their_routes(tmp_path: Path) -> None:
         assert taker.store.wait_committed(WAIT_S)
         select = """SELECT name, kind, attributes['http.response.status_code'], attributes['tracejury.spans'],
             duration_ms FROM spans ORDER BY name"""
-        found = rows(taker.store, select)
-        assert [row[:4] for row in found] == [
+        stored = rows(taker.store, select)
+        assert [row[:4] for row in stored] == [
             ("GET /api/v1/traces/{trace_id}", "SERVER", "404", None),
             ("commit", "INTERNAL", None, "2"),
             ("ingest group", "INTERNAL", None, "2"),
         ]
-        assert all(cast("float", row[4]) > 0 for row in found)
+        assert all(cast("float", row[4]) > 0 for row in stored)
         assert rows(taker.store, f"SELECT count(*) FROM spans WHERE trace_id = '{trace_id(0)}'") == [(0,)]
 
 

@@ -52,7 +52,7 @@ def test_models_answer_beside_each_other(played: Played) -> None:
         ("one", "model-one", None),
         ("two", "model-two", None),
     ]
-    ((chat,), (anthropic,)) = played.asked()
+    ((chat,), (anthropic,)) = played.requests()
     assert [message["role"] for message in chat["messages"]] == ["system", "user", "assistant", "tool"]
     assert (chat["temperature"], chat["top_p"], chat["max_tokens"]) == (0.5, 0.9, 100)
     assert (chat["model"], chat["tools"][0]["function"]["name"]) == ("model-one", "weather")
@@ -68,14 +68,16 @@ def test_models_answer_beside_each_other(played: Played) -> None:
 def test_a_price_asks_nobody(played: Played) -> None:
     """What it takes at most is told from the bytes of each request and the length of an answer, and nothing leaves."""
     played.connect()
-    told = played.play("one", "two", priceOnly=True).json()
-    most = [each["atMost"] for each in told["answers"]]
+    document = played.play("one", "two", priceOnly=True).json()
+    most = [each["atMost"] for each in document["answers"]]
     assert [each["outputTokens"] for each in most] == [300, 300]
-    for each in (*most, told["atMost"]):
+    for each in (*most, document["atMost"]):
         assert each["costUsd"] == pytest.approx((each["inputTokens"] * 10 + each["outputTokens"] * 100) / 1e6)
-    assert told["atMost"]["inputTokens"] == sum(each["inputTokens"] for each in most)
-    assert [(each["message"], each["usage"], each["traceId"]) for each in told["answers"]] == [(None, None, None)] * 2
-    assert played.asked() == [[], []]
+    assert document["atMost"]["inputTokens"] == sum(each["inputTokens"] for each in most)
+    assert [(each["message"], each["usage"], each["traceId"]) for each in document["answers"]] == [
+        (None, None, None)
+    ] * 2
+    assert played.requests() == [[], []]
     played.connect(price=None)
     assert played.play("one", priceOnly=True).json()["atMost"]["costUsd"] is None
 
@@ -110,11 +112,11 @@ def test_what_is_over_budget_is_refused(played: Played, budget: dict[str, Any], 
         played.models[0].base_url, name="one", model="model-one", price=PRICE, maxOutputTokens=300, budget=budget
     )
     connections.replace(one, document)
-    refused, given = played.answers("one", "two")
+    refused, answered = played.answers("one", "two")
     assert (refused["failure"]["kind"], refused["message"], refused["usage"]) == ("over_budget", None, None)
     assert "the budget of connection 'one' is too small for this request" in refused["failure"]["message"]
     assert why in refused["failure"]["message"]
-    assert (given["failure"], [len(each) for each in played.asked()]) == (None, [0, 1])
+    assert (answered["failure"], [len(each) for each in played.requests()]) == (None, [0, 1])
 
 
 def test_a_budget_of_calls_holds_for_answers_at_once(played: Played) -> None:
@@ -126,43 +128,43 @@ def test_a_budget_of_calls_holds_for_answers_at_once(played: Played) -> None:
         "over_budget",
         "over_budget",
     ]
-    assert len(played.models[0].asked) == 1
+    assert len(played.models[0].requests) == 1
 
 
 def test_an_answer_is_a_trace_that_rules_pass_over(played: Played) -> None:
     """It says what was asked and answered, leads to where it came from, and no rule that would match it judges it."""
     played.connect()
     rule = {"name": "every model", "evaluator": "length", "config": {"maximumOutputLength": 1}}
-    wanted = [{"field": "span_type", "op": "=", "value": "llm"}]
+    conditions = [{"field": "span_type", "op": "=", "value": "llm"}]
     with httpx.Client(trust_env=False, base_url=f"{played.origin}/api/v1/") as client:
-        made = client.post("projects/shop/trace-eval-rules", json=rule | {"conditions": wanted})
+        made = client.post("projects/shop/trace-eval-rules", json=rule | {"conditions": conditions})
         assert made.status_code == 201, made.text
         marked = {"field": "resource.tracejury.playground", "op": "exists"}
-        of_playground = rule | {"name": "of the playground", "conditions": [*wanted, marked]}
+        of_playground = rule | {"name": "of the playground", "conditions": [*conditions, marked]}
         made_of = client.post("projects/shop/trace-eval-rules", json=of_playground)
         assert made_of.status_code == 201, made_of.text
         origin = {"traceId": TRACE, "spanId": SPAN}
         (answer,) = played.answers("one", project="shop", tools=TOOLS, temperature=0.5, origin=origin)
         path = f"traces/{answer['traceId']}"
-        trace = until(lambda: client.get(path), lambda found: found.status_code == 200).json()
-        (span,) = until(lambda: client.get(path).json(), lambda found: bool(found["spans"][0]["model"]))["spans"]
+        trace = until(lambda: client.get(path), lambda response: response.status_code == 200).json()
+        (span,) = until(lambda: client.get(path).json(), lambda document: bool(document["spans"][0]["model"]))["spans"]
         assert (trace["project"], trace["serviceName"]) == ("shop", "tracejury.playground")
-        told = (span["spanType"], span["model"], span["inputTokens"], span["outputTokens"])
-        assert told == ("llm", MODEL_RETURNED, 100, 20)
+        columns = (span["spanType"], span["model"], span["inputTokens"], span["outputTokens"])
+        assert columns == ("llm", MODEL_RETURNED, 100, 20)
         assert [message["role"] for message in span["inputMessages"]] == ["system", "user"]
         assert span["outputMessages"][0]["parts"] == [{"type": "text", "content": "Bitterly."}]
         assert span["costUsd"] == pytest.approx((100 * 10 + 20 * 100) / 1e6)
         assert span["attributes"]["gen_ai.request.temperature"] == 0.5
         assert [(each["traceId"], each["spanId"]) for each in span["links"]] == [(TRACE, SPAN)]
         decided = "SELECT rule, decision, clause FROM decisions WHERE trace_id = '{}' ORDER BY rule"
-        found = until(
+        decisions = until(
             lambda: played.sql(decided.format(answer["traceId"])), lambda rows: len(rows) == 2 and "scored" in str(rows)
         )
-        assert [(rule, decision) for rule, decision, _ in found] == [
+        assert [(rule, decision) for rule, decision, _ in decisions] == [
             ("every model", "filtered"),
             ("of the playground", "scored"),
         ]
-        assert "tracejury.playground" in str(found[0][2])
+        assert "tracejury.playground" in str(decisions[0][2])
         for each in (made, made_of):
             assert client.delete(f"projects/shop/trace-eval-rules/{each.json()['id']}").is_success
 
@@ -172,10 +174,10 @@ def test_what_fails_is_told_and_stored(played: Played) -> None:
     played.connect(limits={"attempts": 3})
     played.models[0].script = lambda _: Status(503)
     try:
-        failed, given = played.answers("one", "two")
+        failed, answered = played.answers("one", "two")
     finally:
         played.models[0].script = lambda _: Says("Bitterly.")
-    assert (failed["failure"]["kind"], given["failure"], len(played.models[0].asked)) == ("unavailable", None, 1)
+    assert (failed["failure"]["kind"], answered["failure"], len(played.models[0].requests)) == ("unavailable", None, 1)
     select = f"SELECT status_code, error_type FROM spans WHERE trace_id = '{failed['traceId']}' AND dialect IS NOT NULL"
     assert until(lambda: played.sql(select), bool) == [("ERROR", "unavailable")]
 
@@ -190,10 +192,10 @@ def test_failed_requests_are_made_again_if_wanted(played: Played) -> None:
     steps: Iterator[Step] = iter([Status(503), Status(429, headers={"retry-after": "0"}), Says("Yes.")])
     played.models[0].script = lambda _: next(steps)
     try:
-        (given,) = played.answers("one", retries=True)
+        (answer,) = played.answers("one", retries=True)
     finally:
         played.models[0].script = lambda _: Says("Bitterly.")
-    assert (given["failure"], len(played.models[0].asked)) == (None, 3)
+    assert (answer["failure"], len(played.models[0].requests)) == (None, 3)
 
 
 def test_nobody_waits_for_ever(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,15 +231,15 @@ def test_a_call_of_a_tool_is_an_answer(played: Played) -> None:
 def test_another_model_has_its_own_price(played: Played) -> None:
     """It is asked over the connection, and costs what the table of prices says, or is refused where USD are limited."""
     played.connect(budget={"usdPerDay": 5})
-    told = {"connectionId": "one", "model": "gpt-4o-mini"}
-    (priced,) = played.play(answers=[told], priceOnly=True).json()["answers"]
+    fields = {"connectionId": "one", "model": "gpt-4o-mini"}
+    (priced,) = played.play(answers=[fields], priceOnly=True).json()["answers"]
     most = priced["atMost"]
     assert most["costUsd"] == pytest.approx((most["inputTokens"] * 0.15 + most["outputTokens"] * 0.6) / 1e6)
-    (answer,) = played.answers(answers=[told])
-    assert (answer["failure"], played.models[0].asked[0].body["model"]) == (None, "gpt-4o-mini")
-    (unknown,) = played.answers(answers=[told | {"model": "nobody-knows-it"}])
+    (answer,) = played.answers(answers=[fields])
+    assert (answer["failure"], played.models[0].requests[0].body["model"]) == (None, "gpt-4o-mini")
+    (unknown,) = played.answers(answers=[fields | {"model": "nobody-knows-it"}])
     assert (unknown["failure"]["kind"], "has no price" in unknown["failure"]["message"]) == ("bad_configuration", True)
-    assert len(played.models[0].asked) == 1
+    assert len(played.models[0].requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -259,7 +261,7 @@ def test_what_is_wrong_is_told_by_field(played: Played, more: dict[str, Any], fi
     played.connect()
     answer = played.play("one", **more)
     assert (answer.status_code, field in {each["field"] for each in answer.json()["errors"]}) == (400, True)
-    assert played.asked() == [[], []]
+    assert played.requests() == [[], []]
 
 
 def test_what_cannot_be_sent_is_refused_before_anything_leaves(played: Played) -> None:
@@ -270,7 +272,7 @@ def test_what_cannot_be_sent_is_refused_before_anything_leaves(played: Played) -
     assert "'blob' cannot be sent" in answer["failure"]["message"]
     (answer,) = played.answers("one", maxOutputTokens=301)
     assert "allows answers of 300 tokens" in answer["failure"]["message"]
-    assert (played.play("nobody").status_code, played.asked()) == (404, [[], []])
+    assert (played.play("nobody").status_code, played.requests()) == (404, [[], []])
 
 
 @pytest.fixture(scope="module")
@@ -301,7 +303,7 @@ def test_a_tenant_asks_over_its_own_connections(closed: Closed) -> None:
         assert answer["failure"] is None
         (refused,) = play("editor of acme", shared, model="gpt-5").json()["answers"]
         assert "asked for its own model alone" in refused["failure"]["message"]
-        assert len(model.asked) == 2
+        assert len(model.requests) == 2
         path = f"/api/v1/traces/{answer['traceId']}"
         until(lambda: closed.ask("GET", path, key=closed.keys["viewer of acme"]).status_code, lambda code: code == 200)
         assert closed.ask("GET", path, key=closed.keys["viewer of other"]).status_code == 404
@@ -318,7 +320,7 @@ def test_only_who_may_write_may_ask(closed: Closed) -> None:
             for key in ("viewer", "reviewer", "ingest")
         ]
         assert (refused, closed.ask("POST", "/api/v1/playground", json=body).status_code) == ([403] * 3, 401)
-        assert model.asked == []
+        assert model.requests == []
         assert closed.ask("POST", "/api/v1/playground", key=closed.keys["editor"], json=body).status_code == 200
 
 
@@ -332,12 +334,12 @@ def test_a_private_address_of_a_tenant_is_not_asked(tmp_path: Path) -> None:
                 connections = running.context.judging.connections
                 known = connections.all("acme") or [connections.create(document, "acme")]
                 url = f"http://{running.http}/api/v1/"
-                wanted = {"name": f"of {failed}", "role": "EDITOR", "tenantId": "acme"}
-                key = request(f"{url}api-keys", "POST", key=OPERATOR_KEY, json=wanted).json()["key"]
+                fields = {"name": f"of {failed}", "role": "EDITOR", "tenantId": "acme"}
+                key = request(f"{url}api-keys", "POST", key=OPERATOR_KEY, json=fields).json()["key"]
                 body = {
                     "messages": [{"role": "user", "content": "Hi"}],
                     "answers": [{"connectionId": known[0].connection_id}],
                 }
                 (answer,) = request(f"{url}playground", "POST", key=key, json=body).json()["answers"]
                 assert (answer["failure"] and answer["failure"]["kind"]) == failed
-        assert len(model.asked) == 1
+        assert len(model.requests) == 1

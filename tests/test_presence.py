@@ -69,10 +69,10 @@ def test_repeated_does_not_trust_hashes(rows: list[tuple[str, int, int]]) -> Non
 
 
 @given(st.lists(keys), st.sets(keys))
-def test_matching_finds_exactly_the_keys(rows: list[tuple[str, int, int]], wanted: set[tuple[str, int, int]]) -> None:
+def test_matching_finds_exactly_the_keys(rows: list[tuple[str, int, int]], expected: set[tuple[str, int, int]]) -> None:
     """A span matches when its whole key is among those asked for."""
-    texts = [(tenant, trace_id(trace), span_id(span)) for tenant, trace, span in wanted]
-    assert presence.matching(a_table(rows), texts).tolist() == [row in wanted for row in rows]
+    texts = [(tenant, trace_id(trace), span_id(span)) for tenant, trace, span in expected]
+    assert presence.matching(a_table(rows), texts).tolist() == [row in expected for row in rows]
 
 
 instants = st.lists(
@@ -89,19 +89,19 @@ instants = st.lists(
 @given(instants)
 def test_every_start_time_lies_in_a_window(times: list[int]) -> None:
     """The windows cover all start times, begin and end at one each, are in order, and are few."""
-    found = presence.windows(pa.chunked_array([pa.array(times, pa.int64())]).cast(pa.timestamp("ns")))
-    assert all(any(first <= time <= last for first, last in found) for time in times)
-    assert {edge for window in found for edge in window} <= set(times)
-    assert all(before[1] < after[0] for before, after in itertools.pairwise(found))
-    assert 1 <= len(found) <= 16
+    windows = presence.windows(pa.chunked_array([pa.array(times, pa.int64())]).cast(pa.timestamp("ns")))
+    assert all(any(first <= time <= last for first, last in windows) for time in times)
+    assert {edge for window in windows for edge in window} <= set(times)
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(windows))
+    assert 1 <= len(windows) <= 16
 
 
 def test_an_outlier_gets_a_window_of_its_own() -> None:
     """A clock that is off by years does not make the window of the others wide."""
     now = 1_795_255_200 * SECOND_NS
     times = [0, now, now + SECOND_NS, now + 2 * SECOND_NS, now + 10**17]
-    found = presence.windows(pa.chunked_array([pa.array(times, pa.int64())]).cast(pa.timestamp("ns")))
-    assert found == [(0, 0), (now, now + 2 * SECOND_NS), (now + 10**17, now + 10**17)]
+    windows = presence.windows(pa.chunked_array([pa.array(times, pa.int64())]).cast(pa.timestamp("ns")))
+    assert windows == [(0, 0), (now, now + 2 * SECOND_NS), (now + 10**17, now + 10**17)]
 
 
 @given(st.lists(st.integers(0, 3 * CAPACITY), max_size=12), st.integers(0, 2**32))

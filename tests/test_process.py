@@ -101,10 +101,10 @@ for _ in range(2):
 """
     started = time.monotonic()
     try:
-        came = output_of(python(source), time_limit_s=3).decode()
+        output = output_of(python(source), time_limit_s=3).decode()
     except NotRun as failure:
-        came = failure.kind
-    assert came == outcome
+        output = failure.kind
+    assert output == outcome
     assert time.monotonic() - started < 30
     for pid in pids.read_text(encoding="utf-8").split():
         wait_until_gone(int(pid))

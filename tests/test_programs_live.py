@@ -41,7 +41,7 @@ def test_a_rule_judges_the_answers_that_were_cut_off(server: Live) -> None:
     """Of what a program sends, the span that ended at the limit of tokens is matched and judged, and no other."""
     whole, cut = send(server, AG2, 1), send(server, CUT, 2)
     reasons = f"SELECT DISTINCT finish_reason FROM spans WHERE trace_id IN ('{whole}', '{cut}') ORDER BY ALL"
-    until(lambda: server.sql(reasons), lambda found: found == [["length"], ["stop"], ["tool_call"], [None]])
+    until(lambda: server.sql(reasons), lambda rows: rows == [["length"], ["stop"], ["tool_call"], [None]])
     judged = until(lambda: server.sql("SELECT trace_id, span_id, rule, score FROM evaluations"), bool)
     spans = server.sql("SELECT trace_id, span_id FROM spans WHERE finish_reason = 'length' AND span_type = 'llm'")
     assert [[*span, "cut off", 0.0] for span in spans] == judged
@@ -51,11 +51,11 @@ def test_a_record_of_usage_costs_nothing_beside_its_call(server: Live) -> None:
     """AG2 repeats the usage of each call in a span of its own: the trace costs what its calls cost."""
     trace_id = send(server, AG2, 3)
     cost = f"SELECT round(sum(cost_usd), 6) FROM {{}} WHERE trace_id = '{trace_id}'"
-    ((found,),) = until(lambda: server.sql(cost.format("traces")), lambda rows: rows[0][0] is not None)
+    ((total_usd,),) = until(lambda: server.sql(cost.format("traces")), lambda rows: rows[0][0] is not None)
     calls = f"{cost.format('spans')} AND name LIKE 'chat %'"
-    assert [[found]] == server.sql(calls)
-    told = f"FROM spans WHERE trace_id = '{trace_id}' AND output_tokens IS NOT NULL"
-    counts = f"SELECT name, count(*) {told} GROUP BY name ORDER BY name"
+    assert [[total_usd]] == server.sql(calls)
+    query = f"FROM spans WHERE trace_id = '{trace_id}' AND output_tokens IS NOT NULL"
+    counts = f"SELECT name, count(*) {query} GROUP BY name ORDER BY name"
     assert server.sql(counts) == [["chat gpt-5-mini", 3], ["record_usage model_call", 3]]
 
 

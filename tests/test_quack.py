@@ -76,8 +76,8 @@ def test_views_are_the_same_over_every_door(server: Closed, client: Client, view
     described = client.rows(f"DESCRIBE tj.{view}")
     assert [row[:2] for row in described] == [[column["name"], column["type"]] for column in shown["columns"]]
     assert len(client.rows(f"FROM tj.{view}")) == len(shown["rows"])
-    asked = client.remotely(f"FROM {view}")
-    assert (asked["types"], len(asked["rows"])) == ([column["type"] for column in shown["columns"]], len(shown["rows"]))
+    reply = client.remotely(f"FROM {view}")
+    assert (reply["types"], len(reply["rows"])) == ([column["type"] for column in shown["columns"]], len(shown["rows"]))
 
 
 def test_a_client_computes_and_so_does_the_server(client: Client) -> None:
@@ -139,8 +139,8 @@ def test_programs_that_look_for_tables_find_the_views(server: Closed) -> None:
     with attached(server, "viewer") as one:
         for statement in AS_VIEWS:
             assert "error" not in one.ask(statement)
-        for asked in ("SELECT name FROM (SHOW ALL TABLES) ORDER BY ALL", jdbc_tables, sqlalchemy):
-            assert [row[0] for row in one.rows(asked)] == VIEWS
+        for query in ("SELECT name FROM (SHOW ALL TABLES) ORDER BY ALL", jdbc_tables, sqlalchemy):
+            assert [row[0] for row in one.rows(query)] == VIEWS
         described = {(view, *row[:2]) for view in VIEWS for row in one.rows(f"DESCRIBE tj.{view}")}
         assert {tuple(row) for row in one.rows(jdbc_columns)} == described
         standard = "SELECT table_name, column_name, data_type FROM information_schema.columns"
@@ -213,7 +213,7 @@ def test_keys_that_read_attach(server: Closed, role: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key, told",
+    "key, message",
     [
         ("ingest", "a key with the role INGEST may not do this"),
         ("viewer of acme", "this is not for keys with a tenant"),
@@ -222,10 +222,10 @@ def test_keys_that_read_attach(server: Closed, role: str) -> None:
         ("k\u00fc\n", "Authentication failed"),
     ],
 )
-def test_other_keys_are_told_why_not(server: Closed, key: str, told: str) -> None:
+def test_other_keys_are_told_why_not(server: Closed, key: str, message: str) -> None:
     """A key that may not read, or not everything, sees nothing, and learns the reason if there is such a key."""
     with attached(server, key) as one:
-        assert told in (one.ask("FROM tj.traces") if "error" not in one.attached else one.attached)["error"]
+        assert message in (one.ask("FROM tj.traces") if "error" not in one.attached else one.attached)["error"]
 
 
 def test_a_key_that_is_gone_reads_nothing(server: Closed) -> None:

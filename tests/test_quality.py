@@ -47,9 +47,14 @@ class Results:
     def add(self, score: float | None = 1.0, **columns: object) -> int:
         """One more."""
         Results.jobs += 1
-        told = {"score": score, "passed": None if score is None else score >= 0.5, "fingerprint": "one", "release": "1"}
+        fields = {
+            "score": score,
+            "passed": None if score is None else score >= 0.5,
+            "fingerprint": "one",
+            "release": "1",
+        }
         fixed = {"job_id": Results.jobs, "revision": self.revision, "seq": Results.jobs, "project": self.key.project}
-        put(self.store, "evaluation", trace_id=trace_id(Results.jobs), **(fixed | told | columns))
+        put(self.store, "evaluation", trace_id=trace_id(Results.jobs), **(fixed | fields | columns))
         return Results.jobs
 
     def days(self) -> list[StreamDay]:
@@ -58,8 +63,8 @@ class Results:
 
     def steps(self, step: str = "day", **basis: bool) -> list[Cell]:
         """Its sums."""
-        asked = Basis(**basis)
-        return self.store.quality.steps(self.key, from_us=FROM_US, step=step, basis=asked)  # type: ignore[arg-type] # of the tests
+        basis_of = Basis(**basis)
+        return self.store.quality.steps(self.key, from_us=FROM_US, step=step, basis=basis_of)  # type: ignore[arg-type] # of the tests
 
 
 def test_results_are_added_up_by_step_evaluator_and_release(book: Book) -> None:
@@ -169,8 +174,8 @@ def test_groups_are_of_a_tenant_and_of_nobody(book: Book) -> None:
         tenant: str | None, rule: str = results.key.rule_id, project: str | None = None
     ) -> list[tuple[object, ...]]:
         of = OfRule(rule=rule, from_us=FROM_US, project=project, tenant=tenant)
-        found = book.store.quality.groups(of, by="release", limit=10)
-        return sorted((each.group, each.passed, each.not_passed) for each in found)
+        groups = book.store.quality.groups(of, by="release", limit=10)
+        return sorted((each.group, each.passed, each.not_passed) for each in groups)
 
     assert lines("acme") == [("1", 2, 0), ("2", 1, 1)]
     assert lines("other") == [("1", 1, 0), ("2", 1, 0)]
@@ -259,8 +264,8 @@ def test_scores_are_the_latest_of_each_release(book: Book) -> None:
     results.add(0.6, release="2", fingerprint="two")
     results.add(None, release="2", outcome="failed")
     of = ScoresOf(fingerprint="one", service="", releases=("1", "2", "3"))
-    found = book.store.quality.scores(results.key, of, from_us=FROM_US, each=2)
-    assert found == {"1": [0.5, 0.75], "2": [0.5], "3": []}
+    scores = book.store.quality.scores(results.key, of, from_us=FROM_US, each=2)
+    assert scores == {"1": [0.5, 0.75], "2": [0.5], "3": []}
 
 
 def test_results_stand_at_the_time_of_what_was_judged(book: Book) -> None:
@@ -277,13 +282,13 @@ def test_results_stand_at_the_time_of_what_was_judged(book: Book) -> None:
         day for day in book.store.quality.streams(from_us=FROM_US, judged=True) if day.rule_id == results.key.rule_id
     )
     assert (today.day_us, today.scored) == (_day(0), 4)
-    for judged_at, like, found in ((False, _day(1), 2), (True, _day(1), 0), (True, _day(0), 4)):
+    for judged_at, like, expected in ((False, _day(1), 2), (True, _day(1), 0), (True, _day(0), 4)):
         bounds = ResultsLike(from_us=like, to_us=like + 86_400_000_000, judged=judged_at)
-        assert len(book.store.quality.results(results.key, bounds)) == found
+        assert len(book.store.quality.results(results.key, bounds)) == expected
     for judged_at, lines in ((False, [(f"{NOW - DAY:%Y-%m-%d}", 2), (f"{NOW - 9 * DAY:%Y-%m-%d}", 1)]), (True, 4)):
         of = OfRule(rule=results.key.rule_id, from_us=FROM_US, project="shop", tenant="", judged=judged_at)
-        told = book.store.quality.groups(of, by="day", limit=10)
-        assert ([(each.group, each.scored) for each in told] if lines != 4 else told[0].scored) == lines
+        groups = book.store.quality.groups(of, by="day", limit=10)
+        assert ([(each.group, each.scored) for each in groups] if lines != 4 else groups[0].scored) == lines
 
 
 def _day(days: int) -> int:
@@ -302,8 +307,8 @@ def test_releases_are_told_apart_by_service(book: Book) -> None:
         "search": (1, 0),
         None: (1, 1),
     }
-    for service, found in (("cart", 2), ("search", 1), ("", 1), (None, 4)):
-        assert len(book.store.quality.results(results.key, ResultsLike(service=service, release="1.0"))) == found
+    for service, expected in (("cart", 2), ("search", 1), ("", 1), (None, 4)):
+        assert len(book.store.quality.results(results.key, ResultsLike(service=service, release="1.0"))) == expected
     of = OfRule(rule=results.key.rule_id, from_us=FROM_US, project="shop", tenant="")
     lines = book.store.quality.groups(of, by="release", limit=10)
     assert {(each.group, each.service, each.scored) for each in lines} == {

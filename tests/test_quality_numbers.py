@@ -26,7 +26,7 @@ def a_cell(*scores: float, at_us: int = us(2026, 11, 16), **changes: Any) -> Cel
         point, above = split(score)
         points.append(ScoreBucket(point, 1, above))
     passed = sum(score >= 0.5 for score in scores)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "at_us": at_us,
         "fingerprint": "one",
         "release": "1",
@@ -40,7 +40,7 @@ def a_cell(*scores: float, at_us: int = us(2026, 11, 16), **changes: Any) -> Cel
         "last_us": at_us,
         "points": tuple(points),
     }
-    return Cell(**(told | changes))
+    return Cell(**(fields | changes))
 
 
 def test_cells_add_up_to_their_scores() -> None:
@@ -138,9 +138,9 @@ def test_releases_without_a_common_evaluator_are_not_compared() -> None:
         a_cell(1.0, release="2", fingerprint="three"),
     ]
     assert common_evaluator(cells, "1", "2", None) == "two"
-    for wanted, some in (("one", cells), (None, [cells[0], cells[3]]), (None, cells[:2])):
+    for expected, some in (("one", cells), (None, [cells[0], cells[3]]), (None, cells[:2])):
         with pytest.raises(IncomparableReleases):
-            common_evaluator(some, "1", "2", wanted)
+            common_evaluator(some, "1", "2", expected)
 
 
 @pytest.mark.parametrize("lower_is_better, verdict", [(False, "worse"), (True, "better")])
@@ -149,7 +149,7 @@ def test_a_lower_score_is_worse_unless_the_rule_says_otherwise(lower_is_better: 
     before, after = [0.9, 0.8, 0.95, 0.85] * 8, [0.2, 0.1, 0.15, 0.3] * 8
     cells = [a_cell(*before), a_cell(*after, release="2")]
     of = ScoresOf(fingerprint="one", service="", releases=("1", "2"))
-    found = compare(cells, of, lambda: {"1": before, "2": after}, lower_is_better=lower_is_better)
-    assert [(line.measure, line.verdict) for line in found.lines] == [("passed", "worse"), ("score", verdict)]
-    assert all(line.interval.low <= line.difference <= line.interval.high for line in found.lines)
-    assert found.lines[1].interval.high < 0
+    comparison = compare(cells, of, lambda: {"1": before, "2": after}, lower_is_better=lower_is_better)
+    assert [(line.measure, line.verdict) for line in comparison.lines] == [("passed", "worse"), ("score", verdict)]
+    assert all(line.interval.low <= line.difference <= line.interval.high for line in comparison.lines)
+    assert comparison.lines[1].interval.high < 0

@@ -227,8 +227,8 @@ def test_traces_whose_ids_end_alike_are_told_apart(store: Store) -> None:
         for span in export.resource_spans[0].scope_spans[0].spans:
             span.trace_id = bytes.fromhex(identity)
         commit(store, a_batch(export, tenant="alike"))
-    found = [store.queries.trace(identity, tenant="alike") for identity in ids]
-    assert [trace and {span.trace_id for span in trace.spans} for trace in found] == [{ids[0]}, {ids[1]}, None]
+    traces = [store.queries.trace(identity, tenant="alike") for identity in ids]
+    assert [trace and {span.trace_id for span in trace.spans} for trace in traces] == [{ids[0]}, {ids[1]}, None]
     assert len(store.queries.newest_traces(tenant="alike")) == 2
 
 
@@ -460,16 +460,16 @@ def test_pages_of_a_list_are_the_whole_list(
 ) -> None:
     """Page after page, also where the time for each is over at once, every such trace comes once, in order."""
     tenant, everything = deliver(store, commits)
-    found: list[TraceSummary] = []
+    summaries: list[TraceSummary] = []
     place: ListPosition | None = None
     while True:
         listed = store.listing.traces(wish, after=place, limit=limit, tenant=tenant, within_s=within_s)
         assert len(listed.traces) <= limit
-        found += listed.traces
+        summaries += listed.traces
         place = listed.next
         if place is None:
             break
-    of_tenant = [trace for trace in found if trace.tenant == tenant]  # one trace of the store is shared by all
+    of_tenant = [trace for trace in summaries if trace.tenant == tenant]  # one trace of the store is shared by all
     assert of_tenant == [trace for trace in everything if is_like(trace, wish)]
 
 

@@ -15,7 +15,7 @@ from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
 from tests.storing import a_batch, an_export, commit, rows
 
-ASKED = "SELECT current_setting('threads')"
+QUERY = "SELECT current_setting('threads')"
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def rests_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def of_own_work(database: Database) -> int:
     """The threads that a statement of the server's own work has."""
     with database.cursor() as cursor:
-        ((number,),) = cursor.execute(ASKED).fetchall()
+        ((number,),) = cursor.execute(QUERY).fetchall()
     return int(number)
 
 
@@ -39,7 +39,7 @@ def test_a_commit_has_one_thread_and_a_question_all(tmp_path: Path) -> None:
             commit(store, a_batch(an_export(2, first=2 * number)))
             assert of_own_work(store._database) == 1
             with ReadDatabase(store._database).cursor() as cursor:
-                assert cursor.execute(ASKED).fetchall() == [(3,)]
+                assert cursor.execute(QUERY).fetchall() == [(3,)]
             assert rows(store, "SELECT count(*) FROM spans") == [(2 * number + 2,)]
 
 
@@ -62,25 +62,25 @@ def test_threads_that_come_back_stand_back(tmp_path: Path) -> None:
         started = {int(each.name) for each in Path("/proc/self/task").iterdir()} - before
         started -= {each.native_id for each in threading.enumerate()}
         own = os.getpriority(os.PRIO_PROCESS, 0)
-        found = [niceness for each in started if (niceness := niceness_of(each)) is not None]
-        assert len(found) >= 4  # and for a moment the one that started them
-        assert set(found) == {min(own + 10, 19)}
+        levels = [niceness for each in started if (niceness := niceness_of(each)) is not None]
+        assert len(levels) >= 4  # and for a moment the one that started them
+        assert set(levels) == {min(own + 10, 19)}
     database.close()
 
 
 def test_a_commit_takes_no_thread_from_who_asks(tmp_path: Path) -> None:
     """While a question is open, commits leave it its threads."""
     database = Database(tmp_path, DatabaseOptions(threads=3))
-    asked = ReadDatabase(database)
-    with asked.cursor() as cursor:
+    read_db = ReadDatabase(database)
+    with read_db.cursor() as cursor:
         with database.transaction():
             pass
-        assert cursor.execute(ASKED).fetchall() == [(3,)]
-        with asked.snapshot():
+        assert cursor.execute(QUERY).fetchall() == [(3,)]
+        with read_db.snapshot():
             pass
         with database.transaction():
             pass
-        assert cursor.execute(ASKED).fetchall() == [(3,)]
+        assert cursor.execute(QUERY).fetchall() == [(3,)]
     with database.transaction():
         pass
     assert of_own_work(database) == 1

@@ -24,8 +24,8 @@ def test_the_rate_is_over_what_was_judged() -> None:
 def test_the_rate_is_computed_nowhere_else(package: str) -> None:
     """No module, statement or template divides passes by itself."""
     files = [path for end in ("py", "sql", "html") for path in (ROOT / package).rglob(f"*.{end}")]
-    found = {str(path.relative_to(ROOT)) for path in files if DIVISION.search(path.read_text(encoding="utf-8"))}
-    assert found <= DECLARED
+    paths = {str(path.relative_to(ROOT)) for path in files if DIVISION.search(path.read_text(encoding="utf-8"))}
+    assert paths <= DECLARED
 
 
 def test_statements_that_count_results_leave_replaced_ones_out() -> None:

@@ -56,10 +56,10 @@ def a_talk(*, trace: int = 0, first: int = 0, start_ns: int = START_NS) -> Expor
     """A model's span that asks for a tool, and the tool's span, of one trace."""
     request = an_export(2, trace=trace, first=first, start_ns=start_ns)
     model, tool = request.resource_spans[0].scope_spans[0].spans
-    asked = '[{"role": "user", "parts": [{"type": "text", "content": "Weather?"}]}]'
+    messages = '[{"role": "user", "parts": [{"type": "text", "content": "Weather?"}]}]'
     calls = '[{"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "w", "arguments": {"a": 1}}]}]'
     for span, attributes in (
-        (model, {"gen_ai.operation.name": "chat", "gen_ai.input.messages": asked, "gen_ai.output.messages": calls}),
+        (model, {"gen_ai.operation.name": "chat", "gen_ai.input.messages": messages, "gen_ai.output.messages": calls}),
         (tool, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "w", "gen_ai.tool.call.id": "c1"}),
     ):
         for key, text in attributes.items():
@@ -71,7 +71,7 @@ def a_talk(*, trace: int = 0, first: int = 0, start_ns: int = START_NS) -> Expor
 
 def test_a_row_is_complete_at_its_commit(tmp_path: Path) -> None:
     """Whoever asks within the commit that stores a span finds what it means."""
-    found: list[list[tuple[object, ...]]] = []
+    reads: list[list[tuple[object, ...]]] = []
     with a_store(tmp_path) as store:
         writer = store._writer
 
@@ -79,11 +79,11 @@ def test_a_row_is_complete_at_its_commit(tmp_path: Path) -> None:
             statement = (
                 f"SELECT span_type, input, input_tokens, tool_name FROM spans WHERE seq >> 20 = {batch} ORDER BY seq"
             )
-            found.append(rows(store, statement))
+            reads.append(rows(store, statement))
 
         writer._committed = look
         commit(store, a_batch(a_talk()))
-        assert found == [[("llm", "Weather?", 7, None), ("tool", None, None, "w")]]
+        assert reads == [[("llm", "Weather?", 7, None), ("tool", None, None, "w")]]
 
 
 def test_traces_are_added_up(tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_log_records_that_come_first_are_found(tmp_path: Path) -> None:
         commit(store, some_logs(1, of=1, says="It rains."))
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2)))
-        ((told,),) = rows(store, f"SELECT output_messages FROM spans WHERE span_id = '{span_id(1)}'")
-        assert "It rains." in str(told)
+        ((messages,),) = rows(store, f"SELECT output_messages FROM spans WHERE span_id = '{span_id(1)}'")
+        assert "It rains." in str(messages)
 
 
 @pytest.mark.costly("collector/reading", "storage")
@@ -227,8 +227,8 @@ def test_log_records_from_before_and_with_their_span_are_each_read_once(tmp_path
     with a_store(tmp_path) as store:
         commit(store, some_logs(1, of=1, says="It rains."))
         commit(store, both)
-        ((told,),) = rows(store, f"SELECT output_messages FROM spans WHERE span_id = '{span_id(1)}'")
-        assert (str(told).count("It rains."), str(told).count("It snows.")) == (1, 1)
+        ((messages,),) = rows(store, f"SELECT output_messages FROM spans WHERE span_id = '{span_id(1)}'")
+        assert (str(messages).count("It rains."), str(messages).count("It snows.")) == (1, 1)
 
 
 def test_a_batch_that_cannot_be_read_at_once_is_read_one_by_one(
@@ -283,8 +283,8 @@ def test_a_trace_that_cannot_be_added_up_is_alone_in_that(tmp_path: Path, monkey
     with a_store(tmp_path) as store, adding_up(store) as traces:
         commit(store, a_batch(a_talk(), a_talk(trace=1, first=2), a_talk(trace=2, first=4)))
         assert traces.wait_idle(WAIT_S)
-        found = "SELECT input_tokens, tool_call_count FROM traces ORDER BY trace_id"
-        assert rows(store, found) == [(7, 1), (None, 0), (7, 1)]
+        query = "SELECT input_tokens, tool_call_count FROM traces ORDER BY trace_id"
+        assert rows(store, query) == [(7, 1), (None, 0), (7, 1)]
 
 
 @pytest.mark.costly("collector/conventions", "collector/reading", "storage")
@@ -315,7 +315,7 @@ def a_long_talk(calls: int) -> ExportTraceServiceRequest:
         asks = number % 2 == 0
         call_id = f"c{number // 2}"
         part = {"type": "tool_call", "id": call_id, "name": "pay", "arguments": {"n": number // 2}}
-        told: dict[str, str | int] = (
+        attributes: dict[str, str | int] = (
             {
                 "gen_ai.operation.name": "chat",
                 "gen_ai.usage.input_tokens": 10,
@@ -327,7 +327,7 @@ def a_long_talk(calls: int) -> ExportTraceServiceRequest:
             if asks
             else {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay", "gen_ai.tool.call.id": call_id}
         )
-        for key, value in told.items():
+        for key, value in attributes.items():
             held = span.attributes.add(key=key).value
             if isinstance(value, int):
                 held.int_value = value

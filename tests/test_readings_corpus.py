@@ -91,9 +91,9 @@ def test_views_show_what_python_reads(store: Store, folder: Path) -> None:
     both = zip(shown, expected, strict=True)
     assert [{name: decoded(name, row[name], like[name]) for name in like} for row, like in both] == expected
     calls = sorted(records(store, "tool_calls", tenant), key=lambda row: row["ordinal"])
-    told = [{name: getattr(call, name) for name in CALL} for call in read.tool_calls]
-    pairs = zip(calls, told, strict=True)
-    assert [{name: decoded(name, row[name], like[name]) for name in like} for row, like in pairs] == told
+    calls_read = [{name: getattr(call, name) for name in CALL} for call in read.tool_calls]
+    pairs = zip(calls, calls_read, strict=True)
+    assert [{name: decoded(name, row[name], like[name]) for name in like} for row, like in pairs] == calls_read
     (summary,) = records(store, "traces", tenant)
     assert {name: summary[name] for name in TRACE} == {name: getattr(read, name) for name in TRACE}
     assert summary["tool_call_count"] == len(read.tool_calls)

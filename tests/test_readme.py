@@ -67,8 +67,8 @@ def test_the_sample_is_the_same_whenever_it_is_sent(server: Running, report: Sam
 
 def traces_of(server: Running, report: SampleReport) -> list[Trace]:
     """The traces of the sample as they are stored."""
-    found = [server.store.queries.trace(trace_id) for trace_id in report.trace_ids]
-    return [trace for trace in found if trace is not None]
+    stored = [server.store.queries.trace(trace_id) for trace_id in report.trace_ids]
+    return [trace for trace in stored if trace is not None]
 
 
 def test_examples_of_evaluations_run_as_they_stand(
@@ -84,8 +84,8 @@ def test_examples_of_evaluations_run_as_they_stand(
             Path(arguments[0]).write_text("\n".join(shown) + "\n")
         elif shown:
             where = ["--server", server.http] if "--trace" in arguments else []
-            found = run(*arguments, *where)
-            assert [line for line in shown if line not in found.output.splitlines()] == [], found.output
+            result = run(*arguments, *where)
+            assert [line for line in shown if line not in result.output.splitlines()] == [], result.output
             ran += 1
     assert ran == 4
 
@@ -105,8 +105,8 @@ def test_the_curl_example_is_answered_as_it_is_shown(server: Running) -> None:
     last_argument = 'curl() { for each; do :; done; printf %s "$each"; }\n'
     body = subprocess.run(["sh", "-c", last_argument + example], capture_output=True, check=True).stdout
     headers = {"content-type": "application/json"}
-    found = request(f"http://{server.http}/api/v1/traces", "POST", content=body, headers=headers)
-    assert (found.status_code, found.text) == (200, answer)
+    response = request(f"http://{server.http}/api/v1/traces", "POST", content=body, headers=headers)
+    assert (response.status_code, response.text) == (200, answer)
     assert server.store.wait_committed(20)
     until(
         lambda: request(f"http://{server.http}/api/v1/traces?size=1").json()["content"],

@@ -48,8 +48,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """All recorded sessions, each of a tenant of its own, log records last."""
     with a_store(tmp_path_factory.mktemp("data")) as opened, adding_up(opened) as traces:
         for kind in KINDS:
-            there = [path for path in SESSIONS if path.with_suffix(f"{kind}.json").exists()]
-            commit(opened, *(a_batch(path, kind) for path in there))
+            paths = [path for path in SESSIONS if path.with_suffix(f"{kind}.json").exists()]
+            commit(opened, *(a_batch(path, kind) for path in paths))
             assert traces.wait_idle(WAIT_S)
         yield opened
 
@@ -92,8 +92,8 @@ def test_a_recorded_session_is_a_test_case(store: Store, path: Path) -> None:
     session = found(store, path)
     case = case_of_session(script.SESSION, [(trace.spans, trace.logs) for trace in session.traces], NO_KEYS)
     talk = case.actual_outputs["trajectory"]
-    said = [(message.role, message.content) for message in talk.messages if message.content]
-    assert [each for each in said if each[0] in {"user", "assistant"}] == [each for turn in TURNS for each in turn]
+    messages = [(message.role, message.content) for message in talk.messages if message.content]
+    assert [each for each in messages if each[0] in {"user", "assistant"}] == [each for turn in TURNS for each in turn]
     assert [call.name for message in talk.messages for call in message.tool_calls] == [script.TOOL]
     assert case.inputs["input"] == script.CAPITAL
     assert case.actual_outputs["output"] == "One, two, three."
@@ -103,7 +103,7 @@ def test_a_recorded_session_is_a_test_case(store: Store, path: Path) -> None:
         for question in (script.CAPITAL, script.WEATHER, script.COUNT)
         for answer in script.ANSWERS[question]
     ]
-    told = case.metadata["traceSummary"]
-    assert told["tokenUsage"]["input"] == sum(tokens.input for tokens in used)
-    assert told["tokenUsage"]["output"] == sum(tokens.output for tokens in used)
-    assert told["eventCount"] == 1
+    summary = case.metadata["traceSummary"]
+    assert summary["tokenUsage"]["input"] == sum(tokens.input for tokens in used)
+    assert summary["tokenUsage"]["output"] == sum(tokens.output for tokens in used)
+    assert summary["eventCount"] == 1

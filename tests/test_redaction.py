@@ -64,11 +64,11 @@ def test_nothing_is_left_anywhere(secret: str, preset: str) -> None:
     batch = a_batch(an_export_that_says(f"before {secret} after"))
     redactor = Redactor(a_plan(preset))
     after = bytes_of(redactor.redact(batch))
-    found = bytes_of(batch).count(secret.encode())
-    assert found > 20
+    occurrences = bytes_of(batch).count(secret.encode())
+    assert occurrences > 20
     assert after.count(secret.encode()) == 0
-    assert after.count(f"before {REDACTED} after".encode()) == found
-    assert redactor.count >= found - 2  # a list and what it is made of count once
+    assert after.count(f"before {REDACTED} after".encode()) == occurrences
+    assert redactor.count >= occurrences - 2  # a list and what it is made of count once
 
 
 def test_logs_are_looked_into() -> None:
@@ -116,7 +116,7 @@ HIDDEN, SHOWN = (REDACTED, "s"), ("2.5", "d")
 
 
 @pytest.mark.parametrize(
-    "key, found",
+    "key, expected",
     [
         ("user.x", HIDDEN),
         ("user.", HIDDEN),
@@ -126,24 +126,24 @@ HIDDEN, SHOWN = (REDACTED, "s"), ("2.5", "d")
         ("pin1", HIDDEN),
     ],
 )
-def test_keys_are_globs_of_the_whole(key: str, found: tuple[str, str]) -> None:
+def test_keys_are_globs_of_the_whole(key: str, expected: tuple[str, str]) -> None:
     """A value is taken out by its key, wherever attributes are, and whatever its type."""
     export = an_export(1)
     span = export.resource_spans[0].scope_spans[0].spans[0]
     span.attributes.add(key=key).value.double_value = 2.5
     export.resource_spans[0].resource.attributes.add(key=key).value.string_value = "told"
     after = Redactor(a_plan(keys=("user.*", "password", "pin?"))).redact(a_batch(export))
-    assert attributes_of(after)[key] == found
-    assert (b"told" in bytes_of(after)) is (found == SHOWN)
+    assert attributes_of(after)[key] == expected
+    assert (b"told" in bytes_of(after)) is (expected == SHOWN)
 
 
 def only(text: str, plan: RedactionPlan) -> str:
     """A text after redaction."""
     export = an_export(1)
     export.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="t").value.string_value = text
-    found, _ = attributes_of(Redactor(plan).redact(a_batch(export)))["t"]
-    assert found is not None
-    return found
+    redacted, _ = attributes_of(Redactor(plan).redact(a_batch(export)))["t"]
+    assert redacted is not None
+    return redacted
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,8 @@ def test_any_text_around_a_secret_stays(texts: list[str], place: int) -> None:
     batch = a_batch(*(an_export_that_says(text or "x") for text in texts))
     after = Redactor(plan).redact(batch)
     assert (after.spans, after.resources, after.scopes) == (batch.spans, batch.resources, batch.scopes)
-    told = texts[min(place, len(texts) - 1)]
-    assert "ann@example.org" not in only(f"{told} ann@example.org {told}", plan)
+    carrier = texts[min(place, len(texts) - 1)]
+    assert "ann@example.org" not in only(f"{carrier} ann@example.org {carrier}", plan)
 
 
 def test_a_part_of_a_batch_is_redacted_alike() -> None:
@@ -216,11 +216,11 @@ def test_a_part_of_a_batch_is_redacted_alike() -> None:
 
 def test_nothing_of_it_reaches_the_disk(tmp_path: Path) -> None:
     """Neither the spool nor the database nor its log holds what was taken out, and it is counted."""
-    wanted: dict[str, Any] = {"keys": ["user.name"], "presets": ["email", "key"]}
+    plan: dict[str, Any] = {"keys": ["user.name"], "presets": ["email", "key"]}
     export = an_export_that_says(f"{KEY} of ann@example.org")
     export.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="user.name").value.string_value = "Hildegard"
     seen = b""
-    with a_server(tmp_path / "data", redaction=wanted, commit_interval_ms=1000) as server:
+    with a_server(tmp_path / "data", redaction=plan, commit_interval_ms=1000) as server:
         url = f"http://{server.otlp_http}/v1/traces"
         assert request(url, "POST", content=export.SerializeToString(), headers=PROTOBUF).status_code == 200
         seen += b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

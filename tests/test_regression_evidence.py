@@ -130,8 +130,8 @@ def test_a_refuted_mean_is_refuted(sample: list[float], planned: int, log_thresh
 @given(before=scores, after=scores, margin=margins)
 def test_the_order_of_results_does_not_matter(before: list[float], after: list[float], margin: float) -> None:
     """Sorted results make the very same evidence."""
-    found = log_evidence(Sample.of_scores(before), Sample.of_scores(after), margin)
-    assert log_evidence(Sample.of_scores(sorted(before)), Sample.of_scores(sorted(after)), margin) == found
+    evidence = log_evidence(Sample.of_scores(before), Sample.of_scores(after), margin)
+    assert log_evidence(Sample.of_scores(sorted(before)), Sample.of_scores(sorted(after)), margin) == evidence
 
 
 @given(before=scores, after=scores, margin=margins, grid=st.integers(1, 200))
@@ -140,10 +140,10 @@ def test_the_evidence_is_below_every_single_bet(
 ) -> None:
     """At any mean of the baseline the product of the wealths is at least the evidence, and somewhere hardly more."""
     tested = contest(Sample.of_scores(before), Sample.of_scores(after), margin)
-    found = least(tested)
+    evidence = least(tested)
     products = tested.terms(*(np.linspace(0, 1, grid + 1),) * 2)[:, 0]
-    assert found.log_evidence <= products.min() + ROUNDING
-    assert found.log_evidence <= found.above <= found.log_evidence + 0.02
+    assert evidence.log_evidence <= products.min() + ROUNDING
+    assert evidence.log_evidence <= evidence.above <= evidence.log_evidence + 0.02
 
 
 @given(before=scores, after=scores, low=margins, more=st.floats(0, 0.2))
@@ -152,13 +152,13 @@ def test_a_greater_margin_leaves_less_evidence(
 ) -> None:
     """Evidence falls with the margin, and when the candidate becomes better or the baseline worse."""
     baseline, candidate = Sample.of_scores(before), Sample.of_scores(after)
-    found = log_evidence(baseline, candidate, low)
+    evidence = log_evidence(baseline, candidate, low)
     slack = 0.01  # of the search for the least
-    assert log_evidence(baseline, candidate, low + more) <= found + slack
+    assert log_evidence(baseline, candidate, low + more) <= evidence + slack
     better = Sample.of_scores([min(score + more, 1.0) for score in after])
-    assert log_evidence(baseline, better, low) <= found + slack
+    assert log_evidence(baseline, better, low) <= evidence + slack
     worse = Sample.of_scores([max(score - more, 0.0) for score in before])
-    assert log_evidence(worse, candidate, low) <= found + slack
+    assert log_evidence(worse, candidate, low) <= evidence + slack
 
 
 @given(values=scores)
@@ -209,12 +209,12 @@ def test_samples_add_up(first: list[float], second: list[float]) -> None:
 def test_intervals_hold_the_mean_and_each_other(values: list[float], alpha: float, smaller: float) -> None:
     """An interval holds what was observed, and the interval of a smaller alpha holds it."""
     sample = Sample.of_scores(values)
-    found, wider = interval(sample, alpha), interval(sample, alpha * smaller)
-    assert 0 <= wider.low <= found.low <= found.high <= wider.high <= 1
+    computed, wider = interval(sample, alpha), interval(sample, alpha * smaller)
+    assert 0 <= wider.low <= computed.low <= computed.high <= wider.high <= 1
     if values:
-        assert found.low <= sample.mean <= found.high
+        assert computed.low <= sample.mean <= computed.high
     mirrored = interval(sample.mirrored, alpha)
-    assert (mirrored.low, mirrored.high) == pytest.approx((1 - found.high, 1 - found.low))
+    assert (mirrored.low, mirrored.high) == pytest.approx((1 - computed.high, 1 - computed.low))
 
 
 @pytest.mark.parametrize("mean", [0.5, 0.92, 0.99])
@@ -225,8 +225,8 @@ def test_intervals_miss_the_mean_at_most_as_often_as_they_say(mean: float) -> No
 
     def missed(passes: int, results: int) -> bool:
         if (passes, results) not in known:
-            found = interval(Sample.of_passes(passes, results), 0.2)
-            known[passes, results] = not found.low <= mean <= found.high
+            computed = interval(Sample.of_passes(passes, results), 0.2)
+            known[passes, results] = not computed.low <= mean <= computed.high
         return known[passes, results]
 
     misses = 0
@@ -256,13 +256,13 @@ def test_a_watch_speaks_exactly_when_the_evidence_is_there(
             watch.add_baseline(point, 0)
             continue
         candidate.add(point, 0)
-        found = watch.found() if watch.add(point, 0) else None
+        alarm = watch.found() if watch.add(point, 0) else None
         tested = contest(baseline.sample(), candidate.sample(), margin, len(before))
         expected = least(replace(tested, floor=refuted)).log_evidence
-        assert (found is not None) == (expected >= log_threshold)
-        if found is not None:
-            assert found.log_evidence == pytest.approx(expected)
-            assert (found.baseline, found.candidate) == (baseline.sample(), candidate.sample())
+        assert (alarm is not None) == (expected >= log_threshold)
+        if alarm is not None:
+            assert alarm.log_evidence == pytest.approx(expected)
+            assert (alarm.baseline, alarm.candidate) == (baseline.sample(), candidate.sample())
             return
 
 

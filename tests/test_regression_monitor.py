@@ -53,9 +53,9 @@ class Source:
         return [next(sides[at]) for at in order]
 
 
-def heard(given_results: Sequence[MonitoredResult], **chosen: Any) -> list[EpisodeEvent]:
+def heard(monitored: Sequence[MonitoredResult], **chosen: Any) -> list[EpisodeEvent]:
     """What the monitors say of a stream."""
-    return taken(Monitor(MonitorSettings(**chosen)), given_results)
+    return taken(Monitor(MonitorSettings(**chosen)), monitored)
 
 
 def taken(monitor: Monitor, stream: Sequence[MonitoredResult]) -> list[EpisodeEvent]:
@@ -344,12 +344,12 @@ def test_an_alarm_says_which_results_it_is_about() -> None:
             if event is not None and event.change in {"opened", "escalated"}:
                 kinds.add(event.kind if event.change == "opened" else event.change)
                 joined += len(event.of_baseline) > 1
-                for rate_told, stretches in (
+                for pass_rate, stretches in (
                     (event.baseline, event.of_baseline),
                     (event.candidate, event.of_candidate),
                 ):
-                    found = of(stream, stretches)
-                    assert (len(found), sum(found)) == (rate_told.count, round(rate_told.mean * rate_told.count))
+                    alarm = of(stream, stretches)
+                    assert (len(alarm), sum(alarm)) == (pass_rate.count, round(pass_rate.mean * pass_rate.count))
     assert kinds == {"release", "drift", "escalated"}
     assert joined > 2
 

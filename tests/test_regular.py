@@ -81,7 +81,7 @@ def test_what_re2_has_not_is_told(pattern: str, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern, text, found",
+    "pattern, text, expected",
     [
         (r"^\u0041\U0001F600\é\Z", "A😀é", "A😀é"),
         (r"\p{Lu}+", "abCDe", "CD"),
@@ -92,9 +92,9 @@ def test_what_re2_has_not_is_told(pattern: str, why: str) -> None:
         ("x\ud800?y", "xy", "xy"),
     ],
 )
-def test_patterns_of_other_languages(pattern: str, text: str, found: str | None) -> None:
+def test_patterns_of_other_languages(pattern: str, text: str, expected: str | None) -> None:
     """Escapes of ECMAScript and Python are understood; half a surrogate pair is a question mark."""
-    assert SafeRegex(pattern).search(text) == found
+    assert SafeRegex(pattern).search(text) == expected
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:

@@ -88,9 +88,9 @@ def test_a_report_of_the_sdk_has_what_an_export_has(files: dict[str, tuple[str, 
             assert shown in text, (ending, shown)
     assert files["csv"][0] == files["csv"][1]
     (mine, theirs) = (json.loads(each)["items"] for each in files["json"])
-    told = ("id", "input", "expectedOutput", "actualOutput", "evaluations", "outcome")
-    assert [[each.get(name) for name in told] for each in mine] == [
-        [each.get(name) for name in told] for each in theirs
+    columns = ("id", "input", "expectedOutput", "actualOutput", "evaluations", "outcome")
+    assert [[each.get(name) for name in columns] for each in mine] == [
+        [each.get(name) for name in columns] for each in theirs
     ]
 
 

@@ -87,18 +87,18 @@ def test_an_event_says_what_the_result_says(tmp_path: Path, receiving: Receiving
         assert record.event_name == "gen_ai.evaluation.result"
         assert (record.trace_id.hex(), record.span_id.hex()) == (trace_id(0), span_id(1))
         assert record.time_unix_nano == RECEIVED_AT_US * 1000
-    found = told(of_span)
-    assert found["gen_ai.evaluation.name"] == "tone"
-    assert found["gen_ai.evaluation.score.value"] == 0.25
-    assert found["gen_ai.evaluation.score.label"] == "fail"
-    assert found["gen_ai.evaluation.explanation"] == "because"
-    assert found["tracejury.rule"] == "rule 1"
-    assert found["tracejury.fingerprint"] == "print-1"
-    assert found["tracejury.evaluator"] == "tool_error"
-    assert len(str(found["tracejury.rule_revision"])) == 12
-    assert "error.type" not in found
-    assert (found["tracejury.target"], told(of_trace)["tracejury.target"]) == ("span", "trace")
-    (_, headers, request) = receiver.asked[0]
+    attributes = told(of_span)
+    assert attributes["gen_ai.evaluation.name"] == "tone"
+    assert attributes["gen_ai.evaluation.score.value"] == 0.25
+    assert attributes["gen_ai.evaluation.score.label"] == "fail"
+    assert attributes["gen_ai.evaluation.explanation"] == "because"
+    assert attributes["tracejury.rule"] == "rule 1"
+    assert attributes["tracejury.fingerprint"] == "print-1"
+    assert attributes["tracejury.evaluator"] == "tool_error"
+    assert len(str(attributes["tracejury.rule_revision"])) == 12
+    assert "error.type" not in attributes
+    assert (attributes["tracejury.target"], told(of_trace)["tracejury.target"]) == ("span", "trace")
+    (_, headers, request) = receiver.requests[0]
     assert (headers["x-key"], headers["user-agent"].split()[0]) == ("k", "tracejury")
     assert headers.get("path") in {None, "/v1/logs"}
     resource = {pair.key: pair.value for pair in request.resource_logs[0].resource.attributes}
@@ -118,9 +118,9 @@ def test_what_failed_has_no_score_and_what_was_skipped_is_not_told(tmp_path: Pat
         with telling(store, receiver):
             all_told(store, 2)
     (record,) = receiver.records
-    found = told(record)
-    assert (found["error.type"], found["gen_ai.evaluation.explanation"]) == ("refused", "no key")
-    assert not {"gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"} & found.keys()
+    attributes = told(record)
+    assert (attributes["error.type"], attributes["gen_ai.evaluation.explanation"]) == ("refused", "no key")
+    assert not {"gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"} & attributes.keys()
 
 
 def test_a_receiver_that_is_away_is_waited_for(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_requests_stay_small(tmp_path: Path, receiving: Receiving) -> None:
         with telling(store, receiver):
             all_told(store, 100)
     assert receiver.numbers == list(range(1, 101))
-    assert all(export.ByteSize() <= 1 << 20 for _, _, export in receiver.asked)
+    assert all(export.ByteSize() <= 1 << 20 for _, _, export in receiver.requests)
 
 
 def test_a_receiver_over_grpc_that_is_away_is_waited_for(tmp_path: Path) -> None:
@@ -225,10 +225,10 @@ def test_grpc_goes_over_tls(tmp_path: Path) -> None:
         env = {"TRACEJURY_RESULTS_ENDPOINT": receiver.url}
         with Live(tmp_path / "data", flags=ANY_PORTS, env=env).wait_ready() as server:
             until(lambda: server.log, lambda log: "results cannot be told and wait" in log)
-        assert receiver.asked == []
+        assert receiver.requests == []
         env["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(roots)
         with Live(tmp_path / "data", flags=ANY_PORTS, env=env).wait_ready() as server:
-            until(lambda: server.sql("SELECT number FROM results_out"), lambda found: found == [[1]])
+            until(lambda: server.sql("SELECT number FROM results_out"), lambda stored: stored == [[1]])
     assert receiver.numbers == [1]
 
 
@@ -241,7 +241,7 @@ def test_what_was_told_and_not_noted_is_told_again_alike(tmp_path: Path, receivi
     servers: list[Live] = []
 
     def answer(_: Sequence[LogRecord]) -> Reply:
-        if len(receiver.asked) == 1:
+        if len(receiver.requests) == 1:
             servers[0].kill()
         return Reply()
 
@@ -251,7 +251,7 @@ def test_what_was_told_and_not_noted_is_told_again_alike(tmp_path: Path, receivi
             servers.append(killed)
             killed.end()
         with Live(tmp_path, flags=ANY_PORTS, env=env).wait_ready() as server:
-            until(lambda: server.sql("SELECT number FROM results_out"), lambda found: found == [[3]])
+            until(lambda: server.sql("SELECT number FROM results_out"), lambda stored: stored == [[3]])
             assert server.stop() == 0
     assert receiver.numbers == [1, 2, 3, 3]
     assert receiver.records[2].SerializeToString() == receiver.records[3].SerializeToString()
@@ -291,9 +291,11 @@ def test_another_server_takes_results_as_scores_and_tells_them_no_further(tmp_pa
             all_told(store, 3)
             assert exporter.counts["delivered"] == 3
         assert server.store.wait_committed(20)
-        found = rows(server.store, "SELECT origin, project, name, score, passed, span_id FROM evaluations ORDER BY ALL")
+        stored = rows(
+            server.store, "SELECT origin, project, name, score, passed, span_id FROM evaluations ORDER BY ALL"
+        )
         first = ("external", "shop", "tone", 0.25, False)
-        assert found == [(*first, span_id(1)), (*first, span_id(1)), (*first, None)]
+        assert stored == [(*first, span_id(1)), (*first, span_id(1)), (*first, None)]
         assert server.store.results_out.page(0, 10) == ([], 0)
 
 
@@ -308,6 +310,6 @@ def test_a_header_whose_variable_is_not_set_stops_the_start() -> None:
 )
 def test_a_header_that_grpc_cannot_send_stops_the_start(header: str, value: str) -> None:
     """Rather than that no call ever leaves; the value is told nobody."""
-    with pytest.raises(BadSettings, match=f"results_headers: {header} and its value cannot go") as told_:
+    with pytest.raises(BadSettings, match=f"results_headers: {header} and its value cannot go") as error:
         endpoint_at("grpc://127.0.0.1:4317", {header: value})
-    assert value not in str(told_.value)
+    assert value not in str(error.value)

@@ -108,7 +108,7 @@ def test_strategies(strategy: object, one: object, other: object, matches: bool)
 
 
 @pytest.mark.parametrize(
-    "strategy, told",
+    "strategy, message",
     [
         ({"type": "byField"}, "matchingStrategy: byField needs field"),
         ({"type": "anyOf"}, "matchingStrategy: anyOf needs strategies"),
@@ -118,20 +118,20 @@ def test_strategies(strategy: object, one: object, other: object, matches: bool)
         ({"typ": "byField"}, "matchingStrategy.typ: unknown key"),
     ],
 )
-def test_strategies_that_cannot_be_used_are_refused(strategy: object, told: str) -> None:
+def test_strategies_that_cannot_be_used_are_refused(strategy: object, message: str) -> None:
     """A strategy that lacks what it needs, or has what it does not use, is refused by its place."""
     with pytest.raises(BadConfiguration) as refused:
         build("recall", {"matchingStrategy": strategy})
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_judge_decides_what_is_not_equal() -> None:
     """The judge is asked for pairs that differ, with both items, and its cost is told."""
     judge = ScriptedJudge({"match": False}, {"match": True})
-    found = verdict("recall", {"matchingStrategy": "llmBased"}, items(["a", "sea", "lake"], ["a", "ocean"]), judge)
-    assert found.score == 1
-    assert found.usage is not None
-    assert found.usage.calls == 2
+    result = verdict("recall", {"matchingStrategy": "llmBased"}, items(["a", "sea", "lake"], ["a", "ocean"]), judge)
+    assert result.score == 1
+    assert result.usage is not None
+    assert result.usage.calls == 2
     assert "\nsea\n" in judge.questions[1]
     assert "\nocean\n" in judge.questions[1]
 
@@ -153,8 +153,8 @@ def test_judge_may_answer_in_words(answer: bool | str, score: float) -> None:  #
 def test_judge_that_says_neither_is_a_failure() -> None:
     """An answer that is neither yes nor no is no verdict."""
     judge = ScriptedJudge({"match": "perhaps"})
-    told = failure("precision", {"matchingStrategy": "llmBased"}, items(["a"], ["b"]), judge)
-    assert told == "bad_reply: the judge's match is neither true nor false: 'perhaps'"
+    error = failure("precision", {"matchingStrategy": "llmBased"}, items(["a"], ["b"]), judge)
+    assert error == "bad_reply: the judge's match is neither true nor false: 'perhaps'"
 
 
 def test_strategy_that_asks_needs_a_judge() -> None:

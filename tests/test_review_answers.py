@@ -50,10 +50,10 @@ def a_queue(api: Offline, count: int, **text: object) -> str:
     return queue
 
 
-def vote(api: Offline, queue: str, status: int = 200, **said: object) -> Any:
+def vote(api: Offline, queue: str, status: int = 200, **fields: object) -> Any:
     """What comes of a vote on the next entry."""
     entry = api.ask("POST", f"{queue}/next", params={"by": "Ada"})["entry"]["id"]
-    return api.ask("PUT", f"{queue}/entries/{entry}/vote", status, params={"by": "Ada"}, json=said)
+    return api.ask("PUT", f"{queue}/entries/{entry}/vote", status, params={"by": "Ada"}, json=fields)
 
 
 def test_a_score_lies_between_its_bounds(api: Offline) -> None:
@@ -112,8 +112,8 @@ def test_scores_and_texts_are_given_by_keyboard(api: Offline, browser: "Browser"
                 else:
                     page.keyboard.press(key)
             page.wait_for_url("**through=true*")
-    told = api.sql("SELECT name, score, note FROM annotations ORDER BY name")
-    assert told == [["advice", None, "Be brief."], ["share", 0.25, None], ["stars", 4.0, None]]
+    rows = api.sql("SELECT name, score, note FROM annotations ORDER BY name")
+    assert rows == [["advice", None, "Be brief."], ["share", 0.25, None], ["stars", 4.0, None]]
 
 
 def test_a_queue_is_made_changed_and_filled_on_pages(api: Offline) -> None:
@@ -149,8 +149,8 @@ def test_a_queue_is_made_changed_and_filled_on_pages(api: Offline) -> None:
         del changed["blind"]
         assert visit.send(f"{place}/edit", f"{place}/edit", **changed).status_code == 303
         assert visit.send(f"{place}/edit", f"{place}/edit", **changed).status_code == 409
-        found = api.ask("GET", f"review-queues/{made['id']}")
-        assert (found["name"], found["blind"], len(found["feeds"])) == ("kind", False, 2)
+        queue_document = api.ask("GET", f"review-queues/{made['id']}")
+        assert (queue_document["name"], queue_document["blind"], len(queue_document["feeds"])) == ("kind", False, 2)
         run_id = a_run(api, 4)
         assert f"{place}/add?run={run_id}" in visit.get(f"/review/add?run={run_id}").text
         added = visit.send(f"{place}/add", f"{place}/add", run=run_id, share="100")
@@ -161,8 +161,8 @@ def test_a_queue_is_made_changed_and_filled_on_pages(api: Offline) -> None:
         again = visit.send(f"{place}/add", f"{place}/add", targets=named)
         assert again.headers["location"] == f"{place}?added=0"
         wrong = {"targets": "nothing"}, {"run": "none"}, {"targets": "12345"}, {"run": run_id, "share": "some"}
-        told = [visit.send(f"{place}/add", f"{place}/add", **each).status_code for each in wrong]
-        assert told == [400, 404, 404, 400]
+        statuses = [visit.send(f"{place}/add", f"{place}/add", **each).status_code for each in wrong]
+        assert statuses == [400, 404, 404, 400]
         assert visit.send(f"{place}/delete", f"{place}/delete").headers["location"] == "/review"
     assert api.ask("GET", "review-queues") == []
 
@@ -174,8 +174,8 @@ def test_a_queue_is_fed_by_command(api: Offline) -> None:
     feeds = ("--feed", "long: enough:failing", "--feed", f"{rule}:random:0.1", "--feed", f"{rule}:uncertainty")
     assert run("review", "create", "q", *feeds, "--margin", "0.2", *here).exit_code == 0
     (made,) = api.ask("GET", "review-queues")
-    told = [(each["ruleId"], each["policy"], each["share"], each["margin"]) for each in made["feeds"]]
-    assert told == [(rule, "failing", 1, 0.1), (rule, "random", 0.1, 0.1), (rule, "uncertainty", 1, 0.2)]
+    feeds_made = [(each["ruleId"], each["policy"], each["share"], each["margin"]) for each in made["feeds"]]
+    assert feeds_made == [(rule, "failing", 1, 0.1), (rule, "random", 0.1, 0.1), (rule, "uncertainty", 1, 0.2)]
     assert run("review", "fill", "q", *here).output == "0 added\n"
     for wrong in ("none:failing", f"{rule}:often", "failing"):
         assert run("review", "create", "other", "--feed", wrong, *here).exit_code == 1

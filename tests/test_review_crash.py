@@ -20,10 +20,10 @@ def review(url: str, queue: str, by: str, answered: set[tuple[str, str]]) -> Non
     with a_client() as client:
         api = Offline(url, client)
         try:
-            while (given := api.answer("POST", f"{queue}/next?by={by}").json()["entry"]) is not None:
-                path = f"{queue}/entries/{given['id']}/vote?by={by}"
+            while (entry := api.answer("POST", f"{queue}/next?by={by}").json()["entry"]) is not None:
+                path = f"{queue}/entries/{entry['id']}/vote?by={by}"
                 if api.answer("PUT", path, json={"label": "CORRECT"}).is_success:
-                    answered.add((given["itemResultId"], by))
+                    answered.add((entry["itemResultId"], by))
         except (httpx.HTTPError, KeyError):
             return
 

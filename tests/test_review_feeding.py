@@ -78,9 +78,9 @@ def a_queue(store: Store) -> ReviewQueue:
         feeds="[]",
     )
     store.review_queues.create("q", text, tenant="", by=None, now_us=NOW_US)
-    found = store.review_queues.get("q", tenant=None, now_us=NOW_US)
-    assert found is not None
-    return found
+    queue_read = store.review_queues.get("q", tenant=None, now_us=NOW_US)
+    assert queue_read is not None
+    return queue_read
 
 
 def filled(store: Store, *feeds: Feed) -> list[ReviewEntry]:
@@ -155,12 +155,12 @@ def test_a_server_fills_its_queues(tmp_path: Path) -> None:
             "target": "TRACE",
         }
         made = api.ask("POST", "projects/shop/trace-eval-rules", 201, json=rule)
-        wanted = {"name": "q", "blind": False, "feeds": [{"ruleId": made["id"], "policy": "failing"}]}
-        api.ask("POST", "review-queues", 400, json=wanted | {"feeds": [{"ruleId": "none", "policy": "random"}]})
-        queue = f"review-queues/{api.ask('POST', 'review-queues', 201, json=wanted)['id']}"
+        fields = {"name": "q", "blind": False, "feeds": [{"ruleId": made["id"], "policy": "failing"}]}
+        api.ask("POST", "review-queues", 400, json=fields | {"feeds": [{"ruleId": "none", "policy": "random"}]})
+        queue = f"review-queues/{api.ask('POST', 'review-queues', 201, json=fields)['id']}"
         assert api.ask("GET", queue)["feeds"][0]["share"] == 1
         send(api)
-        until(lambda: api.ask("GET", queue)["entries"], lambda found: found == 1)
+        until(lambda: api.ask("GET", queue)["entries"], lambda count: count == 1)
         assert api.ask("POST", f"{queue}/fill") == {"added": 0}
         (entry,) = api.ask("GET", f"{queue}/entries")["content"]
         assert (entry["reason"], entry["ruleId"], entry["probability"]) == ("failing", made["id"], 1.0)
@@ -183,12 +183,14 @@ def test_a_vote_on_an_item_of_another_run_is_not_counted(store: Store) -> None:
     store.review_queues.add(queue, [NewEntry(about=about, reason="hand")], by=None, now_us=NOW_US)
 
     def seen(*, counted: bool) -> tuple[int, int]:
-        found = store.review_queues.get("q", tenant=None, now_us=NOW_US, counted=counted)
-        assert found is not None
-        return found.entries, found.votes
+        queue_read = store.review_queues.get("q", tenant=None, now_us=NOW_US, counted=counted)
+        assert queue_read is not None
+        return queue_read.entries, queue_read.votes
 
     for run, votes in (("other", 0), ("this", 1)):
-        said = NewAnnotation(about=replace(about, run_id=run), name="verdict", label="a", source="person", author=run)
-        store.annotations.add([said], now_us=NOW_US)
+        annotation = NewAnnotation(
+            about=replace(about, run_id=run), name="verdict", label="a", source="person", author=run
+        )
+        store.annotations.add([annotation], now_us=NOW_US)
         assert seen(counted=True) == (1, votes)
     assert seen(counted=False) == (0, 0)

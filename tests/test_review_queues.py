@@ -31,7 +31,7 @@ def send_traces(api: Offline, count: int = TRACES) -> None:
     for number in range(count):
         request = an_export(trace_id(number), "root", at_s=number)
         post(f"http://{api.running.otlp_http}/v1/traces", request.SerializeToString())
-    until(lambda: api.sql("SELECT count(*) FROM traces"), lambda found: found == [[count]])
+    until(lambda: api.sql("SELECT count(*) FROM traces"), lambda rows: rows == [[count]])
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_who_is_unsure_leaves_the_entry_to_others(api: Offline) -> None:
 def test_at_the_same_instant_nobody_gets_what_has_no_room(api: Offline) -> None:
     """Twelve people who ask at once are given each of six entries twice, and another six of them nothing."""
     queue = a_queue(api, "a crowd", *range(6), reviewers=2)
-    found: list[str | None] = []
+    assigned: list[str | None] = []
     at_once = threading.Barrier(18)
 
     def ask(number: int) -> None:
@@ -107,7 +107,7 @@ def test_at_the_same_instant_nobody_gets_what_has_no_room(api: Offline) -> None:
             at_once.wait()
             request = partial(client.post, f"{api.url}/api/v1/{queue}/next", params={"by": f"person {number}"})
             entry = until(request, lambda answer: answer.status_code != httpx.codes.SERVICE_UNAVAILABLE).json()["entry"]
-            found.append(None if entry is None else entry["id"])
+            assigned.append(None if entry is None else entry["id"])
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(18)]
     for thread in threads:
@@ -115,7 +115,7 @@ def test_at_the_same_instant_nobody_gets_what_has_no_room(api: Offline) -> None:
     for thread in threads:
         thread.join()
     entries = {each["id"] for each in api.ask("GET", f"{queue}/entries")["content"]}
-    assert sorted(found, key=str) == sorted([*entries, *entries, *[None] * 6], key=str)
+    assert sorted(assigned, key=str) == sorted([*entries, *entries, *[None] * 6], key=str)
 
 
 def test_requests_may_be_carried_out_in_another_order_than_they_came(api: Offline) -> None:
@@ -204,8 +204,10 @@ def test_a_vote_is_an_annotation_of_the_queues_question(api: Offline) -> None:
     vote(api, queue, entry["id"], "Ada", "CORRECT", 400)
     answered = vote(api, queue, entry["id"], "Ada", "kind")
     assert [(each["label"], each["author"]) for each in answered["votes"]] == [("kind", "Ada")]
-    found = api.ask("GET", "annotations", params={"traceId": entry["traceId"], "name": "tone"})
-    assert [(each["label"], each["source"], each["projectName"]) for each in found] == [("kind", "person", "shop")]
+    annotations = api.ask("GET", "annotations", params={"traceId": entry["traceId"], "name": "tone"})
+    assert [(each["label"], each["source"], each["projectName"]) for each in annotations] == [
+        ("kind", "person", "shop")
+    ]
     (other,) = {trace_id(0), trace_id(1)} - {entry["traceId"]}
     api.ask("PUT", f"traces/{other}/annotation", json={"name": "tone", "label": "rude", "by": "Ada"})
     assert given(api, queue, "Ada") is None
@@ -225,10 +227,10 @@ def test_blind_means_that_nothing_others_said_is_told_before_the_vote(api: Offli
     note = {"label": "INCORRECT", "note": "Bob's secret opinion"}
     api.ask("PUT", f"{queue}/entries/{entry}/vote", params={"by": "Bob"}, json=note)
     for path in (f"{queue}/entries/{entry}?by=Ada", f"{queue}/entries?by=Ada", queue, f"{queue}/progress?by=Ada"):
-        told = api.answer("GET", path).text
-        assert "secret opinion" not in told
-        assert "judge's word" not in told
-        assert '"run"' not in told
+        text = api.answer("GET", path).text
+        assert "secret opinion" not in text
+        assert "judge's word" not in text
+        assert '"run"' not in text
     shown = given(api, queue, "Ada")
     assert shown["hidden"]
     assert (shown["votes"], shown["results"], shown["reason"], shown["probability"]) == (None,) * 4
@@ -246,10 +248,10 @@ def test_a_share_of_a_run_is_drawn_with_the_probability_that_is_told(api: Offlin
     for first in range(0, 1000, 100):
         api.report(run_id, *({"itemKey": f"item {number}"} for number in range(first, first + 100)))
     queue = a_queue(api, "a share", blind=False)
-    wanted = {"runId": run_id, "share": 0.3}
-    added = api.ask("POST", f"{queue}/entries", 201, json=wanted)["added"]
+    sample = {"runId": run_id, "share": 0.3}
+    added = api.ask("POST", f"{queue}/entries", 201, json=sample)["added"]
     assert 230 < added < 370, "five standard deviations"
-    assert api.ask("POST", f"{queue}/entries", 201, json=wanted) == {"added": 0}
+    assert api.ask("POST", f"{queue}/entries", 201, json=sample) == {"added": 0}
     page = api.ask("GET", f"{queue}/entries", params={"size": 1000})["content"]
     assert {each["probability"] for each in page} == {0.3}
     api.end(run_id)
@@ -299,7 +301,7 @@ def test_entries_leave_with_their_traces(tmp_path: Path) -> None:
         queue = a_queue(api, "leaving", 0, 1)
         entry = given(api, queue, "Ada")
         api.answer("DELETE", f"traces/{entry['traceId']}")
-        until(lambda: api.ask("GET", queue)["entries"], lambda found: found == 1)
+        until(lambda: api.ask("GET", queue)["entries"], lambda count: count == 1)
         assert api.sql("SELECT count(*) FROM review_turn") == [[0]]
         vote(api, queue, entry["id"], "Ada", status=404)
         assert given(api, queue, "Ada")["traceId"] != entry["traceId"]
@@ -317,7 +319,7 @@ def test_a_reviewer_reviews_and_does_nothing_else(tmp_path: Path) -> None:
         key = {"authorization": f"Bearer {server.keys['ingest']}"}
         with a_client() as client:
             assert client.post(url, content=spans, headers=headers | key).status_code == 200
-        until(lambda: ask("GET", f"traces/{trace_id(0)}", "viewer").status_code, lambda found: found == 200)
+        until(lambda: ask("GET", f"traces/{trace_id(0)}", "viewer").status_code, lambda status: status == 200)
         queue = f"review-queues/{ask('POST', 'review-queues', 'editor', json={'name': 'q'}).json()['id']}"
         targets = {"targets": [{"traceId": trace_id(0)}]}
         assert ask("POST", f"{queue}/entries", json=targets).status_code == 403
@@ -336,7 +338,7 @@ def test_a_reviewer_reviews_and_does_nothing_else(tmp_path: Path) -> None:
             entries = ask("GET", "audit", "admin").json()["content"]
             return {each["path"].rpartition("/")[2] for each in entries if each["keyName"] == "reviewer"}
 
-        until(noted, lambda found: found >= {"next", "vote"})
+        until(noted, lambda actions: actions >= {"next", "vote"})
 
 
 def test_the_command_line_makes_fills_and_shows_a_queue(api: Offline) -> None:

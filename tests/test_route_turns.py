@@ -26,7 +26,7 @@ from tests.access import a_closed_server
 from tests.answers import the_document
 from tests.live import PATIENCE_S, until
 
-ASKED = 50  # more than the threads of the pool
+REQUESTS = 50  # more than the threads of the pool
 
 
 def test_every_route_in_a_thread_takes_turns() -> None:
@@ -76,10 +76,10 @@ def test_searches_of_one_key_leave_threads_to_others(tmp_path: Path, monkeypatch
         assert end.wait(PATIENCE_S)
         return search(*args, **named)
 
-    with a_closed_server(tmp_path) as server, ThreadPoolExecutor(ASKED) as pool:
+    with a_closed_server(tmp_path) as server, ThreadPoolExecutor(REQUESTS) as pool:
         monkeypatch.setattr(Listing, "traces", slow)
         path = "/api/v1/traces?text=rare"
-        answers = [pool.submit(server.ask, "GET", path, key=server.keys["viewer"]) for _ in range(ASKED)]
+        answers = [pool.submit(server.ask, "GET", path, key=server.keys["viewer"]) for _ in range(REQUESTS)]
         turns = server.running.context.route_turns.reads
         most = request_turns._READS_OF_ONE
         until(lambda: (len(begun), len(turns._waiting)), lambda counts: counts == (most, 32))
@@ -88,7 +88,7 @@ def test_searches_of_one_key_leave_threads_to_others(tmp_path: Path, monkeypatch
         assert len(begun) == most
         end.set()
         statuses = [answer.result().status_code for answer in answers]
-    assert (statuses.count(200), statuses.count(503)) == (most + 32, ASKED - 32 - most)
+    assert (statuses.count(200), statuses.count(503)) == (most + 32, REQUESTS - 32 - most)
 
 
 def test_large_bodies_of_one_key_are_worked_on_two_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ _ODD = [
     "a\nb",
 ]
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12) | st.sampled_from(_ODD)
-SAID = TEXTS.filter(lambda text: bool(text.strip()))
-NAMES = SAID.map(str.strip)
+NOT_BLANK = TEXTS.filter(lambda text: bool(text.strip()))
+NAMES = NOT_BLANK.map(str.strip)
 NUMBERS = st.floats(1e-9, 1e9) | st.integers(-1000, 1000)
 VALUES = st.recursive(
     TEXTS | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False),
@@ -51,10 +51,10 @@ def _condition(field: str, operator: str, value: st.SearchStrategy[Any]) -> st.S
 
 CONDITIONS = st.recursive(
     st.one_of(
-        _condition("attributes.a", "=", SAID | NUMBERS),
-        _condition("name", "contains", SAID),
+        _condition("attributes.a", "=", NOT_BLANK | NUMBERS),
+        _condition("name", "contains", NOT_BLANK),
         _condition("input_tokens", ">", NUMBERS),
-        _condition("attributes.b c", "in", st.lists(SAID | NUMBERS, min_size=1, max_size=3)),
+        _condition("attributes.b c", "in", st.lists(NOT_BLANK | NUMBERS, min_size=1, max_size=3)),
         _condition("model", "exists", st.booleans()),
     ),
     lambda inner: st.builds(
@@ -75,7 +75,7 @@ RULES = st.fixed_dictionaries(
         "budget": st.fixed_dictionaries(
             {"callsPerDay": st.integers(0, 9999)}, optional={"allowUnpriced": st.booleans()}
         ),
-        "expected": st.dictionaries(SAID, SAID | NUMBERS, min_size=1, max_size=2),
+        "expected": st.dictionaries(NOT_BLANK, NOT_BLANK | NUMBERS, min_size=1, max_size=2),
     },
 )
 
@@ -89,8 +89,8 @@ def test_what_is_written_is_read_back(document: dict[str, Any]) -> None:
 @given(VALUES)
 def test_a_box_keeps_what_a_value_is(value: Any) -> None:
     """A value that is shown in a box means the same when the box is sent, text or number."""
-    found = meant(spelled(value))
-    assert (found, type(found)) == (value, type(value))
+    meaning = meant(spelled(value))
+    assert (meaning, type(meaning)) == (value, type(value))
 
 
 @given(RULES)
@@ -121,11 +121,11 @@ def test_a_text_of_several_lines_is_written_as_such() -> None:
 
 
 @pytest.mark.parametrize(
-    "more, told", [("- a", "must be a mapping"), ("name: b", "there is a field for that"), ("a: [", "line 1")]
+    "more, message", [("- a", "must be a mapping"), ("name: b", "there is a field for that"), ("a: [", "line 1")]
 )
-def test_what_else_a_form_says_is_yaml_about_other_keys(more: str, told: str) -> None:
+def test_what_else_a_form_says_is_yaml_about_other_keys(more: str, message: str) -> None:
     """The box for the rest takes a mapping without the keys that have a field."""
-    with pytest.raises(BadRule, match=told):
+    with pytest.raises(BadRule, match=message):
         blank_form(name="a", more=more).document(frozenset())
 
 
@@ -155,9 +155,9 @@ def test_problems_are_told_beside_their_fields() -> None:
     keys = ["name", "conditions[3].value", "budget.usdPerDay", "monitor.alpha", "nothing"]
     problems = [Problem(line=1, key=key, message="is wrong") for key in keys]
     parts = (("maximumOutputLength", "is no number; see 5"), ("threshold", "too high"))
-    told = Problem(line=1, key="config", message="length: two are wrong", parts=parts)
-    found = dict(places([*problems, told], form))
-    assert found == {
+    problem = Problem(line=1, key="config", message="length: two are wrong", parts=parts)
+    placed = dict(places([*problems, problem], form))
+    assert placed == {
         "name": "is wrong",
         "row3": "is wrong",
         "usd": "is wrong",

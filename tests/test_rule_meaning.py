@@ -208,18 +208,18 @@ def disagreements(database: duckdb.DuckDBPyConnection, pattern: str, texts: list
     ours = regex(pattern)
     select = "SELECT regexp_matches(text, $re2::VARCHAR) FROM (SELECT unnest($texts::VARCHAR[]) AS text)"
     theirs = database.execute(select, {"texts": texts, "re2": ours.re2}).fetchall()
-    return [text for text, (found,) in zip(texts, theirs, strict=True) if found is not ours.search(text)]
+    return [text for text, (matches,) in zip(texts, theirs, strict=True) if matches is not ours.search(text)]
 
 
 @tried(150)
-@given(pattern=regexes, found_in=st.lists(texts | st.text("ab\n é9_-", max_size=8), min_size=1, max_size=8))
-def test_regular_expressions_agree(database: duckdb.DuckDBPyConnection, pattern: str, found_in: list[str]) -> None:
+@given(pattern=regexes, expected=st.lists(texts | st.text("ab\n é9_-", max_size=8), min_size=1, max_size=8))
+def test_regular_expressions_agree(database: duckdb.DuckDBPyConnection, pattern: str, expected: list[str]) -> None:
     """Our search and DuckDB's find the same expressions in the same texts."""
     try:
         regex(pattern)
     except BadPattern:
         return
-    assert disagreements(database, pattern, found_in) == []
+    assert disagreements(database, pattern, expected) == []
 
 
 @pytest.mark.parametrize("pattern", ["(a*)*b", "(a|a)*b", "(a+a+)+b", "a{1,50}a{1,50}b", "(?i)(.*a){9}b"])
@@ -265,14 +265,14 @@ def test_edges_agree_on_all_short_texts(database: duckdb.DuckDBPyConnection, edg
 
 
 @tried(100)
-@given(pattern=globs, found_in=st.lists(texts | st.text("ab\n.[]%_日", max_size=6), min_size=1, max_size=8))
-def test_globs_agree(database: duckdb.DuckDBPyConnection, pattern: str, found_in: list[str]) -> None:
+@given(pattern=globs, expected=st.lists(texts | st.text("ab\n.[]%_日", max_size=6), min_size=1, max_size=8))
+def test_globs_agree(database: duckdb.DuckDBPyConnection, pattern: str, expected: list[str]) -> None:
     """Our search and DuckDB's find the same globs in the same texts."""
     try:
         ours = glob(pattern)
     except BadPattern:
         return
-    for text in found_in:
+    for text in expected:
         ((theirs,),) = database.execute(
             "SELECT regexp_matches($text, $re2)", {"text": text, "re2": ours.re2}
         ).fetchall()

@@ -48,8 +48,8 @@ def test_the_share_of_traces_is_the_rate(rate: float) -> None:
 def test_sql_samples_the_same_traces(database: duckdb.DuckDBPyConnection, rate: float) -> None:
     """The expression in SQL and the function in Python choose alike."""
     select = f"SELECT {sampled_sql('unnest($ids::VARCHAR[])', '$bound')}"
-    found = database.execute(select, {"ids": TRACES[:2000], "bound": bound(rate)}).fetchall()
-    assert [sampled for (sampled,) in found] == [is_sampled(trace_id, rate) for trace_id in TRACES[:2000]]
+    rows = database.execute(select, {"ids": TRACES[:2000], "bound": bound(rate)}).fetchall()
+    assert [sampled for (sampled,) in rows] == [is_sampled(trace_id, rate) for trace_id in TRACES[:2000]]
 
 
 @given(trace_ids, rates)

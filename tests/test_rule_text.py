@@ -67,12 +67,12 @@ def is_rule_or_told(text: str) -> bool:
     try:
         parse_rule(text)
     except BadRule as error:
-        told = error.problems
+        problems_of = error.problems
     else:
         return True
     lines = len(text.splitlines()) + 1
-    assert told
-    assert all(1 <= problem.line <= lines and problem.message for problem in told)
+    assert problems_of
+    assert all(1 <= problem.line <= lines and problem.message for problem in problems_of)
     return False
 
 
@@ -176,8 +176,8 @@ conditions:
 sampleRate: 2
 budget: {calls: 1}
 """
-    found = problems(text)
-    assert [(line, key) for line, key, _ in found] == [
+    faults = problems(text)
+    assert [(line, key) for line, key, _ in faults] == [
         (1, "name"),
         (1, "evaluator"),
         (2, "evaluatr"),
@@ -189,7 +189,7 @@ budget: {calls: 1}
         (11, "sampleRate"),
         (12, "budget.calls"),
     ]
-    told = "\n".join(message for *_, message in found)
+    messages = "\n".join(message for *_, message in faults)
     for right in (
         "did you mean evaluator?",
         "SPAN, TRACE",
@@ -198,11 +198,11 @@ budget: {calls: 1}
         "CLIENT",
         "from 0 to 1",
     ):
-        assert right in told
+        assert right in messages
 
 
 @pytest.mark.parametrize(
-    "text, line, told",
+    "text, line, error",
     [
         ("name: a\nname: b", 2, "occurs twice"),
         ("name: &a b\nproject: *a", 1, "anchors"),
@@ -216,14 +216,14 @@ budget: {calls: 1}
         ("name: a\nproject: [[" + "[" * 40, 2, "nested"),
     ],
 )
-def test_yaml_that_is_not_taken_is_told_by_its_line(text: str, line: int, told: str) -> None:
+def test_yaml_that_is_not_taken_is_told_by_its_line(text: str, line: int, error: str) -> None:
     """What YAML knows and rules do not is refused where it stands."""
-    ((found, _, message),) = problems(text)
-    assert (found, told in message) == (line, True), message
+    ((at_line, _, message),) = problems(text)
+    assert (at_line, error in message) == (line, True), message
 
 
 @pytest.mark.parametrize(
-    "condition, told",
+    "condition, message",
     [
         ({"field": "name", "op": "<", "value": "5"}, "without quotes"),
         ({"field": "name", "op": "contains", "value": 5}, "in quotes"),
@@ -255,9 +255,9 @@ def test_yaml_that_is_not_taken_is_told_by_its_line(text: str, line: int, told: 
         ("name = a", "{field, op, value}"),
     ],
 )
-def test_conditions_that_mean_nothing_are_refused(condition: object, told: str) -> None:
+def test_conditions_that_mean_nothing_are_refused(condition: object, message: str) -> None:
     """Each says what would be right."""
-    assert told in problem_of(conditions=[condition])
+    assert message in problem_of(conditions=[condition])
 
 
 def test_conditions_are_bounded() -> None:
@@ -283,8 +283,8 @@ def test_the_seeds_way_to_match_is_conditions() -> None:
         ({}, {"env": "5"}, True),
         ({"env": "6"}, {"env": "5"}, False),
     ):
-        found = row | {"attributes": own, "resource_attributes": inherited}
-        assert all(clause.holds(found) for clause in by_attribute.conditions) is expected
+        target = row | {"attributes": own, "resource_attributes": inherited}
+        assert all(clause.holds(target) for clause in by_attribute.conditions) is expected
     assert "SPAN_NAME, ATTRIBUTE" in problem_of(matchType="NAME", matchValue="a")
     assert "matchType: is required" in problem_of(matchValue="a")
     assert "matchKey" in problem_of(matchType="ATTRIBUTE", matchValue="a")
@@ -307,8 +307,8 @@ def test_the_seeds_way_to_score_is_a_configuration() -> None:
     assert "with scoreRange in config instead, it is from 0 to 1" in explained
     assert "keep one" in problem_of(criteria="a", minScore=1, maxScore=5, config={"scoreRange": [1, 5]})
     own_scale = {"minScore": 1, "maxScore": 5, "threshold": 4}
-    told = json.dumps({"name": "a", "criteria": "a", "config": own_scale})
-    assert parse_rule(told).rule.configuration["threshold"] == 4
+    encoded = json.dumps({"name": "a", "criteria": "a", "config": own_scale})
+    assert parse_rule(encoded).rule.configuration["threshold"] == 4
     assert "goes into config" in problem_of(criteria="a", threshold=0.5, config={"minScore": 1, "maxScore": 5})
     assert "keep one" in problem_of(threshold=0.5, config={"threshold": 0.5})
 
@@ -372,8 +372,8 @@ def test_a_rule_written_out_is_the_same_rule(
     conditions: list[dict[str, Any]], grouped: str, more: dict[str, Any], match: dict[str, Any]
 ) -> None:
     """What is stored of any rule is that rule again, with the same revision."""
-    told = {"conditions": conditions if grouped == "list" else {grouped: conditions}} if conditions else {}
-    document = {"name": "a rule", "evaluator": "tool_error", **told, **more, **match}
+    fields = {"conditions": conditions if grouped == "list" else {grouped: conditions}} if conditions else {}
+    document = {"name": "a rule", "evaluator": "tool_error", **fields, **more, **match}
     try:
         rule = parse_json(json.dumps(document)).rule
     except BadRule:
@@ -399,7 +399,7 @@ def test_the_largest_rules_are_read_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "text, told",
+    "text, message",
     [
         ('{"name": "a", "name": "b"}', "'name' occurs twice"),
         ('{"name": "a\\u0000"}', r"U\+0000"),
@@ -414,9 +414,9 @@ def test_the_largest_rules_are_read_back() -> None:
         (" " * (MAX_CHARACTERS + 1), "at most 65536 characters"),
     ],
 )
-def test_json_that_is_not_taken_is_told(text: str, told: str) -> None:
+def test_json_that_is_not_taken_is_told(text: str, message: str) -> None:
     """What a rule may not hold is refused in JSON as in YAML."""
-    with pytest.raises(BadRule, match=told):
+    with pytest.raises(BadRule, match=message):
         parse_json(text)
 
 
@@ -456,7 +456,7 @@ def test_an_edit_makes_a_revision_and_a_comment_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "monitor, told",
+    "monitor, message",
     [
         ({"alpha": 0.6}, "monitor.alpha: must be a number from 1e-09 to 0.5 (got 0.6)"),
         ({"minResults": 2.5}, "monitor.minResults: must be a whole number from 1 to 1000000"),
@@ -467,9 +467,9 @@ def test_an_edit_makes_a_revision_and_a_comment_does_not() -> None:
         (True, "monitor: must be a mapping"),
     ],
 )
-def test_what_monitors_cannot_do_is_told(monitor: object, told: str) -> None:
+def test_what_monitors_cannot_do_is_told(monitor: object, message: str) -> None:
     """Each number has its range, and each key its name."""
-    assert told in problem_of(monitor=monitor)
+    assert message in problem_of(monitor=monitor)
 
 
 def test_what_monitors_are_told_as_usual_is_no_other_rule() -> None:
@@ -510,13 +510,13 @@ def test_no_rule_takes_simulated_traffic_for_production(where: str) -> None:
 OF_NO_RUN: dict[str, Any] = {"name": "a", "run_id": None, "item_key": None, "attributes": {}, "resource_attributes": {}}
 
 
-@pytest.mark.parametrize("told", [{"run_id": "r"}, {"item_key": "i"}, {"resource_attributes": {RUN: "r"}}])
-def test_no_rule_takes_what_experiments_do_for_production(told: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{"run_id": "r"}, {"item_key": "i"}, {"resource_attributes": {RUN: "r"}}])
+def test_no_rule_takes_what_experiments_do_for_production(fields: dict[str, Any]) -> None:
     """A span of an item of a run meets no rule, but for one whose conditions name a run or an item."""
     asks = Condition(field="name", operator="=", operand="a")
     assert a_rule(conditions=[asks.document()]).clauses[-2] == NOT_OF_RUN
     assert NOT_OF_RUN.holds(OF_NO_RUN)
-    assert not NOT_OF_RUN.holds(OF_NO_RUN | told)
+    assert not NOT_OF_RUN.holds(OF_NO_RUN | fields)
     for name in ("run_id", "item_key", f"attributes.{RUN}", f"resource.{RUN}", f"attributes.{ITEM}"):
         named = Condition(field=name, operator="exists", operand=True)
         assert a_rule(conditions=[named.document()]).clauses[-2] == NOT_SIMULATED
@@ -540,7 +540,7 @@ def test_the_example_rules_load(file: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys, line, key, told",
+    "keys, line, key, message",
     [
         ("evaluator: tool_eror", 2, "evaluator", "did you mean tool_error?"),
         ("evaluator: tool_error\nconfig:\n  treshold: 1", 3, "config", "treshold"),
@@ -550,12 +550,12 @@ def test_the_example_rules_load(file: Any) -> None:
         ("evaluator: tool_error\nexpected: {toolCalls: [{nme: b}]}", 3, "expected", "nme"),
     ],
 )
-def test_what_a_rule_names_must_be_there(keys: str, line: int, key: str, told: str) -> None:
+def test_what_a_rule_names_must_be_there(keys: str, line: int, key: str, message: str) -> None:
     """An evaluator that there is not, or that cannot be used like this, is told with the line of its key."""
     with pytest.raises(BadRule) as caught:
         check_evaluator(parse_rule(f"name: a\n{keys}"))
     (problem,) = caught.value.problems
-    assert (problem.line, problem.key, told in problem.message) == (line, key, True), problem.message
+    assert (problem.line, problem.key, message in problem.message) == (line, key, True), problem.message
 
 
 def test_judging_once_is_for_traces() -> None:

@@ -170,7 +170,7 @@ def test_everything_wrong_is_told_at_once(api: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "content, kind, status, told",
+    "content, kind, status, message",
     [
         (b"{", "application/json", 400, "is not JSON"),
         (b"[]", "application/json", 400, "a rule is a mapping"),
@@ -193,11 +193,11 @@ def test_everything_wrong_is_told_at_once(api: httpx.Client) -> None:
     ids=lambda value: str(value)[:20],
 )
 def test_bodies_that_are_no_rule_are_refused(
-    api: httpx.Client, content: bytes, kind: str, status: int, told: str
+    api: httpx.Client, content: bytes, kind: str, status: int, message: str
 ) -> None:
     """Each with its status and a reason; what a page of another site could send without asking is not taken."""
     answer = api.post("/projects/shop/trace-eval-rules", content=content, headers={"content-type": kind})
-    assert (answer.status_code, told in answer.json()["error"]) == (status, True), answer.text
+    assert (answer.status_code, message in answer.json()["error"]) == (status, True), answer.text
 
 
 def test_a_rule_can_be_sent_as_yaml(api: httpx.Client) -> None:
@@ -295,8 +295,14 @@ def test_all_rules_are_listed_with_what_they_did_and_what_is_wrong(api: httpx.Cl
     number = document["revision"]
     for outcome, at in ((0, now), (0, now), (1, now), (2, now), (2, old)):
         put(server.store, "decision", revision=number, seq=1, outcome=outcome, clause=1, decided_at=at)
-    for job, (came, passed) in enumerate((("scored", True), ("scored", False), ("failed", None))):
-        more: dict[str, Any] = {"revision": number, "seq": 1, "trace_id": TRACE, "outcome": came, "passed": passed}
+    for job, (outcome_kind, passed) in enumerate((("scored", True), ("scored", False), ("failed", None))):
+        more: dict[str, Any] = {
+            "revision": number,
+            "seq": 1,
+            "trace_id": TRACE,
+            "outcome": outcome_kind,
+            "passed": passed,
+        }
         put(server.store, "evaluation", job_id=job, **more, created_at=now)
     call = {"day": now.date(), "rule_id": document["id"], "reserved_tokens": 100, "reserved_usd": 0.5}
     put(server.store, "judge_call", call_id=1, tokens=40, usd=0.25, outcome="answered", **call)

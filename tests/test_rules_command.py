@@ -161,8 +161,8 @@ def test_a_trace_is_explained_span_by_span(server: Running, rule: Path) -> None:
 
 def test_both_ways_to_decide_agree_on_what_is_stored(server: Running, rule: Path) -> None:
     """The examples that SQL finds are traces that Python matches."""
-    found = json.loads(run("rules", "test", rule, "--server", server.http, "--json").stdout)["examples"]
-    for example in found:
+    document = json.loads(run("rules", "test", rule, "--server", server.http, "--json").stdout)["examples"]
+    for example in document:
         arguments = ("--trace", example["traceId"], "--json", "--server", server.http)
         assert json.loads(run("rules", "test", rule, *arguments).stdout)["decision"] == "matched"
 
@@ -179,7 +179,7 @@ def test_a_directory_that_no_server_holds_is_read(tmp_path: Path, rule: Path) ->
 def test_what_is_wrong_with_a_rule_is_told_by_file_and_line(server: Running, tmp_path: Path) -> None:
     """A file that holds no rule, or one whose evaluator there is not, ends with 1 and all that is wrong."""
     file = tmp_path / "wrong.yaml"
-    for text, told in [
+    for text, expected in [
         ("name: a\nevaluator: tool_error\ntarget: X\nfoo: 1", [":3: target: must be", ":4: foo: unknown key"]),
         ("name: a\nevaluator: nope", [":2: evaluator: there is no evaluator 'nope'"]),
         ("\x1b[2J: [", ["U+001B"]),
@@ -187,7 +187,7 @@ def test_what_is_wrong_with_a_rule_is_told_by_file_and_line(server: Running, tmp
         file.write_text(text)
         result = run("rules", "test", file, "--server", server.http)
         assert result.exit_code == 1
-        for each in told:
+        for each in expected:
             assert each in result.stderr
     file.write_bytes(b"\xff")
     assert "is not UTF-8" in run("rules", "test", file, "--server", server.http).stderr

@@ -349,11 +349,11 @@ class AskedJustAfter(threading.Event):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait, and be asked when it is over."""
-        came = super().wait(timeout)
-        if not came and not self.over:
+        is_set = super().wait(timeout)
+        if not is_set and not self.over:
             self.over = True
             self.set()
-        return came
+        return is_set
 
 
 def test_a_reload_asked_for_as_a_look_begins_is_made(
@@ -365,7 +365,7 @@ def test_a_reload_asked_for_as_a_look_begins_is_made(
     rules._asked = AskedJustAfter()
     rules.start()
     try:
-        until(lambda: sum("rules in force" in told for told in caplog.messages), lambda loads: loads == 2)
+        until(lambda: sum("rules in force" in message for message in caplog.messages), lambda loads: loads == 2)
     finally:
         rules.close()
 

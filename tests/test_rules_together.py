@@ -33,27 +33,27 @@ def a_question(revision: int, ending: str, *, tenant: str | None = None, rate: f
 
 def expected(question: RuleQuestion, ending: str, rate: float) -> list[dict[str, int | None]]:
     """The decisions of such a rule, worked out in Python."""
-    found = []
+    decisions = []
     for span in SPANS.to_pylist():
         if question.tenant in (None, span["tenant"]):
             is_met = span["f0"] is not None and span["f0"].endswith(ending)
             outcome = 0 if not is_met else 2 if is_sampled(span["trace_id"], rate) else 1
             clause = None if is_met else 0
-            found.append({"revision": question.revision, "seq": span["seq"], "outcome": outcome, "clause": clause})
-    return found
+            decisions.append({"revision": question.revision, "seq": span["seq"], "outcome": outcome, "clause": clause})
+    return decisions
 
 
 def test_many_rules_decide_as_each_alone() -> None:
     """Whatever the tenants and the shares of traces of rules, decisions come in the order of the rules and spans."""
-    told = [(str(n % 10), (None, "a", "b", "c")[n % 4], (1.0, 0.5, 0.0)[n % 3]) for n in range(150)]
-    questions = [a_question(n, end, tenant=tenant, rate=rate) for n, (end, tenant, rate) in enumerate(told)]
+    spans = [(str(n % 10), (None, "a", "b", "c")[n % 4], (1.0, 0.5, 0.0)[n % 3]) for n in range(150)]
+    questions = [a_question(n, end, tenant=tenant, rate=rate) for n, (end, tenant, rate) in enumerate(spans)]
     matcher_db = RuleMatcherDb(SAMPLED)
     decisions = matcher_db.decide_spans(SPANS, questions).to_pylist()
     matcher_db.close()
-    wanted = [
-        row for question, (end, _, rate) in zip(questions, told, strict=True) for row in expected(question, end, rate)
+    expected_one_by_one = [
+        row for question, (end, _, rate) in zip(questions, spans, strict=True) for row in expected(question, end, rate)
     ]
-    assert decisions == wanted
+    assert decisions == expected_one_by_one
     assert {row["outcome"] for row in decisions} == {0, 1, 2}
 
 
@@ -62,15 +62,15 @@ def test_a_rule_that_breaks_the_statement_is_found(broken: set[int]) -> None:
     """Those that cannot be asked are undecided, in every window, and all others decide as if they were not there."""
     fails = Expression(sql="error('as the test wants')::INTEGER", parameters={})
     questions = [a_question(n, str(n)) for n in range(10)]
-    asked = [replace(one, clause=fails) if one.revision in broken else one for one in questions]
+    changed = [replace(one, clause=fails) if one.revision in broken else one for one in questions]
     matcher_db = RuleMatcherDb(SAMPLED)
     for spans in (SPANS, SPANS.slice(0, 20)):
-        decisions = matcher_db.decide_spans(spans, asked)
+        decisions = matcher_db.decide_spans(spans, changed)
         for one in questions:
-            found = [row for row in decisions.to_pylist() if row["revision"] == one.revision]
+            of_rule = [row for row in decisions.to_pylist() if row["revision"] == one.revision]
             if one.revision in broken:
-                assert [(row["outcome"], row["clause"]) for row in found] == [(UNDECIDED, None)] * spans.num_rows
+                assert [(row["outcome"], row["clause"]) for row in of_rule] == [(UNDECIDED, None)] * spans.num_rows
             else:
-                assert found == expected(one, str(one.revision), 1.0)[: spans.num_rows]
+                assert of_rule == expected(one, str(one.revision), 1.0)[: spans.num_rows]
     assert matcher_db.problems.keys() == broken
     matcher_db.close()

@@ -43,16 +43,16 @@ def gate(api: Offline, run: str, answered: int = 200, **question: Any) -> Any:
 
 def judged(scores: dict[str, list[float]], passes: dict[str, list[float]] | None = None) -> FinishedRun:
     """A run of evaluator `grade`, which passes from 0.5 on, and of `right`, which says 1 or 0, where that is given."""
-    told = [("grade", scores), *([("right", passes)] if passes else [])]
+    evaluators = [("grade", scores), *([("right", passes)] if passes else [])]
     results = [
         TrialResult(item=key, evaluator=name, trial=trial, score=score, passed=score >= 0.5)
-        for name, of in told
+        for name, of in evaluators
         for key, values in of.items()
         for trial, score in enumerate(values)
     ]
     return run_of(
         [JudgedItem(key=key) for key in scores],
-        [ComparedEvaluator(name=name, threshold=0.5) for name, _ in told],
+        [ComparedEvaluator(name=name, threshold=0.5) for name, _ in evaluators],
         results,
     )
 
@@ -79,8 +79,8 @@ def test_another_threshold_decides_again(api: Offline) -> None:
     scores: Scores = {f"{at}": [0.6] for at in range(10)}
     stored(api, "threshold", {key: [0.9] for key in scores})
     after = stored(api, "threshold", scores)
-    told = gate(api, after)
-    assert (told["baselinePassRate"], told["candidatePassRate"], told["verdict"]) == (1, 1, "regressed")
+    result = gate(api, after)
+    assert (result["baselinePassRate"], result["candidatePassRate"], result["verdict"]) == (1, 1, "regressed")
     strict = gate(api, after, thresholds={"exact": 0.7})
     assert (strict["baselinePassRate"], strict["candidatePassRate"]) == (1, 0)
     assert {each["evaluator"]: each["delta"] for each in strict["evaluators"]}["exact"] == -0.3
@@ -97,9 +97,9 @@ def test_a_threshold_is_met_from_the_side_that_is_better() -> None:
         [ComparedEvaluator(name="e", better="lower", threshold=0.1)],
         results,
     )
-    found = compare(run, run, Options(thresholds={"e": 0.3}))
-    assert found.rate is not None
-    assert (found.rate.candidate_mean, found.rate.compared) == (1.0, 1)
+    comparison = compare(run, run, Options(thresholds={"e": 0.3}))
+    assert comparison.rate is not None
+    assert (comparison.rate.candidate_mean, comparison.rate.compared) == (1.0, 1)
     stricter = compare(run, run, Options(thresholds={"e": 0.2}))
     assert stricter.rate is not None
     assert stricter.rate.candidate_mean == 0.0
@@ -113,10 +113,10 @@ def test_the_pass_rate_is_that_of_the_evaluator_that_says_the_same() -> None:
     """Where one of several evaluators says what the pass rate would, that one is taken, and not the first by name."""
     before = judged({"a": [0.9], "b": [0.8]}, {"a": [1.0], "b": [1.0]})
     after = judged({"a": [0.7], "b": [0.6]}, {"a": [1.0], "b": [0.0]})
-    found = compare(before, after)
-    assert [each.name for each in found.differences] == ["grade", "right"]
-    assert found.rate is not None
-    assert (found.rate.name, found.rate.baseline_mean, found.rate.candidate_mean) == ("right", 1.0, 0.5)
+    comparison = compare(before, after)
+    assert [each.name for each in comparison.differences] == ["grade", "right"]
+    assert comparison.rate is not None
+    assert (comparison.rate.name, comparison.rate.baseline_mean, comparison.rate.candidate_mean) == ("right", 1.0, 0.5)
     floored = compare(before, after, Options(floor=1))
     assert list(floored.failures) == ["item b passed 0 of 1 trials, and 1 are needed"]
 
@@ -126,19 +126,19 @@ def test_without_passes_there_is_no_pass_rate() -> None:
     run = run_of(
         [JudgedItem(key="a")], [ComparedEvaluator(name="e")], [TrialResult(item="a", evaluator="e", score=0.7)]
     )
-    found = compare(run, run, Options(floor=1))
-    assert (found.rate, found.repeats, len(found.failures)) == (None, [], 1)
+    comparison = compare(run, run, Options(floor=1))
+    assert (comparison.rate, comparison.repeats, len(comparison.failures)) == (None, [], 1)
 
 
 def test_several_trials_say_what_one_gets_of_k_tries() -> None:
     """pass@k and pass^k are means of the unbiased estimates over items with so many trials."""
-    found = compare(judged({"a": [1, 1, 0], "b": [1, 0]}), judged({"a": [1, 0, 0], "b": [0, 0]})).repeats
-    assert [(each.k, each.compared) for each in found] == [(1, 2), (2, 2), (3, 1)]
-    assert found[0].any_of == pytest.approx(found[0].all_of)
-    assert found[0].any_of == pytest.approx(((2 / 3 + 1 / 2) / 2, 1 / 6))
-    assert found[1].any_of == pytest.approx((1.0, (2 / 3 + 0) / 2))
-    assert found[1].all_of == pytest.approx(((1 / 3 + 0) / 2, 0.0))
-    assert (found[2].any_of, found[2].all_of) == ((1.0, 1.0), (0.0, 0.0))
+    comparison = compare(judged({"a": [1, 1, 0], "b": [1, 0]}), judged({"a": [1, 0, 0], "b": [0, 0]})).repeats
+    assert [(each.k, each.compared) for each in comparison] == [(1, 2), (2, 2), (3, 1)]
+    assert comparison[0].any_of == pytest.approx(comparison[0].all_of)
+    assert comparison[0].any_of == pytest.approx(((2 / 3 + 1 / 2) / 2, 1 / 6))
+    assert comparison[1].any_of == pytest.approx((1.0, (2 / 3 + 0) / 2))
+    assert comparison[1].all_of == pytest.approx(((1 / 3 + 0) / 2, 0.0))
+    assert (comparison[2].any_of, comparison[2].all_of) == ((1.0, 1.0), (0.0, 0.0))
     assert compare(judged({"a": [1, 1]}), judged({"a": [1]})).repeats == []
 
 
@@ -161,11 +161,11 @@ def test_kept_values_leave_when_there_is_no_room() -> None:
 def test_arrays_of_too_many_cells_are_refused(api: Offline) -> None:
     """A case with very many trials among many cases would make arrays of mostly nothing, and is refused before."""
     run = api.begin(experimentName="cells")
-    said = [{"name": "exact", "score": 1.0, "threshold": 0.5}]
+    scores = [{"name": "exact", "score": 1.0, "threshold": 0.5}]
     trials = 2_002
     cases = MAX_CELLS // trials + 1
-    items = [{"itemKey": "a", "trial": trial, "evalResults": said} for trial in range(1, trials + 1)]
-    items += [{"itemKey": f"b{at}", "evalResults": said} for at in range(cases - 1)]
+    items = [{"itemKey": "a", "trial": trial, "evalResults": scores} for trial in range(1, trials + 1)]
+    items += [{"itemKey": f"b{at}", "evalResults": scores} for at in range(cases - 1)]
     for first in range(0, len(items), 500):
         api.report(run, *items[first : first + 500])
     api.end(run)
@@ -198,22 +198,22 @@ def test_the_command_decides_again_over_a_server_and_over_files(api: Offline, tm
     def asked(*options: str) -> tuple[int, int, Any, Any]:
         server = CliRunner().invoke(main, ["runs", "compare", before, after, "--json", *options, "--server", api.url])
         local = CliRunner().invoke(main, ["runs", "compare", *map(str, files), "--json", *options])
-        told = [json.loads(each.stdout) for each in (server, local)]
-        return server.exit_code, local.exit_code, *told
+        documents = [json.loads(each.stdout) for each in (server, local)]
+        return server.exit_code, local.exit_code, *documents
 
     for options, code, rates in (
         ((), 1, (1, 1)),
         (("--margin", "0.5"), 0, (1, 1)),
         (("--threshold", "exact=0.7", "--evaluator", "exact"), 1, (1, 0)),
     ):
-        one, other, told, local = asked(*options)
+        one, other, remote, local = asked(*options)
         assert (one, other) == (code, code)
-        assert told.pop("corrected") == []  # by votes on items, which a file does not have
-        assert told | {"candidateRunId": None, "baselineRunId": None} == local | {
+        assert remote.pop("corrected") == []  # by votes on items, which a file does not have
+        assert remote | {"candidateRunId": None, "baselineRunId": None} == local | {
             "candidateRunId": None,
             "baselineRunId": None,
         }
-        assert (told["baselinePassRate"], told["candidatePassRate"]) == rates
+        assert (remote["baselinePassRate"], remote["candidatePassRate"]) == rates
     text = CliRunner().invoke(main, ["runs", "compare", *map(str, files)]).stdout
     assert "FAIL: regressed\n  100.0 % → 100.0 %; 20 items worse, 0 better, 0 the same." in text
     refused = CliRunner().invoke(main, ["runs", "compare", before, after, "--threshold", "x=1", "--server", api.url])

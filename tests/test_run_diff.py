@@ -28,7 +28,7 @@ def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offli
 def stored(api: Offline, experiment: str, scores: Scores, *, end: str = "SUCCESS", **score: Any) -> str:
     """A run with these scores of each item's trials; None is a trial whose evaluator failed."""
     run = api.begin(experimentName=experiment)
-    said = {"name": "exact", "threshold": 0.5, "fingerprint": "f1", **score}
+    score_fields = {"name": "exact", "threshold": 0.5, "fingerprint": "f1", **score}
     items = [
         {
             "itemKey": key,
@@ -37,7 +37,7 @@ def stored(api: Offline, experiment: str, scores: Scores, *, end: str = "SUCCESS
             "actualOutputs": {"output": f"{key} is {value}"},
             "costUsd": 0.001 * trial,
             "latencyMs": 100.0 * trial,
-            "evalResults": [said | ({"error": "away"} if value is None else {"score": value})],
+            "evalResults": [score_fields | ({"error": "away"} if value is None else {"score": value})],
         }
         for key, values in scores.items()
         for trial, value in enumerate(values, start=1)
@@ -77,9 +77,9 @@ AFTER: Scores = {
 def test_each_item_is_told_with_how_it_moved(api: Offline) -> None:
     """Flips come first, then losses, then gains, then what lost its score; then the rest, and what one run has not."""
     before, after = stored(api, "moves", BEFORE), stored(api, "moves", AFTER)
-    found = difference(api, after, baselineRunId=before)
-    assert (found["candidateRunId"], found["baselineRunId"]) == (after, before)
-    assert [(each["key"], each["status"], each["flip"]) for each in found["cases"]["content"]] == [
+    diff = difference(api, after, baselineRunId=before)
+    assert (diff["candidateRunId"], diff["baselineRunId"]) == (after, before)
+    assert [(each["key"], each["status"], each["flip"]) for each in diff["cases"]["content"]] == [
         ("broke", "REGRESSED", "to_fail"),
         ("mended", "IMPROVED", "to_pass"),
         ("lost", "REGRESSED", None),
@@ -89,7 +89,7 @@ def test_each_item_is_told_with_how_it_moved(api: Offline) -> None:
         ("new", "ADDED", None),
         ("gone", "REMOVED", None),
     ]
-    by_key = {each["key"]: each for each in found["cases"]["content"]}
+    by_key = {each["key"]: each for each in diff["cases"]["content"]}
     (score,) = by_key["lost"]["evaluators"]
     assert (score["baselineMean"], score["candidateMean"], score["delta"]) == (0.9, 0.6, -0.3)
     assert by_key["mute"]["evaluators"][0] | {"significant": False} == {
@@ -107,22 +107,22 @@ def test_each_item_is_told_with_how_it_moved(api: Offline) -> None:
 def test_the_summary_counts_as_the_gate_does(api: Offline) -> None:
     """Rates, counts and significance are those of the verdict on the same runs."""
     before, after = stored(api, "counts", BEFORE), stored(api, "counts", AFTER)
-    told = difference(api, after, baselineRunId=before)["summary"]
+    summary = difference(api, after, baselineRunId=before)["summary"]
     experiment = api.ask("GET", f"runs/{after}")["experimentId"]
     verdict = api.ask("POST", f"experiments/{experiment}/gate", json={"candidateRunId": after, "baselineRunId": before})
     names = ["improvedCount", "regressedCount", "unchangedCount", "unscoredCount", "addedCount", "removedCount"]
-    assert [told[name] for name in names] == [verdict[name] for name in names] == [2, 2, 1, 1, 1, 1]
+    assert [summary[name] for name in names] == [verdict[name] for name in names] == [2, 2, 1, 1, 1, 1]
     names = ["significant", "pairing", "baselinePassRate", "candidatePassRate", "passRateDelta"]
-    assert [told[name] for name in names] == [verdict[name] for name in names]
-    assert (told["flippedToFailCount"], told["flippedToPassCount"]) == (1, 1)
-    assert told["repeats"] == []
+    assert [summary[name] for name in names] == [verdict[name] for name in names]
+    assert (summary["flippedToFailCount"], summary["flippedToPassCount"]) == (1, 1)
+    assert summary["repeats"] == []
 
 
 def test_the_summary_tells_the_chances_of_several_trials(api: Offline) -> None:
     """Of three trials, all passed before and one after: one of k passes surely, then by 1/3, 2/3, 1; all of k never."""
     before, after = stored(api, "chances", {"a": [1.0, 1.0, 1.0]}), stored(api, "chances", {"a": [0.0, 1.0, 0.0]})
-    found = difference(api, after, baselineRunId=before)["summary"]["repeats"]
-    chances = [(each["k"], each["items"], each["passAtK"], each["passHatK"]) for each in found]
+    repeats = difference(api, after, baselineRunId=before)["summary"]["repeats"]
+    chances = [(each["k"], each["items"], each["passAtK"], each["passHatK"]) for each in repeats]
     third = [1.0, 0.333333]
     assert chances == [(1, 1, third, third), (2, 1, [1.0, 0.666667], [1.0, 0.0]), (3, 1, [1.0, 1.0], [1.0, 0.0])]
 
@@ -150,8 +150,8 @@ def test_a_side_shows_the_trial_that_fell_short(api: Offline) -> None:
 def test_a_filter_lists_what_it_names(api: Offline, status: str, keys: list[str]) -> None:
     """`CHANGED` is worse or better; pages are cut from what the filter lists."""
     before, after = stored(api, f"only {status}", BEFORE), stored(api, f"only {status}", AFTER)
-    found = difference(api, after, baselineRunId=before, status=status)["cases"]
-    assert [each["key"] for each in found["content"]] == keys
+    cases = difference(api, after, baselineRunId=before, status=status)["cases"]
+    assert [each["key"] for each in cases["content"]] == keys
     pages = [difference(api, after, status=status, page=at, size=1)["cases"] for at in range(len(keys))]
     assert [each["key"] for page in pages for each in page["content"]] == keys
     assert [page["last"] for page in pages] == [False] * (len(keys) - 1) + [True]
@@ -161,9 +161,9 @@ def test_lower_scores_are_better_where_the_evaluator_says_so(api: Offline) -> No
     """A loss is a rise then; the delta is still candidate minus baseline."""
     before = stored(api, "lower", {"a": [0.2], "b": [0.9]}, direction="lower")
     after = stored(api, "lower", {"a": [0.7], "b": [0.1]}, direction="lower")
-    found = difference(api, after, baselineRunId=before)["cases"]["content"]
-    told = [(each["key"], each["status"], each["evaluators"][0]["delta"], each["flip"]) for each in found]
-    assert told == [("a", "REGRESSED", 0.5, "to_fail"), ("b", "IMPROVED", -0.8, "to_pass")]
+    cases = difference(api, after, baselineRunId=before)["cases"]["content"]
+    moves = [(each["key"], each["status"], each["evaluators"][0]["delta"], each["flip"]) for each in cases]
+    assert moves == [("a", "REGRESSED", 0.5, "to_fail"), ("b", "IMPROVED", -0.8, "to_pass")]
 
 
 def test_what_cannot_be_laid_side_by_side_is_refused(api: Offline) -> None:
@@ -185,9 +185,9 @@ def test_items_without_keys_are_paired_by_their_order(api: Offline) -> None:
         runs.append(api.begin(experimentName="unkeyed"))
         api.report(runs[-1], *({"evalResults": [{"name": "exact", "score": value}]} for value in values))
         api.end(runs[-1])
-    found = difference(api, runs[1], baselineRunId=runs[0])
-    assert found["summary"]["pairing"] == "positional"
-    assert [(each["key"], each["status"]) for each in found["cases"]["content"]] == [
+    diff = difference(api, runs[1], baselineRunId=runs[0])
+    assert diff["summary"]["pairing"] == "positional"
+    assert [(each["key"], each["status"]) for each in diff["cases"]["content"]] == [
         ("item-1", "REGRESSED"),
         ("item-0", "UNCHANGED"),
     ]
@@ -197,21 +197,21 @@ def test_a_trial_of_which_nothing_was_said_is_missing_and_no_pass(api: Offline) 
     """An item whose task failed in one of its trials has that trial counted as one without a score."""
     before = stored(api, "silent", {"a": [1.0, 1.0]})
     after = api.begin(experimentName="silent")
-    said = [{"name": "exact", "score": 1.0, "threshold": 0.5, "fingerprint": "f1"}]
+    scores = [{"name": "exact", "score": 1.0, "threshold": 0.5, "fingerprint": "f1"}]
     api.report(
-        after, {"itemKey": "a", "trial": 1, "evalResults": said}, {"itemKey": "a", "trial": 2, "error": "no answer"}
+        after, {"itemKey": "a", "trial": 1, "evalResults": scores}, {"itemKey": "a", "trial": 2, "error": "no answer"}
     )
     api.end(after)
-    found = difference(api, after, baselineRunId=before)
-    assert any("1 missing" in each for each in found["summary"]["warnings"])
-    (case,) = found["cases"]["content"]
+    diff = difference(api, after, baselineRunId=before)
+    assert any("1 missing" in each for each in diff["summary"]["warnings"])
+    (case,) = diff["cases"]["content"]
     assert (case["candidate"]["outcome"], case["candidate"]["error"]) == ("error", "no answer")
 
 
 def test_a_run_read_as_columns_is_what_its_export_says(api: Offline) -> None:
     """Arrays of outcomes, scores, passes, cost and time, the evaluators, and what people know items by are the same."""
     run = api.begin(experimentName="columns", trials=2)
-    said = [
+    base_scores = [
         {"name": "exact", "threshold": 0.5, "fingerprint": "f1"},
         {"name": "toxic", "threshold": 0.2, "direction": "lower", "version": "2"},
     ]
@@ -224,7 +224,10 @@ def test_a_run_read_as_columns_is_what_its_export_says(api: Offline) -> None:
     places = [("one", 2), ("two", 1), ("one", 1), ("two", 2)]
     items = [
         {"itemKey": key, "trial": trial, "inputs": {"q": f"{key}?"}, "metadata": {"topic": key, "depth": 2}}
-        | {"costUsd": 0.1 * trial, "evalResults": [about | told for about, told in zip(said, each, strict=True)]}
+        | {
+            "costUsd": 0.1 * trial,
+            "evalResults": [about | score for about, score in zip(base_scores, each, strict=True)],
+        }
         for (key, trial), each in zip(places, scores, strict=True)
     ]
     api.report(run, *items)
@@ -234,11 +237,15 @@ def test_a_run_read_as_columns_is_what_its_export_says(api: Offline) -> None:
     stored_run = store.runs.find(None, run)
     assert stored_run is not None
     read = load_run(stored_run, store.run_items, with_texts=True).results
-    told = results_of(api.answer("GET", f"runs/{run}/export?format=json").json(), "auto", "export")
-    assert (read.experiment, read.pairing, read.run.items) == (told.experiment, told.pairing, told.run.items)
-    assert read.run.evaluators == told.run.evaluators
+    exported = results_of(api.answer("GET", f"runs/{run}/export?format=json").json(), "auto", "export")
+    assert (read.experiment, read.pairing, read.run.items) == (
+        exported.experiment,
+        exported.pairing,
+        exported.run.items,
+    )
+    assert read.run.evaluators == exported.run.evaluators
     for name in ("outcomes", "scores", "passed", "cost_usd"):
-        np.testing.assert_array_equal(getattr(read.run, name), getattr(told.run, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(read.run, name), getattr(exported.run, name), err_msg=name)
     assert read.run.latency_ms is None
 
 
@@ -246,8 +253,10 @@ def test_an_evaluator_that_changes_within_a_run_is_refused(api: Offline) -> None
     """Scores by two thresholds under one name are no comparison, whichever of the runs has them."""
     before = stored(api, "changes", {"a": [1.0]})
     after = api.begin(experimentName="changes")
-    said = {"name": "exact", "score": 1.0, "fingerprint": "f1"}
-    items = [{"itemKey": key, "evalResults": [said | {"threshold": at}]} for key, at in (("a", 0.5), ("b", 0.7))]
+    score_fields = {"name": "exact", "score": 1.0, "fingerprint": "f1"}
+    items = [
+        {"itemKey": key, "evalResults": [score_fields | {"threshold": at}]} for key, at in (("a", 0.5), ("b", 0.7))
+    ]
     api.report(after, *items)
     api.end(after)
     assert "another threshold" in difference(api, after, 409, baselineRunId=before)["detail"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.live import PATIENCE_S, a_client, a_live_server, until
-from tests.model_server import Asked, Says, Status, Step, a_model
+from tests.model_server import ModelRequest, Says, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import run as execute
 
@@ -61,7 +61,7 @@ def evaluated(api: Offline, run: str) -> Any:
     """The run once nothing is open."""
     return until(
         lambda: api.ask("GET", f"runs/{run}"),
-        lambda found: found["status"] != "EVALUATING",
+        lambda document: document["status"] != "EVALUATING",
         within_s=2 * PATIENCE_S,
     )
 
@@ -71,9 +71,9 @@ def test_the_items_of_a_run_are_scored(api: Offline) -> None:
     run = ended(api, *answers(4))
     made = ask(api, run, **EXACT)
     assert (made["evaluator"], made["status"]) == ("exact_match", "WAITING")
-    found = evaluated(api, run)
-    assert (found["status"], found["passedItems"], found["notPassedItems"]) == ("SUCCESS", 2, 2)
-    (evaluator,) = found["evaluators"]
+    evaluation = evaluated(api, run)
+    assert (evaluation["status"], evaluation["passedItems"], evaluation["notPassedItems"]) == ("SUCCESS", 2, 2)
+    (evaluator,) = evaluation["evaluators"]
     assert (evaluator["evaluatorName"], evaluator["scoredCount"], evaluator["direction"]) == (
         "Exact Match",
         4,
@@ -85,7 +85,7 @@ def test_the_items_of_a_run_are_scored(api: Offline) -> None:
 
 
 def test_an_evaluation_waits_until_the_run_has_ended(api: Offline) -> None:
-    """Asked while items come in, it scores those that come after it too."""
+    """ModelRequest while items come in, it scores those that come after it too."""
     run = api.begin()
     ask(api, run, **EXACT)
     api.report(run, *answers(3))
@@ -110,10 +110,10 @@ def test_what_cannot_be_judged_is_told_apart(api: Offline) -> None:
     """An item whose task failed is skipped, one without what the evaluator needs is a failure; neither has a score."""
     run = ended(api, answers(1)[0], {"itemKey": "b", "error": "boom"}, {"itemKey": "c", "inputs": {"input": "x"}})
     ask(api, run, **EXACT)
-    found = evaluated(api, run)
-    (evaluator,) = found["evaluators"]
+    evaluation = evaluated(api, run)
+    (evaluator,) = evaluation["evaluators"]
     assert [evaluator[name] for name in ("scoredCount", "failedCount", "skippedCount")] == [1, 1, 1]
-    assert (found["passedItems"], found["errorItems"], found["notEvaluatedItems"]) == (1, 1, 1)
+    assert (evaluation["passedItems"], evaluation["errorItems"], evaluation["notEvaluatedItems"]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_evaluations_of_a_cancelled_run_are_cancelled(tmp_path: Path) -> None:
         api.ask("PATCH", f"runs/{run}", json={"status": "CANCELLED"})
         assert api.ask("GET", f"runs/{run}")["status"] == "CANCELLED"
         until(lambda: api.ask("GET", f"runs/{run}/evaluations")[0]["status"], lambda status: status == "CANCELLED")
-        assert (api.ask("GET", f"runs/{run}")["unjudgedItems"], model.asked) == (2, [])
+        assert (api.ask("GET", f"runs/{run}")["unjudgedItems"], model.requests) == (2, [])
 
 
 def with_models(tmp_path: Path, **urls: str) -> Any:
@@ -181,11 +181,11 @@ def test_a_judge_scores_over_its_connection(tmp_path: Path) -> None:
         job = {"connectionId": "local", "evaluatorName": "Quality", "criteria": "Is it right?", "threshold": 0.8}
         made = api.ask("POST", f"runs/{run}/judge-jobs", 201, json=job)
         assert made["evaluatorName"] == "Quality"
-        found = evaluated(api, run)
-        (evaluator,) = found["evaluators"]
+        evaluation = evaluated(api, run)
+        (evaluator,) = evaluation["evaluators"]
         assert (evaluator["scoredCount"], evaluator["averageScore"]) == (3, pytest.approx(0.9))
         assert evaluator["costUsd"] > 0
-        assert found["passedItems"] == 3
+        assert evaluation["passedItems"] == 3
         counted = "SELECT count(*) FROM judge_call WHERE outcome = 'answered'"
         until(lambda: api.sql(counted), lambda rows: rows == [[3]])
 
@@ -210,21 +210,21 @@ def test_a_jury_votes_on_each_item(tmp_path: Path) -> None:
         ask(api, run, **body, jury=["second", "third"])
         (evaluator,) = evaluated(api, run)["evaluators"]
         assert (evaluator["scoredCount"], evaluator["averageScore"]) == (2, pytest.approx(0.7))
-        assert [len(model.asked) for model in models.values()] == [2, 2, 2]
-        told = api.sql("SELECT DISTINCT reason, judge_calls FROM run_scores")
-        assert told == [["2 of 3 judges agree. so 0.7", 3]]
+        assert [len(model.requests) for model in models.values()] == [2, 2, 2]
+        rows = api.sql("SELECT DISTINCT reason, judge_calls FROM run_scores")
+        assert rows == [["2 of 3 judges agree. so 0.7", 3]]
         again = ended(api, *answers(1))
         named = ("--connection", "local", "--jury", "second", "--jury", "third", "--name", "Again")
         config = ("--evaluator", "llm_judge", "--config", '{"criteria": "Is it right?"}')
         shown = execute("experiments", "evaluate", again, *config, *named, "--wait", "--server", api.url)
-        assert (shown.exit_code, [len(model.asked) for model in models.values()]) == (0, [3, 3, 3]), shown.output
+        assert (shown.exit_code, [len(model.requests) for model in models.values()]) == (0, [3, 3, 3]), shown.output
 
 
 def test_only_the_judge_of_a_jury_that_failed_is_asked_again_about_an_item(tmp_path: Path) -> None:
     """The votes of the others are kept until all have answered."""
     outage = iter(range(4))  # two requests about each of two items
 
-    def script(_: Asked) -> Step:
+    def script(_: ModelRequest) -> Step:
         return Says({"score": 1.0, "reason": "so"}) if next(outage, None) is None else Status(503)
 
     with ExitStack() as stack:
@@ -236,8 +236,8 @@ def test_only_the_judge_of_a_jury_that_failed_is_asked_again_about_an_item(tmp_p
         ask(api, run, connectionId="local", jury=["second", "third"], evaluatorName="Q", criteria="Is it right?")
         (evaluator,) = evaluated(api, run)["evaluators"]
         assert evaluator["scoredCount"] == 2
-        assert [len(models[name].asked) for name in ("local", "second")] == [2, 2]
-        assert len(models["third"].asked) > 4
+        assert [len(models[name].requests) for name in ("local", "second")] == [2, 2]
+        assert len(models["third"].requests) > 4
 
 
 def test_a_judge_that_breaks_is_not_a_bad_score(tmp_path: Path) -> None:
@@ -245,15 +245,15 @@ def test_a_judge_that_breaks_is_not_a_bad_score(tmp_path: Path) -> None:
     with a_model(Status(400)) as model, with_models(tmp_path, local=model.base_url) as api:
         run = ended(api, *answers(2))
         ask(api, run, evaluatorName="Quality", criteria="Is it right?", connectionId="local")
-        found = evaluated(api, run)
-        assert (found["notEvaluatedItems"], found["notPassedItems"]) == (2, 0)
-        assert found["evaluators"][0]["failedCount"] == 2
+        evaluation = evaluated(api, run)
+        assert (evaluation["notEvaluatedItems"], evaluation["notPassedItems"]) == (2, 0)
+        assert evaluation["evaluators"][0]["failedCount"] == 2
 
 
 def test_an_evaluation_that_judged_nothing_has_failed(tmp_path: Path) -> None:
     """It is FAILED and says why, marks the run until a later one succeeds, and no rate says that items failed."""
-    said: list[Any] = [Status(400)]
-    with a_model(lambda _: said[-1]) as model, with_models(tmp_path, local=model.base_url) as api:
+    steps: list[Any] = [Status(400)]
+    with a_model(lambda _: steps[-1]) as model, with_models(tmp_path, local=model.base_url) as api:
         run = api.begin(experimentName="broken")
         passes = {"name": "exact", "score": 1.0, "success": True}
         api.report(run, *(each | {"evalResults": [passes]} for each in answers(2)))
@@ -265,25 +265,29 @@ def test_an_evaluation_that_judged_nothing_has_failed(tmp_path: Path) -> None:
         (evaluation,) = api.ask("GET", f"runs/{run}/evaluations")
         assert (evaluation["status"], evaluation["failedCount"]) == ("FAILED", 2)
         assert evaluation["lastError"].startswith("none of 2 items was judged: 2 no verdict, 0 skipped; the first: ")
-        found = api.ask("GET", f"runs/{run}")
-        assert (found["status"], found["passRate"], found["failedEvaluations"]) == ("SUCCESS", None, ["Q"])
-        assert (found["notPassedItems"], found["notEvaluatedItems"]) == (0, 2)
-        (trend,) = api.ask("GET", f"experiments/{found['experimentId']}/trends")["runs"]
-        (listed,) = api.ask("GET", f"experiments/{found['experimentId']}/runs")
+        run_document = api.ask("GET", f"runs/{run}")
+        assert (run_document["status"], run_document["passRate"], run_document["failedEvaluations"]) == (
+            "SUCCESS",
+            None,
+            ["Q"],
+        )
+        assert (run_document["notPassedItems"], run_document["notEvaluatedItems"]) == (0, 2)
+        (trend,) = api.ask("GET", f"experiments/{run_document['experimentId']}/trends")["runs"]
+        (listed,) = api.ask("GET", f"experiments/{run_document['experimentId']}/runs")
         for each in (trend, listed):
             assert (each["passRate"], each["notEvaluatedItems"], each["failedEvaluations"]) == (None, 2, ["Q"])
         assert api.sql("SELECT pass_rate, not_evaluated, failed_evaluations FROM runs") == [[None, 2, ["Q"]]]
         summary = json.loads(api.answer("GET", f"runs/{run}/export?format=json").text)["summary"]
         assert (summary["passRate"], summary["failCount"], summary["notEvaluatedCount"]) == (None, 0, 2)
         assert "0 of 0 judged, 2 without a verdict" in api.answer("GET", f"runs/{run}/export?format=markdown").text
-        said.append(Says({"score": 1.0, "reason": "right"}))
+        steps.append(Says({"score": 1.0, "reason": "right"}))
         listed = execute("experiments", "list", "shop", "--server", api.url).output
         assert "SUCCESS (gave up: Q)" in listed
         assert "Q: status 400" in execute("experiments", "show", run, "--server", api.url).output
         again = execute("experiments", "evaluate", run, *config, "--name", "Q", "--wait", "--server", api.url)
         assert again.exit_code == 0, again.output
-        found = api.ask("GET", f"runs/{run}")
-        assert (found["passRate"], found["failedEvaluations"]) == (1.0, [])
+        run_document = api.ask("GET", f"runs/{run}")
+        assert (run_document["passRate"], run_document["failedEvaluations"]) == (1.0, [])
 
 
 def test_an_evaluation_of_a_run_without_items_has_failed(api: Offline) -> None:
@@ -307,8 +311,8 @@ def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
         live.kill()
     with a_live_server(tmp_path / "data") as live, a_client() as client:
         api = Offline(live.http, client)
-        found = evaluated(api, run)
-        assert (found["evaluators"][0]["scoredCount"], found["passedItems"]) == (1_500, 750)
+        evaluation = evaluated(api, run)
+        assert (evaluation["evaluators"][0]["scoredCount"], evaluation["passedItems"]) == (1_500, 750)
         assert api.sql("SELECT count(*), count(DISTINCT item_number) FROM run_score") == [[1_500, 1_500]]
 
 
@@ -316,8 +320,10 @@ def test_the_command_line_shows_runs_and_has_them_scored(api: Offline) -> None:
     """A run is listed under its experiment, scored by the server, and shown with what came of it."""
     where = ("--server", api.url)
     run = ended(api, *answers(4, tokensIn=1), {"itemKey": "priced", "costUsd": 0.5, "tokensIn": 2})
-    told = execute("experiments", "evaluate", run, "--evaluator", "exact_match", "--name", "Same", "--wait", *where)
-    assert (told.exit_code, "(Same): DONE, 4 scored, 1 no verdict, 0 skipped" in told.output) == (0, True), told.output
+    result = execute("experiments", "evaluate", run, "--evaluator", "exact_match", "--name", "Same", "--wait", *where)
+    assert (result.exit_code, "(Same): DONE, 4 scored, 1 no verdict, 0 skipped" in result.output) == (0, True), (
+        result.output
+    )
     shown = execute("experiments", "show", run, "--outcome", "not_passed", *where).output
     assert "2 of 4 judged items passed (50.0%); of 5 items 0 have an error, 1 have no verdict" in shown
     assert "(1/5 items priced)" in shown

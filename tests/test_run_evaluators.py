@@ -43,17 +43,17 @@ def test_any_order_counts_tools(
     success: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     """Each tool is called at least as often as its minimum; from four in five on the run passes."""
-    found = verdict("tool_steps", {"mode": "any_order", "minimums": minimums}, called(*calls))
-    assert found.score == score
-    assert found.success is success
+    result = verdict("tool_steps", {"mode": "any_order", "minimums": minimums}, called(*calls))
+    assert result.score == score
+    assert result.success is success
 
 
 def test_any_order_reads_a_summary_where_there_are_no_calls() -> None:
     """The counts of a trace summary serve as well."""
     configuration = {"mode": "any_order", "minimums": {"search": 3, "fetch": 3}}
-    found = verdict("tool_steps", configuration, {"metadata": {"trace_summary": SUMMARY}})
-    assert found.score == 1 / 2
-    assert found.reason == "1 of 2 hold: fetch was called 2 times, at least 3 expected."
+    result = verdict("tool_steps", configuration, {"metadata": {"trace_summary": SUMMARY}})
+    assert result.score == 1 / 2
+    assert result.reason == "1 of 2 hold: fetch was called 2 times, at least 3 expected."
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_steps_in_order_and_in_place(configuration: Mapping[str, Any], calls: Se
 
 def test_extra_calls_of_exact_are_told() -> None:
     """A pass in spite of further calls says that it did not count them."""
-    found = verdict("tool_steps", steps("exact", "a"), called("a", "b", "c"))
-    assert found.reason == "1 of 1 hold; calls beyond the expected ones: 2, which extraCalls FREE does not count."
+    result = verdict("tool_steps", steps("exact", "a"), called("a", "b", "c"))
+    assert result.reason == "1 of 1 hold; calls beyond the expected ones: 2, which extraCalls FREE does not count."
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_no_expected_step_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "configuration, told",
+    "configuration, message",
     [
         ({"mode": "any_order"}, "mode any_order needs minimums"),
         ({"mode": "exact"}, "mode exact needs expected"),
@@ -154,11 +154,11 @@ def test_no_expected_step_says_so() -> None:
         ({"mode": "any_order", "minimums": {"a": -1}}, "minimums.a: input should be greater than or equal to 0"),
     ],
 )
-def test_steps_that_cannot_be_checked_are_refused(configuration: Mapping[str, Any], told: str) -> None:
+def test_steps_that_cannot_be_checked_are_refused(configuration: Mapping[str, Any], message: str) -> None:
     """A configuration that would check nothing, or something else than it says, is refused."""
     with pytest.raises(BadConfiguration) as refused:
         build("tool_steps", configuration)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -179,16 +179,16 @@ def test_execution_metrics(limits: Mapping[str, Any], score: float) -> None:
 
 def test_metrics_that_are_not_known_are_left_out() -> None:
     """Calls are counted from the run itself; a number that is not known keeps and breaks no limit."""
-    found = verdict("execution_metrics", {"maxToolCalls": 1, "maxCostUsd": 1}, called("a", "b"))
-    assert found.score == 0
-    assert found.reason == "0 of 1 limits are kept: maxToolCalls is 1, and it is 2. Not known: maxCostUsd."
+    result = verdict("execution_metrics", {"maxToolCalls": 1, "maxCostUsd": 1}, called("a", "b"))
+    assert result.score == 0
+    assert result.reason == "0 of 1 limits are kept: maxToolCalls is 1, and it is 2. Not known: maxCostUsd."
 
 
 def test_metrics_of_nothing_are_a_failure() -> None:
     """Without a summary and without calls there is nothing to measure."""
     assert failure("execution_metrics", {"maxTokens": 1}, {}).startswith("bad_case: both metadata.traceSummary and")
-    told = failure("execution_metrics", {"maxTokens": 1}, {"metadata": {"traceSummary": {"tokens": 1}}})
-    assert told.startswith("bad_case: metadata.traceSummary.tokens: unknown key; did you mean tokenUsage? there are: ")
+    error = failure("execution_metrics", {"maxTokens": 1}, {"metadata": {"traceSummary": {"tokens": 1}}})
+    assert error.startswith("bad_case: metadata.traceSummary.tokens: unknown key; did you mean tokenUsage? there are: ")
 
 
 def test_metrics_need_a_limit() -> None:

@@ -136,11 +136,11 @@ def test_json_has_the_keys_of_the_seeds(api: Offline, run: str) -> None:
 
 def test_json_is_what_the_gate_reads(api: Offline, run: str) -> None:
     """Scores, failures and skips come through to the gate as what they are."""
-    found = results_of(json.loads(exported(api, run, "json")), "auto", "run")
-    assert found.pairing == "dataset_item_id"
-    at = [each.name for each in found.run.evaluators].index("Answer Quality")
-    assert found.run.outcomes[at, :, 0].tolist() == [SCORED, SCORED, MISSING, FAILED, SKIPPED, SCORED]
-    assert found.run.scores[at, 0, 0] == 0.45
+    results = results_of(json.loads(exported(api, run, "json")), "auto", "run")
+    assert results.pairing == "dataset_item_id"
+    at = [each.name for each in results.run.evaluators].index("Answer Quality")
+    assert results.run.outcomes[at, :, 0].tolist() == [SCORED, SCORED, MISSING, FAILED, SKIPPED, SCORED]
+    assert results.run.scores[at, 0, 0] == 0.45
 
 
 def test_trials_are_folded_and_none_is_lost(api: Offline) -> None:
@@ -211,8 +211,8 @@ def test_junit_keeps_failures_errors_and_skips_apart(api: Offline, run: str) -> 
         "errors": "2",
         "skipped": "1",
     }
-    told = {case.get("name"): [each.tag for each in case] for case in suite}
-    assert told == {
+    tags = {case.get("name"): [each.tag for each in case] for case in suite}
+    assert tags == {
         "refund": ["failure"],
         "price": [],
         "crash": ["error"],

@@ -46,24 +46,24 @@ def asked(api: Offline, run: str, status: int = 200, **more: Any) -> Any:
 def test_a_run_that_is_worse_fails(api: Offline) -> None:
     """The fields of the seeds: the rates, what regressed, and the items that did, of which at most fifty are listed."""
     before, after = a_run(api, "worse", 80, of=80), a_run(api, "worse", 10, of=80)
-    found = asked(api, after)
-    assert (found["status"], found["passed"], found["verdict"]) == ("FAIL", False, "regressed")
-    assert (found["candidateRunId"], found["baselineRunId"]) == (after, before)
-    assert (found["baselinePassRate"], found["candidatePassRate"], found["passRateDelta"]) == (1.0, 0.125, -0.875)
-    assert (found["regressedCount"], found["unchangedCount"], found["significant"]) == (70, 10, True)
-    assert (len(found["cases"]), found["casesTruncated"]) == (50, True)
-    assert {(each["datasetItemId"] == each["key"], each["index"]) for each in found["cases"]} == {(True, None)}
-    assert [each["evaluator"] for each in found["regressedEvaluators"]] == ["exact"]
-    assert (found["pairing"], found["comparedPass"]) == ("dataset_item_id", True)
-    assert found["warnings"] == []  # such as that another run would be nearer
+    result = asked(api, after)
+    assert (result["status"], result["passed"], result["verdict"]) == ("FAIL", False, "regressed")
+    assert (result["candidateRunId"], result["baselineRunId"]) == (after, before)
+    assert (result["baselinePassRate"], result["candidatePassRate"], result["passRateDelta"]) == (1.0, 0.125, -0.875)
+    assert (result["regressedCount"], result["unchangedCount"], result["significant"]) == (70, 10, True)
+    assert (len(result["cases"]), result["casesTruncated"]) == (50, True)
+    assert {(each["datasetItemId"] == each["key"], each["index"]) for each in result["cases"]} == {(True, None)}
+    assert [each["evaluator"] for each in result["regressedEvaluators"]] == ["exact"]
+    assert (result["pairing"], result["comparedPass"]) == ("dataset_item_id", True)
+    assert result["warnings"] == []  # such as that another run would be nearer
 
 
 def test_a_run_that_is_not_worse_passes_and_one_that_is_the_first_has_no_baseline(api: Offline) -> None:
     """`NO_BASELINE` passes, and says that nothing was measured."""
     first = a_run(api, "fine", 38)
-    found = asked(api, first)
-    assert (found["status"], found["passed"], found["comparedPass"]) == ("NO_BASELINE", True, False)
-    assert "nothing was measured" in found["warnings"][0]
+    result = asked(api, first)
+    assert (result["status"], result["passed"], result["comparedPass"]) == ("NO_BASELINE", True, False)
+    assert "nothing was measured" in result["warnings"][0]
     assert asked(api, a_run(api, "fine", 38), margin=0.2)["status"] == "PASS"
 
 
@@ -97,15 +97,15 @@ def test_what_cannot_be_compared_is_refused(api: Offline) -> None:
 def test_the_command_says_it_and_exits_with_it(api: Offline) -> None:
     """Markdown for people and JSON for programs; 1 where it regressed, 3 where it is not known and that is to fail."""
     before, after = a_run(api, "command", 40), a_run(api, "command", 4)
-    told = CliRunner().invoke(main, ["experiments", "gate", after, "--server", api.url])
-    assert told.exit_code == 1, told.output
-    assert "regressed" in told.output
-    told = CliRunner().invoke(main, ["experiments", "gate", before, "--json", "--server", api.url])
-    assert (told.exit_code, '"NO_BASELINE"' in told.output) == (0, True)
+    result = CliRunner().invoke(main, ["experiments", "gate", after, "--server", api.url])
+    assert result.exit_code == 1, result.output
+    assert "regressed" in result.output
+    result = CliRunner().invoke(main, ["experiments", "gate", before, "--json", "--server", api.url])
+    assert (result.exit_code, '"NO_BASELINE"' in result.output) == (0, True)
     a_run(api, "unknown", 4, of=5)
     few = a_run(api, "unknown", 3, of=5)
-    told = CliRunner().invoke(main, ["experiments", "gate", few, "--fail-on-inconclusive", "--server", api.url])
-    assert told.exit_code == 3, told.output
+    result = CliRunner().invoke(main, ["experiments", "gate", few, "--fail-on-inconclusive", "--server", api.url])
+    assert result.exit_code == 3, result.output
 
 
 def test_what_cannot_be_compared_is_no_regression(api: Offline) -> None:
@@ -114,8 +114,8 @@ def test_what_cannot_be_compared_is_no_regression(api: Offline) -> None:
     other = a_run(api, "codes", 40, fingerprint="f2")
     required = ("--require-baseline",)
     for run, options, code in ((other, (), 2), ("no-such-run", (), 2), (before, required, 4), (before, (), 0)):
-        told = CliRunner().invoke(main, ["experiments", "gate", run, *options, "--server", api.url])
-        assert told.exit_code == code, told.output
+        result = CliRunner().invoke(main, ["experiments", "gate", run, *options, "--server", api.url])
+        assert result.exit_code == code, result.output
     away = CliRunner().invoke(main, ["experiments", "gate", before, "--server", "http://127.0.0.1:9"])
     assert away.exit_code == 2, away.output
 
@@ -134,19 +134,19 @@ def test_a_run_that_no_judge_answered_for_does_not_pass(api: Offline) -> None:
     dead = {"name": "judge", "version": "2", "error": "status 401: bad <key>", "errorKind": "refused"}
     judged(api, "dead", {**judge, "score": 1.0, "threshold": 0.5})
     for run in (judged(api, "dead", dead), judged(api, "dead alone", dead)):
-        told = CliRunner().invoke(main, ["experiments", "gate", run, "--server", api.url])
-        assert (told.exit_code, "nothing was judged" in told.stdout) == (3, True), told.output
+        result = CliRunner().invoke(main, ["experiments", "gate", run, "--server", api.url])
+        assert (result.exit_code, "nothing was judged" in result.stdout) == (3, True), result.output
 
 
 def test_a_missing_evaluator_can_be_allowed(api: Offline) -> None:
     """One that scored nothing in the baseline is a warning as it is, and the terminal shows names as they are."""
     exact = {"name": "exact", "score": 1.0, "threshold": 1.0}
     judged(api, "removed", exact, {"name": "latency_ms", "score": 1.0}, {"name": "broken", "error": "prose"})
-    told = [
+    results = [
         CliRunner().invoke(main, ["experiments", "gate", run, *options, "--server", api.url])
         for run in [judged(api, "removed", exact)]
         for options in ((), ("--allow-removed-evaluators",))
     ]
-    assert [each.exit_code for each in told] == [1, 0], told[1].output
-    assert "failed: evaluator latency_ms of the baseline is missing" in told[0].stdout
-    assert "warning: evaluator broken of the baseline is missing" in told[0].stderr
+    assert [each.exit_code for each in results] == [1, 0], results[1].output
+    assert "failed: evaluator latency_ms of the baseline is missing" in results[0].stdout
+    assert "warning: evaluator broken of the baseline is missing" in results[0].stderr

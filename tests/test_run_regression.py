@@ -19,7 +19,7 @@ from tests.test_run_diff import Scores, stored
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OPTIONS: dict[str, Any] = {"webhook_private_hosts": ("127.0.0.0/8",), "encryption_key": "0" * 64}
-ASKED = {"inputs": {"input": "2+2?"}, "actualOutputs": {"output": "5"}}
+ITEM = {"inputs": {"input": "2+2?"}, "actualOutputs": {"output": "5"}}
 WRONG = {"name": "exact", "threshold": 0.5, "fingerprint": "f1", "score": 0.0}
 GOOD: Scores = {f"{at}": [1.0] for at in range(20)}
 BAD: Scores = {f"{at}": [0.0] for at in range(20)}
@@ -167,14 +167,14 @@ def test_a_run_waits_an_hour_for_its_evaluations(tmp_path: Path) -> None:
             run = api.begin(experimentName="e")
             body = {"evaluatorName": "Q", "criteria": "Is it right?", "connectionId": "local"}
             api.ask("POST", f"runs/{run}/evaluations", 201, json=body)
-            items = [{"itemKey": key, "evalResults": [WRONG], **ASKED} for key in GOOD]
+            items = [{"itemKey": key, "evalResults": [WRONG], **ITEM} for key in GOOD]
             api.report(run, *items)
             api.end(run)
             later = stored(api, "e", GOOD)
             assert api.running is not None
             store, now_ns = api.running.store, time.time_ns()
             due = partial(store.run_looks.due, most=100)
-            until(lambda: due(now_ns=now_ns), lambda found: found == [])
+            until(lambda: due(now_ns=now_ns), lambda events: events == [])
             assert due(now_ns=now_ns + 3_500 * 10**9) == []
             assert due(now_ns=now_ns + 3_700 * 10**9) == [run, later]
             clock = lambda: now_ns + 3_700 * 10**9  # noqa: E731 - of the watcher

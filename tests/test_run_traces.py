@@ -88,12 +88,12 @@ def test_spans_of_an_item_are_told_from_those_of_production(
     assert all(result.run_id in text and "first" not in text for text in carried)
 
     post(f"{server.url}/api/v1/traces", encode_spans(ended).SerializeToString())
-    asked = "SELECT run_id, item_key FROM spans WHERE name = 'application' ORDER BY item_key NULLS LAST"
-    rows = until(partial(server.sql, asked), lambda found: len(found) == 3)
+    query = "SELECT run_id, item_key FROM spans WHERE name = 'application' ORDER BY item_key NULLS LAST"
+    rows = until(partial(server.sql, query), lambda stored: len(stored) == 3)
     assert rows == [[result.run_id, "first"], [result.run_id, "second"], [None, None]]
     (item, *_) = server.ask("GET", f"runs/{result.run_id}")["items"]["content"]
-    found = server.ask("GET", "traces", params={"attribute": f"{RUN}={result.run_id}"})["content"]
-    assert item["traceId"] in {each["traceId"] for each in found}
+    traces = server.ask("GET", "traces", params={"attribute": f"{RUN}={result.run_id}"})["content"]
+    assert item["traceId"] in {each["traceId"] for each in traces}
     shown = server.ask("GET", f"traces/{item['traceId']}")["spans"]
     assert {(each["runId"], each["itemKey"]) for each in shown if each["name"] == "application"} >= {
         (result.run_id, item["itemKey"])
@@ -106,11 +106,11 @@ def test_spans_of_an_item_are_told_from_those_of_production(
         (RULE.replace("evaluator", ALL, 1), 1),
     ):
         rule.write_text(text, encoding="utf-8")
-        told = json.loads(run("rules", "test", rule, "--server", server.url, "--json").stdout)
-        decided = [(each["decision"], each["count"]) for each in told["decisions"]]
-        assert decided[-1] == ("matched", matched), told
-        passed_over = [each["count"] for each in told["decisions"] if "run_id" in (each["why"] or "")]
-        assert sum(passed_over) == 3 - matched, told
+        document = json.loads(run("rules", "test", rule, "--server", server.url, "--json").stdout)
+        decided = [(each["decision"], each["count"]) for each in document["decisions"]]
+        assert decided[-1] == ("matched", matched), document
+        passed_over = [each["count"] for each in document["decisions"] if "run_id" in (each["why"] or "")]
+        assert sum(passed_over) == 3 - matched, document
 
 
 def test_what_an_item_cost_is_told_by_its_spans(server: Offline, spans: InMemorySpanExporter) -> None:
@@ -130,16 +130,16 @@ def test_what_an_item_cost_is_told_by_its_spans(server: Offline, spans: InMemory
         result = Experiment("priced", cases, application, [lambda _, outputs: bool(outputs)], client=client).run()
     post(f"{server.url}/api/v1/traces", encode_spans(spans.get_finished_spans()).SerializeToString())
     (statement,) = re.findall("```sql\n(/\\* what each item.*?)```", DOCUMENTED.read_text(encoding="utf-8"), re.DOTALL)
-    asked = statement.replace("'019…'", f"'{result.run_id}'")
-    rows = until(partial(server.sql, asked), lambda found: sum(row[2] or 0 for row in found) == 4)
+    query = statement.replace("'019…'", f"'{result.run_id}'")
+    rows = until(partial(server.sql, query), lambda stored: sum(row[2] or 0 for row in stored) == 4)
     source = rows[0][4]
     assert source.startswith("prices of 20")
     assert rows == [
         ["first", 1, 1, pytest.approx(0.25 + 0.2), source],
         ["second", 1, 3, pytest.approx(3 * (0.25 + 0.2)), source],
     ]
-    found = server.ask("GET", f"runs/{result.run_id}")
-    assert (found["pricedItemCount"], found["costUsd"]) == (0, None)
+    run_document = server.ask("GET", f"runs/{result.run_id}")
+    assert (run_document["pricedItemCount"], run_document["costUsd"]) == (0, None)
 
 
 def test_an_experiment_without_a_server_marks_its_items_too(spans: InMemorySpanExporter) -> None:

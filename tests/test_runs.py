@@ -49,7 +49,7 @@ def test_a_run_is_shown_with_its_name_and_description(api: Offline) -> None:
 def test_a_run_is_begun_reported_and_ended(api: Offline) -> None:
     """What the seeds send is taken, and told again with their names."""
     run = api.begin(metadata={"model": "m1"}, gitSha="9f1c", gitBranch="main", name="nightly", description="By memory")
-    told = {
+    reported = {
         "inputs": {"q": "2+2?"},
         "expectedOutputs": {"output": "4"},
         "actualOutputs": {"output": "5"},
@@ -61,15 +61,24 @@ def test_a_run_is_begun_reported_and_ended(api: Offline) -> None:
         "success": True,
         "evalResults": [WRONG | {"success": False}],
     }
-    assert api.report(run, told) == {"status": "ok", "stored": 1, "alreadyPresent": 0, "conflicting": []}
+    assert api.report(run, reported) == {"status": "ok", "stored": 1, "alreadyPresent": 0, "conflicting": []}
     api.end(run)
-    found = api.ask("GET", f"runs/{run}")
-    assert (found["status"], found["config"], found["gitBranch"]) == ("SUCCESS", {"model": "m1"}, "main")
-    assert (found["totalItems"], found["passedItems"], found["passRate"]) == (1, 0, 0.0)
-    assert (found["tokensIn"], found["tokensOut"], found["costUsd"], found["latencyMs"]) == (12, 3, 0.000041, 310)
-    assert found["description"] == "By memory"
+    run_document = api.ask("GET", f"runs/{run}")
+    assert (run_document["status"], run_document["config"], run_document["gitBranch"]) == (
+        "SUCCESS",
+        {"model": "m1"},
+        "main",
+    )
+    assert (run_document["totalItems"], run_document["passedItems"], run_document["passRate"]) == (1, 0, 0.0)
+    assert (
+        run_document["tokensIn"],
+        run_document["tokensOut"],
+        run_document["costUsd"],
+        run_document["latencyMs"],
+    ) == (12, 3, 0.000041, 310)
+    assert run_document["description"] == "By memory"
     assert [each["description"] for each in api.ask("GET", "projects/shop/experiments")] == ["By memory"]
-    (item,) = found["items"]["content"]
+    (item,) = run_document["items"]["content"]
     assert (item["input"], item["expectedOutput"], item["actualOutput"]) == (
         {"q": "2+2?"},
         {"output": "4"},
@@ -78,7 +87,9 @@ def test_a_run_is_begun_reported_and_ended(api: Offline) -> None:
     assert (item["success"], item["outcome"], item["metadata"]["big"]) == (False, "not_passed", 12345678901234567890123)
     (score,) = item["evalResults"]
     assert (score["evaluatorName"], score["score"], score["reason"]) == ("exact", 0.0, "4 is not 5")
-    (listed,) = [each for each in api.ask("GET", f"experiments/{found['experimentId']}/runs") if each["id"] == run]
+    (listed,) = [
+        each for each in api.ask("GET", f"experiments/{run_document['experimentId']}/runs") if each["id"] == run
+    ]
     assert (listed["itemCount"], listed["passedCount"], listed["gitSha"]) == (1, 0, "9f1c")
 
 
@@ -91,9 +102,9 @@ def test_an_item_is_stored_once_for_its_key_and_trial(api: Offline) -> None:
     assert api.report(run, an_item(1, SCORED, trial=2))["stored"] == 1
     other = api.report(run, an_item(1, WRONG))
     assert (other["stored"], other["alreadyPresent"], other["conflicting"]) == (0, 1, ["1"])
-    found = api.ask("GET", f"runs/{run}")
-    assert (found["totalItems"], found["caseCount"]) == (4, 3)
-    assert found["items"]["content"][0]["evalResults"][0]["score"] == 1.0
+    run_document = api.ask("GET", f"runs/{run}")
+    assert (run_document["totalItems"], run_document["caseCount"]) == (4, 3)
+    assert run_document["items"]["content"][0]["evalResults"][0]["score"] == 1.0
     keys = api.ask("GET", f"runs/{run}/keys")
     assert [(each["itemKey"], each["trial"]) for each in keys["content"]] == [("1", 1), ("2", 1), ("3", 1), ("1", 2)]
 
@@ -101,8 +112,8 @@ def test_an_item_is_stored_once_for_its_key_and_trial(api: Offline) -> None:
 def test_the_same_key_twice_in_a_batch_is_one_item(api: Offline) -> None:
     """The first of them counts."""
     run = api.begin()
-    told = api.report(run, an_item(1), an_item(1), an_item(1, SCORED))
-    assert (told["stored"], told["alreadyPresent"], told["conflicting"]) == (1, 2, ["1"])
+    response = api.report(run, an_item(1), an_item(1), an_item(1, SCORED))
+    assert (response["stored"], response["alreadyPresent"], response["conflicting"]) == (1, 2, ["1"])
 
 
 def test_a_batch_with_a_key_is_stored_once_across_a_restart(tmp_path: Path) -> None:
@@ -153,18 +164,19 @@ def test_scored_failed_and_skipped_are_three_things(api: Offline) -> None:
         "unjudged": an_item("e"),
     }
     api.report(run, *items.values())
-    found = api.ask("GET", f"runs/{run}")
+    run_document = api.ask("GET", f"runs/{run}")
     counted = [
-        found[name] for name in ("passedItems", "notPassedItems", "errorItems", "notEvaluatedItems", "unjudgedItems")
+        run_document[name]
+        for name in ("passedItems", "notPassedItems", "errorItems", "notEvaluatedItems", "unjudgedItems")
     ]
     assert counted == [1, 1, 1, 1, 1]
-    assert found["passRate"] == 0.5
+    assert run_document["passRate"] == 0.5
     assert api.sql(f"SELECT pass_rate FROM runs WHERE run_id = '{run}'") == [[0.5]]
-    assert [each["outcome"] for each in found["items"]["content"]] == list(items)
+    assert [each["outcome"] for each in run_document["items"]["content"]] == list(items)
     for outcome, item in items.items():
         (shown,) = api.ask("GET", f"runs/{run}?outcome={outcome}")["items"]["content"]
         assert shown["itemKey"] == item["itemKey"]
-    by_name = {each["evaluatorName"]: each for each in found["evaluators"]}
+    by_name = {each["evaluatorName"]: each for each in run_document["evaluators"]}
     assert [by_name["judge"][name] for name in ("scoredCount", "failedCount", "skippedCount")] == [0, 1, 1]
     assert by_name["judge"]["averageScore"] is None
     assert (by_name["exact"]["scoredCount"], by_name["exact"]["passedCount"]) == (4, 2)
@@ -172,7 +184,7 @@ def test_scored_failed_and_skipped_are_three_things(api: Offline) -> None:
 
 
 @pytest.mark.parametrize(
-    "told, passed",
+    "fields, passed",
     [
         ({"score": 0.5}, True),
         ({"score": 0.49}, False),
@@ -182,10 +194,10 @@ def test_scored_failed_and_skipped_are_three_things(api: Offline) -> None:
         ({"success": False}, False),
     ],
 )
-def test_a_score_passes_by_its_threshold(api: Offline, told: dict[str, Any], passed: bool) -> None:  # noqa: FBT001 - a case
+def test_a_score_passes_by_its_threshold(api: Offline, fields: dict[str, Any], passed: bool) -> None:  # noqa: FBT001 - a case
     """What was told decides, else the threshold in the evaluator's direction, which is 0.5 where there is none."""
     run = api.begin()
-    api.report(run, an_item(1, {"name": "x", **told}))
+    api.report(run, an_item(1, {"name": "x", **fields}))
     (item,) = api.ask("GET", f"runs/{run}")["items"]["content"]
     assert item["evalResults"][0]["success"] is passed
 
@@ -194,9 +206,9 @@ def test_sums_say_of_how_many_items_they_are(api: Offline) -> None:
     """Costs are added up where they are told; priced and tokenized items are counted apart."""
     run = api.begin()
     api.report(run, an_item(1, costUsd=0.5, tokensIn=10), an_item(2, tokensIn=5, tokensOut=1), an_item(3))
-    found = api.ask("GET", f"runs/{run}")
-    assert (found["costUsd"], found["pricedItemCount"], found["tokenizedItemCount"]) == (0.5, 1, 2)
-    assert (found["tokensIn"], found["tokensOut"]) == (15, 1)
+    run_document = api.ask("GET", f"runs/{run}")
+    assert (run_document["costUsd"], run_document["pricedItemCount"], run_document["tokenizedItemCount"]) == (0.5, 1, 2)
+    assert (run_document["tokensIn"], run_document["tokensOut"]) == (15, 1)
     empty = api.ask("GET", f"runs/{api.begin()}")
     assert (empty["passRate"], empty["costUsd"], empty["totalItems"]) == (None, None, 0)
 
@@ -218,9 +230,9 @@ def test_a_run_knows_its_version_and_fills_in_what_it_says(api: Offline) -> None
     run = api.begin(datasetName="cases", datasetVersion=1)
     api.version({"id": "paris", "input": "changed"}, name="cases")
     api.report(run, {"datasetItemId": "paris", "actualOutputs": {"output": "Paris"}})
-    found = api.ask("GET", f"runs/{run}")
-    assert (found["datasetName"], found["datasetVersion"]) == ("cases", 1)
-    (item,) = found["items"]["content"]
+    run_document = api.ask("GET", f"runs/{run}")
+    assert (run_document["datasetName"], run_document["datasetVersion"]) == ("cases", 1)
+    (item,) = run_document["items"]["content"]
     assert (item["input"], item["expectedOutput"]) == ({"input": "France?"}, {"output": "Paris"})
     assert (item["itemKey"], item["metadata"]) == ("paris", {"l": 1})
     for wrong, status in (
@@ -255,8 +267,8 @@ def test_an_abandoned_run_ends(api: Offline) -> None:
     runs = api.running.store.runs
     reported_us = runs.find(None, run).reported_at_ns // 1000  # type: ignore[union-attr] # it is there
     runs.abandon(now_us=reported_us + 61_000_000)
-    found = api.ask("GET", f"runs/{run}")
-    assert (found["status"], "abandoned" in found["statusReason"]) == ("CANCELLED", True)
+    run_document = api.ask("GET", f"runs/{run}")
+    assert (run_document["status"], "abandoned" in run_document["statusReason"]) == ("CANCELLED", True)
     assert api.ask("GET", f"runs/{other}")["status"] == "RUNNING"
 
 
@@ -293,8 +305,8 @@ def test_trends_are_of_runs_that_ended_as_they_should(api: Offline) -> None:
     run = api.begin(experimentName="trend")
     api.end(run, "CANCELLED")
     experiment = api.ask("GET", f"runs/{run}")["experimentId"]
-    found = api.ask("GET", f"experiments/{experiment}/trends")
-    assert [each["passRate"] for each in found["runs"]] == [1.0, 0.0]
+    trends = api.ask("GET", f"experiments/{experiment}/trends")
+    assert [each["passRate"] for each in trends["runs"]] == [1.0, 0.0]
     (listed,) = [each for each in api.ask("GET", "projects/shop/experiments") if each["name"] == "trend"]
     assert listed["latestRun"]["status"] == "CANCELLED"
 
@@ -325,8 +337,8 @@ def test_the_views_say_the_same(api: Offline) -> None:
 def test_what_is_wrong_with_an_item_is_told(api: Offline, item: dict[str, Any]) -> None:
     """The answer names the place, and nothing of the batch is stored."""
     run = api.begin()
-    told = api.report(run, an_item(1), item, status=400)
-    assert any(each["field"].startswith("items.1.") for each in told["errors"])
+    response = api.report(run, an_item(1), item, status=400)
+    assert any(each["field"].startswith("items.1.") for each in response["errors"])
     assert api.ask("GET", f"runs/{run}")["totalItems"] == 0
 
 
@@ -339,8 +351,8 @@ def test_an_item_is_no_deeper_than_it_can_be_shown(api: Offline) -> None:
         {"inputs": {"input": deeper}},
         {"evalResults": [{"name": "n", "score": 1, "metadata": {"a": deeper}}]},
     ):
-        told = api.report(run, {"itemKey": "b", **item}, status=400)
-        assert told["error"] == "items[0]: nested in more than 200 levels (fixed): nest it less"
+        response = api.report(run, {"itemKey": "b", **item}, status=400)
+        assert response["error"] == "items[0]: nested in more than 200 levels (fixed): nest it less"
     assert api.ask("GET", f"runs/{run}")["totalItems"] == 1
 
 
@@ -358,9 +370,9 @@ def test_items_are_redacted(tmp_path: Path) -> None:
         run = api.begin(metadata={"by": "ann@example.org"})
         score = SCORED | {"reason": "as bob@example.org said"}
         api.report(run, {"inputs": {"secret": 1}, "error": "no carl@example.org", "evalResults": [score]})
-        found = api.ask("GET", f"runs/{run}")
-        (item,) = found["items"]["content"]
-        assert "example.org" not in str(found)
+        run_document = api.ask("GET", f"runs/{run}")
+        (item,) = run_document["items"]["content"]
+        assert "example.org" not in str(run_document)
         assert (item["input"], item["error"]) == ({"secret": "[redacted]"}, "no [redacted]")
 
 
@@ -381,10 +393,10 @@ def test_tenants_see_their_own_runs_and_the_shared_ones(tmp_path: Path) -> None:
         listed = {each["id"] for each in ask("GET", "runs", "viewer of acme").json()}
         assert listed == {runs["editor"], runs["editor of acme"]}
         items = {"items": [an_item(1)]}
-        told = {
+        statuses = {
             key: ask("POST", f"runs/{run}/items", "editor of acme", json=items).status_code for key, run in runs.items()
         }
-        assert told == {"editor": 403, "editor of acme": 201, "editor of other": 404}
+        assert statuses == {"editor": 403, "editor of acme": 201, "editor of other": 404}
         assert ask("POST", f"runs/{runs['editor']}/items", "viewer", json=items).status_code == 403
 
 
@@ -394,19 +406,21 @@ def test_each_item_is_there_once_whenever_the_server_is_killed(tmp_path: Path, k
     """A client that repeats what was not answered has every item once, though the server is killed again and again."""
     with a_live_server(tmp_path / "data") as live, a_client() as client:
         run = Offline(live.http, client).begin()
-    told, size = 0, 40
+    acknowledged, size = 0, 40
     for number in range(kills):
         with a_live_server(tmp_path / "data") as live, a_client() as client:
             api = Offline(live.http, client)
             known = {each["itemKey"] for each in api.ask("GET", f"runs/{run}/keys")["content"]}
-            assert {str(key) for key in range(told)} <= known
+            assert {str(key) for key in range(acknowledged)} <= known
             for start in range(0, size * (number + 1), 10):
                 api.report(run, *(an_item(key, SCORED) for key in range(start, start + 10)))
-                told = max(told, start + 10)
+                acknowledged = max(acknowledged, start + 10)
             live.kill()
     with a_live_server(tmp_path / "data") as live, a_client() as client:
-        found = Offline(live.http, client).ask("GET", f"runs/{run}")
-        assert (found["totalItems"], found["caseCount"], found["passedItems"]) == (kills * size,) * 3
+        run_document = Offline(live.http, client).ask("GET", f"runs/{run}")
+        assert (run_document["totalItems"], run_document["caseCount"], run_document["passedItems"]) == (
+            kills * size,
+        ) * 3
 
 
 def test_what_failed_becomes_a_case_that_the_next_run_is_measured_on(api: Offline) -> None:
@@ -418,8 +432,8 @@ def test_what_failed_becomes_a_case_that_the_next_run_is_measured_on(api: Offlin
     other = api.begin()
     api.report(other, an_item("x", traceId="b" * 32))
     ids = [api.ask("GET", f"runs/{each}")["items"]["content"][0]["id"] for each in (run, other)]
-    wanted = [{"itemResultId": ids[0], "overriddenExpectedOutput": {"output": "Paris"}}, {"itemResultId": ids[1]}]
-    promotion = {"datasetName": "loop", "description": "misses", "items": wanted}
+    promotions = [{"itemResultId": ids[0], "overriddenExpectedOutput": {"output": "Paris"}}, {"itemResultId": ids[1]}]
+    promotion = {"datasetName": "loop", "description": "misses", "items": promotions}
     made = api.ask("POST", "datasets/promote", 201, json=promotion)
     assert (made["version"], made["added"], made["changed"], made["description"]) == (2, 1, 1, "misses")
     paris, added = api.items("loop")

@@ -42,8 +42,8 @@ def report(server: Running, provider: trace.TracerProvider) -> SampleReport:  # 
 @pytest.fixture(scope="module")
 def traces(server: Running, report: SampleReport) -> dict[str, Trace]:
     """What the server stored, by service."""
-    found = [server.store.queries.trace(trace_id) for trace_id in report.trace_ids]
-    return {stored.summary.service_name: stored for stored in found if stored is not None}
+    traces_read = [server.store.queries.trace(trace_id) for trace_id in report.trace_ids]
+    return {stored.summary.service_name: stored for stored in traces_read if stored is not None}
 
 
 def test_the_report_counts_what_is_stored(server: Running, report: SampleReport, traces: dict[str, Trace]) -> None:

@@ -55,8 +55,8 @@ def test_a_view_is_saved_replaced_and_deleted(server: Closed) -> None:
     """It keeps its id and its link; a name is there once, and what no list can be asked is refused."""
     view = made(server, "errors", "?status=error&project=shop")
     place = f"{ROOT}/{view['id']}"
-    told = (view["query"], view["projectName"], view["createdBy"], view["path"])
-    assert told == ("project=shop&status=error", "shop", "editor", f"/traces?view={view['id']}")
+    columns = (view["query"], view["projectName"], view["createdBy"], view["path"])
+    assert columns == ("project=shop&status=error", "shop", "editor", f"/traces?view={view['id']}")
     taken = {"name": "errors"}
     for wrong in (taken, {"name": " "}, {"name": "x", "query": "colour=blue"}, {"name": "x", "query": "a"}):
         status = 409 if wrong is taken else 400
@@ -114,13 +114,13 @@ def test_a_view_is_shared_by_its_link(server: Closed) -> None:
         changed = visit.send(f"{place}/edit", f"{place}/edit", name="shop is slow", query="project=shop&sort=duration")
         assert changed.status_code == 303
         assert other.get(link).headers["location"] == "/traces?project=shop&sort=duration"
-        asked = visit.get(f"{place}/delete").text
-        assert "shop is slow" in asked
+        html = visit.get(f"{place}/delete").text
+        assert "shop is slow" in html
         assert visit.send(f"{place}/delete", f"{place}/delete").status_code == 303
         assert other.get(link).status_code == 404
     entries = until(
         lambda: server.ask("GET", f"/api/v1/audit?path={place}", key=server.keys["admin"]).json()["content"],
-        lambda found: len(found) >= 2,
+        lambda rows: len(rows) >= 2,
     )
     assert {(each["path"], each["keyName"]) for each in entries} >= {
         (f"{place}/edit", "editor"),
@@ -172,8 +172,8 @@ def test_a_tenant_has_only_so_many_views(server: Closed) -> None:
         if answer.status_code == 409:
             break
     shared = len(server.ask("GET", ROOT, key=server.keys["editor"]).json())
-    found = server.ask("GET", ROOT, key=server.keys["editor of other"]).json()
-    own = [each for each in found if each["tenant"] == "other"]
+    views = server.ask("GET", ROOT, key=server.keys["editor of other"]).json()
+    own = [each for each in views if each["tenant"] == "other"]
     assert (len(own), before < MOST_VIEWS, shared > 0) == (MOST_VIEWS, True, True)
     one_more = server.ask("POST", ROOT, key=server.keys["editor of other"], json={"name": "one more"})
     assert one_more.status_code == 409

@@ -42,12 +42,12 @@ def test_a_view_is_saved_shown_and_opened_by_its_link(server: Closed) -> None:
 
 def test_an_address_of_the_list_is_saved_as_it_is_pasted(server: Closed) -> None:
     """The whole address, its part after the ?, and nothing, which shows all traces."""
-    for name, given, kept in (
+    for name, address, kept in (
         ("pasted", "https://traces.example/traces?project=a+b&sort=cost", "project=a+b&sort=cost"),
         ("part", "?text=what%3F", "text=what%3F"),
         ("all of them", "", ""),
     ):
-        assert command(server, "save", name, given).exit_code == 0
+        assert command(server, "save", name, address).exit_code == 0
         assert json.loads(command(server, "show", name, "--json").stdout)["query"] == kept
     assert "all traces" in command(server, "list").stdout
 
@@ -93,8 +93,8 @@ def test_a_name_of_two_tenants_is_not_guessed(server: Closed) -> None:
     """Who sees both has to say which by its id."""
     for key in ("editor of acme", "editor of other"):
         assert command(server, "save", "both", "model=m", key=key).exit_code == 0
-    told = command(server, "show", "both")
-    assert (told.exit_code, "use the id" in told.stderr) == (1, True)
+    result = command(server, "show", "both")
+    assert (result.exit_code, "use the id" in result.stderr) == (1, True)
     ids = {each["id"] for each in json.loads(command(server, "list", "--json").stdout) if each["name"] == "both"}
     assert {command(server, "show", each).exit_code for each in ids} == {0}
     replaced = command(server, "save", "both", "model=n", "--replace")

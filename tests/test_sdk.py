@@ -88,10 +88,10 @@ def test_an_experiment_is_reported_item_by_item(server: Offline, client: Client,
     assert (len(result.items), result.lost_items) == (12, 0)
     assert result.average_score("exact") == pytest.approx(5 / 6)
     assert result.score_std_dev("exact") == 0
-    found = server.ask("GET", f"runs/{result.run_id}")
-    assert (found["status"], found["datasetVersion"], found["trials"]) == ("SUCCESS", 1, 2)
-    assert (found["totalItems"], found["caseCount"], found["passedItems"]) == (12, 6, 10)
-    assert {each["datasetItemId"] for each in found["items"]["content"]} == {str(number) for number in range(6)}
+    run_document = server.ask("GET", f"runs/{result.run_id}")
+    assert (run_document["status"], run_document["datasetVersion"], run_document["trials"]) == ("SUCCESS", 1, 2)
+    assert (run_document["totalItems"], run_document["caseCount"], run_document["passedItems"]) == (12, 6, 10)
+    assert {each["datasetItemId"] for each in run_document["items"]["content"]} == {str(number) for number in range(6)}
 
 
 def test_results_stand_in_the_order_of_the_dataset(dataset: Dataset) -> None:
@@ -125,13 +125,13 @@ def test_what_raises_costs_no_other_result(server: Offline, client: Client, data
 
     result = Experiment("broken", dataset, task, [exact, broken], project="shop", client=client).run()
     assert result.items[1].error == "ValueError: no"
-    found = server.ask("GET", f"runs/{result.run_id}")
-    assert (found["errorItems"], found["notEvaluatedItems"], found["notPassedItems"]) == (1, 5, 0)
-    assert (found["pricedItemCount"], found["costUsd"]) == (5, 2.5)
-    by_name = {each["evaluatorName"]: each for each in found["evaluators"]}
+    run_document = server.ask("GET", f"runs/{result.run_id}")
+    assert (run_document["errorItems"], run_document["notEvaluatedItems"], run_document["notPassedItems"]) == (1, 5, 0)
+    assert (run_document["pricedItemCount"], run_document["costUsd"]) == (5, 2.5)
+    by_name = {each["evaluatorName"]: each for each in run_document["evaluators"]}
     assert (by_name["broken"]["failedCount"], by_name["exact"]["scoredCount"]) == (5, 5)
     assert [result.count(each) for each in ("error", "not_evaluated", "not_passed")] == [1, 5, 0]
-    assert result.pass_rate is found["passRate"] is None
+    assert result.pass_rate is run_document["passRate"] is None
     unknown = Experiment("broken", dataset, doubled, [broken], trials=2).run()
     assert (unknown.pass_rate, unknown.pass_hat(2)) == (None, None)
 
@@ -158,8 +158,8 @@ def test_evaluators_say_what_they_are(dataset: Dataset) -> None:
         return [Score(value=0.1, threshold=0.2, direction="lower", name="errors"), Score(name="none")]
 
     result = Experiment("said", dataset, doubled, [close, several]).run()
-    said = {score.name: score.success for score in result.items[0].scores}
-    assert said == {"Closeness": False, "errors": True, "none": None}
+    passed = {score.name: score.success for score in result.items[0].scores}
+    assert passed == {"Closeness": False, "errors": True, "none": None}
 
 
 def test_an_interrupted_run_goes_on(server: Offline, client: Client, dataset: Dataset) -> None:
@@ -178,9 +178,9 @@ def test_items_that_cannot_be_delivered_are_kept_and_sent_later(
     server: Offline, client: Client, dataset: Dataset, tmp_path: Path
 ) -> None:
     """They are counted, handed over, written down, and what is replayed is there once."""
-    told: list[int] = []
+    reported: list[int] = []
     lost = Experiment("lost", dataset, doubled, [exact], project="shop", client=client, spool=tmp_path / "spool")
-    lost.on_lost = lambda _run, count, _items: told.append(count)
+    lost.on_lost = lambda _run, count, _items: reported.append(count)
     send = client.send
 
     def refusing(method: str, path: str, body: Any, *, key: str | None = None) -> Any:
@@ -191,12 +191,12 @@ def test_items_that_cannot_be_delivered_are_kept_and_sent_later(
     client.send = refusing  # type: ignore[method-assign] # the wire is cut here
     result = lost.run()
     client.send = send  # type: ignore[method-assign] # and mended
-    assert (result.lost_items, sum(told)) == (6, 6)
+    assert (result.lost_items, sum(reported)) == (6, 6)
     assert server.ask("GET", f"runs/{result.run_id}")["totalItems"] == 0
     assert replay(tmp_path / "spool", client) == 6
     assert replay(tmp_path / "spool", client) == 0
-    found = server.ask("GET", f"runs/{result.run_id}")
-    assert (found["passedItems"], found["status"]) == (5, "SUCCESS")
+    run_document = server.ask("GET", f"runs/{result.run_id}")
+    assert (run_document["passedItems"], run_document["status"]) == (5, "SUCCESS")
     lost.fail_on_lost = True
     client.send = refusing  # type: ignore[method-assign] # and cut again
     with pytest.raises(LostItems, match="6 items"):
@@ -224,9 +224,9 @@ def test_a_numbered_version_is_pinned_through_an_outage(client: Client, tmp_path
     assert list(Dataset.load("dataset://qa@1", client=away(), cache=tmp_path)) == list(pinned)
     with pytest.raises(Unreachable):
         Dataset.load("dataset://qa@latest", client=away(), cache=tmp_path)
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as error:
         Dataset.load("dataset://qa@9", client=client, cache=tmp_path)
-    assert told.value.status == 404
+    assert error.value.status == 404
     with pytest.raises(ValueError, match="the version is a number"):
         Dataset.load("dataset://qa", client=client)
 
@@ -269,8 +269,8 @@ def test_each_item_is_linked_to_its_trace(server: Offline, client: Client, datas
         return example.input * 2
 
     result = Experiment("traced", dataset, task, [exact], project="shop", client=client, parallelism=4).run()
-    found = server.ask("GET", f"runs/{result.run_id}")["items"]["content"]
-    assert {each["datasetItemId"]: each["traceId"] for each in found} == seen
+    items = server.ask("GET", f"runs/{result.run_id}")["items"]["content"]
+    assert {each["datasetItemId"]: each["traceId"] for each in items} == seen
     assert len(set(seen.values())) == 6
 
 
@@ -286,11 +286,11 @@ def test_what_cannot_be_run_is_refused_at_once(dataset: Dataset, wrong: dict[str
 
 def test_a_run_with_a_key_can_be_interrupted_and_goes_on(server: Offline, client: Client, dataset: Dataset) -> None:
     """It stays open, what was answered is not asked again, and the result is that of the whole run."""
-    asked: list[Any] = []
+    requested: list[Any] = []
 
     def task(example: Example) -> Any:
-        asked.append(example.input)
-        if len(asked) == 4:
+        requested.append(example.input)
+        if len(requested) == 4:
             raise KeyboardInterrupt
         return doubled(example)
 
@@ -298,10 +298,10 @@ def test_a_run_with_a_key_can_be_interrupted_and_goes_on(server: Offline, client
     with pytest.raises(KeyboardInterrupt):
         experiment.run()
     result = experiment.run()
-    assert (asked, result.skipped) == ([0, 1, 2, 3, 3, 4, 5], 3)
+    assert (requested, result.skipped) == ([0, 1, 2, 3, 3, 4, 5], 3)
     assert result.pass_rate == pytest.approx(5 / 6, abs=1e-6)
-    found = server.ask("GET", f"runs/{result.run_id}")
-    assert (found["status"], found["totalItems"], found["passedItems"]) == ("SUCCESS", 6, 5)
+    run_document = server.ask("GET", f"runs/{result.run_id}")
+    assert (run_document["status"], run_document["totalItems"], run_document["passedItems"]) == ("SUCCESS", 6, 5)
 
 
 def test_a_run_that_is_over_does_not_go_on(server: Offline, client: Client, dataset: Dataset) -> None:
@@ -323,10 +323,10 @@ def test_what_is_no_json_is_reported_as_near_as_it_goes(server: Offline, client:
 
     result = Experiment("odd", dataset, task, [undefined], project="shop", client=client).run()
     assert result.lost_items == 0
-    found = server.ask("GET", f"runs/{result.run_id}")
-    output = found["items"]["content"][1]["actualOutput"]
+    run_document = server.ask("GET", f"runs/{result.run_id}")
+    output = run_document["items"]["content"][1]["actualOutput"]
     assert output == {"output": [1], "at": "2026-01-02", "mine": str(Client), "nan": "nan", "half": "?"}
-    assert found["notEvaluatedItems"] == 6
+    assert run_document["notEvaluatedItems"] == 6
 
 
 def test_an_item_that_is_refused_costs_no_other(server: Offline, client: Client, dataset: Dataset) -> None:
@@ -340,9 +340,9 @@ def test_an_item_that_is_refused_costs_no_other(server: Offline, client: Client,
         experiment.run()
     result = lost.value.result
     assert (result.lost_items, result.spooled_items, len(result.items)) == (1, 0, 6)
-    found = server.ask("GET", f"runs/{result.run_id}")
-    assert (found["totalItems"], found["status"]) == (5, "SUCCESS")
-    assert found["statusReason"] == "1 items could not be delivered"
+    run_document = server.ask("GET", f"runs/{result.run_id}")
+    assert (run_document["totalItems"], run_document["status"]) == (5, "SUCCESS")
+    assert run_document["statusReason"] == "1 items could not be delivered"
     (refused,) = default_spool(client).glob("*.ndjson")
     assert (refused.name, '"error": "413' in refused.read_text()) == ("refused-items.ndjson", True)
     experiment.fail_on_lost = False
@@ -353,8 +353,8 @@ def test_a_declared_version_is_told(server: Offline, client: Client, dataset: Da
     """By it the server knows which scores are comparable."""
     judge = evaluator(name="versioned", version="7")(lambda _example, _outputs: 1.0)
     result = Experiment("versions", dataset, doubled, [judge], project="shop", client=client).run()
-    (found,) = server.ask("GET", f"runs/{result.run_id}")["evaluators"]
-    assert (found["evaluatorName"], found["version"]) == ("versioned", "7")
+    (document,) = server.ask("GET", f"runs/{result.run_id}")["evaluators"]
+    assert (document["evaluatorName"], document["version"]) == ("versioned", "7")
 
 
 def test_results_are_what_the_gate_reads(tmp_path: Path) -> None:
@@ -370,8 +370,10 @@ def test_results_are_what_the_gate_reads(tmp_path: Path) -> None:
         return Score(value=2.0, threshold=1.0, direction="lower", version="3") if example.input else None
 
     data = Dataset("qa", [Example(id=str(number), inputs={"input": number}) for number in range(6)])
-    said = Experiment("gate", data, answer, evaluators=[lambda *_: True, few], trials=2, progress=lambda *_: None).run()
-    said.write(tmp_path / "results.json")
+    result = Experiment(
+        "gate", data, answer, evaluators=[lambda *_: True, few], trials=2, progress=lambda *_: None
+    ).run()
+    result.write(tmp_path / "results.json")
     read = read_results(tmp_path / "results.json", "auto")
     assert (read.experiment, read.pairing, len(read.run.items)) == ("gate", "dataset_item_id", 6)
     assert [(each.name, each.better, each.threshold, each.fingerprint) for each in read.run.evaluators] == [
@@ -396,7 +398,7 @@ def test_scores_that_passed_by_something_else_do_not_pass_by_a_threshold(tmp_pat
         return Score(value=0.2, passed=True, threshold=0.9)
 
     data = Dataset("qa", [Example(id="a", inputs={"input": 1})])
-    said = Experiment("gate", data, doubled, evaluators=[generous], trials=trials, progress=lambda *_: None).run()
-    said.write(tmp_path / "results.json")
+    result = Experiment("gate", data, doubled, evaluators=[generous], trials=trials, progress=lambda *_: None).run()
+    result.write(tmp_path / "results.json")
     (passed,) = read_results(tmp_path / "results.json", "auto").run.passed[0].tolist()
     assert passed == [1.0] if trials == 1 else [math.isnan(each) for each in passed] == [True, True]

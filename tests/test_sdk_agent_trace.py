@@ -27,7 +27,7 @@ from tracejury import (
 
 STOCK = ToolCall("lookup_stock", {"sku": "A-1"}, "13 units", "call_1")
 SCHEMA = {"type": "object", "properties": {"sku": {"type": "string"}}}
-ASKED = {"role": "assistant", "content": "Let me look.", "tool_calls": [
+REQUEST = {"role": "assistant", "content": "Let me look.", "tool_calls": [
     {"id": "call_1", "type": "function", "function": {"name": "lookup_stock", "arguments": '{"sku": "A-1"}'}}
 ]}  # fmt: skip
 
@@ -42,11 +42,11 @@ def a_completion(message: dict[str, Any]) -> ChatCompletion:
 
 def test_chat_completions_of_openai() -> None:
     """Calls have the results of tool messages, and the answer is what was said after the last call."""
-    asked, answered = a_completion(ASKED), a_completion({"role": "assistant", "content": "There are 13."})
+    request, answered = a_completion(REQUEST), a_completion({"role": "assistant", "content": "There are 13."})
     question = {"role": "user", "content": "How many?"}
     result = {"role": "tool", "tool_call_id": "call_1", "content": "13 units"}
-    assert AgentTrace.from_openai([question, asked, result, answered]) == AgentTrace((STOCK,), "There are 13.")
-    assert AgentTrace.from_openai(asked) == AgentTrace((ToolCall("lookup_stock", {"sku": "A-1"}, None, "call_1"),))
+    assert AgentTrace.from_openai([question, request, result, answered]) == AgentTrace((STOCK,), "There are 13.")
+    assert AgentTrace.from_openai(request) == AgentTrace((ToolCall("lookup_stock", {"sku": "A-1"}, None, "call_1"),))
 
 
 ITEMS: list[dict[str, Any]] = [
@@ -65,14 +65,14 @@ ITEMS: list[dict[str, Any]] = [
 
 def test_responses_of_openai() -> None:
     """Responses, their items, and results of the Agents SDK are read alike, with the reasoning."""
-    wanted = AgentTrace((STOCK,), "There are 13.", ("Look first.",))
+    expected = AgentTrace((STOCK,), "There are 13.", ("Look first.",))
     more = {"object": "response", "created_at": 1, "model": "m", "parallel_tool_calls": True, "tool_choice": "auto"}
     first, second = (
         Response.model_validate({"id": "r", "tools": [], "output": items, **more}) for items in (ITEMS[:2], ITEMS[3:])
     )
-    assert AgentTrace.from_openai([first, ITEMS[2], second]) == wanted
-    assert AgentTrace.from_openai(ITEMS) == wanted
-    assert AgentTrace.from_openai(SimpleNamespace(to_input_list=lambda: ITEMS)) == wanted
+    assert AgentTrace.from_openai([first, ITEMS[2], second]) == expected
+    assert AgentTrace.from_openai(ITEMS) == expected
+    assert AgentTrace.from_openai(SimpleNamespace(to_input_list=lambda: ITEMS)) == expected
 
 
 def test_messages_of_anthropic() -> None:
@@ -119,10 +119,10 @@ LANGCHAIN: list[dict[str, Any]] = [
 def test_messages_of_langchain() -> None:
     """Objects and their JSON (recorded) are read alike; arguments that are no JSON stay as the model wrote them."""
     failed = ToolCall("track_order", "{no JSON", "Error: broken", "call_2", {"isError": True, "error": "Error: broken"})
-    wanted = AgentTrace((STOCK, failed), "There are 13.", ("Look first.",))
-    assert AgentTrace.from_langchain({"messages": LANGCHAIN}) == wanted
-    assert AgentTrace.from_langchain([SimpleNamespace(**each) for each in LANGCHAIN]) == wanted
-    assert wanted.tool_calls[1].document()["arguments"] == "{no JSON"
+    expected = AgentTrace((STOCK, failed), "There are 13.", ("Look first.",))
+    assert AgentTrace.from_langchain({"messages": LANGCHAIN}) == expected
+    assert AgentTrace.from_langchain([SimpleNamespace(**each) for each in LANGCHAIN]) == expected
+    assert expected.tool_calls[1].document()["arguments"] == "{no JSON"
 
 
 def test_steps_of_an_agent_executor() -> None:
@@ -137,14 +137,14 @@ def test_messages_of_pydantic_ai() -> None:
     call: dict[str, Any] = {"part_kind": "tool-call", "tool_name": "lookup_stock", "args": '{"sku": "A-1"}'}
     answer: dict[str, Any] = {"part_kind": "tool-return", "tool_name": "lookup_stock", "content": "13 units"}
     retry: dict[str, Any] = {"part_kind": "retry-prompt", "tool_name": "lookup_stock", "content": "no such SKU"}
-    given: dict[str, Any] = {"part_kind": "tool-call", "tool_name": "final_result", "args": {"units": 13}}
+    call_fields: dict[str, Any] = {"part_kind": "tool-call", "tool_name": "final_result", "args": {"units": 13}}
     messages = [
         {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "How many?"}]},
         {"kind": "response", "parts": [call | {"tool_call_id": "call_0"}]},
         {"kind": "request", "parts": [retry | {"tool_call_id": "call_0"}]},
         {"kind": "response", "parts": [call | {"tool_call_id": "call_1"}]},
         {"kind": "request", "parts": [answer | {"tool_call_id": "call_1"}]},
-        {"kind": "response", "parts": [given | {"tool_call_id": "call_2"}]},
+        {"kind": "response", "parts": [call_fields | {"tool_call_id": "call_2"}]},
     ]
     result = SimpleNamespace(output={"units": 13}, all_messages=lambda: messages)
     trace = AgentTrace.from_pydantic_ai(result)
@@ -191,8 +191,8 @@ def test_older_and_other_messages_of_chat_completions() -> None:
     called = {"role": "assistant", "function_call": {"name": "lookup_stock", "arguments": '{"sku": "A-1"}'}}
     answered = {"role": "function", "name": "lookup_stock", "content": "13 units"}
     spoken = {"role": "assistant", "content": None, "reasoning_content": "Add.", "audio": {"transcript": "13."}}
-    wanted = AgentTrace((ToolCall("lookup_stock", {"sku": "A-1"}, "13 units"),), "13.", ("Add.",))
-    assert AgentTrace.from_openai([called, answered, spoken]) == wanted
+    expected = AgentTrace((ToolCall("lookup_stock", {"sku": "A-1"}, "13 units"),), "13.", ("Add.",))
+    assert AgentTrace.from_openai([called, answered, spoken]) == expected
 
 
 SERVER_TOOLS: list[dict[str, Any]] = [
@@ -222,13 +222,13 @@ def test_calls_of_the_same_message_as_the_answer(read: Callable[[Any], AgentTrac
 
 def test_sums_of_chunks_and_serialized_messages_of_langchain() -> None:
     """Sums of streams are read, and messages in the forms of `messages_to_dict`, `dumpd` and `GraphOutput`."""
-    wanted = AgentTrace.from_langchain(LANGCHAIN)
+    expected = AgentTrace.from_langchain(LANGCHAIN)
     names = {"ai": "AIMessageChunk", "human": "HumanMessageChunk", "tool": "ToolMessageChunk"}
     chunks = [{**each, "type": names[each["type"]]} for each in LANGCHAIN]
-    assert AgentTrace.from_langchain(chunks) == wanted
-    assert AgentTrace.from_langchain([{"type": each["type"], "data": each} for each in LANGCHAIN]) == wanted
-    assert AgentTrace.from_langchain([{"type": "constructor", "kwargs": each} for each in LANGCHAIN]) == wanted
-    assert AgentTrace.from_langchain(SimpleNamespace(value={"messages": LANGCHAIN})) == wanted
+    assert AgentTrace.from_langchain(chunks) == expected
+    assert AgentTrace.from_langchain([{"type": each["type"], "data": each} for each in LANGCHAIN]) == expected
+    assert AgentTrace.from_langchain([{"type": "constructor", "kwargs": each} for each in LANGCHAIN]) == expected
+    assert AgentTrace.from_langchain(SimpleNamespace(value={"messages": LANGCHAIN})) == expected
     refused = {"type": "ai", "content": "", "additional_kwargs": {"refusal": "No.", "reasoning_content": "Harm."}}
     assert AgentTrace.from_langchain(refused) == AgentTrace((), "No.", ("Harm.",))
 
@@ -236,10 +236,10 @@ def test_sums_of_chunks_and_serialized_messages_of_langchain() -> None:
 def test_structured_output_of_langchain() -> None:
     """Structured output is the answer, and the calls by which a model gave it, also in vain, are none."""
     messages = [*LANGCHAIN[:3]]
-    for number, said in enumerate(["Error: Failed to parse", "Returning structured response: units=13"]):
+    for number, content in enumerate(["Error: Failed to parse", "Returning structured response: units=13"]):
         call = {"name": "Stock", "args": {"units": 13}, "id": f"o{number}"}
         messages.append({"type": "ai", "content": "", "tool_calls": [call]})
-        messages.append({"type": "tool", "content": said, "name": "Stock", "tool_call_id": f"o{number}"})
+        messages.append({"type": "tool", "content": content, "name": "Stock", "tool_call_id": f"o{number}"})
     trace = AgentTrace.from_langchain({"messages": messages, "structured_response": {"units": 13}})
     assert ([call.name for call in trace.tool_calls], trace.final_response) == (
         ["lookup_stock", "track_order"],
@@ -261,11 +261,11 @@ def test_outcomes_and_output_tools_of_pydantic_ai(outcome: str) -> None:
     calls = (ToolCall("web_search", {"q": 1}, "13", "n"), ToolCall("look", {}, "bad", "a", DOWN | {"error": "bad"}))
     text = {"part_kind": "text", "content": "There are 13."}
     assert AgentTrace.from_pydantic_ai([{"parts": [*parts, text]}]) == AgentTrace(calls, "There are 13.")
-    given = {"tool_name": "answer", "tool_call_id": "o"}
-    parts.append({"part_kind": "tool-call", "args": {"units": 13}, **given})
-    parts.append({"part_kind": "tool-return", "content": "Final result processed.", **given})
-    wanted = AgentTrace(calls, '{"units": 13}')
-    assert AgentTrace.from_pydantic_ai([{"parts": parts}]) == wanted
+    fields = {"tool_name": "answer", "tool_call_id": "o"}
+    parts.append({"part_kind": "tool-call", "args": {"units": 13}, **fields})
+    parts.append({"part_kind": "tool-return", "content": "Final result processed.", **fields})
+    expected = AgentTrace(calls, '{"units": 13}')
+    assert AgentTrace.from_pydantic_ai([{"parts": parts}]) == expected
     result = SimpleNamespace(output="13 units", _output_tool_name="answer", all_messages=lambda: [{"parts": parts}])
     assert AgentTrace.from_pydantic_ai(result) == AgentTrace(calls, "13 units")
 

@@ -35,7 +35,7 @@ def answer(example: Example) -> str:
 
 def test_both_ways_say_the_same(client: Client) -> None:
     """Scores, reasons, directions and fingerprints of the program are those of the server."""
-    found = []
+    scores = []
     for on in ("program", "server"):
         evaluators = [
             Builtin("exact_match", on=on, command=COMMAND),
@@ -44,12 +44,12 @@ def test_both_ways_say_the_same(client: Client) -> None:
         ]
         result = Experiment(f"by {on}", Dataset("d", EXAMPLES), answer, evaluators, client=client, parallelism=2).run()
         assert result.pass_rate == 0.75
-        found.append(sorted(told(score) for item in result.items for score in item.scores))
+        scores.append(sorted(told(score) for item in result.items for score in item.scores))
         run = client.get(f"/runs/{result.run_id}")
         assert (run["status"], run["passedItems"]) == ("SUCCESS", 3)
         assert all(len(each["fingerprint"]) == 64 for each in run["evaluators"])
-    assert len(found[0]) == 12
-    assert found[0] == found[1]
+    assert len(scores[0]) == 12
+    assert scores[0] == scores[1]
 
 
 def told(score: Any) -> tuple[Any, ...]:

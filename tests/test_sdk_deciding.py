@@ -20,8 +20,8 @@ ANY = {"matchMode": "ANY_ORDER"}
 def scored(name: str, config: Mapping[str, Any], outputs: Mapping[str, Any], **expected: Any) -> Score:
     """Return the score of outputs."""
     example = Example(inputs={"input": "q"}, expected_outputs=expected)
-    found = Experiment("e", Dataset("d", [example]), lambda _: outputs, [Builtin(name, config, command=COMMAND)]).run()
-    return next(iter(found.items[0].scores))
+    result = Experiment("e", Dataset("d", [example]), lambda _: outputs, [Builtin(name, config, command=COMMAND)]).run()
+    return next(iter(result.items[0].scores))
 
 
 def calls(*arguments: Any, name: str = "search") -> list[dict[str, Any]]:

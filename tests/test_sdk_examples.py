@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from tests.model_server import Asked, ModelServer, Says, Step, a_model
+from tests.model_server import ModelRequest, ModelServer, Says, Step, a_model
 from tracejury import Builtin, Dataset, Example, Experiment, Measured, Score, ToolCall, assert_eval, evaluator
 
 COMMAND = (str(Path(sys.executable).parent / "tracejury"), "evaluate", "--batch", "-")
@@ -60,9 +60,9 @@ def called(*calls: ToolCall, output: str = ANSWER) -> dict[str, Any]:
     return {"output": output, "toolCalls": [call.document() for call in calls]}
 
 
-def a_judge(asked: Asked) -> Step:
+def a_judge(request: ModelRequest) -> Step:
     """A model that finds both tasks done, and the second call made up."""
-    if "completed" in json.dumps(asked.schema):
+    if "completed" in json.dumps(request.schema):
         return Says({"tasks": [{"index": place, "reason": "done", "completed": True} for place in (1, 2)]})
     calls = [{"index": 1, "reason": "asked", "grounded": True}, {"index": 2, "reason": "no city", "grounded": False}]
     return Says({"calls": calls})
@@ -86,7 +86,7 @@ def test_an_agent_is_scored_on_the_tools_that_it_called() -> None:
         (item,) = (
             Experiment("Travel Agent Evaluation", dataset, lambda _: called(FLIGHT, HOTEL), evaluators).run().items
         )
-        assert len(server.asked) == 2
+        assert len(server.requests) == 2
     assert [(score.name, score.value, score.success) for score in item.scores] == [
         ("Tool Call Validity", 1.0, True),
         ("Tool Correctness", 1.0, True),
@@ -150,9 +150,9 @@ def test_calls_are_compared_in_every_documented_way(
     evaluator_name: str, config: dict[str, Any], calls: list[ToolCall], expected: list[ToolCall], score: float
 ) -> None:
     """Each mode of each check, with its matchers, over calls of the travel agent."""
-    said = builtin(evaluator_name, **config)(travel(*expected), called(*calls))
-    assert said.error is None
-    assert said.value == pytest.approx(score)
+    verdict = builtin(evaluator_name, **config)(travel(*expected), called(*calls))
+    assert verdict.error is None
+    assert verdict.value == pytest.approx(score)
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ def test_typed_outputs_are_compared_by_value() -> None:
     example = Example(
         inputs={"input": "?"}, expected_outputs={"output": {"id": "INV-1", "total": 42, "items": ["a", "b"]}}
     )
-    said = structural(example, {"output": Invoice("INV-1", 42.00, ("a", "b"))})
-    assert (said.name, said.value, said.success) == ("Invoice Match", 1.0, True)
+    score = structural(example, {"output": Invoice("INV-1", 42.00, ("a", "b"))})
+    assert (score.name, score.value, score.success) == ("Invoice Match", 1.0, True)
     assert structural(example, {"output": asdict(Invoice("INV-1", 42.0, ("b", "a")))}).value == 0.5
 
 
@@ -214,8 +214,8 @@ class ResponseLength:
 
     def __call__(self, _example: Example, outputs: Mapping[str, Any]) -> Score:
         """Whether the answer is as long as it should be."""
-        said = len(outputs["output"]) in self._bounds
-        return Score(value=float(said), reason="Good length" if said else "Too short or too long")
+        is_within = len(outputs["output"]) in self._bounds
+        return Score(value=float(is_within), reason="Good length" if is_within else "Too short or too long")
 
 
 def test_evaluators_of_ones_own() -> None:
@@ -274,10 +274,10 @@ def test_runs_are_repeated_measured_and_made_without_waiting() -> None:
         running -= 1
         return Measured({"output": example.input.upper()}, tokens_in=12, tokens_out=3, cost_usd=0.001)
 
-    asked = itertools.count()
+    counter = itertools.count()
 
     def varies(_example: Example, _outputs: Any) -> float:
-        return 0.5 + 0.1 * (next(asked) % 3)
+        return 0.5 + 0.1 * (next(counter) % 3)
 
     dataset = Dataset("qa", [Example(id=text, inputs={"input": text}) for text in "abcdefgh"])
     result = Experiment("Knowledge Assistant Evaluation", dataset, task, [varies], trials=3, parallelism=4).run()

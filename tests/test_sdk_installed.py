@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.live import until
-from tests.model_server import RESPONSES, Asked, ModelServer, Says, Sends, Step, a_model
+from tests.model_server import RESPONSES, ModelRequest, ModelServer, Says, Sends, Step, a_model
 from tests.offline import Offline, an_offline_server
 from tests.source_tree import ROOT
 
@@ -74,20 +74,26 @@ def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offli
         yield server
 
 
-def script(asked: Asked) -> Step:
+def script(request: ModelRequest) -> Step:
     """The capital; the agent is first told to call its tool. Of Atlantis it knows nothing."""
-    told = [item for item in asked.body.get("input", []) if isinstance(item, dict)]
-    if asked.path == RESPONSES and not any(item.get("type") == "function_call_output" for item in told):
-        return Sends(json.dumps(a_call(asked)).encode())
-    return Says(next((city for land, city in CAPITALS.items() if land in asked.user and land != "Atlantis"), "Paris"))
+    items = [item for item in request.body.get("input", []) if isinstance(item, dict)]
+    if request.path == RESPONSES and not any(item.get("type") == "function_call_output" for item in items):
+        return Sends(json.dumps(a_call(request)).encode())
+    return Says(next((city for land, city in CAPITALS.items() if land in request.user and land != "Atlantis"), "Paris"))
 
 
-def a_call(asked: Asked) -> dict[str, Any]:
+def a_call(request: ModelRequest) -> dict[str, Any]:
     """An answer that calls the tool `population`."""
     call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "population", "status": "completed"}
     usage = {"input_tokens": 50, "output_tokens": 5, "total_tokens": 55}
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
-    head = {"id": "resp_1", "object": "response", "created_at": 1, "model": asked.body["model"], "status": "completed"}
+    head = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": request.body["model"],
+        "status": "completed",
+    }
     more = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
     return head | more | {"output": [call | {"arguments": '{"city": "Oslo"}'}], "usage": usage | details}
 
@@ -103,8 +109,8 @@ def run(python: str, program: str, server: Offline, model: ModelServer) -> dict[
     command = [python, str(SDK / "examples" / program), "dataset://capitals@1"]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def test_the_wheel_holds_one_package_and_asks_for_three(wheel: Path) -> None:
@@ -122,19 +128,19 @@ def test_the_wheel_holds_one_package_and_asks_for_three(wheel: Path) -> None:
 def test_a_program_is_run_as_an_experiment(python: str, server: Offline, program: str, calls: int) -> None:
     """Its items have answers, scores and tokens, and each is linked to a trace that the server has."""
     with a_model(script) as model:
-        said = run(python, program, server, model)
-        assert len(model.asked) == calls * len(CAPITALS)
-    assert (said["passRate"], said["lost"]) == (0.75, 0)
-    found = server.ask("GET", f"runs/{said['runId']}")
-    assert (found["status"], found["passedItems"], found["notPassedItems"]) == ("SUCCESS", 3, 1)
-    assert (found["tokenizedItemCount"], found["datasetVersion"]) == (4, 1)
-    items = {each["datasetItemId"]: each for each in found["items"]["content"]}
+        result = run(python, program, server, model)
+        assert len(model.requests) == calls * len(CAPITALS)
+    assert (result["passRate"], result["lost"]) == (0.75, 0)
+    run_document = server.ask("GET", f"runs/{result['runId']}")
+    assert (run_document["status"], run_document["passedItems"], run_document["notPassedItems"]) == ("SUCCESS", 3, 1)
+    assert (run_document["tokenizedItemCount"], run_document["datasetVersion"]) == (4, 1)
+    items = {each["datasetItemId"]: each for each in run_document["items"]["content"]}
     assert items["Peru"]["actualOutput"] == {"output": "Lima"}
     traces = {each["traceId"] for each in items.values()}
     assert len(traces) == len(CAPITALS)
     for trace_id in traces:
         kept = until(partial(server.answer, "GET", f"traces/{trace_id}"), lambda answer: answer.is_success)
-        assert f"experiment {found['experimentName']}" in kept.text
+        assert f"experiment {run_document['experimentName']}" in kept.text
 
 
 KEPT = """

@@ -34,8 +34,8 @@ def judged(judge: Any, *answers: str, **config: Any) -> Any:
     builtin = Builtin(
         "llm_judge", {"criteria": "Is it right?", "evaluationParams": PARTS, "judge": judge} | config, command=COMMAND
     )
-    found = Experiment("judged", dataset, lambda each: each.input, [builtin], parallelism=4).run()
-    return [score for item in found.items for score in item.scores]
+    result = Experiment("judged", dataset, lambda each: each.input, [builtin], parallelism=4).run()
+    return [score for item in result.items for score in item.scores]
 
 
 @pytest.mark.parametrize("judge", [verdict, later, partial(verdict)], ids=["sync", "async", "object"])

@@ -83,23 +83,23 @@ def test_an_endpoint_is_a_task() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         ("Lima", ["Peru: Lima"]),
         {"answer": "Lima", "context": [SimpleNamespace(page_content="Peru: Lima")]},
         {"result": "Lima", "source_documents": [{"text": "Peru: Lima"}]},
     ],
 )
-def test_a_chain_is_a_task_with_context(said: Any) -> None:
+def test_a_chain_is_a_task_with_context(message: Any) -> None:
     """Retrieved documents are the context that evaluators read."""
-    (item,) = result_of(rag_task(lambda _: said)).items
+    (item,) = result_of(rag_task(lambda _: message)).items
     assert item.outputs == {"output": "Lima", "context": ["Peru: Lima"]}
 
 
-@pytest.mark.parametrize("said", ["Lima", None, {"answer": "Lima"}])
-def test_a_chain_without_documents_is_an_error_of_the_item(said: Any) -> None:
+@pytest.mark.parametrize("message", ["Lima", None, {"answer": "Lima"}])
+def test_a_chain_without_documents_is_an_error_of_the_item(message: Any) -> None:
     """The context of a text would look as if nothing had been retrieved."""
-    (item,) = result_of(rag_task(lambda _: said)).items
+    (item,) = result_of(rag_task(lambda _: message)).items
     assert item.outcome == "error"
     assert "a chain returns (reply, documents)" in str(item.error)
 
@@ -125,9 +125,9 @@ def test_a_function_that_answers_is_a_judge_by_its_name() -> None:
     """A reply of a library will do as a text does."""
 
     def answer(_: str) -> ChatCompletion:
-        said = a_completion("")
-        said.choices[0].message.content = json.dumps({"score": 0.0, "reason": "no"})
-        return said
+        completion = a_completion("")
+        completion.choices[0].message.content = json.dumps({"score": 0.0, "reason": "no"})
+        return completion
 
     builtin = Builtin("llm_judge", {"criteria": "Is it right?", "judge": as_judge(answer)}, command=COMMAND)
     (item,) = Experiment("judged", CASES, lambda _: "Lima", [builtin]).run().items

@@ -74,7 +74,7 @@ def test_a_restart_during_a_run_loses_nothing(tmp_path: Path, client_of: Callabl
         with where.serve() as server:
             is_back.set()
             assert is_over.wait(PATIENCE_S)
-            found.extend(runs(server))
+            items.extend(runs(server))
 
     def task(example: Example) -> Any:
         if example.input == ITEMS // 3:
@@ -82,7 +82,7 @@ def test_a_restart_during_a_run_loses_nothing(tmp_path: Path, client_of: Callabl
             assert is_away.wait(PATIENCE_S)
         return example.input
 
-    found: list[Any] = []
+    items: list[Any] = []
     is_up, in_the_middle, is_over = threading.Event(), threading.Event(), threading.Event()
     thread = threading.Thread(target=restart)
     thread.start()
@@ -90,7 +90,7 @@ def test_a_restart_during_a_run_loses_nothing(tmp_path: Path, client_of: Callabl
     result = Experiment("restarted", dataset(), task, [exact], client=client_of(where.url)).run()
     is_over.set()
     thread.join()
-    assert (result.lost_items, is_back.is_set(), found) == (0, True, [["SUCCESS", ITEMS, ITEMS]])
+    assert (result.lost_items, is_back.is_set(), items) == (0, True, [["SUCCESS", ITEMS, ITEMS]])
 
 
 def test_a_run_during_a_longer_outage_is_delivered_before_it_ends(

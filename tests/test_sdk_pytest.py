@@ -70,10 +70,15 @@ def test_a_session_is_one_run(server: Offline, tmp_path: Path, options: tuple[st
     assert "4 failed, 4 passed" in done.stdout
     assert "Evaluation 'exact' failed: score=0.00" in done.stdout
     (run,) = [each for each in runs(server) if each["id"] not in before]
-    found = server.ask("GET", f"runs/{run['id']}")
-    assert (found["status"], found["trials"], found["datasetVersion"]) == ("SUCCESS", 2, 1)
-    assert (found["totalItems"], found["passedItems"], found["notPassedItems"], found["errorItems"]) == (8, 4, 2, 2)
-    errors = {each["error"] for each in found["items"]["content"]} - {None}
+    run_document = server.ask("GET", f"runs/{run['id']}")
+    assert (run_document["status"], run_document["trials"], run_document["datasetVersion"]) == ("SUCCESS", 2, 1)
+    assert (
+        run_document["totalItems"],
+        run_document["passedItems"],
+        run_document["notPassedItems"],
+        run_document["errorItems"],
+    ) == (8, 4, 2, 2)
+    errors = {each["error"] for each in run_document["items"]["content"]} - {None}
     assert errors == {"ValueError: boom"}
 
 
@@ -103,8 +108,8 @@ def runs(server: Offline, experiment: str = "suite") -> list[dict[str, object]]:
     """The runs of an experiment."""
     listed = server.ask("GET", "projects/shop/experiments")
     ids = [each["id"] for each in listed if each["name"] == experiment]
-    found: list[dict[str, object]] = server.ask("GET", f"experiments/{ids[0]}/runs") if ids else []
-    return found
+    run_list: list[dict[str, object]] = server.ask("GET", f"experiments/{ids[0]}/runs") if ids else []
+    return run_list
 
 
 LOSING = """

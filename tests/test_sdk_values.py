@@ -142,9 +142,9 @@ def runs(server: Offline, tmp_path: Path) -> Iterator[Callable[..., Mapping[str,
         dataset = Dataset("odd", [Example(id=name, inputs={"input": name}) for name in ["good", *names]])
         result = Experiment("odd", dataset, task, [judge], client=client, spool=tmp_path).run()
         assert (result.lost_items, len(result.items)) == (0, len(names) + 1)
-        found: Mapping[str, Any] = server.ask("GET", f"runs/{result.run_id}")
-        assert (found["totalItems"], found["status"]) == (len(names) + 1, "SUCCESS")
-        return found
+        run_document: Mapping[str, Any] = server.ask("GET", f"runs/{result.run_id}")
+        assert (run_document["totalItems"], run_document["status"]) == (len(names) + 1, "SUCCESS")
+        return run_document
 
     yield run
     client.close()
@@ -157,26 +157,26 @@ def always(_example: Example, _outputs: Any) -> float:
 
 def test_outputs_that_are_no_json_are_stored_as_near_as_it_goes(run: Callable[..., Mapping[str, Any]]) -> None:
     """Whatever a task returns, its item is on the server with its score, and can be read there."""
-    found = run(OUTPUTS, lambda example: OUTPUTS.get(example.input, lambda: "x")(), always)
-    assert found["passedItems"] == len(OUTPUTS) + 1
+    result = run(OUTPUTS, lambda example: OUTPUTS.get(example.input, lambda: "x")(), always)
+    assert result["passedItems"] == len(OUTPUTS) + 1
 
 
 def test_whatever_a_task_raises_or_measures_is_an_error_of_its_item(run: Callable[..., Mapping[str, Any]]) -> None:
     """Numbers that cannot be stored, errors without a text and with a very long one are those of one item."""
-    found = run(ERRORS, lambda example: ERRORS.get(example.input, lambda: "x")(), always)
-    assert (found["errorItems"], found["passedItems"]) == (len(ERRORS), 1)
+    result = run(ERRORS, lambda example: ERRORS.get(example.input, lambda: "x")(), always)
+    assert (result["errorItems"], result["passedItems"]) == (len(ERRORS), 1)
 
 
 def test_a_score_that_is_none_is_a_failed_evaluation(run: Callable[..., Mapping[str, Any]]) -> None:
     """A threshold, a direction, a verdict or a number that is none fails its evaluation, and loses no item."""
-    found = run(SCORES, lambda _: "x", lambda example, _: SCORES.get(example.input, 1.0))
-    assert (found["notEvaluatedItems"], found["passedItems"]) == (len(SCORES), 1)
+    result = run(SCORES, lambda _: "x", lambda example, _: SCORES.get(example.input, 1.0))
+    assert (result["notEvaluatedItems"], result["passedItems"]) == (len(SCORES), 1)
 
 
 def test_what_an_evaluator_says_of_a_score_is_stored_as_text(run: Callable[..., Mapping[str, Any]]) -> None:
     """Names, reasons and labels are cut to what a server takes, and are texts."""
-    found = run(GOOD_SCORES, lambda _: "x", lambda example, _: GOOD_SCORES.get(example.input, 1.0))
-    assert found["passedItems"] == len(GOOD_SCORES) + 1
+    result = run(GOOD_SCORES, lambda _: "x", lambda example, _: GOOD_SCORES.get(example.input, 1.0))
+    assert result["passedItems"] == len(GOOD_SCORES) + 1
 
 
 @pytest.mark.timeout(60)

@@ -108,7 +108,7 @@ def test_sending_waits_for_a_server_that_is_behind(other: str, tmp_path: Path) -
     Answers.queue.append((200, {"content-type": PROTOBUF}, accepted))
     result = run("send", file, "--server", f"{other}/v1/traces/")
     assert (result.exit_code, result.stdout) == (0, f"{file}: 1 span in 1 request\n")
-    assert Answers.asked == [("/v1/traces", PROTOBUF, file.read_bytes())] * 3
+    assert Answers.requests == [("/v1/traces", PROTOBUF, file.read_bytes())] * 3
 
 
 def test_sending_gives_up_in_the_end(other: str, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_sending_gives_up_in_the_end(other: str, tmp_path: Path) -> None:
     result = run("send", file, "--server", other)
     assert result.exit_code == 1
     assert "the server refused it (503): behind" in result.stderr
-    assert len(Answers.asked) == send.ATTEMPTS
+    assert len(Answers.requests) == send.ATTEMPTS
 
 
 def test_what_is_sent_to_is_checked(other: str, tmp_path: Path) -> None:

@@ -17,9 +17,7 @@ def send(api: Offline, number: int) -> None:
     span = request.resource_spans[0].scope_spans[0].spans[0]
     span.attributes.add(key="session.id").value.string_value = SESSION
     post(f"http://{api.running.otlp_http}/v1/traces", request.SerializeToString())
-    until(
-        lambda: api.sql("SELECT count(*) FROM traces WHERE session_id IS NOT NULL"), lambda found: found == [[number]]
-    )
+    until(lambda: api.sql("SELECT count(*) FROM traces WHERE session_id IS NOT NULL"), lambda rows: rows == [[number]])
 
 
 def test_a_session_is_voted_on(tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def test_each_message_is_told_once(
 def test_no_message_is_lost(conversations: list[list[Message]]) -> None:
     """Whatever traces say, each message is told at some turn, and the last of a trace at its own."""
     turns = session_conversation(a_trace(number, messages) for number, messages in enumerate(conversations))
-    told = [message for turn in turns for message in turn.messages]
-    assert all(message in told for messages in conversations for message in messages)
+    spoken = [message for turn in turns for message in turn.messages]
+    assert all(message in spoken for messages in conversations for message in messages)
     for turn, messages in zip(turns, conversations, strict=True):
         if messages and messages[-1]["role"] != "system":
             assert turn.messages[-1] == messages[-1]
@@ -165,12 +165,16 @@ def test_a_result_that_a_later_trace_was_sent_completes_its_call() -> None:
     """A client that makes each request a trace records the result in the next one, as failure or not."""
     first, second = a_trace(0, [said("user", "Find.")], "one"), a_trace(1, [said("user", "Find.")], "two")
     (one,), (two,) = first.tool_calls, second.tool_calls
-    found = replace(one, result="found", has_result=True)
+    answered = replace(one, result="found", has_result=True)
     failed = replace(two, result="no such", has_result=True, is_error=True, error="no such")
-    traces = [first, replace(second, earlier_calls=(found,)), replace(a_trace(2, ()), earlier_calls=(found, failed))]
+    traces = [
+        first,
+        replace(second, earlier_calls=(answered,)),
+        replace(a_trace(2, ()), earlier_calls=(answered, failed)),
+    ]
     for order in (traces, traces[::-1]):
         turns = session_conversation(order)
-        assert [list(turn.tool_calls) for turn in turns] == [[found], [failed], []]
+        assert [list(turn.tool_calls) for turn in turns] == [[answered], [failed], []]
 
 
 def test_a_result_of_one_of_two_equal_calls_completes_neither() -> None:

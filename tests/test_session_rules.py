@@ -33,7 +33,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
             a_turn(8, "s 2", [said("user", "Hi"), said("assistant", "Hello")], at_s=5, user="bob"),
         ):
             post(f"http://{server.running.otlp_http}/v1/traces", body)
-        until(lambda: server.sql("SELECT count(*) FROM evaluations"), lambda found: found == [[2]])
+        until(lambda: server.sql("SELECT count(*) FROM evaluations"), lambda rows: rows == [[2]])
         yield server
 
 
@@ -44,12 +44,12 @@ def verdicts(api: Offline, session: str) -> Any:
 
 def test_a_session_is_judged_as_a_whole(api: Offline) -> None:
     """Once, over the last answer of all its turns; the verdict stands at the session and at none of its turns."""
-    found = api.ask("GET", "sessions/chat/1")
-    assert [(one["outcome"], one["passed"], one["rule"]) for one in found["evaluations"]] == [
+    document = api.ask("GET", "sessions/chat/1")
+    assert [(one["outcome"], one["passed"], one["rule"]) for one in document["evaluations"]] == [
         ("scored", False, "short answers")
     ]
-    assert [turn["evaluations"] for turn in found["turns"]] == [[], [], []]
-    assert [(one["decision"], one["rule"]) for one in found["decisions"]] == [("scored", "short answers")]
+    assert [turn["evaluations"] for turn in document["turns"]] == [[], [], []]
+    assert [(one["decision"], one["rule"]) for one in document["decisions"]] == [("scored", "short answers")]
     assert [one["passed"] for one in verdicts(api, "s 2")] == [True]
     trace = api.ask("GET", f"traces/{3:032x}")
     assert (trace["evaluations"], trace["decisions"]) == ([], [])
@@ -57,8 +57,8 @@ def test_a_session_is_judged_as_a_whole(api: Offline) -> None:
 
 def test_results_about_sessions_tell_which(api: Offline) -> None:
     """In SQL, among the jobs, and on the command line, with the latest trace of the session."""
-    told = api.sql("SELECT session_id, trace_id, span_id FROM evaluations WHERE rule = 'short answers' ORDER BY 1")
-    assert told == [["chat/1", f"{3:032x}", None], ["s 2", f"{8:032x}", None]]
+    rows = api.sql("SELECT session_id, trace_id, span_id FROM evaluations WHERE rule = 'short answers' ORDER BY 1")
+    assert rows == [["chat/1", f"{3:032x}", None], ["s 2", f"{8:032x}", None]]
     jobs = api.ask("GET", "jobs")["content"]
     assert sorted(job["sessionId"] for job in jobs) == ["chat/1", "s 2"]
     assert "session chat/1" in run("jobs", "list", "--server", api.url).output
@@ -92,9 +92,9 @@ def test_a_rule_about_sessions_is_tried_out_before(api: Offline, tmp_path: Path)
     assert {one["traceId"] for one in tried["examples"]} == {f"{3:032x}", f"{8:032x}"}
     file = tmp_path / "rule.yaml"
     file.write_text(json.dumps(RULE | {"name": "a draft"}))
-    told = run("rules", "test", str(file), "--last", "365d", "--server", api.url).output
-    assert "2 sessions started" in told
-    assert "chat/1" in told
+    output = run("rules", "test", str(file), "--last", "365d", "--server", api.url).output
+    assert "2 sessions started" in output
+    assert "chat/1" in output
 
 
 def test_a_backfill_judges_sessions_of_the_past(api: Offline) -> None:
@@ -102,10 +102,10 @@ def test_a_backfill_judges_sessions_of_the_past(api: Offline) -> None:
     later = RULE | {"name": "later", "config": {"maximumOutputLength": 50}}
     made = api.ask("POST", "projects/shop/trace-eval-rules", 201, json=later)
     path = f"projects/shop/trace-eval-rules/{made['id']}/backfills"
-    asked = {"from": "2000-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}
+    body = {"from": "2000-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}
     for decided in (2, 0):
-        api.ask("POST", path, 201, json=asked)
-        until(lambda: api.ask("GET", path)[0], lambda found: found["state"] == "done")
+        api.ask("POST", path, 201, json=body)
+        until(lambda: api.ask("GET", path)[0], lambda backfill: backfill["state"] == "done")
         assert api.ask("GET", path)[0]["lookedAt"] == decided
-    until(lambda: verdicts(api, "chat/1"), lambda found: sorted(one["passed"] for one in found) == [False, True])
+    until(lambda: verdicts(api, "chat/1"), lambda judged: sorted(one["passed"] for one in judged) == [False, True])
     assert api.sql("SELECT count(*) FROM evaluations WHERE rule = 'later'") == [[2]]

@@ -22,8 +22,8 @@ def a_turn(store: Store, number: int, session: str | None, *, first: int = 0, sp
     for span in export.resource_spans[0].scope_spans[0].spans:
         span.start_time_unix_nano = span.end_time_unix_nano = START_NS + number * S + first
     if session is not None:
-        told = export.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="session.id")
-        told.value.string_value = session
+        attribute = export.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="session.id")
+        attribute.value.string_value = session
     commit(store, a_batch(export, tenant=tenant))
 
 
@@ -58,8 +58,8 @@ def test_a_session_is_decided_about_when_it_has_come_to_rest(tmp_path: Path) -> 
         last = trace_id(2)
         assert rows(store, JOBS) == [(1, "talk", last, None, 0, "ready"), (2, "talk", last, None, 0, "ready")]
         assert rows(store, "SELECT count(*) FROM session_open") == [(0,)]
-        told = "SELECT session_id, trace_id, span_id, revision, decision FROM decisions ORDER BY revision"
-        assert rows(store, told) == [("talk", last, None, 1, "ready"), ("talk", last, None, 2, "ready")]
+        query = "SELECT session_id, trace_id, span_id, revision, decision FROM decisions ORDER BY revision"
+        assert rows(store, query) == [("talk", last, None, 1, "ready"), ("talk", last, None, 2, "ready")]
 
 
 def test_a_late_trace_opens_a_session_again(tmp_path: Path) -> None:
@@ -158,16 +158,16 @@ def test_sessions_are_sampled_whole(tmp_path: Path) -> None:
         pass_s(11)
         pass_s(900)
         judged = len(rows(store, JOBS))
-        told = "SELECT decision, count(*), count(DISTINCT session_id) FROM decisions GROUP BY ALL ORDER BY ALL"
-        found = rows(store, told)
-        assert found == [("ready", judged, judged), ("sampled_out", 40 - judged, 40 - judged)]
+        query = "SELECT decision, count(*), count(DISTINCT session_id) FROM decisions GROUP BY ALL ORDER BY ALL"
+        stored = rows(store, query)
+        assert stored == [("ready", judged, judged), ("sampled_out", 40 - judged, 40 - judged)]
         assert 8 <= judged <= 32
 
 
 def test_sessions_of_simulated_users_are_passed_over(tmp_path: Path) -> None:
     """The last clause says so, unless a condition of the rule names the mark."""
-    asked = [{"field": "attributes.tracejury.simulated", "op": "exists", "value": True}]
-    in_force = InForce(rules=(active(1, target="SESSION"), active(2, target="SESSION", conditions=asked)))
+    conditions = [{"field": "attributes.tracejury.simulated", "op": "exists", "value": True}]
+    in_force = InForce(rules=(active(1, target="SESSION"), active(2, target="SESSION", conditions=conditions)))
     with at_work(tmp_path, in_force) as (store, pass_s):
         export = an_export(2)
         for span in export.resource_spans[0].scope_spans[0].spans:

@@ -30,12 +30,12 @@ def a_turn(number: int, session: str, messages: Sequence[dict[str, Any]], *, at_
         del span.attributes[:]
     root.attributes.add(key="session.id").value.string_value = session
     root.attributes.add(key="user.id").value.string_value = user
-    told = {
+    attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.input.messages": json.dumps(messages[:-1]),
         "gen_ai.output.messages": json.dumps(messages[-1:]),
     }
-    for key, text in told.items():
+    for key, text in attributes.items():
         call.attributes.add(key=key).value.string_value = text
     call.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = 7
     call.attributes.add(key="gen_ai.usage.cost").value.double_value = 0.25
@@ -63,7 +63,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
             a_turn(9, "s 3", [said("user", "ÄPFEL?"), said("assistant", "No")], at_s=6),
         ):
             post(f"http://{server.running.otlp_http}/v1/traces", body)
-        until(lambda: sum(each["traceCount"] for each in ids(server)), lambda found: found == 5)
+        until(lambda: sum(each["traceCount"] for each in ids(server)), lambda count: count == 5)
         yield server
 
 
@@ -123,19 +123,19 @@ def test_sessions_of_a_project_are_found_whatever_else_is_newer(
             span = export.resource_spans[0].scope_spans[0].spans[0]
             span.attributes.add(key="session.id").value.string_value = session
             post(f"http://{server.running.otlp_http}/v1/traces", export.SerializeToString())
-        until(lambda: sum(each["traceCount"] for each in ids(server, size=100)), lambda found: found == len(made))
+        until(lambda: sum(each["traceCount"] for each in ids(server, size=100)), lambda count: count == len(made))
         latest = {session: max(at_s for _, other, _, at_s in made if other == session) for _, session, _, _ in made}
         for project in ("shop", "farm", "none"):
             own = {session for _, session, other, _ in made if other == project}
             expected = sorted(own, key=lambda session: (-latest[session], session))
-            found, place = list[str](), dict[str, str]()
+            listed, place = list[str](), dict[str, str]()
             while True:
                 page = server.ask("GET", "sessions", params={"project": project, "size": 2, **place})
-                found += [each["sessionId"] for each in page["content"]]
+                listed += [each["sessionId"] for each in page["content"]]
                 if page["next"] is None:
                     break
                 place = {"before": page["next"]}
-            assert found == expected
+            assert listed == expected
 
 
 def test_a_text_is_looked_for_in_the_newest_traces(api: Offline) -> None:
@@ -151,14 +151,14 @@ def test_a_text_is_looked_for_in_the_newest_traces(api: Offline) -> None:
 
 def test_a_session_is_one_conversation(api: Offline) -> None:
     """Each message stands at the turn that said it first, and what it cost grows to the total."""
-    found = api.ask("GET", "sessions/chat/1")
-    turns = found["turns"]
+    document = api.ask("GET", "sessions/chat/1")
+    turns = document["turns"]
     texts = [[message["parts"][0]["content"] for message in turn["messages"]] for turn in turns]
     assert texts == [[m["parts"][0]["content"] for m in TALK[at : at + 2]] for at in (0, 2, 4)]
     assert [turn["number"] for turn in turns] == [1, 2, 3]
     assert [turn["traceId"] for turn in turns] == [f"{n:032x}" for n in (1, 2, 3)]
     assert [turn["costSoFarUsd"] for turn in turns] == [0.25, 0.5, 0.75]
-    assert (found["earlier"], found["truncated"]) == (None, False)
+    assert (document["earlier"], document["truncated"]) == (None, False)
 
 
 def test_turns_come_in_pages_from_the_latest_on(api: Offline) -> None:
@@ -190,9 +190,9 @@ def test_a_session_is_closed_when_nothing_comes_and_open_again_when_something_do
 
         since_s = (time.time_ns() - START_NS) // S
         post(door, a_turn(1, "s", TALK[:2], at_s=since_s - 3_600))
-        until(states, lambda found: found == ["closed"])
+        until(states, lambda shown: shown == ["closed"])
         post(door, a_turn(2, "s", TALK[:4], at_s=since_s))
-        until(states, lambda found: found == ["open"])
+        until(states, lambda shown: shown == ["open"])
         assert server.ask("GET", "sessions/s")["state"] == "open"
 
 

@@ -8,7 +8,7 @@ from tests.live import until
 from tests.offline import an_offline_server
 from tests.serving import an_export, post
 
-ASKED = """
+QUERY = """
 SELECT session_id, project, trace_count, span_count, error_trace_count, input_tokens, user_id,
     epoch(last_time - start_time) >= 20
 FROM sessions ORDER BY session_id
@@ -32,4 +32,4 @@ def test_a_session_has_one_row_with_what_its_traces_add_up_to(tmp_path: Path) ->
         export = an_export("f" * 32, "ask")  # which tells no session
         post(f"http://{api.running.otlp_http}/v1/traces", export.SerializeToString())
         rows = [["s 1", "shop", 2, 4, 1, 14, "ann", True], ["s 2", "shop", 1, 2, 0, 7, "eve", False]]
-        until(lambda: api.sql(ASKED), lambda found: found == rows)
+        until(lambda: api.sql(QUERY), lambda stored: stored == rows)

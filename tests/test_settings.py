@@ -248,12 +248,12 @@ def test_every_setting_can_come_from_every_source(tmp_path: Path, name: str) -> 
     value, text = OTHERS[name]
     file = a_file(tmp_path, yaml.safe_dump({name: _written(value)}))
     partner = {"tls_cert": {"tls_key": Path("/k.pem")}, "tls_key": {"tls_cert": Path("/c.pem")}}.get(name, {})
-    found = [
+    read_back = [
         load_settings(None, {name: _written(value)} | partner, {}),
         load_settings(None, partner, {f"TRACEJURY_{name.upper()}": text}),
         load_settings(file, partner, {}),
     ]
-    assert [getattr(each, name) for each in found] == [value] * 3
+    assert [getattr(each, name) for each in read_back] == [value] * 3
     assert getattr(DEFAULTS, name) != value
 
 
@@ -286,7 +286,7 @@ def test_a_mistake_inside_of_a_setting_is_named_with_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "text, told",
+    "text, message",
     [
         ("{presets: [e-mail]}", "presets: 0: e-mail is no preset; there are: email, card, key (got 'e-mail')"),
         ("{patterns: ['(']}", "patterns: 0: a pattern is no regular expression that is taken here"),
@@ -294,9 +294,9 @@ def test_a_mistake_inside_of_a_setting_is_named_with_its_place() -> None:
         ("{colour: [x]}", "colour: Extra inputs are not permitted"),
     ],
 )
-def test_what_cannot_be_redacted_is_named(text: str, told: str) -> None:
+def test_what_cannot_be_redacted_is_named(text: str, message: str) -> None:
     """A preset, a pattern or a key that is none is refused with its place."""
-    assert refusal(environ={"TRACEJURY_REDACTION": text}).startswith(f"TRACEJURY_REDACTION: {told}")
+    assert refusal(environ={"TRACEJURY_REDACTION": text}).startswith(f"TRACEJURY_REDACTION: {message}")
 
 
 @given(st.sets(st.sampled_from(["flag", "variable", "file"])))

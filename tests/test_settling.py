@@ -239,9 +239,15 @@ def test_a_trace_belongs_to_the_project_service_and_release_of_its_root(tmp_path
         assert live.wait_matched(WAIT_S)
         in_force.clock.pass_s(11)
         assert live.wait_matched(WAIT_S)
-        found = rows(store, "SELECT revision, project, release FROM job ORDER BY revision, release")
-        assert found == [(1, "shop", "1"), (2, "shop", "r7"), (3, "shop", "r7"), (3, "shop", "s8"), (3, "worker", None)]
-        told = """
+        stored = rows(store, "SELECT revision, project, release FROM job ORDER BY revision, release")
+        assert stored == [
+            (1, "shop", "1"),
+            (2, "shop", "r7"),
+            (3, "shop", "r7"),
+            (3, "shop", "s8"),
+            (3, "worker", None),
+        ]
+        query = """
             SELECT DISTINCT j.span_id IS NULL, j.service
             FROM job AS j
             JOIN traces AS t USING (trace_id)
@@ -250,7 +256,7 @@ def test_a_trace_belongs_to_the_project_service_and_release_of_its_root(tmp_path
                 AND j.started_at = coalesce(s.start_time, t.start_time)::TIMESTAMP
             ORDER BY ALL
         """
-        assert rows(store, told) == [(False, "shop"), (False, "worker"), (True, "shop")]
+        assert rows(store, query) == [(False, "shop"), (False, "worker"), (True, "shop")]
         assert rows(store, "SELECT count(*) FROM job WHERE service IS NULL OR started_at IS NULL") == [(0,)]
 
 
@@ -320,18 +326,18 @@ def test_sql_settles_traces_as_python_does(
 ) -> None:
     """Whatever came when, both say the same of whether the trace has settled."""
     settling = Settling(after_root_s=waits[0], quiet_s=waits[1], longest_s=waits[2])
-    came = [START_NS + at_s * 10**9 for at_s, _ in parts]
-    arrivals = Arrivals(root_ended=any(root for _, root in parts), first_ns=min(came), last_ns=max(came))
+    received = [START_NS + at_s * 10**9 for at_s, _ in parts]
+    arrivals = Arrivals(root_ended=any(root for _, root in parts), first_ns=min(received), last_ns=max(received))
     write(open_store, "DELETE FROM trace_open")
-    for at_ns, (_, root) in zip(came, parts, strict=True):
+    for at_ns, (_, root) in zip(received, parts, strict=True):
         at = f"make_timestamp({at_ns // 1000})"
         write(open_store, f"INSERT INTO trace_open VALUES ('', '{trace_id(0)}', {at}, {at}, {root}, 1, 1)")
     now_us = START_NS // 1000 + now_s * 10**6
-    wanted = SettleWaits(after_root_us=waits[0] * 10**6, quiet_us=waits[1] * 10**6, longest_us=waits[2] * 10**6)
-    found = open_store.matching.open_traces.due(wanted, now_us=now_us, looked_us=now_us, most=9)
+    settle_waits = SettleWaits(after_root_us=waits[0] * 10**6, quiet_us=waits[1] * 10**6, longest_us=waits[2] * 10**6)
+    due = open_store.matching.open_traces.due(settle_waits, now_us=now_us, looked_us=now_us, most=9)
     settles_ns = settles_at_ns(arrivals, settling)
-    assert (found.traces.num_rows == 1) is (now_us * 1000 >= settles_ns)
-    if not found.traces.num_rows:  # nothing is missed by who looks again at the time that it names
-        assert found.next_us is not None
-        assert found.next_us > now_us
-        assert (found.next_us - 1) * 1000 < settles_ns
+    assert (due.traces.num_rows == 1) is (now_us * 1000 >= settles_ns)
+    if not due.traces.num_rows:  # nothing is missed by who looks again at the time that it names
+        assert due.next_us is not None
+        assert due.next_us > now_us
+        assert (due.next_us - 1) * 1000 < settles_ns

@@ -19,7 +19,7 @@ from collector.cli.main import main
 from rules.marker import SIMULATED
 from tests import forking
 from tests.live import environment, until
-from tests.model_server import CHAT, Asked, Says, Status, Step, a_model
+from tests.model_server import CHAT, ModelRequest, Says, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import run
 from tracejury import ConversationSimulator, ConversationTrajectory, ScriptedUser, marking
@@ -47,9 +47,9 @@ config: {pattern: "."}
 def a_file(folder: Path, **plan: Any) -> Path:
     """The file of a simulation, with the agent beside it."""
     (folder / "agent.py").write_text(AGENT, encoding="utf-8")
-    told = {"simulation": "talks", "scenarios": SCENARIOS, "target": {"command": [sys.executable, "agent.py"]}}
+    content = {"simulation": "talks", "scenarios": SCENARIOS, "target": {"command": [sys.executable, "agent.py"]}}
     file = folder / "talks.yaml"
-    file.write_text(yaml.safe_dump(told | plan), encoding="utf-8")
+    file.write_text(yaml.safe_dump(content | plan), encoding="utf-8")
     return file
 
 
@@ -63,10 +63,10 @@ def test_a_command_is_talked_to_and_each_conversation_is_kept(tmp_path: Path) ->
     file, goldens = a_file(tmp_path, trials=2, parallelism=2), tmp_path / "goldens.jsonl"
     first = simulate(file, "--json", "--goldens", str(goldens))
     assert first.exit_code == 0, first.output
-    told = json.loads(first.stdout)
-    assert (told["conversations"], told["resumed"], told["left"]) == (4, 0, [])
-    assert told["stopReasons"] == {"user_ended": 4}
-    assert told["spent"]["calls"] == 6
+    document = json.loads(first.stdout)
+    assert (document["conversations"], document["resumed"], document["left"]) == (4, 0, [])
+    assert document["stopReasons"] == {"user_ended": 4}
+    assert document["spent"]["calls"] == 6
     written = goldens.read_bytes()
     assert json.loads(written.splitlines()[0])["expectedOutputs"] == {"output": "You said Order 7"}
     again = simulate(file, "--json", "--goldens", str(goldens))
@@ -79,11 +79,13 @@ def test_a_command_is_talked_to_and_each_conversation_is_kept(tmp_path: Path) ->
     assert "6 calls" in shown.stdout
 
 
-def both_sides(asked: Asked) -> Step:
+def both_sides(request: ModelRequest) -> Step:
     """One server plays user and agent, each with its key."""
-    assert asked.headers["authorization"] == {"user": "Bearer u", "agent": "a"}[asked.body["model"]]
-    said = sum(message["role"] == "assistant" for message in asked.body["messages"])
-    return Says("goodbye" if said == 2 and asked.body["model"] == "agent" else f"{asked.body['model']} {said}", 10, 5)
+    assert request.headers["authorization"] == {"user": "Bearer u", "agent": "a"}[request.body["model"]]
+    count = sum(message["role"] == "assistant" for message in request.body["messages"])
+    return Says(
+        "goodbye" if count == 2 and request.body["model"] == "agent" else f"{request.body['model']} {count}", 10, 5
+    )
 
 
 def test_a_model_talks_to_an_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,12 +104,12 @@ def test_a_model_talks_to_an_endpoint(tmp_path: Path, monkeypatch: pytest.Monkey
         user: dict[str, Any] = {"baseUrl": server.base_url, "model": "user", "keyEnv": "USER_KEY"}
         user |= {"inputUsdPerMillion": 1.0, "outputUsdPerMillion": 2.0}
         plan = {"scenarios": "s.jsonl", "target": target, "user": user, "stopWhen": {"assistantSays": ["GOODBYE"]}}
-        found = simulate(a_file(tmp_path, **plan), "--json")
-    assert found.exit_code == 0, found.output
-    told = json.loads(found.stdout)
-    assert told["stopReasons"] == {"stopping_condition": 1}
-    assert (told["spent"]["calls"], told["spent"]["tokensIn"]) == (6, 60)
-    assert told["spent"]["costUsd"] == pytest.approx(3 * 20e-6)
+        result = simulate(a_file(tmp_path, **plan), "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["stopReasons"] == {"stopping_condition": 1}
+    assert (document["spent"]["calls"], document["spent"]["tokensIn"]) == (6, 60)
+    assert document["spent"]["costUsd"] == pytest.approx(3 * 20e-6)
     journal = json.loads((tmp_path / "talks.conversations.jsonl").read_text(encoding="utf-8"))
     assert (journal["user"]["model"], journal["user"]["name"]) == ("user", "impatientUser")
     assert "Late" in journal["user"]["prompt"]
@@ -128,7 +130,7 @@ def test_exit_codes_tell_what_broke_off_and_what_is_left(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "wrong, told",
+    "wrong, message",
     [
         ({"target": {}}, "needs a command or a url"),
         ({"target": {"url": "http://x/", "environment": {}}}, "environment: not used with a url"),
@@ -143,11 +145,11 @@ def test_exit_codes_tell_what_broke_off_and_what_is_left(tmp_path: Path) -> None
         ({"paralelism": 2}, "did you mean parallelism?"),
     ],
 )
-def test_what_cannot_be_run_is_told_by_its_key(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
+def test_what_cannot_be_run_is_told_by_its_key(tmp_path: Path, wrong: dict[str, Any], message: str) -> None:
     """Before anything is asked."""
     result = simulate(a_file(tmp_path, **wrong))
     assert result.exit_code == 2
-    assert told in result.output.replace("\n", " ")
+    assert message in result.output.replace("\n", " ")
 
 
 @pytest.fixture(name="server", scope="module")
@@ -173,12 +175,12 @@ def test_simulated_sessions_are_marked_and_no_rule_takes_them(server: Offline, t
     assert {row[0] for row in rows} == {each["sessionId"] for each in documents}
     until(partial(server.sql, "SELECT count(output) FROM spans WHERE name = 'simulated turn'"), [[3]].__eq__)
     rule = tmp_path / "rule.yaml"
-    for asked, outcome in ((RULE, "filtered"), (RULE.replace("evaluator", MARKED), "matched")):
-        rule.write_text(asked, encoding="utf-8")
-        told = json.loads(run("rules", "test", rule, "--server", server.url, "--json").stdout)
-        assert [each["decision"] for each in told["decisions"]] == [outcome], told
+    for rule_text, outcome in ((RULE, "filtered"), (RULE.replace("evaluator", MARKED), "matched")):
+        rule.write_text(rule_text, encoding="utf-8")
+        document = json.loads(run("rules", "test", rule, "--server", server.url, "--json").stdout)
+        assert [each["decision"] for each in document["decisions"]] == [outcome], document
         if outcome == "filtered":
-            assert SIMULATED in json.dumps(told["decisions"])
+            assert SIMULATED in json.dumps(document["decisions"])
 
 
 MARKED = f"  - {{field: attributes.{SIMULATED}, op: exists}}\nevaluator"
@@ -198,19 +200,19 @@ def test_spans_of_the_application_bear_the_mark_too() -> None:
             return str(marking.current_session())
 
     with tracer.start_as_current_span("outside"):
-        found = ConversationSimulator(ScriptedUser(["a", "b"]), application).simulate()
+        simulated = ConversationSimulator(ScriptedUser(["a", "b"]), application).simulate()
     spans: Mapping[str, list[Any]] = {}
     for span in exporter.get_finished_spans():
         spans = {**spans, span.name: [*spans.get(span.name, []), span]}
     assert SIMULATED not in spans["outside"][0].attributes
     for name in ("agent", "tool", "simulated turn"):
         assert [span.attributes[SIMULATED] for span in spans[name]] == ["true", "true"]
-        assert {span.attributes["session.id"] for span in spans[name]} == {found.session_id}
-    assert len(set(found.trace_ids)) == 2
-    assert {f"{span.context.trace_id:032x}" for span in spans["tool"]} == set(found.trace_ids)
+        assert {span.attributes["session.id"] for span in spans[name]} == {simulated.session_id}
+    assert len(set(simulated.trace_ids)) == 2
+    assert {f"{span.context.trace_id:032x}" for span in spans["tool"]} == set(simulated.trace_ids)
     assert spans["simulated turn"][0].links[0].context.trace_id == spans["outside"][0].context.trace_id
     assert marking.current_session() is None
-    assert found.trajectory.assistant_messages[0].content == found.session_id
+    assert simulated.trajectory.assistant_messages[0].content == simulated.session_id
 
 
 def test_the_mark_is_one_name_in_both_halves() -> None:

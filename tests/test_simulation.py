@@ -15,7 +15,7 @@ import pytest
 
 from tests import forking
 from tests.live import environment
-from tests.model_server import Asked, Says, Step, a_model
+from tests.model_server import ModelRequest, Says, Step, a_model
 from tests.offline import Offline, an_offline_server
 from tests.source_tree import ROOT
 from tracejury import (
@@ -50,10 +50,10 @@ def echo(trajectory: ConversationTrajectory) -> str:
     return f"You said: {'' if last is None else last.content}"
 
 
-def both_sides(asked: Asked) -> Step:
+def both_sides(request: ModelRequest) -> Step:
     """One server plays user and agent, by the model that is asked for."""
-    said = sum(message["role"] == "assistant" for message in asked.body["messages"])
-    return Says(f"{asked.body['model']} {said}", 10, 5)
+    count = sum(message["role"] == "assistant" for message in request.body["messages"])
+    return Says(f"{request.body['model']} {count}", 10, 5)
 
 
 def quiet(_done: int, _of: int) -> None:
@@ -87,14 +87,14 @@ def test_each_conversation_is_had_once_through_kills(tmp_path: Path, seed: int, 
             process.kill()
             process.communicate()
         done = forking.run(command, cwd=ROOT, env=environ, check=True, timeout=300)
-        before = len(server.asked)
+        before = len(server.requests)
         again = forking.run(command, cwd=ROOT, env=environ, check=True, timeout=300)
     assert done.stdout.splitlines()[1].startswith("60 ")
     assert again.stdout.splitlines()[1] == "60 60 0 {'max_turns': 60}"
-    assert len(server.asked) == before
-    found = places_in(journal)
-    assert set(found.values()) == {1}
-    assert set(found) == {(f"parcel-{number}", trial) for number in range(20) for trial in (1, 2, 3)}
+    assert len(server.requests) == before
+    places = places_in(journal)
+    assert set(places.values()) == {1}
+    assert set(places) == {(f"parcel-{number}", trial) for number in range(20) for trial in (1, 2, 3)}
     documents = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
     assert len({each["sessionId"] for each in documents}) == 60
     assert {each["turnCount"] for each in documents} == {3}
@@ -162,8 +162,8 @@ def test_conversations_run_some_at_a_time() -> None:
     scenarios = [Scenario(f"s{number}", user_turns=["a"]) for number in range(6)]
     result = a_simulation(*scenarios, application=application, trials=2, parallelism=3).run()
     assert most == 3
-    wanted = [(f"scenario-{number}", trial) for number in range(1, 7) for trial in (1, 2)]
-    assert [(each.scenario.key, each.trial) for each in result.simulated] == wanted
+    expected = [(f"scenario-{number}", trial) for number in range(1, 7) for trial in (1, 2)]
+    assert [(each.scenario.key, each.trial) for each in result.simulated] == expected
 
 
 def test_a_budget_holds_over_all_and_through_going_on(tmp_path: Path) -> None:
@@ -202,14 +202,14 @@ def test_a_file_of_scenarios_is_read_and_its_faults_are_named(tmp_path: Path) ->
     )
     first, second = read_scenarios(file)
     assert (first.key, first.metadata, second.key, second.max_turns) == ("a", {"level": 1}, "scenario-2", 3)
-    for wrong, told in (
+    for wrong, message in (
         ({"scenario": "A"}, "one of these only"),
         ({"scenario": "A", "persona": "p", "userTurns": ["x"]}, "one of these only"),
         ({"scenario": "A", "persona": "p", "turns": 3}, "turns: unknown key"),
         ({"scenario": "A", "userTurns": "x"}, "userTurns: this cannot be one"),
         ({"userTurns": ["x"]}, "says what it is about"),
     ):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             scenario_of(wrong)
     with pytest.raises(ValueError, match="needs a model"):
         a_simulation(second)
@@ -232,12 +232,12 @@ def test_goldens_are_made_again_byte_for_byte(tmp_path: Path) -> None:
             file, a_simulation(SCRIPTED, expecting, played, model=model, max_turns=1, parallelism=3).run().goldens()
         )
     assert files[0].read_bytes() == files[1].read_bytes()
-    found = Dataset.load(files[0])
-    assert [each.id for each in found] == ["golden-1", "golden-2", "golden-3"]
-    assert found[0].input.startswith("User: I want my money back\nAssistant: You said: I want my money back\n")
-    assert [each.expected_outputs for each in found] == [{"output": "You said: Order 7"}, {"output": "b"}, {}]
-    assert found[0].metadata == {"scenario": "Refund", "turnCount": 2, "expectedOutcome": "A refund"}
-    assert found[1].metadata["level"] == 2
+    dataset = Dataset.load(files[0])
+    assert [each.id for each in dataset] == ["golden-1", "golden-2", "golden-3"]
+    assert dataset[0].input.startswith("User: I want my money back\nAssistant: You said: I want my money back\n")
+    assert [each.expected_outputs for each in dataset] == [{"output": "You said: Order 7"}, {"output": "b"}, {}]
+    assert dataset[0].metadata == {"scenario": "Refund", "turnCount": 2, "expectedOutcome": "A refund"}
+    assert dataset[1].metadata["level"] == 2
     assert a_simulation(application=breaks).run().goldens() == []
 
 
@@ -280,14 +280,16 @@ def test_an_experiment_runs_over_scenarios(server: Offline, tmp_path: Path) -> N
     assert result.pass_hat(2) == pytest.approx((1 + 1 / 6 + 0) / 3)
     assert result.pass_hat(4) == pytest.approx(1 / 3)
     assert result.pass_hat(5) is None
-    found = server.ask("GET", f"runs/{result.run_id}?size=100")
-    assert (found["errorItems"], found["passedItems"], found["datasetName"]) == (8, 6, "talks")
-    kinds = Counter(each["errorKind"] for each in found["items"]["content"])
+    run_document = server.ask("GET", f"runs/{result.run_id}?size=100")
+    assert (run_document["errorItems"], run_document["passedItems"], run_document["datasetName"]) == (8, 6, "talks")
+    kinds = Counter(each["errorKind"] for each in run_document["items"]["content"])
     assert kinds == {None: 8, "agent": 4, "simulator": 4}
-    broken = next(each for each in found["items"]["content"] if each["errorKind"] == "agent")
+    broken = next(each for each in run_document["items"]["content"] if each["errorKind"] == "agent")
     assert broken["actualOutput"]["trajectory"]["messages"] == [{"role": "user", "content": "Money!"}]
-    assert {each["stopReason"] for each in found["items"]["content"] if each["errorKind"] is None} == {"user_ended"}
-    seeds = {each["actualOutput"]["simulation"]["seed"] for each in found["items"]["content"]}
+    assert {each["stopReason"] for each in run_document["items"]["content"] if each["errorKind"] is None} == {
+        "user_ended"
+    }
+    seeds = {each["actualOutput"]["simulation"]["seed"] for each in run_document["items"]["content"]}
     assert len(seeds) == 16
 
 
@@ -335,7 +337,7 @@ def test_an_endpoint_is_a_target() -> None:
     had = simulated.conversation
     assert [each.content for each in had.trajectory.assistant_messages] == ["agent 0", "agent 1"]
     assert had.agent_spent["tokensIn"] == 20
-    first, second = server.asked[:2]
+    first, second = server.requests[:2]
     assert [each["role"] for each in second.body["messages"]] == ["user", "assistant", "user"]
     assert (first.headers["x-team"], first.body["user"]) == ("search", had.session_id)
     assert set(first.headers["baggage"].split(",")) == {"tracejury.simulated=true", f"session.id={had.session_id}"}

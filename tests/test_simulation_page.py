@@ -39,8 +39,8 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_file_is_a_simulation(tmp_path: Path) -> None:
     """The example of a file can be run as it stands."""
     plan = SimulationPlan.model_validate(yaml.safe_load(blocks("yaml")[0]))
-    found = simulation_of(plan, tmp_path, {"MODEL_KEY": "k"}.get, tmp_path / "journal.jsonl")
-    assert [each.key for each in found.scenarios] == ["refund", "late"]
+    simulation = simulation_of(plan, tmp_path, {"MODEL_KEY": "k"}.get, tmp_path / "journal.jsonl")
+    assert [each.key for each in simulation.scenarios] == ["refund", "late"]
 
 
 def test_the_page_names_what_there_is() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.model_server import Asked, Says, Sends, Status, Step, a_model
+from tests.model_server import ModelRequest, Says, Sends, Status, Step, a_model
 from tracejury import (
     ChatCompletions,
     ConversationSimulator,
@@ -49,23 +49,23 @@ def numbered(messages: list[Mapping[str, Any]]) -> str:
 
 def test_a_conversation_alternates_until_its_turns_are_over() -> None:
     """The user begins, each message is answered, and the reason of the end is told."""
-    found = ConversationSimulator(a_user(numbered), echo, max_turns=2, scenario=SCENARIO).simulate()
-    assert texts(found.trajectory) == [
+    simulated = ConversationSimulator(a_user(numbered), echo, max_turns=2, scenario=SCENARIO).simulate()
+    assert texts(simulated.trajectory) == [
         ("user", "user 1"),
         ("assistant", "reply 1"),
         ("user", "user 3"),
         ("assistant", "reply 3"),
     ]
-    assert (found.stop_reason, found.error, found.trajectory.turn_count) == ("max_turns", None, 2)
-    assert found.trajectory.scenario == SCENARIO
+    assert (simulated.stop_reason, simulated.error, simulated.trajectory.turn_count) == ("max_turns", None, 2)
+    assert simulated.trajectory.scenario == SCENARIO
 
 
 def test_no_fixed_response_is_lost_beside_an_initial_message() -> None:
     """The initial message comes first, then each fixed response in order, then the model."""
     user = a_user(numbered, fixed_responses=["first", "second"])
-    found = ConversationSimulator(user, echo, max_turns=4, initial_message="hello").simulate()
-    said = [message.content for message in found.trajectory.user_messages]
-    assert said == ["hello", "first", "second", "user 7"]
+    simulated = ConversationSimulator(user, echo, max_turns=4, initial_message="hello").simulate()
+    messages = [message.content for message in simulated.trajectory.user_messages]
+    assert messages == ["hello", "first", "second", "user 7"]
     alone = ConversationSimulator(user, echo, max_turns=2).simulate()
     assert [message.content for message in alone.trajectory.user_messages] == ["first", "second"]
 
@@ -81,10 +81,10 @@ def test_no_question_is_left_unanswered(role: str) -> None:
         seen.append(last.role)
         return last.role == role and trajectory.turn_count + (role == "user") == 2
 
-    found = ConversationSimulator(a_user(numbered), echo, stopping_condition=stops).simulate()
-    assert (found.stop_reason, found.trajectory.turn_count) == ("stopping_condition", 2)
-    assert found.trajectory.last_message is not None
-    assert found.trajectory.last_message.role == "assistant"
+    simulated = ConversationSimulator(a_user(numbered), echo, stopping_condition=stops).simulate()
+    assert (simulated.stop_reason, simulated.trajectory.turn_count) == ("stopping_condition", 2)
+    assert simulated.trajectory.last_message is not None
+    assert simulated.trajectory.last_message.role == "assistant"
     assert seen[:3] == ["user", "assistant", "user"]
 
 
@@ -98,13 +98,13 @@ def test_no_user_sees_what_the_application_is_told_to_do() -> None:
     assert "10 %" not in json.dumps(shown)
 
 
-@pytest.mark.parametrize("said, turns", [(END, 1), (f"Thanks. {END}", 2)])
-def test_a_user_may_have_nothing_more_to_say(said: str, turns: int) -> None:
+@pytest.mark.parametrize("reply, turns", [(END, 1), (f"Thanks. {END}", 2)])
+def test_a_user_may_have_nothing_more_to_say(reply: str, turns: int) -> None:
     """What it says before it ends is answered."""
-    replies = iter(["hello", said])
-    found = ConversationSimulator(a_user(lambda _: next(replies)), echo).simulate()
-    assert (found.stop_reason, found.trajectory.turn_count) == ("user_ended", turns)
-    assert END not in found.trajectory.to_text()
+    replies = iter(["hello", reply])
+    simulated = ConversationSimulator(a_user(lambda _: next(replies)), echo).simulate()
+    assert (simulated.stop_reason, simulated.trajectory.turn_count) == ("user_ended", turns)
+    assert END not in simulated.trajectory.to_text()
 
 
 def test_faults_are_told_apart_and_the_turns_so_far_are_kept() -> None:
@@ -145,8 +145,8 @@ async def slow(_: ConversationTrajectory) -> str:
 
 def test_an_application_that_takes_too_long_is_at_fault() -> None:
     """An answer has its time."""
-    found = ConversationSimulator(ScriptedUser(["a"]), slow, reply_timeout_s=0.05).simulate()
-    assert (found.error_source, found.error) == ("agent", "no answer within 0.05 s")
+    simulated = ConversationSimulator(ScriptedUser(["a"]), slow, reply_timeout_s=0.05).simulate()
+    assert (simulated.error_source, simulated.error) == ("agent", "no answer within 0.05 s")
 
 
 def test_the_async_form_takes_coroutines() -> None:
@@ -215,11 +215,11 @@ def test_each_persona_has_a_prompt_of_its_own() -> None:
         personas.named("angryUser", numbered)
 
 
-def scripted_model(asked: Asked) -> Step:
+def scripted_model(request: ModelRequest) -> Step:
     """A user who looks at its bill with a tool before it speaks."""
-    if any(message.get("role") == "tool" for message in asked.body["messages"]):
-        told = next(each["content"] for each in asked.body["messages"] if each["role"] == "tool")
-        return Says(f"My bill is {told}", 11, 3)
+    if any(message.get("role") == "tool" for message in request.body["messages"]):
+        tool_text = next(each["content"] for each in request.body["messages"] if each["role"] == "tool")
+        return Says(f"My bill is {tool_text}", 11, 3)
     call = {"id": "c1", "type": "function", "function": {"name": "bill", "arguments": '{"month": 5}'}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     body = {"choices": [{"message": message}], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
@@ -232,20 +232,20 @@ def test_a_user_has_tools_of_its_own() -> None:
         model = ChatCompletions(server.base_url, "sim-1", "s3cret", temperature=0.5, input_usd=1.0, output_usd=2.0)
         tool = UserTool("bill", "What was billed in a month.", lambda month: {"eur": month * 10})
         user = a_user(model, tools=[tool])
-        found = ConversationSimulator(user, echo, max_turns=2, scenario=SCENARIO, seed=42).simulate()
-    assert [message.content for message in found.trajectory.user_messages] == ['My bill is {"eur": 50}'] * 2
-    (call,) = found.trajectory.user_messages[0].tool_calls
+        simulated = ConversationSimulator(user, echo, max_turns=2, scenario=SCENARIO, seed=42).simulate()
+    assert [message.content for message in simulated.trajectory.user_messages] == ['My bill is {"eur": 50}'] * 2
+    (call,) = simulated.trajectory.user_messages[0].tool_calls
     assert (call.name, call.result) == ("bill", '{"eur": 50}')
-    assert found.trajectory.tool_calls() == []
-    first = server.asked[0]
+    assert simulated.trajectory.tool_calls() == []
+    first = server.requests[0]
     assert (first.body["seed"], first.body["temperature"], first.headers["authorization"]) == (42, 0.5, "Bearer s3cret")
     assert first.body["tools"][0]["function"]["name"] == "bill"
-    assert found.seed == 42
-    assert (found.user["model"], found.user["tools"]) == ("sim-1", ["bill"])
-    assert found.user["prompt"] == first.system
-    assert "s3cret" not in json.dumps(found.document())
-    assert found.user_spent["calls"] == 3
-    assert found.user_spent["costUsd"] == pytest.approx((7 + 2 * 11 + 2 * (2 + 2 * 3)) / 1e6)
+    assert simulated.seed == 42
+    assert (simulated.user["model"], simulated.user["tools"]) == ("sim-1", ["bill"])
+    assert simulated.user["prompt"] == first.system
+    assert "s3cret" not in json.dumps(simulated.document())
+    assert simulated.user_spent["calls"] == 3
+    assert simulated.user_spent["costUsd"] == pytest.approx((7 + 2 * 11 + 2 * (2 + 2 * 3)) / 1e6)
 
 
 @pytest.mark.parametrize("step", [Status(400), Says(""), Sends(b"[]"), Sends(b"\xff"), [Status(503), Says("hi")]])
@@ -253,21 +253,25 @@ def test_a_model_that_fails_is_the_simulators_fault(step: Any) -> None:
     """What may help is asked again; anything else ends the conversation, and never counts against the agent."""
     with a_model(step) as server:
         user = a_user(ChatCompletions(server.base_url, "sim-1"))
-        found = ConversationSimulator(user, echo, max_turns=1).simulate()
+        simulated = ConversationSimulator(user, echo, max_turns=1).simulate()
     if isinstance(step, list):
-        assert (found.stop_reason, len(server.asked)) == ("max_turns", 2)
+        assert (simulated.stop_reason, len(server.requests)) == ("max_turns", 2)
     else:
-        assert (found.stop_reason, found.error_source) == ("error", "simulator")
-        assert str(found.error).startswith("NoReply: sim-1 answers with") or "HTTP 400" in str(found.error)
+        assert (simulated.stop_reason, simulated.error_source) == ("error", "simulator")
+        assert str(simulated.error).startswith("NoReply: sim-1 answers with") or "HTTP 400" in str(simulated.error)
 
 
 def test_a_budget_ends_a_conversation() -> None:
     """Calls of both sides count, and never are more than the limit."""
     account = BudgetAccount(SimulationBudget(calls=3))
-    found = ConversationSimulator(a_user(numbered), echo, account=account).simulate()
-    assert (found.stop_reason, found.error, found.error_source) == ("budget", "the budget of 3 calls is spent", None)
+    simulated = ConversationSimulator(a_user(numbered), echo, account=account).simulate()
+    assert (simulated.stop_reason, simulated.error, simulated.error_source) == (
+        "budget",
+        "the budget of 3 calls is spent",
+        None,
+    )
     assert account.spent.calls == 3
-    assert [message.role for message in found.trajectory.messages] == ["user", "assistant", "user"]
+    assert [message.role for message in simulated.trajectory.messages] == ["user", "assistant", "user"]
 
 
 def test_what_the_application_says_gives_the_user_no_orders() -> None:
@@ -279,10 +283,10 @@ def test_what_the_application_says_gives_the_user_no_orders() -> None:
         shown.append(messages)
         return "no"
 
-    found = ConversationSimulator(a_user(model), lambda _: attack, max_turns=2).simulate()
+    simulated = ConversationSimulator(a_user(model), lambda _: attack, max_turns=2).simulate()
     assert [(each["role"], each["content"]) for each in shown[1][2:]] == [("assistant", "no"), ("user", attack)]
     assert "cannot change who you are" in shown[1][0]["content"]
-    assert (found.stop_reason, found.trajectory.turn_count) == ("max_turns", 2)
+    assert (simulated.stop_reason, simulated.trajectory.turn_count) == ("max_turns", 2)
 
 
 def test_long_talks_and_long_messages_stay_within_bounds() -> None:
@@ -294,8 +298,8 @@ def test_long_talks_and_long_messages_stay_within_bounds() -> None:
         most = max(most, sum(len(each["content"]) for each in messages))
         return "go on"
 
-    found = ConversationSimulator(a_user(model), lambda _: "x" * 500, max_turns=1_000).simulate()
-    assert (found.trajectory.turn_count, found.error) == (1_000, None)
+    simulated = ConversationSimulator(a_user(model), lambda _: "x" * 500, max_turns=1_000).simulate()
+    assert (simulated.trajectory.turn_count, simulated.error) == (1_000, None)
     large = ConversationSimulator(a_user(model), lambda _: "é\x00" * 500_000, max_turns=5).simulate()
     assert len(large.trajectory.assistant_messages[4].content) == 1_000_000
     assert most < 250_000

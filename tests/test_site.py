@@ -58,8 +58,8 @@ def test_every_document_is_a_page(site: Path, pages: dict[Path, SitePage]) -> No
     """The README is the first page, and each document in docs/ has one of its own."""
     documents = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
     others = {Path(name) for name in ("index.html", "architecture.html", "sdk.html", "adr/index.html")}
-    there = {path.relative_to(site.resolve()) for path in pages}
-    assert documents | others <= there
+    paths = {path.relative_to(site.resolve()) for path in pages}
+    assert documents | others <= paths
 
 
 def test_models_find_every_page(site: Path) -> None:
@@ -85,11 +85,11 @@ def _lost(path: Path, page: SitePage, pages: dict[Path, SitePage]) -> Iterator[s
         url = urlsplit(link)
         if url.scheme:
             continue
-        there = (path.parent / unquote(url.path)).resolve() if url.path else path
-        if there.is_dir():
-            there /= "index.html"
+        target = (path.parent / unquote(url.path)).resolve() if url.path else path
+        if target.is_dir():
+            target /= "index.html"
         anchor = unquote(url.fragment)
-        if not there.is_file() or (anchor and there in pages and anchor not in pages[there].anchors):
+        if not target.is_file() or (anchor and target in pages and anchor not in pages[target].anchors):
             yield link
 
 

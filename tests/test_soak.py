@@ -13,7 +13,7 @@ from benchmarks.soak_report import Kept, Sample, judge, look, tables
 
 SECONDS = 3600.0
 KEPT = Kept(sent=10, acknowledged=9, deleted=1, lost=0, risen=0, strange=0, spans=90)
-ASKED = {"dashboards": Asked(took_ms=[1.0, 2.0], statuses={"503": 1})}
+REQUESTS = {"dashboards": Asked(took_ms=[1.0, 2.0], statuses={"503": 1})}
 
 
 def samples(*, grows_mib: float = 0.0, lag_s: float = 1.0) -> list[Sample]:
@@ -34,9 +34,9 @@ def samples(*, grows_mib: float = 0.0, lag_s: float = 1.0) -> list[Sample]:
     ]
 
 
-def broken(measured: Sequence[Sample], kept: Kept = KEPT, asked: dict[str, Asked] = ASKED) -> list[str]:
+def broken(measured: Sequence[Sample], kept: Kept = KEPT, requests: dict[str, Asked] = REQUESTS) -> list[str]:
     """The promises that were not kept."""
-    return [each.promise for each in judge(measured, SECONDS, kept, asked) if not each.holds]
+    return [each.promise for each in judge(measured, SECONDS, kept, requests) if not each.holds]
 
 
 def test_an_hour_in_which_all_is_kept_is_judged_so() -> None:
@@ -63,7 +63,7 @@ def test_what_grows_lags_or_breaks_is_seen() -> None:
     """Memory that grows by more than it scatters, matching that is behind, and an answer with 500."""
     assert broken(samples(grows_mib=600)) == ["memory is flat"]
     assert broken(samples(lag_s=61)) == ["matching is never 60 s behind"]
-    assert broken(samples(), asked={"pages": Asked(statuses={"500": 1})}) == ["nobody is told of an internal error"]
+    assert broken(samples(), requests={"pages": Asked(statuses={"500": 1})}) == ["nobody is told of an internal error"]
 
 
 def test_the_file_is_compared_trace_by_trace(tmp_path: Path) -> None:
@@ -91,13 +91,13 @@ def test_the_tables_have_a_line_for_each_time_and_client() -> None:
     answered = [
         {"at_s": at_s, "spans": 10, "p50": 1.0, "max": 2.0, "refusals": 0} for at_s in range(0, int(SECONDS), 10)
     ]
-    text = tables(samples(), answered, ASKED, SECONDS)
+    text = tables(samples(), answered, REQUESTS, SECONDS)
     assert len([line for line in text.splitlines() if " to " in line]) == 12
     assert "| dashboards | 2 | 2 / 2 / 2 | 503: 1 |" in text
 
 
 @pytest.mark.parametrize(
-    "asked, stop_ms, log_bytes, promise",
+    "requests, stop_ms, log_bytes, promise",
     [
         (Asked(took_ms=[5.0] * 50), 900.0, 1_000, None),
         (Asked(took_ms=[5.0] * 50 + [1_100.0] * 2), 900.0, 1_000, "pages"),
@@ -108,11 +108,11 @@ def test_the_tables_have_a_line_for_each_time_and_client() -> None:
     ],
 )
 def test_what_hostile_clients_do_to_others_is_seen(
-    asked: Asked, stop_ms: float, log_bytes: int, promise: str | None
+    requests: Asked, stop_ms: float, log_bytes: int, promise: str | None
 ) -> None:
     """A slow client, one without an answer, a slow stop, and a log of more than its share each break one promise."""
     measured = [hostile_soak.Sample(at_s=float(at_s), rss_bytes=700 << 20) for at_s in range(0, 3600, 5)]
-    good = {"pages": asked, "stop": Asked(took_ms=[stop_ms])}
+    good = {"pages": requests, "stop": Asked(took_ms=[stop_ms])}
     judgements = hostile_soak.judge(measured, good, log_bytes, minutes=60.0)
     assert [each.promise.split(":")[0].startswith(promise or "") for each in judgements if not each.holds] == (
         [True] if promise else []

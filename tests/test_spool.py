@@ -41,8 +41,8 @@ def numbers(groups: list[SpoolGroup]) -> list[tuple[int, int]]:
 
 
 def _which(batch: SpanBatch) -> int:
-    (found,) = (number for number, original in enumerate(BATCHES) if same(batch, original))
-    return found
+    (number_of,) = (number for number, original in enumerate(BATCHES) if same(batch, original))
+    return number_of
 
 
 def same(one: SpanBatch, other: SpanBatch) -> bool:
@@ -105,9 +105,9 @@ def test_batches_come_back_as_they_were(cases: Path, exports: list[object]) -> N
     spool = Spool(folder, after=Position())
     groups = spool.append(batches)
     spool.close()
-    found = recovered(folder)
-    assert [group.sequence for group in found] == [group.sequence for group in groups]
-    assert all(same(group.batch, batch) for group, batch in zip(found, batches, strict=True))
+    groups_read = recovered(folder)
+    assert [group.sequence for group in groups_read] == [group.sequence for group in groups]
+    assert all(same(group.batch, batch) for group, batch in zip(groups_read, batches, strict=True))
 
 
 def test_what_was_appended_holds_only_what_was_written(tmp_path: Path) -> None:

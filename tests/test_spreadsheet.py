@@ -47,8 +47,8 @@ def test_sql_as_csv_is_safe_for_spreadsheets_unless_it_is_raw(server: str) -> No
     raw = ["=1+1", *safe[1:]]
     url = f"{server}/api/v1/sql"
     with httpx.Client(trust_env=False) as client:
-        for asked, expected in (({"format": "csv"}, safe), ({"format": "rawcsv"}, raw)):
-            assert cells(client.post(url, params=asked, json={"sql": SELECT}).text) == expected
+        for params, expected in (({"format": "csv"}, safe), ({"format": "rawcsv"}, raw)):
+            assert cells(client.post(url, params=params, json={"sql": SELECT}).text) == expected
         accepted = client.post(url, headers={"accept": "text/csv"}, json={"sql": SELECT})
         assert cells(accepted.text) == safe
     for option, expected in (("--csv", safe), ("--raw-csv", raw)):

@@ -59,8 +59,11 @@ def test_hungry_queries_are_stopped_and_storing_goes_on(store: Store, statement:
     thread.start()
     commit(store, a_batch(an_export(3)))
     thread.join()
-    (told,) = refusals
-    assert "set sql_memory_bytes: 134217728 and duckdb_memory: 256MiB;" in told or "set duckdb_memory: 488MiB" in told
+    (message,) = refusals
+    assert (
+        "set sql_memory_bytes: 134217728 and duckdb_memory: 256MiB;" in message
+        or "set duckdb_memory: 488MiB" in message
+    )
     assert rows(store, "SELECT count(*) FROM span") == [(3,)]
     assert len(store._database._cursors) == 0
 
@@ -88,11 +91,11 @@ def test_advice_that_is_followed_lets_the_statement_run(tmp_path: Path, statemen
                 break
             except BadQuery as error:
                 texts.append(str(error))
-        found = ADVISED.search(texts[-1])
-        assert found, texts
-        assert found[1] is None or int(found[1]) > sql_bytes
-        assert found[2] is None or int(found[2]) > duckdb_mib
-        sql_bytes, duckdb_mib = int(found[1] or sql_bytes), int(found[2] or duckdb_mib)
+        match = ADVISED.search(texts[-1])
+        assert match, texts
+        assert match[1] is None or int(match[1]) > sql_bytes
+        assert match[2] is None or int(match[2]) > duckdb_mib
+        sql_bytes, duckdb_mib = int(match[1] or sql_bytes), int(match[2] or duckdb_mib)
     else:
         pytest.fail("\n".join(texts))
     assert texts
@@ -127,16 +130,16 @@ def test_questions_about_spans_join_nothing(tmp_path: Path, statement: str) -> N
 
 
 @pytest.mark.parametrize(
-    "message, told",
+    "message, error",
     [
         ("failed to pin block of size 256.0 KiB (244.1 MiB/244.1 MiB used)", "of 244.1 MiB"),
         ("could not allocate block of size 256.0 KiB (1.8 GiB/1.8 GiB used)", "set duckdb_memory: 3686MiB"),
         ("Allocation failure", "set duckdb_memory: to twice as much"),
     ],
 )
-def test_a_lack_of_memory_names_the_setting(message: str, told: str) -> None:
+def test_a_lack_of_memory_names_the_setting(message: str, error: str) -> None:
     """Whatever DuckDB says of it, the setting is named, and what to set."""
-    assert told in advice(LackOfMemory(message))
+    assert error in advice(LackOfMemory(message))
 
 
 def test_a_page_that_finds_no_memory_says_what_to_set() -> None:
@@ -208,7 +211,7 @@ def test_who_waits_for_too_long_or_in_too_long_a_queue_is_told_to_come_again() -
     async def crowd() -> list[str]:
         async with turns(at_once=1, wait_s=0.05) as places, places.turn():
             waiting = [asyncio.create_task(_wait(places)) for _ in range(257)]
-            return [told for told in await asyncio.gather(*waiting) if told]
+            return [error for error in await asyncio.gather(*waiting) if error]
 
     refusals = asyncio.run(crowd())
     assert (
@@ -369,7 +372,7 @@ def test_a_server_ends_on_sigterm_while_statements_run(tmp_path: Path) -> None:
         thread = threading.Thread(target=ask)
         thread.start()
         folder = tmp_path / "tmp"
-        until(folder.exists, lambda is_there: is_there)
+        until(folder.exists, lambda exists: exists)
         assert server.stop() == 0
         thread.join()
 

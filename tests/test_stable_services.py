@@ -93,14 +93,14 @@ def _pydantic(spans: ScopeSpans, source: random.Random, *, captured: bool, error
             **(content if captured else {}),
         }
 
-    asked = [{"role": "user", "parts": [part("text", content="Where is it?")]}]
+    question = [{"role": "user", "parts": [part("text", content="Where is it?")]}]
     call = [{"role": "assistant", "parts": [part("tool_call", arguments={"order": 7})], "finish_reason": "tool_call"}]
     result = [{"role": "user", "parts": [part("tool_call_response", result="failed" if failed else "on its way")]}]
     answer = [{"role": "assistant", "parts": [part("text", content="Your order is on its way.")]}]
-    told = {"pydantic_ai.all_messages": json.dumps(asked + call + result + answer)}
-    _span(spans, trace_id, root, b"", **{"gen_ai.operation.name": "invoke_agent", **told})
+    attributes = {"pydantic_ai.all_messages": json.dumps(question + call + result + answer)}
+    _span(spans, trace_id, root, b"", **{"gen_ai.operation.name": "invoke_agent", **attributes})
     model = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "small", "gen_ai.tool.definitions": TOOLS}
-    for span_id, sent, received in ((asking, asked, call), (last, asked + call + result, answer)):
+    for span_id, sent, received in ((asking, question, call), (last, question + call + result, answer)):
         messages = {"gen_ai.input.messages": json.dumps(sent), "gen_ai.output.messages": json.dumps(received)}
         _span(spans, trace_id, span_id, root, **model, **messages)
     called = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "lookup", "gen_ai.tool.call.id": "c1"}
@@ -114,8 +114,8 @@ def _openinference(spans: ScopeSpans, source: random.Random, *, captured: bool, 
     """Add such a trace as OpenInference sends it: with inputs and outputs hidden, a mark stands in their place."""
     trace_id, root, chat, tool = source.randbytes(16), *(source.randbytes(8) for _ in range(3))
 
-    def told(asked: str, answered: str) -> dict[str, str]:
-        return {"input.value": asked, "output.value": answered} if captured else dict.fromkeys(_VALUES, "__REDACTED__")
+    def told(prompt: str, answered: str) -> dict[str, str]:
+        return {"input.value": prompt, "output.value": answered} if captured else dict.fromkeys(_VALUES, "__REDACTED__")
 
     talk = told("Where is it?", "Your order is on its way.")
     offered = {"llm.model_name": "small", "llm.tools.0.tool.json_schema": TOOLS.strip("[]")}

@@ -70,7 +70,7 @@ def a_starting_server(data: Path) -> Iterator[Callable[[str], httpx.Response]]:
 def test_an_upgrade_answers_health_and_shows_its_progress(tmp_path: Path, held: threading.Event) -> None:
     """During a step of the schema `/health` is 200, `/ready` is 503 with the step, and all else is 503."""
     with a_starting_server(tmp_path) as get:
-        steps = until(lambda: get("/ready").json(), lambda found: found.get("total") is not None)
+        steps = until(lambda: get("/ready").json(), lambda document: document.get("total") is not None)
         assert {**steps, "seconds": 0} == {
             "status": "starting",
             "step": "schema step 4711 (slow)",
@@ -85,7 +85,7 @@ def test_an_upgrade_answers_health_and_shows_its_progress(tmp_path: Path, held: 
         assert run("health", "--data", tmp_path).exit_code == 0
         assert "schema step 4711" in run("health", "--ready", "--data", tmp_path).output
         held.set()
-        until(lambda: get("/ready").json(), lambda found: found == {"status": "ready"})
+        until(lambda: get("/ready").json(), lambda document: document == {"status": "ready"})
         assert len(get("/api/v1/traces").json()["content"]) == 1
 
 

@@ -32,11 +32,11 @@ RATES = np.linspace(0.05, 0.95, 19)
 
 def covered_rates(interval: Callable[[int, int, float], Interval], count: int, confidence: float) -> list[float]:
     """The exact share of binomial samples whose interval holds the rate, for each of the rates."""
-    found = [interval(passes, count, confidence) for passes in range(count + 1)]
+    intervals = [interval(passes, count, confidence) for passes in range(count + 1)]
     return [
         sum(
             float(scipy.stats.binom.pmf(k, count, rate))
-            for k, each in enumerate(found)
+            for k, each in enumerate(intervals)
             if each.low <= rate <= each.high
         )
         for rate in RATES.tolist()
@@ -47,8 +47,8 @@ def covered_pairs(interval: Callable[[Pairs, float], Interval], count: int, conf
     """The share of 2,000 samples of pairs (10 % become worse, 3 % better) whose interval holds the difference."""
     generator, hits = np.random.default_rng(count), 0
     for both, worse, better, neither in generator.multinomial(count, [0.7, 0.1, 0.03, 0.17], 2_000).tolist():
-        found = interval(Pairs(both=both, worse=worse, better=better, neither=neither), confidence)
-        hits += found.low <= -0.07 <= found.high
+        computed = interval(Pairs(both=both, worse=worse, better=better, neither=neither), confidence)
+        hits += computed.low <= -0.07 <= computed.high
     return hits / 2_000
 
 
@@ -71,8 +71,8 @@ def test_newcombe_covers_the_difference_of_two_samples() -> None:
     """At 95 % at least 94 % of 2,000 samples of 40 and 60 items."""
     generator = np.random.default_rng(1)
     before, after = generator.binomial(40, 0.85, 2_000).tolist(), generator.binomial(60, 0.7, 2_000).tolist()
-    found = [newcombe_two_samples((b, 40), (a, 60)) for b, a in zip(before, after, strict=True)]
-    assert sum(each.low <= -0.15 <= each.high for each in found) / 2_000 >= 0.94
+    intervals = [newcombe_two_samples((b, 40), (a, 60)) for b, a in zip(before, after, strict=True)]
+    assert sum(each.low <= -0.15 <= each.high for each in intervals) / 2_000 >= 0.94
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
@@ -81,10 +81,10 @@ def test_students_and_welchs_intervals_cover_exactly_what_they_say(confidence: f
     generator, hits = np.random.default_rng(2), [0, 0]
     for _ in range(2_000):
         one, other = generator.normal(0.1, 0.3, 12), generator.normal(0.4, 0.1, 20)
-        for at, (found, truth) in enumerate(
+        for at, (computed, truth) in enumerate(
             ((t_interval(one, confidence), 0.1), (welch_interval(one, other, confidence), 0.3))
         ):
-            hits[at] += found.low <= truth <= found.high
+            hits[at] += computed.low <= truth <= computed.high
     error = 3 * (confidence * (1 - confidence) / 2_000) ** 0.5
     assert all(abs(each / 2_000 - confidence) < error + 0.005 for each in hits)
 
@@ -94,8 +94,8 @@ def test_the_cautious_interval_covers_where_hardly_any_item_changed() -> None:
     generator, hits = np.random.default_rng(3), 0
     for _ in range(1_000):
         changes = generator.choice([0.0, -1 / 3, 1 / 3], size=15, p=[0.95, 0.04, 0.01])
-        found = cautious_interval(changes, 0.95)
-        hits += found.low <= -0.01 <= found.high
+        computed = cautious_interval(changes, 0.95)
+        hits += computed.low <= -0.01 <= computed.high
     assert hits / 1_000 >= 0.95
 
 
@@ -122,6 +122,6 @@ def test_lang_and_reiczigel_cover_the_rate_behind_a_judge() -> None:
             sensitivity=MeasuredShare(share=right / 100, count=100),
             specificity=MeasuredShare(share=refused / 40, count=40),
         )
-        found = lang_reiczigel(MeasuredShare(share=judged / 1_000, count=1_000), judge).interval
-        hits += found.low <= 0.8 <= found.high
+        computed = lang_reiczigel(MeasuredShare(share=judged / 1_000, count=1_000), judge).interval
+        hits += computed.low <= 0.8 <= computed.high
     assert hits / 1_000 >= 0.93

@@ -36,9 +36,9 @@ from rules.statistics.intervals import Interval
 SIX = (0.0, 0.1, 0.1, 0.3, -0.2, 0.6)
 
 
-def is_near(found: Interval | None, low: float, high: float, within: float = 6e-7) -> bool:
+def is_near(interval: Interval | None, low: float, high: float, within: float = 6e-7) -> bool:
     """Whether an interval is that one, but for the rounding of what was published."""
-    return found is not None and (found.low, found.high) == pytest.approx((low, high), abs=within)
+    return interval is not None and (interval.low, interval.high) == pytest.approx((low, high), abs=within)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_sizes_of_means_are_known() -> None:
 
 def test_several_p_values_are_corrected_as_known() -> None:
     """Holm's and Benjamini's and Hochberg's corrections of five p-values are the known ones."""
-    found = [0.01, 0.04, 0.03, 0.005, 0.2]
-    assert holm(found) == pytest.approx([0.04, 0.09, 0.09, 0.025, 0.2])
-    assert benjamini_hochberg(found) == pytest.approx([0.025, 0.05, 0.05, 0.025, 0.2])
+    p_values = [0.01, 0.04, 0.03, 0.005, 0.2]
+    assert holm(p_values) == pytest.approx([0.04, 0.09, 0.09, 0.025, 0.2])
+    assert benjamini_hochberg(p_values) == pytest.approx([0.025, 0.05, 0.05, 0.025, 0.2])
     assert (holm([]), benjamini_hochberg([])) == ([], [])

@@ -46,9 +46,9 @@ def test_the_rate_behind_a_judge_is_known(
         sensitivity=MeasuredShare(share=sensitivity[0], count=sensitivity[1]),
         specificity=MeasuredShare(share=specificity[0], count=specificity[1]),
     )
-    found = lang_reiczigel(MeasuredShare(share=judged[0], count=judged[1]), judge)
-    assert found.value == pytest.approx(value, abs=6e-7)
-    assert (found.interval.low, found.interval.high) == pytest.approx(interval, abs=2e-6)
+    computed = lang_reiczigel(MeasuredShare(share=judged[0], count=judged[1]), judge)
+    assert computed.value == pytest.approx(value, abs=6e-7)
+    assert (computed.interval.low, computed.interval.high) == pytest.approx(interval, abs=2e-6)
 
 
 def test_a_judge_no_better_than_chance_is_refused() -> None:
@@ -63,9 +63,9 @@ def test_a_judge_no_better_than_chance_is_refused() -> None:
 def test_few_labels_and_many_judged_are_put_together() -> None:
     """PPI++ has the known weight, value, error and interval; a weight of 1 is PPI and of 0 the labels' mean."""
     assert judge_weight(LABELS, JUDGED, UNLABELLED) == pytest.approx(0.17193, abs=6e-6)
-    found = prediction_powered(LABELS, JUDGED, UNLABELLED)
-    assert (found.value, found.error) == pytest.approx((0.691404, 0.149909), abs=6e-7)
-    assert (found.interval.low, found.interval.high) == pytest.approx((0.397587, 0.98522), abs=6e-6)
+    computed = prediction_powered(LABELS, JUDGED, UNLABELLED)
+    assert (computed.value, computed.error) == pytest.approx((0.691404, 0.149909), abs=6e-7)
+    assert (computed.interval.low, computed.interval.high) == pytest.approx((0.397587, 0.98522), abs=6e-6)
     plain = prediction_powered(LABELS, JUDGED, UNLABELLED, weight=1.0)
     assert (plain.value, plain.error) == pytest.approx((0.65, 0.192432), abs=6e-7)
     assert prediction_powered(LABELS, JUDGED, UNLABELLED, weight=0.0).value == pytest.approx(0.7)
@@ -74,9 +74,9 @@ def test_few_labels_and_many_judged_are_put_together() -> None:
 def test_labels_chosen_by_the_verdict_are_weighed() -> None:
     """Each part of all weighs as much as it is, and sensitivity and specificity are corrected alike."""
     passed, failed = Stratum(share=0.84, passes=34, labels=40), Stratum(share=0.16, passes=20, labels=80)
-    found = stratified([passed, failed])
-    assert (found.value, found.error) == pytest.approx((0.754, 0.048657), abs=6e-7)
-    assert (found.interval.low, found.interval.high) == pytest.approx((0.6586, 0.8494), abs=5e-5)
+    computed = stratified([passed, failed])
+    assert (computed.value, computed.error) == pytest.approx((0.754, 0.048657), abs=6e-7)
+    assert (computed.interval.low, computed.interval.high) == pytest.approx((0.6586, 0.8494), abs=5e-5)
     assert corrected_judge(passed, failed) == pytest.approx((0.94695, 0.487805), abs=6e-6)
     naive = JudgeAccuracy(
         sensitivity=MeasuredShare(share=34 / 54, count=54), specificity=MeasuredShare(share=60 / 66, count=66)

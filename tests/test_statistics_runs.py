@@ -72,8 +72,8 @@ def test_verdicts_are_the_known_ones(worse: int, better: int, count: int, margin
 def test_worse_within_the_margin_is_tolerated_and_told() -> None:
     """A loss that is sure and smaller than the margin is not worse, and is marked."""
     before, after = [1] * 2_000, [0] * 20 + [1] * 1_980
-    found = compare(a_run(*before), a_run(*after), replace(QUICK, margin=0.05))
-    assert (found.verdict, found.differences[0].within_margin) == ("not_worse", True)
+    comparison = compare(a_run(*before), a_run(*after), replace(QUICK, margin=0.05))
+    assert (comparison.verdict, comparison.differences[0].within_margin) == ("not_worse", True)
 
 
 def test_lower_is_better_is_turned_around() -> None:
@@ -89,8 +89,8 @@ def test_lower_is_better_is_turned_around() -> None:
 @pytest.mark.parametrize("score", [math.nan, math.inf])
 def test_a_score_that_is_no_number_is_a_failure(score: float) -> None:
     """NaN and infinity are counted as failed, and never as a pass."""
-    found = compare(a_run(*[1.0] * 60), a_run(*[1.0] * 59, score), QUICK)
-    assert found.differences[0].unscored["failed"] == (0, 1)
+    comparison = compare(a_run(*[1.0] * 60), a_run(*[1.0] * 59, score), QUICK)
+    assert comparison.differences[0].unscored["failed"] == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_a_score_that_is_no_number_is_a_failure(score: float) -> None:
 def test_what_is_not_scored_does_what_was_chosen(policy: Any, verdict: str) -> None:
     """Twelve failures of a hundred items move the verdict as the setting says, and are told in any case."""
     options = replace(QUICK, unscored={"failed": policy})
-    found = compare(a_run(*[1] * 100), a_run(*[None] * 12, *[1] * 88), options)
-    assert found.verdict == verdict
-    assert any("12 failed" in warning for warning in found.warnings)
+    comparison = compare(a_run(*[1] * 100), a_run(*[None] * 12, *[1] * 88), options)
+    assert comparison.verdict == verdict
+    assert any("12 failed" in warning for warning in comparison.warnings)
 
 
 def test_nothing_comparable_is_inconclusive() -> None:
@@ -118,8 +118,8 @@ def test_another_fingerprint_is_refused_and_another_threshold_told() -> None:
     """Scores of two evaluators that share a name are not compared, and a new threshold is a warning."""
     with pytest.raises(Incomparable, match="fingerprint was a and is b"):
         compare(a_run(1, fingerprint="a"), a_run(1, fingerprint="b"), QUICK)
-    found = compare(a_run(1, threshold=0.5), a_run(1, threshold=0.6), QUICK)
-    assert found.warnings == ("the threshold of exact was 0.5 and is 0.6",)
+    comparison = compare(a_run(1, threshold=0.5), a_run(1, threshold=0.6), QUICK)
+    assert comparison.warnings == ("the threshold of exact was 0.5 and is 0.6",)
 
 
 @pytest.mark.parametrize("has_failed_before", [True, False])
@@ -128,19 +128,19 @@ def test_an_evaluator_that_only_failed_has_no_terms_of_its_own(*, has_failed_bef
     failed, scored = a_run(None, None, threshold=None), a_run(0.1, 0.2, better="lower")
     runs = (failed, scored) if has_failed_before else (scored, failed)
     worst = Options(draws=Draws(count=500), unscored={"failed": "worst"})
-    for found in (compare(*runs, QUICK), compare_items(*runs, QUICK), compare(*runs, worst)):
-        assert not any("threshold" in each for each in found.warnings)
+    for comparison in (compare(*runs, QUICK), compare_items(*runs, QUICK), compare(*runs, worst)):
+        assert not any("threshold" in each for each in comparison.warnings)
     (difference, *_) = compare(*runs, worst).differences
     assert (difference.baseline_mean if has_failed_before else difference.candidate_mean) == 1.0
 
 
 def test_repeats_are_never_rounded() -> None:
     """With trials the item means are compared by signs, also where each rounds to a flip."""
-    found = compare(a_run(*[(1, 1, 0)] * 30), a_run(*[(1, 0, 0)] * 30), QUICK)
-    assert found.differences[0].method == "signs"
-    assert found.differences[0].delta == pytest.approx(-1 / 3)
-    assert found.verdict == "regressed"
-    assert found.items[0].flip == "to_fail"
+    comparison = compare(a_run(*[(1, 1, 0)] * 30), a_run(*[(1, 0, 0)] * 30), QUICK)
+    assert comparison.differences[0].method == "signs"
+    assert comparison.differences[0].delta == pytest.approx(-1 / 3)
+    assert comparison.verdict == "regressed"
+    assert comparison.items[0].flip == "to_fail"
 
 
 def test_floors_and_severity_fail_by_single_items() -> None:
@@ -157,9 +157,9 @@ def test_floors_and_severity_fail_by_single_items() -> None:
 def test_slices_find_where_it_is_worse() -> None:
     """A loss in one half is found there, with p-values corrected over the slices."""
     before, after = [1] * 100, [1] * 50 + [0] * 12 + [1] * 38
-    found = compare(a_run(*before), a_run(*after), replace(QUICK, slices=("half",)))
-    assert [(each.value, each.delta) for each in found.slices] == [("0", 0.0), ("1", pytest.approx(-0.24))]
-    assert found.slices[1].adjusted_p_value < 0.05 <= found.slices[0].adjusted_p_value
+    comparison = compare(a_run(*before), a_run(*after), replace(QUICK, slices=("half",)))
+    assert [(each.value, each.delta) for each in comparison.slices] == [("0", 0.0), ("1", pytest.approx(-0.24))]
+    assert comparison.slices[1].adjusted_p_value < 0.05 <= comparison.slices[0].adjusted_p_value
 
 
 def test_cost_and_time_are_ratios() -> None:
@@ -168,18 +168,18 @@ def test_cost_and_time_are_ratios() -> None:
     before, after = (
         replace(a_run(*[1] * 60), cost_usd=part * side) for part, side in zip((1.0, 1.5), noise, strict=True)
     )
-    told = compare(before, after, QUICK)
-    assert told.verdict == "not_worse"
-    assert told.ratios[0].interval.low < 1.5 < told.ratios[0].interval.high
+    comparison = compare(before, after, QUICK)
+    assert comparison.verdict == "not_worse"
+    assert comparison.ratios[0].interval.low < 1.5 < comparison.ratios[0].interval.high
     assert compare(before, after, replace(QUICK, cost_margin=0.1)).verdict == "regressed"
     assert compare(before, before, replace(QUICK, cost_margin=0.1)).verdict == "not_worse"
 
 
 def test_different_items_are_compared_as_two_samples() -> None:
     """Unpaired runs have Fisher's test and Newcombe's interval, and scores random assignment."""
-    found = compare(a_run(*[1] * 48, *[0] * 32), a_run(*[1] * 56, *[0] * 14), replace(QUICK, paired=False))
-    assert found.differences[0].method == "fisher"
-    assert found.differences[0].interval.low == pytest.approx(0.052431, abs=1e-6)
+    comparison = compare(a_run(*[1] * 48, *[0] * 32), a_run(*[1] * 56, *[0] * 14), replace(QUICK, paired=False))
+    assert comparison.differences[0].method == "fisher"
+    assert comparison.differences[0].interval.low == pytest.approx(0.052431, abs=1e-6)
     spread = compare(a_run(0.1, 0.2, 0.3), a_run(0.7, 0.8, 0.9, 1.0), replace(QUICK, paired=False))
     assert spread.differences[0].method == "assignment"
 
@@ -188,12 +188,12 @@ def test_several_evaluators_share_the_error() -> None:
     """The pass rate is compared beside two evaluators, and p-values are corrected for there being three."""
     before = _with(a_run(*[1] * 100, name="a"), a_run(*[1] * 100, name="b"))
     after = _with(a_run(*[1] * 99, 0, name="a"), a_run(*[0] * 9, *[1] * 91, name="b"))
-    found = compare(before, after, QUICK)
-    assert [each.name for each in found.differences] == ["a", "b", "pass rate"]
-    assert found.differences[2].delta == pytest.approx(-0.1)
-    assert found.differences[2].adjusted_p_value == pytest.approx(3 * found.differences[2].p_value)
+    comparison = compare(before, after, QUICK)
+    assert [each.name for each in comparison.differences] == ["a", "b", "pass rate"]
+    assert comparison.differences[2].delta == pytest.approx(-0.1)
+    assert comparison.differences[2].adjusted_p_value == pytest.approx(3 * comparison.differences[2].p_value)
     alone = compare(before, after, replace(QUICK, evaluators=("b",))).differences[0]
-    assert alone.adjusted_p_value == alone.p_value == found.differences[1].p_value
+    assert alone.adjusted_p_value == alone.p_value == comparison.differences[1].p_value
 
 
 def _with(one: FinishedRun, other: FinishedRun) -> FinishedRun:
@@ -251,8 +251,8 @@ def test_intervals_cover_what_they_say(items: int, trials: int) -> None:
         rates = generator.uniform(0.4, 1.0, (items, 1))
         before = (generator.random((items, trials)) < rates).astype(float)
         after = (generator.random((items, trials)) < rates - 0.1).astype(float)
-        found = compare(_arrays(before), _arrays(after), replace(QUICK, draws=Draws(count=50))).differences[0]
-        covered += found.interval.low <= -0.1 <= found.interval.high
+        comparison = compare(_arrays(before), _arrays(after), replace(QUICK, draws=Draws(count=50))).differences[0]
+        covered += comparison.interval.low <= -0.1 <= comparison.interval.high
     assert covered / draws >= 0.93
 
 

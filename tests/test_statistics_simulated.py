@@ -61,7 +61,7 @@ def test_few_pairs_are_covered_as_published(count: int, percentiles: float, stud
 @pytest.mark.parametrize("interval, covered", [(newcombe_paired, 0.99), (bonett_price, 0.996)])
 def test_twenty_pairs_are_covered_as_published(interval: Callable[[Pairs, float], Interval], covered: float) -> None:
     """With 10 % worse and 3 % better, weighed over all tables of 20 pairs that can be."""
-    found, shares = 0.0, [0.1, 0.03, 0.7, 0.17]
+    coverage, shares = 0.0, [0.1, 0.03, 0.7, 0.17]
     for worse in range(12):
         for better in range(8):
             same = 20 - worse - better
@@ -72,8 +72,8 @@ def test_twenty_pairs_are_covered_as_published(interval: Callable[[Pairs, float]
             likely = scipy.stats.multinomial.pmf(tables, 20, shares)
             for count, chance in zip(both.tolist(), likely.tolist(), strict=True):
                 pairs = Pairs(both=count, worse=worse, better=better, neither=same - count)
-                found += chance * holds(interval(pairs, 0.95), -0.07)
-    assert found == pytest.approx(covered, abs=0.006)
+                coverage += chance * holds(interval(pairs, 0.95), -0.07)
+    assert coverage == pytest.approx(covered, abs=0.006)
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_a_judges_rate_is_covered_as_published(
             sensitivity=MeasuredShare(share=right / counts[1], count=counts[1]),
             specificity=MeasuredShare(share=refused / counts[2], count=counts[2]),
         )
-        found = (
+        coverage = (
             around(judged.share, 1.96 * (judged.share * (1 - judged.share) / judged.count) ** 0.5),
             lang_reiczigel(judged, judge).interval,
         )
-        hits += [holds(each, rate) for each in found]
+        hits += [holds(each, rate) for each in coverage]
     assert (hits / draws).tolist() == pytest.approx(covered, abs=0.02)
 
 
@@ -183,8 +183,8 @@ def test_p_values_by_chance_are_uniform(count: int) -> None:
         if count < 400:
             one, other = generator.random((2, count))
             assigned.append(assignment_p_value(one, other, draws))
-    for found in filter(None, (signs, assigned)):
-        assert scipy.stats.kstest(found, "uniform").pvalue > 0.001
+    for p_values in filter(None, (signs, assigned)):
+        assert scipy.stats.kstest(p_values, "uniform").pvalue > 0.001
         for level in LEVELS:
-            share = float((np.array(found) <= level).mean())
+            share = float((np.array(p_values) <= level).mean())
             assert share == pytest.approx(level, abs=4 * (level * (1 - level) / 600) ** 0.5 + 0.004)

@@ -76,12 +76,12 @@ def test_what_is_to_be_done_what_failed_and_what_was_spent_is_counted(tmp_path: 
     assert (document["rules"]["inForce"], document["rules"]["disabled"]) == (0, 1)
     (problem,) = document["rules"]["problems"]
     assert (problem["file"], problem["line"], problem["key"]) == ("b.yaml", 2, "evaluator")
-    for told in (
+    for line in (
         "1 trace not settled",
         "2 waiting, 1 under way, the oldest for 10 min",
         "0.75 USD",
     ):
-        assert told in shown
+        assert line in shown
     assert "b.yaml:2: evaluator: there is no evaluator 'tool_eror'; did you mean tool_error?" in shown
     without = json.loads(run("status", "--json", "--data", tmp_path / "data").stdout)
     assert (without["server"], without["rules"]["disabled"], without["jobs"]["ready"]) == (None, 1, 1)

@@ -64,7 +64,7 @@ class Unhelpful(ThreadingHTTPServer):
     def __init__(self, act: "Callable[[_Handler], None]") -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.act = act
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self.stopping = threading.Event()
 
     @property
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.server.asked[self.path] += 1
+        self.server.requests[self.path] += 1
         self.close_connection = True
         self.server.act(self)
 
@@ -178,13 +178,13 @@ def keep_all_busy(server: Live, folder: Path, endpoint: Unhelpful, stack: Thread
         api.ask("POST", f"projects/shop/alert-webhooks/{webhook['id']}/test", 202)
         with over_http(server) as send:
             assert send(a_batch(random.Random(1), 20).body).kind == "taken"
-        asked = {"messages": [{"role": "user", "parts": [{"type": "text", "content": "?"}]}]}
+        attributes = {"messages": [{"role": "user", "parts": [{"type": "text", "content": "?"}]}]}
         (connection,) = api.ask("GET", "llm-connections")
-        asked["answers"] = [{"connectionId": connection["id"]}] * 3
+        attributes["answers"] = [{"connectionId": connection["id"]}] * 3
     for path in ("playground",) * 4 + (f"llm-connections/{connection['id']}/test",) * 2:
-        stack.submit(httpx.post, f"{server.http}/api/v1/{path}", json=asked, timeout=60, trust_env=False)
-    wanted = {"/hook", "/v1/logs", "/v1/traces", "/v1/chat/completions"}
-    until(lambda: set(endpoint.asked), lambda paths: paths >= wanted)
+        stack.submit(httpx.post, f"{server.http}/api/v1/{path}", json=attributes, timeout=60, trust_env=False)
+    busy_paths = {"/hook", "/v1/logs", "/v1/traces", "/v1/chat/completions"}
+    until(lambda: set(endpoint.requests), lambda paths: paths >= busy_paths)
     until((folder / "sleeps.began").exists, bool)
 
 
@@ -227,7 +227,7 @@ def test_sigterm_ends_a_server_whose_tool_waits_for_a_judge(tmp_path: Path) -> N
         waiting = asking.submit(
             httpx.post, f"{server.http}/mcp", json=call, headers=headers, timeout=60, trust_env=False
         )
-        until(lambda: endpoint.asked["/v1/chat/completions"], bool)
+        until(lambda: endpoint.requests["/v1/chat/completions"], bool)
         assert server.stop(within_s=STOPS_WITHIN_S) == 0
         assert "Traceback" not in server.log
         assert waiting.result().status_code == 503
@@ -270,21 +270,22 @@ def test_a_judge_that_asks_for_an_hour_holds_up_no_other_run(tmp_path: Path) -> 
         with a_server_with(tmp_path, endpoint, {}) as server, a_client() as client:
             api = Offline(server.http, client)
             paused = a_judged_run(api, evaluatorName="Quality", criteria="Is it right?", connectionId="local")
-            until(lambda: endpoint.asked["/v1/chat/completions"], bool)
+            until(lambda: endpoint.requests["/v1/chat/completions"], bool)
             checked = a_judged_run(api, evaluator="exact_match")
             until(lambda: api.ask("GET", f"runs/{checked}")["status"], lambda status: status == "SUCCESS")
             (waiting,) = until(
-                lambda: api.ask("GET", f"runs/{paused}/evaluations"), lambda found: bool(found[0]["lastError"])
+                lambda: api.ask("GET", f"runs/{paused}/evaluations"),
+                lambda evaluations: bool(evaluations[0]["lastError"]),
             )
             assert waiting["status"] == "RUNNING"
             assert "asked again in 3600 s" in waiting["lastError"]
             assert server.stop(within_s=STOPS_WITHIN_S) == 0
-        asked = endpoint.asked["/v1/chat/completions"]
+        request_count = endpoint.requests["/v1/chat/completions"]
         config = str(tmp_path / "config.yaml")
         with a_live_server(tmp_path / "data", flags=(*ANY_PORTS, "--config", config)) as server, a_client() as client:
             api = Offline(server.http, client)
             checked = a_judged_run(api, evaluator="exact_match")
             until(lambda: api.ask("GET", f"runs/{checked}")["status"], lambda status: status == "SUCCESS")
             assert api.ask("GET", f"runs/{paused}")["status"] == "EVALUATING"
-            assert endpoint.asked["/v1/chat/completions"] == asked
+            assert endpoint.requests["/v1/chat/completions"] == request_count
             assert api.ask("GET", f"runs/{paused}/evaluations")[0]["status"] == "RUNNING"

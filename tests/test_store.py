@@ -157,8 +157,8 @@ def test_any_deliveries_equal_the_set_of_their_spans(
         shared_store.append([a_batch(*exports, tenant=tenant)])
     assert shared_store.wait_committed(WAIT_S)
     distinct = {(trace_id(trace), span_id(number)) for spans in batches for trace, number, _ in spans}
-    found = rows(shared_store, f"SELECT trace_id, span_id FROM spans WHERE tenant = '{tenant}'")
-    assert sorted(found) == sorted(distinct)
+    stored = rows(shared_store, f"SELECT trace_id, span_id FROM spans WHERE tenant = '{tenant}'")
+    assert sorted(stored) == sorted(distinct)
     after, delivered = shared_store.totals, sum(map(len, batches))
     assert after.stored - before.stored == len(distinct)
     assert after.already_present - before.already_present == delivered - len(distinct)

@@ -69,8 +69,8 @@ def test_a_stored_trace_is_the_case_that_its_spans_are(store: Store, folder: Pat
 
 def test_messages_are_decoded_when_somebody_asks_for_the_conversation(store: Store) -> None:
     """A case holds the messages as the texts that are stored, until an evaluator reads the conversation."""
-    found = (members_of(store, folder) for folder in SCENARIOS)
-    members = next(some for some in found if any(isinstance(one.answered, str) for one in some))
+    traces_read = (members_of(store, folder) for folder in SCENARIOS)
+    members = next(some for some in traces_read if any(isinstance(one.answered, str) for one in some))
     talking = [one for one in members if one.span_type in ("llm", "agent", "chain")]
     case = case_of_stored(StoredTrace("", members))
     assert any(isinstance(one.answered, str) for one in talking)

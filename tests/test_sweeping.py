@@ -64,8 +64,8 @@ def test_the_command_sweeps_a_server_and_a_directory(tmp_path: Path) -> None:
         fill(f"http://{server.otlp_http}/v1/traces", 1, 2)
         assert server.store.wait_committed(PATIENCE_S)
         server.store._writer.store(lambda cursor: cursor.execute(f"{LONG_AGO} WHERE trace_id = '{trace_id(1)}'"), 1)
-        told = run("sweep", "--dry-run", "--data", tmp_path).output
-        assert told.startswith("would leave: 1 trace with 2 spans that have expired, and about 0 spans more")
+        output = run("sweep", "--dry-run", "--data", tmp_path).output
+        assert output.startswith("would leave: 1 trace with 2 spans that have expired, and about 0 spans more")
         assert run("sweep", "--data", tmp_path).output.startswith("1 trace left with 2 spans; ")
         server.store._writer.store(lambda cursor: cursor.execute(LONG_AGO), 1)
     assert json.loads(run("sweep", "--dry-run", "--json", "--data", tmp_path).output)["expiredTraces"] == 1
@@ -162,10 +162,10 @@ def test_what_is_deleted_is_rubbed_out_while_spans_come(tmp_path: Path, seed: in
         thread = threading.Thread(target=ingest)
         thread.start()
         time.sleep(1)
-        said = an_export(trace_id(1), *(f"step {number}" for number in range(100)))
-        for span in said.resource_spans[0].scope_spans[0].spans:
+        export = an_export(trace_id(1), *(f"step {number}" for number in range(100)))
+        for span in export.resource_spans[0].scope_spans[0].spans:
             span.attributes.add(key="my.note").value.string_value = "what nobody may read any more"
-        assert send(said.SerializeToString()).kind == "taken"
+        assert send(export.SerializeToString()).kind == "taken"
         time.sleep(2)
         until(lambda: _holding(tmp_path, b"what nobody may read"), bool)
         answer = server.client.delete(f"{server.http}/api/v1/traces/{trace_id(1)}")
@@ -178,7 +178,7 @@ def test_what_is_deleted_is_rubbed_out_while_spans_come(tmp_path: Path, seed: in
         both = (
             "SELECT (SELECT count(*) FROM span), (SELECT count(DISTINCT span_id) FROM span), stored FROM ingest_state"
         )
-        until(lambda: server.sql(both), lambda found: found[0] == [found[0][2] - 100, found[0][2] - 100, found[0][2]])  # type: ignore[operator] # counts
+        until(lambda: server.sql(both), lambda rows: rows[0] == [rows[0][2] - 100, rows[0][2] - 100, rows[0][2]])  # type: ignore[operator] # counts
 
 
 def _holding(directory: Path, words: bytes) -> list[str]:

@@ -19,7 +19,7 @@ from evaluators.chat.client import Unanswered
 from evaluators.errors import BadConfiguration, OverBudget
 from rules.rule import Budget
 from storage.store import Store
-from tests.connecting import ENCRYPTION_KEY, QUESTION, WANTED, AJob, a_connection, an_active_rule
+from tests.connecting import ENCRYPTION_KEY, QUESTION, SCHEMA, AJob, a_connection, an_active_rule
 from tests.model_server import Says, a_model
 from tests.storing import a_store
 
@@ -57,7 +57,7 @@ class Many:
 
 async def _tried(judge: object) -> object:
     try:
-        return await judge(QUESTION, WANTED)  # type: ignore[operator] # a judge
+        return await judge(QUESTION, SCHEMA)  # type: ignore[operator] # a judge
     except (OverBudget, Unanswered) as error:
         return error
 
@@ -115,7 +115,9 @@ def test_the_address_is_looked_at_when_it_is_connected_to(tmp_path: Path) -> Non
         (refused,) = Many(store, private=["10.0.0.0/8"]).ask(job, of="acme")
         assert isinstance(refused, Unanswered)
         assert "private address" in str(refused)
-        assert [asked.headers["host"] for asked in model.asked] == [url.removeprefix("http://").removesuffix("/v1")]
+        assert [request.headers["host"] for request in model.requests] == [
+            url.removeprefix("http://").removesuffix("/v1")
+        ]
         assert store.spending.flush(20)
         calls = store.queries.sql("SELECT tenant, outcome FROM judge_call ORDER BY call_id", max_rows=9, timeout_s=9)
         assert [row[0] for row in calls.rows] == ["acme", "acme"]
@@ -135,5 +137,7 @@ def test_a_project_has_a_budget_in_each_tenant_and_a_rule_has_one(tmp_path: Path
         again = Many(store).budgets
         spent = {(each.kind, each.tenant): each.calls for each in again.today()}
         assert spent == {("rule", ""): 3, ("connection", ""): 3, ("project", "acme"): 2, ("project", "other"): 1}
-        told = {tenant: [(each.identity, each.calls) for each in again.today_for(tenant)] for tenant in ("acme", "x")}
-        assert told == {"acme": [(made, 2)], "x": []}
+        spent_today = {
+            tenant: [(each.identity, each.calls) for each in again.today_for(tenant)] for tenant in ("acme", "x")
+        }
+        assert spent_today == {"acme": [(made, 2)], "x": []}

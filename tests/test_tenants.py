@@ -283,7 +283,7 @@ _UNDONE: Final = """
 @pytest.fixture(scope="module", name="normalizer")
 def a_normalizer(tenancy: Tenancy) -> Normalizer:
     """The names of ids, alike for those of the tenant and of what is shared, once all work is done."""
-    until(lambda: tenancy.rows(_UNDONE), lambda found: found == [])
+    until(lambda: tenancy.rows(_UNDONE), lambda rows: rows == [])
     names = {value: name for tenant in ("", "acme") for name, value in tenancy.ids[tenant].items()}
     return Normalizer(names | {mark_of(tenant): "mark" for tenant in ("", "acme")})
 
@@ -331,8 +331,8 @@ def test_each_route_shows_a_tenant_its_own(tenancy: Tenancy, template: str) -> N
         assert mark_of(yours).encode() not in answer.content
         hidden = set(tenancy.ids[yours].values()) - set(tenancy.ids[mine].values()) - {tenancy.ids[yours]["job_id"]}
         assert [each for each in hidden if len(each) > len(yours) and each in answer.text] == []
-        told = re.findall(rb'"tenant(?:Id)?":"([a-z]+)"', answer.content)
-        assert set(told) <= {mine.encode()}
+        matches = re.findall(rb'"tenant(?:Id)?":"([a-z]+)"', answer.content)
+        assert set(matches) <= {mine.encode()}
 
 
 @pytest.mark.parametrize("template", [path for path in LOOKING if "{" in path + QUESTIONS.get(path, "")])
@@ -366,10 +366,14 @@ def test_each_view_tells_whose_each_row_is(tenancy: Tenancy) -> None:
         *("changed_part", "changed_trace", "trace_roll_up", "undecided"),
         "run_evaluation_state",  # by run alone, whose view has the tenant
     }:
-        found = tenancy.rows(f"SELECT tenant, v::VARCHAR FROM {view} AS v")
-        assert {tenant for tenant, _ in found} == set(TENANTS), view
-        for tenant, told in found:
-            assert not any(mark_of(each) in str(told) for each in TENANTS if each != tenant), (view, tenant, told)
+        rows = tenancy.rows(f"SELECT tenant, v::VARCHAR FROM {view} AS v")
+        assert {tenant for tenant, _ in rows} == set(TENANTS), view
+        for tenant, row_text in rows:
+            assert not any(mark_of(each) in str(row_text) for each in TENANTS if each != tenant), (
+                view,
+                tenant,
+                row_text,
+            )
 
 
 def test_a_rule_judges_its_tenant_and_a_shared_rule_everybody(tenancy: Tenancy) -> None:
@@ -377,8 +381,8 @@ def test_a_rule_judges_its_tenant_and_a_shared_rule_everybody(tenancy: Tenancy) 
     of = {tenant: {tenancy.ids[tenant][key] for key in ("rule_id", "trace_rule_id")} for tenant in TENANTS}
     judging = {(tenant, rule) for tenant in TENANTS for rule in of[tenant] | of[""]}
     for table in ("evaluation AS t", "decision JOIN span AS t USING (seq)"):
-        found = tenancy.rows(f"SELECT DISTINCT t.tenant, rule_id FROM {table} JOIN rule_revision USING (revision)")
-        assert set(found) == judging
+        rows = tenancy.rows(f"SELECT DISTINCT t.tenant, rule_id FROM {table} JOIN rule_revision USING (revision)")
+        assert set(rows) == judging
     streams = tenancy.rows(
         "SELECT tenant, rule_id, count(*) FROM monitor_state WHERE NOT starts_with(fingerprint, 'scores:') GROUP BY ALL"
     )
@@ -391,8 +395,8 @@ def test_a_trace_shows_its_tenant_who_judged_it(tenancy: Tenancy) -> None:
     for tenant in PEOPLE:
         trace = tenancy.server.ask("GET", f"/api/v1/traces/{TRACE}", key=tenancy.key(tenant)).json()
         rules = {each["ruleId"] for part in (trace, *trace["spans"]) for each in part["evaluations"]}
-        wanted = {tenancy.ids[of][key] for of in (tenant, "") for key in ("rule_id", "trace_rule_id")}
-        assert rules == wanted
+        expected = {tenancy.ids[of][key] for of in (tenant, "") for key in ("rule_id", "trace_rule_id")}
+        assert rules == expected
 
 
 def test_activity_is_told_by_tenant(tenancy: Tenancy) -> None:
@@ -401,9 +405,9 @@ def test_activity_is_told_by_tenant(tenancy: Tenancy) -> None:
 
     def passed(tenant: str) -> int:
         listed = tenancy.server.ask("GET", "/api/v1/trace-eval-rules", key=tenancy.key(tenant)).json()["content"]
-        (found,) = [each["activity"] for each in listed if each["id"] == rule]
-        assert sum(found["decisions"].values()) == 2 * found["evaluations"]["passed"]
-        return int(found["evaluations"]["passed"])
+        (activity,) = [each["activity"] for each in listed if each["id"] == rule]
+        assert sum(activity["decisions"].values()) == 2 * activity["evaluations"]["passed"]
+        return int(activity["evaluations"]["passed"])
 
     assert (passed("acme"), passed("other"), passed("")) == (1, 1, 3)
 
@@ -431,14 +435,14 @@ def test_the_commands_work_with_the_key_of_a_tenant(tenancy: Tenancy) -> None:
     named = (("jobs", "list"), ("alerts", "list"), ("monitors",))
     for commands, mine, yours in ((marked, mark_of("acme"), mark_of("other")), (named, '"acme"', '"other"')):
         for command in commands:
-            told = run(*command, *where, "--json", env=env)
-            assert told.exit_code == 0, told.output
-            assert mine in told.output
-            assert yours not in told.output
+            result = run(*command, *where, "--json", env=env)
+            assert result.exit_code == 0, result.output
+            assert mine in result.output
+            assert yours not in result.output
     for command in (("status",), ("sql", "SELECT 1"), ("sweep",)):
-        told = run(*command, *where, env=env)
-        assert told.exit_code == 1
-        assert "not for keys with a tenant" in told.output
+        result = run(*command, *where, env=env)
+        assert result.exit_code == 1
+        assert "not for keys with a tenant" in result.output
 
 
 @pytest.mark.parametrize("method, template", [each for each in CHANGING if "_id}" in each[1]])
@@ -463,8 +467,10 @@ def test_what_is_made_belongs_to_its_maker(tenancy: Tenancy, summing: str, metho
     assert everything(tenancy, summing, "", "acme") == before
     place = answer.headers.get("location", "").removeprefix(f"http://{tenancy.server.running.http}")
     if place.startswith(("/connections/", "/webhooks/", "/rules/")):
-        told = [tenancy.server.ask("GET", place, key=tenancy.key(tenant)).status_code for tenant in ("other", "acme")]
-        assert told == [200, 404]
+        statuses = [
+            tenancy.server.ask("GET", place, key=tenancy.key(tenant)).status_code for tenant in ("other", "acme")
+        ]
+        assert statuses == [200, 404]
     if answer.status_code == 201 and "json" in answer.headers["content-type"]:
         assert answer.json().get("tenant", answer.json().get("tenantId")) == "other"
 
@@ -504,9 +510,9 @@ def test_a_tenant_has_its_own_failures_evaluated_again(tenancy: Tenancy, summing
     def ask(method: str, path: str, key: str = "", **content: Any) -> httpx.Response:
         return tenancy.server.ask(method, path, key=key or tenancy.key("acme"), **content)
 
-    told = ask("GET", "/jobs").text
-    assert [told.count(f"it broke {mark_of(tenant)}") for tenant in TENANTS] == [1, 2, 0]
-    assert [f'action="/jobs/{job_id}/retry"' in told for job_id in jobs.values()] == [False, True, False]
+    page = ask("GET", "/jobs").text
+    assert [page.count(f"it broke {mark_of(tenant)}") for tenant in TENANTS] == [1, 2, 0]
+    assert [f'action="/jobs/{job_id}/retry"' in page for job_id in jobs.values()] == [False, True, False]
     every = ask("GET", "/jobs", OPERATOR_KEY).text
     assert [every.count(f"it broke {mark_of(tenant)}") for tenant in TENANTS] == [2, 2, 2]
     assert f"/traces/{TRACE}?tenant=other" in every

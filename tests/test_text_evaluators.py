@@ -38,7 +38,7 @@ def test_exact_match(configuration: Mapping[str, Any], actual: object, expected:
 
 
 @pytest.mark.parametrize(
-    "configuration, actual, expected, told",
+    "configuration, actual, expected, message",
     [
         ({}, None, "x", "bad_case: actualOutputs.output is missing; ACTUAL_OUTPUT is required"),
         ({}, "x", None, "bad_case: expectedOutputs.output is missing; EXPECTED_OUTPUT is required"),
@@ -48,10 +48,10 @@ def test_exact_match(configuration: Mapping[str, Any], actual: object, expected:
     ],
 )
 def test_missing_values_are_failures(
-    configuration: Mapping[str, Any], actual: object, expected: object, told: str
+    configuration: Mapping[str, Any], actual: object, expected: object, message: str
 ) -> None:
     """What a required value lacks is a failure that names it, never a score."""
-    assert told in failure("exact_match", configuration, outputs(actual, expected))
+    assert message in failure("exact_match", configuration, outputs(actual, expected))
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_regex(configuration: Mapping[str, Any], actual: object, score: float) -
 @pytest.mark.parametrize("text, score", [("a", 0.0), ("ab", 1.0), ("abcd", 1.0), ("abcde", 0.0), ("😀😀😀😀", 1.0)])
 def test_length_counts_code_points_within_both_bounds(text: str, score: float) -> None:
     """Both bounds are allowed, and a character outside of the basic plane is one."""
-    found = verdict("length", {"minimumOutputLength": 2, "maximumOutputLength": 4}, outputs(text))
-    assert found.score == score
-    assert found.metadata == {"length": len(text)}
+    result = verdict("length", {"minimumOutputLength": 2, "maximumOutputLength": 4}, outputs(text))
+    assert result.score == score
+    assert result.metadata == {"length": len(text)}
 
 
 INVOICE = {"id": "INV-1", "total": 42.0, "items": ["a", "b"]}
@@ -120,24 +120,24 @@ INVOICE = {"id": "INV-1", "total": 42.0, "items": ["a", "b"]}
 )
 def test_structural_match(mode: str, expected: object, actual: object, score: float) -> None:
     """Leaves are counted as the mode says; lenient arrays find the best pairing."""
-    found = verdict("structural_match", {"mode": mode}, outputs(actual, expected))
-    assert found.score == pytest.approx(score)
+    result = verdict("structural_match", {"mode": mode}, outputs(actual, expected))
+    assert result.score == pytest.approx(score)
     binary = verdict("structural_match", {"mode": mode, "binary": True}, outputs(actual, expected))
     assert binary.score == float(score == 1)
 
 
 def test_structural_match_names_the_places_that_differ() -> None:
     """Each difference is told with its path, and a name that is no identifier in brackets."""
-    found = verdict("structural_match", {}, outputs({"a": [{"x y": 1}]}, {"a": [{"x y": 2}, 3]}))
-    assert found.metadata["differences"] == [
+    result = verdict("structural_match", {}, outputs({"a": [{"x y": 1}]}, {"a": [{"x y": 2}, 3]}))
+    assert result.metadata["differences"] == [
         '$.a[0]["x y"]: expected 2 and it is 1',
         "$.a[1]: expected 3 and it is missing",
     ]
-    assert found.reason == f"0 of 2 leaves match: {'; '.join(found.metadata['differences'])}."
+    assert result.reason == f"0 of 2 leaves match: {'; '.join(result.metadata['differences'])}."
 
 
 @pytest.mark.parametrize(
-    "configuration, actual, expected, told",
+    "configuration, actual, expected, message",
     [
         ({}, {"a": 1}, None, "bad_case: expectedOutputs.output is missing"),
         ({}, "not JSON", {"a": 1}, "bad_case: actualOutputs.output is not JSON"),
@@ -150,10 +150,10 @@ def test_structural_match_names_the_places_that_differ() -> None:
     ],
 )
 def test_what_is_no_structure_is_a_failure(
-    configuration: Mapping[str, Any], actual: object, expected: object, told: str
+    configuration: Mapping[str, Any], actual: object, expected: object, message: str
 ) -> None:
     """Operands that are not JSON are failures that say which side is wrong."""
-    assert told in failure("structural_match", configuration, outputs(actual, expected))
+    assert message in failure("structural_match", configuration, outputs(actual, expected))
 
 
 def test_structural_match_enters_a_path() -> None:
@@ -174,8 +174,8 @@ def test_structural_match_that_expects_nothing_says_so() -> None:
 def test_large_shuffled_arrays_are_matched_in_time() -> None:
     """Two thousand records in another order are all found, without comparing each with each."""
     records = [{"id": number, "tags": ["a", number]} for number in range(2000)]
-    found = verdict("structural_match", {"mode": "LENIENT"}, outputs(records[::-1], records))
-    assert found.score == 1
+    result = verdict("structural_match", {"mode": "LENIENT"}, outputs(records[::-1], records))
+    assert result.score == 1
 
 
 def test_reasons_stay_short() -> None:

@@ -64,6 +64,6 @@ def _commands(command: click.Command) -> Iterator[click.Command]:
     yield command
     if isinstance(command, click.Group):
         for name in command.list_commands(click.Context(command)):
-            found = command.get_command(click.Context(command), name)
-            assert found is not None
-            yield from _commands(found)
+            subcommand = command.get_command(click.Context(command), name)
+            assert subcommand is not None
+            yield from _commands(subcommand)

@@ -103,14 +103,14 @@ def test_a_broken_certificate_leaves_the_one_from_before(tmp_path: Path) -> None
     with a_server(tmp_path / "data", tls_cert=files[0], tls_key=files[1]) as server:
         for broken in (b"nonsense", b"", a_certificate()[1]):
             files[0].write_bytes(broken)
-            told = until(lambda: conditions(server), bool)
-            assert "are no certificate with its key" in told["files"]
+            standing = until(lambda: conditions(server), bool)
+            assert "are no certificate with its key" in standing["files"]
             assert shown(server.http) == shown(server.grpc) == "CN=before"
         files[0].unlink()
-        until(lambda: conditions(server), lambda told: "No such file" in told.get("files", ""))
+        until(lambda: conditions(server), lambda by_name: "No such file" in by_name.get("files", ""))
         assert shown(server.otlp_http) == "CN=before"
         replace(files, *a_certificate("after"))
-        until(lambda: conditions(server), lambda told: told == {})
+        until(lambda: conditions(server), lambda by_name: by_name == {})
         assert shown(server.http) == "CN=after"
 
 
@@ -122,9 +122,9 @@ def test_a_certificate_that_expires_is_a_condition(tmp_path: Path, caplog: pytes
         assert "the certificate of CN=old expired at" in caplog.text
         assert "expired at" in until(lambda: conditions(server), bool)["expiry"]
         replace(files, *a_certificate("soon", expires_in=DAY))
-        until(lambda: conditions(server), lambda told: "CN=soon expires at" in told.get("expiry", ""))
+        until(lambda: conditions(server), lambda by_name: "CN=soon expires at" in by_name.get("expiry", ""))
         replace(files, *a_certificate("good"))
-        until(lambda: conditions(server), lambda told: told == {})
+        until(lambda: conditions(server), lambda by_name: by_name == {})
 
 
 def test_commands_trust_what_the_environment_names(
@@ -202,11 +202,11 @@ def test_a_health_check_asks_whatever_the_server_speaks(tmp_path: Path, pair: tu
             holder = read_holder(data) or {}
             assert holder["http"] == f"{'https' if tls else 'http'}://{server.http}"
             for flags in ([], ["--ready"]):
-                found = run("health", "--data", data, *flags)
-                assert (found.exit_code, found.output) == (0, "")
+                result = run("health", "--data", data, *flags)
+                assert (result.exit_code, result.output) == (0, "")
             assert run("health", env={"TRACEJURY_DATA": str(data)}).exit_code == 0
             server.context.state = "stopping"
-            found = run("health", "--data", data, "--ready")
-            assert (found.exit_code, "503" in found.output) == (1, True)
-    found = run("health", "--data", data)
-    assert (found.exit_code, "no server holds" in found.output) == (1, True)
+            result = run("health", "--data", data, "--ready")
+            assert (result.exit_code, "503" in result.output) == (1, True)
+    result = run("health", "--data", data)
+    assert (result.exit_code, "no server holds" in result.output) == (1, True)

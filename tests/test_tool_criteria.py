@@ -58,7 +58,7 @@ def test_criteria_that_are_nowhere_are_a_failure(name: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted, score, strict",
+    "counts, score, strict",
     [
         ({"a": ["=", 2]}, 1.0, 1.0),
         ({"a": ["==", 2], "b": [">", 1]}, 0.5, 0.0),
@@ -68,11 +68,11 @@ def test_criteria_that_are_nowhere_are_a_failure(name: str, key: str) -> None:
         ({}, 0.0, 0.0),
     ],
 )
-def test_tool_call_count(wanted: object, score: float, strict: float) -> None:
+def test_tool_call_count(counts: object, score: float, strict: float) -> None:
     """Every operator counts the calls of its tool, tools that were not called included, and other tools not."""
-    for configuration, wanted_score in (({}, score), ({"strict": True}, strict)):
-        case = called("a", "b", "a", "x") | {"expectedOutputs": {"toolCallsCount": wanted}}
-        assert verdict("tool_call_count", configuration, case).score == wanted_score
+    for configuration, expected_score in (({}, score), ({"strict": True}, strict)):
+        case = called("a", "b", "a", "x") | {"expectedOutputs": {"toolCallsCount": counts}}
+        assert verdict("tool_call_count", configuration, case).score == expected_score
 
 
 def test_expecting_no_call_holds_for_a_run_without_calls() -> None:
@@ -82,31 +82,31 @@ def test_expecting_no_call_holds_for_a_run_without_calls() -> None:
 
 def test_counts_are_told_with_their_operator() -> None:
     """The reason and the metadata say what was expected and what there was."""
-    found = verdict("tool_call_count", {"toolCallsCount": {"a": ["<=", 1]}}, called("a", "a"))
-    assert found.reason == "0 of 1 hold: a was called 2 times, expected <= 1."
-    wanted = {"a": {"actual": 2, "operator": "<=", "expected": 1, "score": 0.0}}
-    assert found.metadata == {"toolCallsCount": wanted}
+    result = verdict("tool_call_count", {"toolCallsCount": {"a": ["<=", 1]}}, called("a", "a"))
+    assert result.reason == "0 of 1 hold: a was called 2 times, expected <= 1."
+    expected = {"a": {"actual": 2, "operator": "<=", "expected": 1, "score": 0.0}}
+    assert result.metadata == {"toolCallsCount": expected}
 
 
 @pytest.mark.parametrize(
-    "wanted, told",
+    "counts, message",
     [
         ({"a": ["~", 1]}, "toolCallsCount.a[0]: input should be '=', "),
         ({"a": ["=", 1.5]}, "toolCallsCount.a[1]: input should be a valid integer"),
         ({"a": 1}, "toolCallsCount.a: input should be a valid tuple"),
     ],
 )
-def test_malformed_counts_are_refused(wanted: object, told: str) -> None:
+def test_malformed_counts_are_refused(counts: object, message: str) -> None:
     """Criteria are checked where they are configured, and in the case where they come with it."""
     with pytest.raises(BadConfiguration) as refused:
-        build("tool_call_count", {"toolCallsCount": wanted})
-    assert told in str(refused.value)
-    case = called("a") | {"expectedOutputs": {"toolCallsCount": wanted}}
-    assert f"bad_case: expectedOutputs.{told}" in failure("tool_call_count", {}, case)
+        build("tool_call_count", {"toolCallsCount": counts})
+    assert message in str(refused.value)
+    case = called("a") | {"expectedOutputs": {"toolCallsCount": counts}}
+    assert f"bad_case: expectedOutputs.{message}" in failure("tool_call_count", {}, case)
 
 
 @pytest.mark.parametrize(
-    "actual, wanted, score, strict, common",
+    "actual, order, score, strict, common",
     [
         ("abc", "abc", 1.0, 1.0, "abc"),
         ("axbxc", "abc", 1.0, 0.0, "abc"),
@@ -116,12 +116,12 @@ def test_malformed_counts_are_refused(wanted: object, told: str) -> None:
         ("cab", "abc", 2 / 3, 0.0, "ab"),
     ],
 )
-def test_tool_call_order(actual: str, wanted: str, score: float, strict: float, common: str) -> None:
+def test_tool_call_order(actual: str, order: str, score: float, strict: float, common: str) -> None:
     """Extra calls cost nothing unless the order is strict; the longest common part is told."""
-    for configuration, wanted_score in (({}, score), ({"strict": True}, strict)):
-        found = verdict("tool_call_order", {"toolCallsOrder": list(wanted), **configuration}, called(*actual))
-        assert found.score == pytest.approx(wanted_score)
-        assert found.metadata["lcs"] == list(common)
+    for configuration, expected_score in (({}, score), ({"strict": True}, strict)):
+        result = verdict("tool_call_order", {"toolCallsOrder": list(order), **configuration}, called(*actual))
+        assert result.score == pytest.approx(expected_score)
+        assert result.metadata["lcs"] == list(common)
 
 
 def test_strict_order_fails_where_only_the_lengths_agree() -> None:
@@ -170,18 +170,18 @@ def test_subset_is_the_default() -> None:
 def test_arguments_find_the_pairing_that_a_greedy_one_misses() -> None:
     """A call that could serve two expectations serves the one that nothing else can."""
     case = called(call("y", {"a": 1, "b": 2}), call("y", {"a": 1}))
-    wanted = [{"name": "y", "args": {"a": 1}}, {"name": "y", "args": {"a": 1, "b": 2}}]
-    found = verdict("tool_call_args", {"strict": True, "toolCalls": wanted}, case)
-    assert found.score == 1
-    assert found.metadata == {"pairs": [{"name": "y", "call": 1}, {"name": "y", "call": 0}]}
+    expected = [{"name": "y", "args": {"a": 1}}, {"name": "y", "args": {"a": 1, "b": 2}}]
+    result = verdict("tool_call_args", {"strict": True, "toolCalls": expected}, case)
+    assert result.score == 1
+    assert result.metadata == {"pairs": [{"name": "y", "call": 1}, {"name": "y", "call": 0}]}
 
 
 def test_one_call_serves_one_expectation() -> None:
     """The same call is not counted twice, and what is missing is told."""
-    wanted = [{"name": "y", "args": {"a": 1}}, {"name": "y", "args": {"a": 1}}]
-    found = verdict("tool_call_args", {"toolCalls": wanted}, called(call("y", {"a": 1})))
-    assert found.score == 1 / 2
-    assert found.reason == '1 of 2 hold: no call of y has the arguments {"a":1}.'
+    expected = [{"name": "y", "args": {"a": 1}}, {"name": "y", "args": {"a": 1}}]
+    result = verdict("tool_call_args", {"toolCalls": expected}, called(call("y", {"a": 1})))
+    assert result.score == 1 / 2
+    assert result.reason == '1 of 2 hold: no call of y has the arguments {"a":1}.'
 
 
 def test_empty_expected_arguments_are_said_to_check_nothing() -> None:
@@ -200,7 +200,7 @@ def test_expected_calls_may_be_whole_tool_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    "actual, wanted, matches",
+    "actual, expected_call, matches",
     [
         (call("Web Search"), {"name": "Web_Search"}, True),
         (call("web_search"), {"name": "Web_Search"}, False),
@@ -215,16 +215,18 @@ def test_expected_calls_may_be_whole_tool_calls() -> None:
 )
 def test_one_rule_says_which_call_is_meant(
     actual: Mapping[str, Any],
-    wanted: Mapping[str, Any],
+    expected_call: Mapping[str, Any],
     matches: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     """Calls are found by id or by name as APIs write it, alike for arguments, outputs, order and count."""
     case = called(actual)
-    assert verdict("tool_call_args", {"toolCalls": [{"args": {}, **wanted}]}, case).score == float(matches)
-    assert verdict("tool_call_output", {"toolOutputs": [{"output": "", **wanted}]}, case).score == float(matches)
-    if "id" not in wanted:
-        assert verdict("tool_call_order", {"toolCallsOrder": [wanted["name"]]}, case).score == float(matches)
-        assert verdict("tool_call_count", {"toolCallsCount": {wanted["name"]: ["=", 1]}}, case).score == float(matches)
+    assert verdict("tool_call_args", {"toolCalls": [{"args": {}, **expected_call}]}, case).score == float(matches)
+    assert verdict("tool_call_output", {"toolOutputs": [{"output": "", **expected_call}]}, case).score == float(matches)
+    if "id" not in expected_call:
+        assert verdict("tool_call_order", {"toolCallsOrder": [expected_call["name"]]}, case).score == float(matches)
+        assert verdict("tool_call_count", {"toolCallsCount": {expected_call["name"]: ["=", 1]}}, case).score == float(
+            matches
+        )
 
 
 @pytest.mark.parametrize(
@@ -248,8 +250,8 @@ def test_one_rule_says_which_call_is_meant(
 def test_output_is_compared_as_text(result: object, text: str) -> None:
     """The wrapper is taken off, and the text is what Python prints."""
     case = called(call("t", result=result))
-    wanted = [{"name": "t", "output": text}]
-    assert verdict("tool_call_output", {"toolOutputs": wanted}, case).score == 1
+    expected = [{"name": "t", "output": text}]
+    assert verdict("tool_call_output", {"toolOutputs": expected}, case).score == 1
     assert verdict("tool_call_output", {"toolOutputs": [{"name": "t", "output": f"{text} "}]}, case).score == 0
 
 
@@ -274,9 +276,9 @@ def test_output_may_be_compared_as_a_value(result: object, output: object) -> No
 @pytest.mark.parametrize("configuration", [{}, {"strict": True}])
 def test_later_call_of_a_tool_may_give_the_expected_output(configuration: Mapping[str, Any]) -> None:
     """The first call of a tool is not the only one that counts."""
-    wanted: Sequence[Mapping[str, Any]] = [{"name": "t", "output": "second"}]
+    expected: Sequence[Mapping[str, Any]] = [{"name": "t", "output": "second"}]
     case = called(call("t", result="first"), call("t", result="second"))
-    assert verdict("tool_call_output", {"toolOutputs": wanted, **configuration}, case).score == 1
+    assert verdict("tool_call_output", {"toolOutputs": expected, **configuration}, case).score == 1
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,10 @@ ROUTE = {"origin": "JFK", "destination": "CDG"}
 def validity(arguments: object, schema: object = FLIGHTS["inputSchema"], **configuration: object) -> list[str]:
     """What is wrong with a call with these arguments."""
     case = called(call("a_tool", arguments)) | {"metadata": {"tools": [{"name": "a_tool", "inputSchema": schema}]}}
-    found = verdict("tool_call_validity", configuration, case)
-    (result,) = found.metadata["validationResults"]
+    outcome = verdict("tool_call_validity", configuration, case)
+    (result,) = outcome.metadata["validationResults"]
     assert result["valid"] is (not result["errors"])
-    assert found.score == float(result["valid"])
+    assert outcome.score == float(result["valid"])
     errors: list[str] = result["errors"]
     return errors
 
@@ -115,10 +115,10 @@ def test_strict_mode_refuses_what_no_schema_names() -> None:
 def test_validity_is_the_share_of_valid_calls() -> None:
     """Unknown tools and broken calls lower the share, and are told with the tool."""
     case = called(call("search_flights", ROUTE), call("search_flights"), "fly") | {"metadata": {"tools": [FLIGHTS]}}
-    found = verdict("tool_call_validity", {}, case)
-    assert found.score == 1 / 3
-    assert "fly: unknown tool; there are: search_flights" in found.reason
-    assert not found.success
+    result = verdict("tool_call_validity", {}, case)
+    assert result.score == 1 / 3
+    assert "fly: unknown tool; there are: search_flights" in result.reason
+    assert not result.success
 
 
 def test_each_case_is_checked_against_its_own_tools() -> None:
@@ -127,12 +127,12 @@ def test_each_case_is_checked_against_its_own_tools() -> None:
     shared: list[dict[str, object]] = [{"name": "a", "inputSchema": {"required": ["x"]}}]
     own: list[dict[str, object]] = [{"name": "a"}]
     wrong: list[dict[str, object]] = [{"nam": "a"}]
-    said = []
+    reasons = []
     for tools in (shared, own, shared, wrong, wrong, shared):
         case = parse_case(called("a")).model_copy(update={"metadata": {"tools": tools}})
         outcome = asyncio.run(run(evaluator, case))
-        said.append(outcome.score if isinstance(outcome, Verdict) else type(outcome))
-    assert said == [0.0, 1.0, 0.0, Failure, Failure, 0.0]
+        reasons.append(outcome.score if isinstance(outcome, Verdict) else type(outcome))
+    assert reasons == [0.0, 1.0, 0.0, Failure, Failure, 0.0]
 
 
 def test_of_two_definitions_the_last_counts() -> None:
@@ -148,7 +148,7 @@ def test_a_chat_without_tools_has_no_calls_to_check() -> None:
 
 
 @pytest.mark.parametrize(
-    "case, told",
+    "case, message",
     [
         ({"metadata": {"tools": []}}, "bad_case: actualOutputs.toolCalls is missing"),
         (called("a"), "bad_case: metadata.tools is missing"),
@@ -162,13 +162,13 @@ def test_a_chat_without_tools_has_no_calls_to_check() -> None:
         ({"actualOutputs": {"toolCalls": "none"}}, "actualOutputs.toolCalls: not a list, and not the JSON of one"),
     ],
 )
-def test_malformed_calls_and_tools_are_failures(case: Mapping[str, Any], told: str) -> None:
+def test_malformed_calls_and_tools_are_failures(case: Mapping[str, Any], message: str) -> None:
     """What cannot be read is named by key and element."""
-    assert told in failure("tool_call_validity", {}, case)
+    assert message in failure("tool_call_validity", {}, case)
 
 
 @pytest.mark.parametrize(
-    "schema, told",
+    "schema, message",
     [
         ({"type": "object", "properties": {"x": 5}}, "the inputSchema of a_tool is not a JSON Schema: properties.x: "),
         ({"properties": {"x": {"$ref": "#/nowhere"}}}, "not a JSON Schema: a reference leads nowhere"),
@@ -177,10 +177,10 @@ def test_malformed_calls_and_tools_are_failures(case: Mapping[str, Any], told: s
         ({"properties": {"x": {"pattern": "("}}}, "properties.x.pattern: '(' is not a 'regex'"),
     ],
 )
-def test_schemas_that_are_none_are_failures(schema: object, told: str) -> None:
+def test_schemas_that_are_none_are_failures(schema: object, message: str) -> None:
     """A tool's broken schema is no fault of the agent, and nothing is fetched to mend it."""
     case = called(call("a_tool", {"x": "a"})) | {"metadata": {"tools": [{"name": "a_tool", "inputSchema": schema}]}}
-    assert told in failure("tool_call_validity", {}, case)
+    assert message in failure("tool_call_validity", {}, case)
 
 
 @pytest.mark.parametrize(
@@ -202,16 +202,16 @@ def test_schemas_that_are_none_are_failures(schema: object, told: str) -> None:
 )
 def test_tool_correctness(mode: str, actual: Sequence[Any], expected: Sequence[Any], score: float) -> None:
     """Each mode scores sets, sequences or calls as it says."""
-    found = verdict("tool_correctness", {"matchMode": mode}, called(*actual, expected=expected))
-    assert found.score == pytest.approx(score)
+    result = verdict("tool_correctness", {"matchMode": mode}, called(*actual, expected=expected))
+    assert result.score == pytest.approx(score)
 
 
 def test_tool_correctness_lists_tools_as_they_first_came() -> None:
     """The metadata tell right, needless and missing tools."""
-    found = verdict("tool_correctness", {}, called("z", "b", "a", "z", expected=["c", "a", "b"]))
-    assert found.metadata["correctTools"] == ["b", "a"]
-    assert found.metadata["redundantTools"] == ["z"]
-    assert found.metadata["missingTools"] == ["c"]
+    result = verdict("tool_correctness", {}, called("z", "b", "a", "z", expected=["c", "a", "b"]))
+    assert result.metadata["correctTools"] == ["b", "a"]
+    assert result.metadata["redundantTools"] == ["z"]
+    assert result.metadata["missingTools"] == ["c"]
 
 
 def test_correctness_finds_the_pairing_that_a_greedy_one_misses() -> None:
@@ -251,10 +251,10 @@ def test_correctness_finds_the_pairing_that_a_greedy_one_misses() -> None:
 )
 def test_tool_trajectory(mode: str, actual: str, expected: str, score: float) -> None:
     """Each mode counts order, extra calls and missing calls as it says; a letter is a call."""
-    found = verdict("tool_trajectory", {"matchMode": mode}, called(*actual, expected=[*expected]))
-    assert found.score == pytest.approx(score)
-    assert found.metadata["actualCount"] == len(actual)
-    assert found.metadata["expectedTools"] == list(expected)
+    result = verdict("tool_trajectory", {"matchMode": mode}, called(*actual, expected=[*expected]))
+    assert result.score == pytest.approx(score)
+    assert result.metadata["actualCount"] == len(actual)
+    assert result.metadata["expectedTools"] == list(expected)
 
 
 @pytest.mark.parametrize("mode", ["STRICT", "IN_ORDER", "ANY_ORDER", "SUPERSET", "SUBSET", "PRECISION", "RECALL"])
@@ -370,15 +370,15 @@ def test_expectation_that_is_missing_is_a_failure(name: str) -> None:
 )
 def test_tool_error(result: object, configuration: Mapping[str, Any], failed: bool) -> None:  # noqa: FBT001 - a parameter
     """Blank results, error fields and what a detector is told are failures, and nothing else is."""
-    found = verdict("tool_error", configuration, called(call("a", result="ok"), call("b", result=result)))
-    assert found.score == (0.5 if failed else 1.0)
-    assert [failure["toolName"] for failure in found.metadata["failedCalls"]] == ["b"] * failed
+    outcome = verdict("tool_error", configuration, called(call("a", result="ok"), call("b", result=result)))
+    assert outcome.score == (0.5 if failed else 1.0)
+    assert [failure["toolName"] for failure in outcome.metadata["failedCalls"]] == ["b"] * failed
 
 
 def test_call_whose_span_failed_is_an_error() -> None:
     """What a trace knows about a call counts, whatever its result says."""
-    found = verdict("tool_error", {}, called(call("a", result="x", metadata={"isError": True})))
-    assert found.score == 0
+    result = verdict("tool_error", {}, called(call("a", result="x", metadata={"isError": True})))
+    assert result.score == 0
 
 
 @pytest.mark.parametrize(
@@ -394,9 +394,9 @@ def test_call_whose_span_failed_is_an_error() -> None:
 )
 def test_tool_efficiency(calls: Sequence[Any], score: float, redundant: list[str], in_a_row: int) -> None:
     """Calls that repeat an earlier one with the same arguments are redundant, whatever they answered."""
-    found = verdict("tool_efficiency", {}, called(*calls))
-    assert found.score == score
-    assert found.metadata == {
+    result = verdict("tool_efficiency", {}, called(*calls))
+    assert result.score == score
+    assert result.metadata == {
         "totalCalls": len(calls),
         "distinctCalls": len(calls) - len(redundant),
         "redundantCalls": redundant,
@@ -437,8 +437,8 @@ def test_what_takes_too_long_to_compare_is_a_failure() -> None:
     """Thousands of calls in another order are refused rather than compared for minutes; in the same order they pass."""
     names = [f"tool_{number}" for number in range(3000)]
     assert verdict("tool_trajectory", {}, called(*names, expected=names)).score == 1
-    told = failure("tool_trajectory", {}, called(*names, expected=names[::-1]))
-    assert told.startswith("too_large: 9,000,000 comparisons are needed")
+    error = failure("tool_trajectory", {}, called(*names, expected=names[::-1]))
+    assert error.startswith("too_large: 9,000,000 comparisons are needed")
     assert failure("tool_trajectory", {"matchMode": "RECALL"}, called(*names, expected=names[::-1])).startswith(
         "too_large"
     )

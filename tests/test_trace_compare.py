@@ -31,7 +31,7 @@ ONE, OTHER, LARGE = "a1" * 16, "b2" * 16, "c3" * 16
 
 def a_span(span_id: str, parent: str | None, name: str, kind: str = "chain", **more: Any) -> OutlineSpan:
     """A span of an outline; they start in the order of their ids."""
-    told = {
+    fields = {
         "span_id": span_id,
         "parent_span_id": parent,
         "name": name,
@@ -46,14 +46,14 @@ def a_span(span_id: str, parent: str | None, name: str, kind: str = "chain", **m
         "output_tokens": None,
         "cost_usd": None,
     }
-    return OutlineSpan(**(told | more))
+    return OutlineSpan(**(fields | more))
 
 
 def aligned(
-    before: list[OutlineSpan], after: list[OutlineSpan], *said: dict[str, tuple[int, int]]
+    before: list[OutlineSpan], after: list[OutlineSpan], *digests: dict[str, tuple[int, int]]
 ) -> list[AlignedSpan]:
     """Both as one tree; what they said stands behind them."""
-    one, other = said or ({}, {})
+    one, other = digests or ({}, {})
     return align(TraceSide(spans=before, said=one), TraceSide(spans=after, said=other))
 
 
@@ -245,10 +245,10 @@ def words(page: str) -> str:
 def test_the_page_tells_what_differs(visit: Visit) -> None:
     """What both took, the spans as one tree, and the texts of the chosen one with what differs marked."""
     page = visit.get(f"/traces/{ONE}/compare?with={OTHER}&show=all").text
-    said = words(page.partition("<tbody>")[2].partition('<tr data-row id="r0"')[2])
+    text = words(page.partition("<tbody>")[2].partition('<tr data-row id="r0"')[2])
     assert "changed output" in words(page)
-    for told_of in ("chat large changed name, model", "execute_tool map", "execute_tool carrier", "lookup"):
-        assert told_of in said, said
+    for expected in ("chat large changed name, model", "execute_tool map", "execute_tool carrier", "lookup"):
+        assert expected in text, text
     assert [words(page).count(each) > 0 for each in ("This trace", "The other", "Tokens out")] == [True] * 3
     root = visit.get(f"/traces/{ONE}/compare?with={OTHER}&show=all&pair=0").text
     assert ("<del>Monday" in root, "<ins>Tuesday" in root) == (True, True)

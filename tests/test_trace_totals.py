@@ -95,8 +95,8 @@ def test_a_trace_that_grew_keeps_what_it_meant(tmp_path: Path) -> None:
             commit(store, a_batch(request))
             assert traces.wait_idle(WAIT_S)
         commit(store, a_batch(an_export(2, first=1)))
-        asked = "SELECT span_count, session_id, tool_call_count FROM traces"
-        assert rows(store, asked) == [(3, "s1", 0)]
+        query = "SELECT span_count, session_id, tool_call_count FROM traces"
+        assert rows(store, query) == [(3, "s1", 0)]
         assert rows(store, "SELECT trace_count, span_count FROM sessions") == [(1, 3)]
 
 

@@ -112,8 +112,8 @@ def test_spans_that_are_their_own_parents_are_opened_too() -> None:
 def test_scripts_get_every_span_once() -> None:
     """The document has a line for each span, in the order of the tree, with what nobody sees spelled out."""
     spans = [a_line(f"{number:05}", "00000" if number else None, name="x\u202ey") for number in range(2 * ROWS)]
-    told = json.loads(SpanTree(spans, [a_verdict("00001", passed=False)]).document())
-    assert [line[0] for line in told["spans"]] == [span.span_id for span in spans]
-    assert told["spans"][0][1:4] == [0, True, "x\\u202ey"]
-    assert told["spans"][1][11:15] == [False, 0, 1, 0]
-    assert told["lengthMs"] == 4.0
+    document = json.loads(SpanTree(spans, [a_verdict("00001", passed=False)]).document())
+    assert [line[0] for line in document["spans"]] == [span.span_id for span in spans]
+    assert document["spans"][0][1:4] == [0, True, "x\\u202ey"]
+    assert document["spans"][1][11:15] == [False, 0, 1, 0]
+    assert document["lengthMs"] == 4.0

@@ -51,17 +51,17 @@ def test_demands_on_the_calls_of_a_run(
     config: Mapping[str, Any], names: str, score: float, violations: list[str] | None
 ) -> None:
     """Each required tool, each forbidden tool and each two neighbours of the order are one demand."""
-    found = verdict("tool_policy", config, called(*names))
-    assert found.score == score
-    assert violations is None or found.metadata["violations"] == violations
+    result = verdict("tool_policy", config, called(*names))
+    assert result.score == score
+    assert violations is None or result.metadata["violations"] == violations
 
 
 def test_demands_on_each_turn() -> None:
     """What was called in an earlier turn does not count in a later one, and a turn has several messages."""
     order = {"order": ["find", "pay"], "scope": "TURN"}
     assert verdict("tool_policy", order, talk(["find", "pay"], [], ["find"])).score == 1
-    found = verdict("tool_policy", order, talk(["find", "pay"], ["pay"]))
-    assert (found.score, found.metadata["violations"]) == (0.5, ["turn 2: pay was called before find"])
+    result = verdict("tool_policy", order, talk(["find", "pay"], ["pay"]))
+    assert (result.score, result.metadata["violations"]) == (0.5, ["turn 2: pay was called before find"])
     every = verdict("tool_policy", {"required": ["find"], "scope": "TURN"}, talk(["find"], [], ["pay", "find"]))
     assert every.metadata["violations"] == ["turn 2: find was not called"]
     empty = verdict("tool_policy", {"required": ["find"], "scope": "TURN"}, {"actualOutputs": {"trajectory": []}})
@@ -86,12 +86,12 @@ def test_efficiency_is_the_mean_of_what_both_tell() -> None:
     assert verdict("efficiency", best, called("a", "b") | summary).score == (1 + 0.25) / 2
     turns = verdict("efficiency", {"best": {"turns": 1}}, talk(["a"], ["b"]) | {"metadata": {}})
     assert turns.score == 0.5
-    told = called("a", "b") | {"expectedOutputs": {"bestRun": {"toolCalls": 0}}}
-    assert verdict("efficiency", {}, told).score == 0
+    case = called("a", "b") | {"expectedOutputs": {"bestRun": {"toolCalls": 0}}}
+    assert verdict("efficiency", {}, case).score == 0
 
 
 @pytest.mark.parametrize(
-    "case, told",
+    "case, message",
     [
         (called("a"), "expectedOutputs.bestRun is missing"),
         (called("a") | {"expectedOutputs": {"bestRun": {"tokens": 5}}}, "nothing that the best run tells"),
@@ -99,9 +99,9 @@ def test_efficiency_is_the_mean_of_what_both_tell() -> None:
         (called("a") | {"expectedOutputs": {"bestRun": 3}}, "expectedOutputs.bestRun"),
     ],
 )
-def test_a_best_run_that_cannot_be_compared_is_a_bad_case(case: Mapping[str, Any], told: str) -> None:
+def test_a_best_run_that_cannot_be_compared_is_a_bad_case(case: Mapping[str, Any], message: str) -> None:
     """It is no score: neither a good nor a bad one."""
     outcome = evaluate("efficiency", {}, case)
     assert isinstance(outcome, Failure)
     assert outcome.kind == "bad_case"
-    assert told in outcome.message
+    assert message in outcome.message

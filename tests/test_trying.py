@@ -40,8 +40,8 @@ def test_examples_follow_the_change(profile: str, changed: frozenset[str] | None
         try_often(cast("Any", items), changes)
     finally:
         settings.load_profile(before)
-    found = [cast("Any", each)._hypothesis_internal_use_settings.max_examples for each in (default, own)]
-    assert found == [examples, {10: 2, 40: 7, 400: 70}[examples]]
+    numbers = [cast("Any", each)._hypothesis_internal_use_settings.max_examples for each in (default, own)]
+    assert numbers == [examples, {10: 2, 40: 7, 400: 70}[examples]]
 
 
 def test_fewer_examples_are_really_tried() -> None:

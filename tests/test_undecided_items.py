@@ -19,9 +19,9 @@ def an_item(key: str, score: float, **more: Any) -> dict[str, Any]:
     }
 
 
-def listed(api: Offline, **asked: Any) -> list[str]:
+def listed(api: Offline, **params: Any) -> list[str]:
     """The keys of the items that are listed."""
-    return [each["itemKey"] for each in api.ask("GET", "review-queue", params=asked)["content"]]
+    return [each["itemKey"] for each in api.ask("GET", "review-queue", params=params)["content"]]
 
 
 def test_items_wait_until_somebody_decides(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_open_work_is_done_after_the_upgrade(release: Path) -> None:
         ).fetchall()
         assert before.execute(OPEN).fetchall() != [(0, 0, False, False, 0)]
     with a_server(release / DATA, **SETTINGS) as server:
-        until(partial(rows, server.store, OPEN), lambda found: found == [(0, 0, False, False, 0)], within_s=120)
+        until(partial(rows, server.store, OPEN), lambda counts: counts == [(0, 0, False, False, 0)], within_s=120)
         until(lambda: server.store.status.status(0).older_spans, lambda older: older == 0)
         check_judged(server, expected["judged"])
         ((now_stored, now_spans),) = rows(server.store, "SELECT stored, (SELECT count(*) FROM span) FROM ingest_state")
@@ -184,9 +184,9 @@ def test_open_work_is_done_after_the_upgrade(release: Path) -> None:
 def check_judged(server: Running, expected: list[dict[str, str]]) -> None:
     """Each of the jobs that were open, or not even made, has one score."""
     scored = "SELECT tenant, trace_id, rule, count(*) FROM evaluations WHERE outcome = 'scored' GROUP BY ALL"
-    found = Counter({row[:3]: row[3] for row in rows(server.store, scored)})
+    judged = Counter({row[:3]: row[3] for row in rows(server.store, scored)})
     for one in expected:
-        assert found[one["tenant"], one["trace_id"], one["rule"]] == 1, one
+        assert judged[one["tenant"], one["trace_id"], one["rule"]] == 1, one
 
 
 def test_the_fixture_of_the_next_release_can_be_written(tmp_path: Path) -> None:

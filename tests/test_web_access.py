@@ -28,9 +28,9 @@ def visit(server: Closed) -> Iterator[Visit]:
         yield visit
 
 
-def sign_in(visit: Visit, key: str, wanted: str = "/traces") -> httpx.Response:
+def sign_in(visit: Visit, key: str, target: str = "/traces") -> httpx.Response:
     """Fill in the form."""
-    return visit.send("/sign-in", "/sign-in", key=key, next=wanted)
+    return visit.send("/sign-in", "/sign-in", key=key, next=target)
 
 
 def test_who_is_unknown_is_sent_to_sign_in_and_back(server: Closed, visit: Visit) -> None:
@@ -49,8 +49,8 @@ def test_programs_are_told_401_and_not_sent_elsewhere(visit: Visit) -> None:
 
 def test_the_cookie_is_kept_from_scripts_and_opens_pages_only(server: Closed, visit: Visit) -> None:
     """The session's cookie is HttpOnly and SameSite, has an end, and the API does not know it."""
-    told = sign_in(visit, server.keys["admin"]).headers["set-cookie"].lower()
-    assert {"httponly", "samesite=lax", f"max-age={LIFE_S}", "path=/"} <= set(told.split("; "))
+    cookie = sign_in(visit, server.keys["admin"]).headers["set-cookie"].lower()
+    assert {"httponly", "samesite=lax", f"max-age={LIFE_S}", "path=/"} <= set(cookie.split("; "))
     assert visit.get("/traces").is_success
     assert visit.get("/api/v1/traces", accept="*/*").status_code == 401
     assert visit.client.post(f"{visit.origin}/api/v1/sql", json={"sql": "SELECT 1"}).status_code == 401
@@ -95,8 +95,8 @@ def test_signing_out_ends_the_session_for_every_copy_of_the_cookie(server: Close
 def test_a_session_ends_with_its_key(server: Closed, visit: Visit) -> None:
     """Disabling a key ends what began with it, and so does its time."""
     ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
-    wanted = {"name": "passing", "role": "VIEWER", "expiresAt": ends}
-    made = server.ask("POST", "/api/v1/api-keys", key=server.keys["admin"], json=wanted).json()
+    fields = {"name": "passing", "role": "VIEWER", "expiresAt": ends}
+    made = server.ask("POST", "/api/v1/api-keys", key=server.keys["admin"], json=fields).json()
     sign_in(visit, made["key"])
     assert visit.get("/traces").is_success
     server.ask("POST", f"/api/v1/api-keys/{made['id']}/disable", key=server.keys["admin"])

@@ -54,7 +54,7 @@ def test_an_alert_has_all_that_is_needed_to_check_it(server: Closed, visit: Visi
     """Rates with intervals and counts, evidence, releases, SQL, traces and deliveries."""
     finding = opened(server, 1)
     page = visit.get(f"/alerts/{finding.alert_id}").text
-    told = words(page)
+    shown = words(page)
     for text in (
         "The pass rate of release 1.5.0 is 78.0 % after 92.0 % of 1.4.1 : \u221214.0 points",
         "89.1 % to 94.3 %, 500 results",
@@ -64,11 +64,11 @@ def test_an_alert_has_all_that_is_needed_to_check_it(server: Closed, visit: Visi
         "It <@U1> & did",
         "alert.opened",
     ):
-        assert text in told, text
+        assert text in shown, text
     assert 'href="/traces/f8d18f56aac69da52ff48aa312bf2c4d"' in page
     assert "/quality/compare?" in page
     assert "baseline=1.4.1&candidate=1.5.0" in unescape(page)
-    assert "receiver.invalid" in told
+    assert "receiver.invalid" in shown
 
 
 def test_acknowledging_names_who_did_and_is_done_once(server: Closed, visit: Visit) -> None:
@@ -151,9 +151,9 @@ def test_an_alert_shows_the_criteria_under_which_it_was_raised(server: Closed, v
         if state == "deleted":
             assert server.ask("DELETE", one, key=key).status_code == 204
         for page in pages:
-            told = words(visit.get(page).text)
-            assert "It names the refund period." in told, (state, page)
-            assert "in days" not in told, (state, page)
+            text = words(visit.get(page).text)
+            assert "It names the refund period." in text, (state, page)
+            assert "in days" not in text, (state, page)
 
 
 def test_hostile_alerts_are_text(server: Closed, visit: Visit, browser: "Browser") -> None:

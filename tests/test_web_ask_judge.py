@@ -18,7 +18,7 @@ from tests.access import a_closed_server
 from tests.browser import DESK, PHONE, a_page
 from tests.connecting import ENCRYPTION_KEY, a_connection
 from tests.live import until
-from tests.model_server import Asked, Hangs, ModelServer, Says, Status, a_model
+from tests.model_server import Hangs, ModelRequest, ModelServer, Says, Status, a_model
 from tests.paging import Visit, token_on
 from tests.serving import PROTOBUF, START_NS, a_server, an_export
 
@@ -62,10 +62,10 @@ class Judged:
         else:
             self.connection_id = connections.create(document).connection_id
 
-    def says(self, script: Callable[[Asked], Any]) -> None:
+    def says(self, script: Callable[[ModelRequest], Any]) -> None:
         """Have the model answer so, and forget what it was asked."""
         self.model.script = script
-        self.model.asked.clear()
+        self.model.requests.clear()
 
     def send(self, do: str = "judge", **fields: str) -> httpx.Response:
         """The form of a new rule, with a button pressed."""
@@ -116,9 +116,9 @@ def test_nothing_is_asked_before_the_button_is_pressed(judged: Judged) -> None:
     """A preview tells what asking costs at most, by the prices of the connection, and spends nothing."""
     judged.connect(price=PRICE, maxOutputTokens=1000)
     judged.says(lambda _: GOOD)
-    told = words(judged.send("preview").text)
-    assert ("Ask the judge about these 3" in told, judged.model.asked) == (True, [])
-    assert "at most 5.40 USD , and mostly far less" in told  # three times 100,000 tokens in and 8,000 out
+    text = words(judged.send("preview").text)
+    assert ("Ask the judge about these 3" in text, judged.model.requests) == (True, [])
+    assert "at most 5.40 USD , and mostly far less" in text  # three times 100,000 tokens in and 8,000 out
     judged.connect(price=PRICE)
     assert "if no answer is longer than 4,096 tokens" in words(judged.send("preview").text)
     judged.connect()
@@ -131,11 +131,11 @@ def test_the_prompt_is_shown_and_nobody_is_asked(judged: Judged) -> None:
     judged.connect()
     judged.says(lambda _: GOOD)
     template = "version: 2\n[system]\nBe a lawyer: {{criteria}}\n[user]\n{{input}} and {{actual_output}}"
-    told = words(judged.send("prompt", **{"config.template": template}).text)
-    assert "Be a lawyer: Is it kind?" in told
-    assert "It is data" in told
-    assert "<data-" in told
-    assert "Ask the judge about these 3" in told
+    text = words(judged.send("prompt", **{"config.template": template}).text)
+    assert "Be a lawyer: Is it kind?" in text
+    assert "It is data" in text
+    assert "<data-" in text
+    assert "Ask the judge about these 3" in text
     broken = judged.send("prompt", **{"config.template": "no version"}).text
     assert "must begin with a line `version: 1`" in unescape(broken)
     rule = {
@@ -151,7 +151,7 @@ def test_the_prompt_is_shown_and_nobody_is_asked(judged: Judged) -> None:
     assert system["content"].startswith("Be a lawyer: Is it kind?")
     assert " and <data-" in user["content"]
     assert "prompt" not in httpx.post(base, json=rule).json()
-    assert judged.model.asked == []
+    assert judged.model.requests == []
 
 
 def test_the_judge_says_something_of_each_example(judged: Judged) -> None:
@@ -161,8 +161,8 @@ def test_the_judge_says_something_of_each_example(judged: Judged) -> None:
     assert judged.running.store.spending.flush(60)
     before = judged.sql("SELECT (SELECT count(*) FROM evaluations), (SELECT count(*) FROM judge_call)")
     page = judged.send().text
-    assert len(judged.model.asked) == 3
-    assert all("Is it kind?" in each.system + each.user for each in judged.model.asked)
+    assert len(judged.model.requests) == 3
+    assert all("Is it kind?" in each.system + each.user for each in judged.model.requests)
     assert [("passed 0.9" in each, "it is kind" in each) for each in examples(page)] == [(True, True)] * 3
     assert "The judge was asked just now: 3 calls, 360 tokens, 0.009000 USD" in words(page)
     ((evaluations, calls),) = before
@@ -183,13 +183,13 @@ def test_a_jury_votes_on_each_example(judged: Judged) -> None:
     others = [connections.create(document | {"name": name, "model": f"{name} one"}) for name in ("strict", "mild")]
     try:
         scores = {"strict one": 0.1, "mild one": 0.7}
-        judged.says(lambda asked: Says({"reason": "so", "score": scores.get(asked.body["model"], 0.9)}))
+        judged.says(lambda request: Says({"reason": "so", "score": scores.get(request.body["model"], 0.9)}))
         offered = words(judged.send("preview", more="jury: [strict, mild]").text)
         assert (
             "strict one over the connection strict and mild one over the connection mild are asked, and vote,"
             in offered
         )
-        assert ("at most 16.20 USD" in offered, judged.model.asked) == (True, [])  # three times that of one judge
+        assert ("at most 16.20 USD" in offered, judged.model.requests) == (True, [])  # three times that of one judge
         page = judged.send(more="jury: [strict, mild]").text
         assert ["2 of 3 judges agree. so" in each for each in examples(page)] == [True] * 3
         assert "The judge was asked just now: 9 calls, 1,080 tokens, 0.03 USD" in words(page)
@@ -205,8 +205,8 @@ def test_what_goes_wrong_is_told_beside_its_example(judged: Judged) -> None:
     judged.connect()
     answers = iter([GOOD, Status(401), Says("no idea")])
     judged.says(lambda _: next(answers))
-    told = examples(judged.send().text)
-    assert sorted(kind for each in told for kind in ("it is kind", "not_served", "bad_reply") if kind in each) == [
+    text = examples(judged.send().text)
+    assert sorted(kind for each in text for kind in ("it is kind", "not_served", "bad_reply") if kind in each) == [
         "bad_reply",
         "it is kind",
         "not_served",
@@ -227,8 +227,8 @@ def test_what_nobody_knows_is_told_as_it_is_counted(judged: Judged) -> None:
 def spent_on(judged: Judged) -> tuple[int, int, float]:
     """The calls, tokens and USD of the connection today."""
     spent = judged.running.context.judging.budgets.today()
-    found = [each for each in spent if each.identity == judged.connection_id]
-    return (found[0].calls, found[0].tokens, found[0].usd) if found else (0, 0, 0.0)
+    of_connection = [each for each in spent if each.identity == judged.connection_id]
+    return (of_connection[0].calls, of_connection[0].tokens, of_connection[0].usd) if of_connection else (0, 0, 0.0)
 
 
 def test_the_budget_of_the_connection_is_kept(judged: Judged) -> None:
@@ -236,8 +236,8 @@ def test_the_budget_of_the_connection_is_kept(judged: Judged) -> None:
     calls, _, _ = spent_on(judged)
     judged.connect(budget={"callsPerDay": calls + 1})
     judged.says(lambda _: GOOD)
-    told = examples(judged.send().text)
-    assert (len(judged.model.asked), sum("the budget of connection 'judge'" in each for each in told)) == (1, 2)
+    text = examples(judged.send().text)
+    assert (len(judged.model.requests), sum("the budget of connection 'judge'" in each for each in text)) == (1, 2)
 
 
 def test_requests_keep_to_the_limits_of_the_connection(judged: Judged) -> None:
@@ -245,7 +245,7 @@ def test_requests_keep_to_the_limits_of_the_connection(judged: Judged) -> None:
     under_way: list[int] = []
     most = 0
 
-    def script(_: Asked) -> Says:
+    def script(_: ModelRequest) -> Says:
         nonlocal most
         under_way.append(1)
         most = max(most, len(under_way))
@@ -255,7 +255,7 @@ def test_requests_keep_to_the_limits_of_the_connection(judged: Judged) -> None:
 
     judged.connect(limits={"inFlight": 1, "attempts": 1})
     judged.says(script)
-    assert (len(examples(judged.send().text)), len(judged.model.asked), most) == (3, 3, 1)
+    assert (len(examples(judged.send().text)), len(judged.model.requests), most) == (3, 3, 1)
 
 
 def test_nobody_waits_for_ever(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,19 +263,19 @@ def test_nobody_waits_for_ever(judged: Judged, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(trials, "ASKED_S", 0.3)
     judged.connect()
     judged.says(lambda _: Hangs())
-    told = examples(judged.send().text)
-    assert [("timeout" in each, "not finished within 0.3 s" in each) for each in told] == [(True, True)] * 3
+    text = examples(judged.send().text)
+    assert [("timeout" in each, "not finished within 0.3 s" in each) for each in text] == [(True, True)] * 3
 
 
 def test_a_connection_that_cannot_be_used_says_why(judged: Judged) -> None:
     """A key that the server has not, and a budget in USD without a price, are told instead of a button."""
     judged.connect(credentialRef="NO_SUCH_KEY_ANYWHERE")
     judged.says(lambda _: GOOD)
-    for told in (words(judged.send(do).text) for do in ("preview", "judge")):
-        assert ("The judge cannot be asked" in told, "NO_SUCH_KEY_ANYWHERE" in told) == (True, True)
+    for text in (words(judged.send(do).text) for do in ("preview", "judge")):
+        assert ("The judge cannot be asked" in text, "NO_SUCH_KEY_ANYWHERE" in text) == (True, True)
     judged.connect()
-    told = words(judged.send(usd="1").text)
-    assert ("has no price" in told, "Ask the judge" in told, judged.model.asked) == (True, False, [])
+    text = words(judged.send(usd="1").text)
+    assert ("has no price" in text, "Ask the judge" in text, judged.model.requests) == (True, False, [])
 
 
 def test_a_long_example_is_not_asked_about(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,9 +283,9 @@ def test_a_long_example_is_not_asked_about(judged: Judged, monkeypatch: pytest.M
     monkeypatch.setattr(trials, "_MOST_INPUT", 10)
     judged.connect()
     judged.says(lambda _: GOOD)
-    told = examples(judged.send().text)
-    assert [("over_budget" in each, "it may take 10 tokens in" in each) for each in told] == [(True, True)] * 3
-    assert judged.model.asked == []
+    text = examples(judged.send().text)
+    assert [("over_budget" in each, "it may take 10 tokens in" in each) for each in text] == [(True, True)] * 3
+    assert judged.model.requests == []
 
 
 def test_only_who_may_write_rules_may_ask(tmp_path: Path) -> None:
@@ -304,23 +304,23 @@ def test_only_who_may_write_rules_may_ask(tmp_path: Path) -> None:
         wait_stored(closed.running, 3)
         rule = RULE | {"do": "judge", "field": "name", "op": "contains", "value": "span of"}
         rule["config.evaluationParams"] = '["INPUT"]'
-        for key, status, asked in (("viewer", 403, []), ("editor of acme", 200, ["judge-acme"])):
+        for key, status, models in (("viewer", 403, []), ("editor of acme", 200, ["judge-acme"])):
             with Visit(f"http://{closed.running.http}") as visit:
                 visit.send("/sign-in", "/sign-in", key=closed.keys[key])
                 assert visit.client.post(f"{visit.origin}/rules/new", data=rule).status_code == 403
-                assert model.asked == []
+                assert model.requests == []
                 token = token_on(visit.get("/rules").text)
                 assert visit.client.post(f"{visit.origin}/rules/new", data=rule | {"csrf": token}).status_code == status
-                assert [each.body["model"] for each in model.asked] == asked
-        assert "asked span of editor of acme" in model.asked[0].user
+                assert [each.body["model"] for each in model.requests] == models
+        assert "asked span of editor of acme" in model.requests[0].user
         with Visit(f"http://{closed.running.http}") as visit:  # the operator, about the rule of the tenant
             visit.send("/sign-in", "/sign-in", key=closed.keys["editor of acme"])
             place = visit.send("/rules", "/rules/new", **(rule | {"do": "save"})).headers["location"]
             visit.send("/sign-in", "/sign-in", key=closed.keys["operator"])
-            model.asked.clear()
+            model.requests.clear()
             page = visit.send(f"{place}/edit", f"{place}/edit", **rule).text
-            assert (len(examples(page)), [each.body["model"] for each in model.asked]) == (1, ["judge-acme"])
-            assert "asked span of editor of acme" in model.asked[0].user
+            assert (len(examples(page)), [each.body["model"] for each in model.requests]) == (1, ["judge-acme"])
+            assert "asked span of editor of acme" in model.requests[0].user
         assert {each.identity for each in closed.running.context.judging.budgets.today() if each.kind == "rule"} == {
             "drafts",
             place.rpartition("/")[2],
@@ -350,7 +350,7 @@ def test_the_button_is_pressed_in_a_browser(
             page.get_by_role("button", name="Preview").last.click()
         page.get_by_role("button", name="Ask the judge about these 3").click()
         page.get_by_text("The judge was asked just now").wait_for()
-        assert (page.locator(".examples .badge.good").count(), len(judged.model.asked)) == (3, 3)
+        assert (page.locator(".examples .badge.good").count(), len(judged.model.requests)) == (3, 3)
         assert (watch.scan() if has_scripts else [], watch.sideways() <= 0) == ([], True)
 
 
@@ -359,13 +359,13 @@ def test_what_stored_days_cost_is_told_before_a_judge_is_asked_about_them(judged
     judged.connect(price=PRICE, maxOutputTokens=1000)
     judged.says(lambda _: GOOD)
     first = judged.send("save", name="back", enabled="1", project="sample", also_days="2")
-    assert (first.status_code, judged.model.asked) == (400, [])
-    told = unescape(re.sub(r"<[^>]+>", " ", first.text.partition('id="also"')[2].partition("</fieldset>")[0]))
-    assert re.search(r"each of which asks a judge:\s+[\d.]+ USD\s+at most", told)
+    assert (first.status_code, judged.model.requests) == (400, [])
+    text = unescape(re.sub(r"<[^>]+>", " ", first.text.partition('id="also"')[2].partition("</fieldset>")[0]))
+    assert re.search(r"each of which asks a judge:\s+[\d.]+ USD\s+at most", text)
     seen = re.search(r'name="also_told" value="(\w+)"', first.text)
     assert seen is not None
     other = judged.send("save", name="back", enabled="1", project="sample", also_days="20", also_told=seen[1])
     assert other.status_code == 400
     saved = judged.send("save", name="back", enabled="1", project="sample", also_days="2", also_told=seen[1])
     assert (saved.status_code, saved.headers["location"].endswith("#backfills")) == (303, True)
-    until(lambda: len(judged.model.asked), bool)
+    until(lambda: len(judged.model.requests), bool)

@@ -110,12 +110,12 @@ def test_icons_are_those_that_are_used() -> None:
 
 
 @pytest.mark.parametrize(
-    "name, told",
+    "name, message",
     [("icons", "ISC License"), ("icons", "The MIT License"), ("inter", "SIL Open Font License, Version 1.1")],
 )
-def test_what_others_made_has_its_licence_beside_it(name: str, told: str) -> None:
+def test_what_others_made_has_its_licence_beside_it(name: str, message: str) -> None:
     """The texts of the licences travel with the font and the icons."""
-    assert told in " ".join((STATIC / f"{name}.LICENSE.txt").read_text(encoding="utf-8").split())
+    assert message in " ".join((STATIC / f"{name}.LICENSE.txt").read_text(encoding="utf-8").split())
 
 
 def test_the_font_is_ours_and_is_kept(shown: Shown) -> None:
@@ -137,17 +137,17 @@ class _Tables(HTMLParser):
         self.tables: list[list[list[bool] | None]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
+        attributes = dict(attrs)
         if tag == "table":
             self.tables.append([])
         elif tag == "tr" and self.tables:
             self.tables[-1].append([])
         elif tag in {"td", "th"} and self.tables and self.tables[-1]:
             row = self.tables[-1][-1]
-            if "colspan" in told or row is None:
+            if "colspan" in attributes or row is None:
                 self.tables[-1][-1] = None
             else:
-                row.append("right" in (told.get("class") or "").split())
+                row.append("right" in (attributes.get("class") or "").split())
 
 
 def test_heads_stand_above_their_columns(shown: Shown) -> None:
@@ -169,11 +169,11 @@ def test_settings_stand_apart_from_operations(shown: Shown) -> None:
     with Visit(shown.origin) as visit:
         menu = visit.get("/traces").text.partition('aria-label="Main"')[2].partition("</nav>")[0]
     parts = re.findall(r'<ul(?: aria-labelledby="menu-(\w+)")?>(.*?)</ul>', menu, re.DOTALL)
-    told = {name: re.findall(r'<a href="([^"]+)"', part) for name, part in parts}
-    assert list(told) == ["", "evaluate", "settings", "operations"]
-    assert told["settings"] == ["/connections", "/webhooks", "/keys"]
-    assert told["operations"] == ["/projects", "/jobs", "/audit", "/status"]
-    assert [entry.path for entry in MENU] == [path for paths in told.values() for path in paths]
+    links = {name: re.findall(r'<a href="([^"]+)"', part) for name, part in parts}
+    assert list(links) == ["", "evaluate", "settings", "operations"]
+    assert links["settings"] == ["/connections", "/webhooks", "/keys"]
+    assert links["operations"] == ["/projects", "/jobs", "/audit", "/status"]
+    assert [entry.path for entry in MENU] == [path for paths in links.values() for path in paths]
 
 
 def test_pages_keep_their_weight(shown: Shown) -> None:

@@ -124,7 +124,7 @@ def test_the_api_filters_the_audit_alike(server: Closed) -> None:
         answer = server.ask("GET", f"/api/v1/audit?size=1000&{query}", key=server.keys["admin"]).json()
         return [(each["path"], each["status"]) for each in answer["content"]]
 
-    until(lambda: ask("path=/alike/"), lambda found: found == [("/api/v1/projects/alike/rules", 403)])
+    until(lambda: ask("path=/alike/"), lambda entries: entries == [("/api/v1/projects/alike/rules", 403)])
     assert ask("path=/alike/&refused=false") == ask("path=/alike/&key=nobody") == []
     assert ask("path=/alike/&refused=true&key=viewer") == ask("path=/alike/")
     assert server.ask("GET", "/api/v1/audit?colour=blue", key=server.keys["admin"]).status_code == 400

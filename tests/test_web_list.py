@@ -45,8 +45,8 @@ def test_without_scripts_a_link_leads_to_volume_and_values(shown: Shown) -> None
         columns = re.findall(r'<a href="([^"]+)" aria-label="[^"]*: (\d+) traces?', volume)
         assert sum(int(count) for _, count in columns) == 3
         for address, count in columns:
-            found = listed(visit, unescape(address))
-            assert (len(found), "project=sample" in address) == (int(count), True)
+            shown_traces = listed(visit, unescape(address))
+            assert (len(shown_traces), "project=sample" in address) == (int(count), True)
         values = text.partition('id="values"')[2]
         links = re.findall(
             r'<a href="([^"]+)"( aria-current="true")?><span class="what">(?:<bdi>)?([^<]+).*?title="(\d+)"', values
@@ -54,8 +54,8 @@ def test_without_scripts_a_link_leads_to_volume_and_values(shown: Shown) -> None
         assert {name for _, _, name, _ in links} >= {"with errors", "travel-agent", "tool errors", "sample"}
         for address, is_set, name, count in links:
             everything = listed(visit, "/traces")
-            wanted = everything if is_set else range(int(count))
-            assert len(listed(visit, unescape(address))) == len(wanted), name
+            expected = everything if is_set else range(int(count))
+            assert len(listed(visit, unescape(address))) == len(expected), name
 
 
 def test_values_that_are_not_shown_are_not_counted(shown: Shown, browser: "Browser") -> None:
@@ -64,14 +64,14 @@ def test_values_that_are_not_shown_are_not_counted(shown: Shown, browser: "Brows
         text = visit.get("/traces/overview?project=sample&values=none").text
         assert ("3 traces" in text, 'id="values"' in text) == (True, False)
     with a_page(browser, shown.origin) as watch:
-        asked: list[str] = []
-        watch.page.on("request", lambda request: asked.append(request.url))
+        queries: list[str] = []
+        watch.page.on("request", lambda request: queries.append(request.url))
         watch.open("/traces?project=sample")
         watch.page.get_by_role("region", name="Latency").first.wait_for()
-        assert [url.partition("?")[2] for url in asked if "/overview" in url] == ["project=sample&values=none"]
+        assert [url.partition("?")[2] for url in queries if "/overview" in url] == ["project=sample&values=none"]
         watch.page.get_by_text("Values with counts", exact=True).click()
         watch.page.get_by_role("region", name="Status").get_by_role("link", name="with errors").wait_for()
-        assert [url.partition("?")[2] for url in asked if "/overview" in url][1:] == ["project=sample"]
+        assert [url.partition("?")[2] for url in queries if "/overview" in url][1:] == ["project=sample"]
 
 
 def test_a_filter_that_is_wrong_is_told_beside_the_list(shown: Shown) -> None:
@@ -149,10 +149,10 @@ def test_columns_are_chosen_and_remembered(shown: Shown) -> None:
         sent = visit.get(f"/traces?remember=1&{ticked}&density=compact&project=sample")
         address = "/traces?project=sample&columns=scores%2Cmodel%2Crelease%2Csession%2Ccost&density=compact"
         assert sent.headers["location"] == address
-        wanted = ["Trace", "Scores", "Models", "Releases", "Session", "Cost"]
+        expected = ["Trace", "Scores", "Models", "Releases", "Session", "Cost"]
         for reader, path in ((visit, "/traces"), (other, address)):
             text = reader.get(path).text
-            assert (heads(text), 'class="trace-list compact"' in text) == (wanted, True)
+            assert (heads(text), 'class="trace-list compact"' in text) == (expected, True)
         text = visit.get("/traces").text
         (chosen,) = shown.running.store.queries.sql(
             "SELECT max(model) FROM spans WHERE model IS NOT NULL", max_rows=1, timeout_s=10
@@ -161,7 +161,7 @@ def test_columns_are_chosen_and_remembered(shown: Shown) -> None:
         assert "/traces?session=conv-travel-17" in unescape(text)
         assert heads(other.get("/traces").text) == usual
         assert heads(visit.get("/traces?columns=none").text) == ["Trace"]
-        assert heads(visit.get("/traces?columns=colour").text) == wanted
+        assert heads(visit.get("/traces?columns=colour").text) == expected
 
 
 def test_the_look_is_chosen_in_a_browser(shown: Shown, browser: "Browser") -> None:
@@ -269,8 +269,8 @@ def test_a_chosen_trace_is_judged_by_a_rule(shown: Shown, browser: "Browser") ->
         watch.page.wait_for_url(f"**/rules/{rule}#backfills")
         assert watch.page.get_by_text("of 1 chosen trace").is_visible()
     judged = f"SELECT DISTINCT trace_id FROM evaluations WHERE rule_id = '{rule}'"
-    found = until(lambda: shown.running.store.queries.sql(judged, max_rows=9, timeout_s=10).rows, bool)
-    assert [trace_id for (trace_id,) in found] == [shown.sample.trace_ids[2]]
+    rows = until(lambda: shown.running.store.queries.sql(judged, max_rows=9, timeout_s=10).rows, bool)
+    assert [trace_id for (trace_id,) in rows] == [shown.sample.trace_ids[2]]
 
 
 def test_a_rule_must_be_chosen(shown: Shown) -> None:
@@ -344,7 +344,7 @@ def test_chosen_traces_are_deleted_after_a_question(closed: Closed) -> None:
         fields = {"csrf": token_on(question), "trace": named}
         sent = visit.client.post(f"{visit.origin}/traces/chosen/delete", data=fields)
         assert (sent.status_code, sent.headers["location"]) == (303, "/traces")
-        left = until(lambda: listed(visit, "/traces"), lambda found: len(found) == 4)
+        left = until(lambda: listed(visit, "/traces"), lambda traces: len(traces) == 4)
         assert not set(own) & set(left)
         assert shared in left
     everything = closed.ask("GET", "/api/v1/traces?size=50", key=OPERATOR_KEY).json()["content"]

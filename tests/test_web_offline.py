@@ -49,8 +49,8 @@ def cases_on(page: str) -> list[str]:
 def test_a_version_shows_what_it_changed(shown: Shown, visit: Visit) -> None:
     """Added, removed and changed items are told apart, a changed one with its part before and after, and no other."""
     page = visit.get(f"{a_dataset(shown)}/diff").text
-    found = re.findall(r'<span class="badge \w+">(added|removed|changed)</span> <bdi>(\w+)</bdi>', page)
-    assert sorted(found) == [("added", "new"), ("changed", "refund"), ("removed", "gone")]
+    matches = re.findall(r'<span class="badge \w+">(added|removed|changed)</span> <bdi>(\w+)</bdi>', page)
+    assert sorted(matches) == [("added", "new"), ("changed", "refund"), ("removed", "gone")]
     assert "Within 30 days" in page
     assert "Within 14 days" in page
     assert "usd" not in page
@@ -63,7 +63,7 @@ def test_items_of_a_run_are_filtered_and_sorted(shown: Shown, visit: Visit) -> N
     """By outcome, evaluator and text, and the lowest score first; the address holds it all."""
     run = f"/runs/{a_run(shown)}"
     assert cases_on(visit.get(run).text) == ["refund", "price", "new", "odd"]
-    for query, wanted in (
+    for query, expected in (
         ("outcome=error", ["new"]),
         ("outcome=not_evaluated", ["odd"]),
         ("evaluator=exact", ["refund"]),
@@ -72,7 +72,7 @@ def test_items_of_a_run_are_filtered_and_sorted(shown: Shown, visit: Visit) -> N
         ("sort=latency&outcome=passed", ["price"]),
         ("text=nowhere", []),
     ):
-        assert cases_on(visit.get(f"{run}?{query}").text) == wanted, query
+        assert cases_on(visit.get(f"{run}?{query}").text) == expected, query
     assert visit.get(f"{run}?sort=colour").status_code == 400
     assert visit.get(f"{run}?item=999999").status_code == 404
 
@@ -183,10 +183,10 @@ def test_hostile_items_do_nothing(shown: Shown, visit: Visit, api: Offline, brow
     api.report(run, item | {"evalResults": [score], "error": HOSTILE, "errorKind": HOSTILE[:150]})
     api.end(run)
     (number,) = (each["id"] for each in api.ask("GET", f"runs/{run}")["items"]["content"])
-    found = next(each for each in api.ask("GET", "datasets") if each["name"] == name)
+    dataset = next(each for each in api.ask("GET", "datasets") if each["name"] == name)
     experiment = api.ask("GET", f"runs/{run}")["experimentId"]
-    paths = ["/datasets", "/experiments", f"/experiments/{experiment}", f"/runs/{run}", f"/datasets/{found['id']}"]
-    paths += [f"/datasets/{found['id']}/versions/1", f"/runs/{run}/items/{number}/promote"]
+    paths = ["/datasets", "/experiments", f"/experiments/{experiment}", f"/runs/{run}", f"/datasets/{dataset['id']}"]
+    paths += [f"/datasets/{dataset['id']}/versions/1", f"/runs/{run}/items/{number}/promote"]
     with a_page(browser, shown.origin, viewport={"width": 390, "height": 844}) as watch:
         for path in paths:
             watch.open(path)

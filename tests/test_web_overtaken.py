@@ -59,8 +59,8 @@ def _webhook(running: Running) -> str:
 
 
 def _url(running: Running, place: str) -> str:
-    (found,) = [each for each in running.context.receivers.all() if each.webhook_id in place]
-    return found.url
+    (stored,) = [each for each in running.context.receivers.all() if each.webhook_id in place]
+    return stored.url
 
 
 EDITED: Final = {
@@ -115,8 +115,8 @@ def table_of(page: str) -> dict[str, tuple[str, str]]:
     """What a page says of what differs: what was typed, and what is there now, by what it is."""
     part = page.partition('<section class="card overtaken"')[2].partition("</section>")[0]
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in part.split("<tr>")[2:]]
-    told = [[unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in rows]
-    return {name: (typed, now) for name, typed, now in told}
+    cells = [[unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in rows]
+    return {name: (typed, now) for name, typed, now in cells}
 
 
 @KINDS

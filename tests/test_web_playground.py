@@ -42,12 +42,12 @@ def visit(played: Played) -> Iterator[Visit]:
 def fields_of(page: str) -> dict[str, str]:
     """What the form of a page would send: fields, texts, and what is chosen."""
     form = page.partition('id="playground"')[2].partition("</form>")[0]
-    found = dict(re.findall(r'<input[^>]* name="([^"]+)" value="([^"]*)"', form))
-    found |= dict(re.findall(r'<textarea name="([^"]+)"[^>]*>\n(.*?)</textarea>', form, re.DOTALL))
+    fields = dict(re.findall(r'<input[^>]* name="([^"]+)" value="([^"]*)"', form))
+    fields |= dict(re.findall(r'<textarea name="([^"]+)"[^>]*>\n(.*?)</textarea>', form, re.DOTALL))
     for name, inside in re.findall(r'<select[^>]* name="([^"]+)"[^>]*>(.*?)</select>', form, re.DOTALL):
         chosen = re.search(r'<option(?: value="([^"]*)")? selected>([^<]*)', inside)
-        found[name] = "" if chosen is None else chosen[2] if chosen[1] is None else chosen[1]
-    return {name: unescape(value) for name, value in found.items() if name != "csrf"}
+        fields[name] = "" if chosen is None else chosen[2] if chosen[1] is None else chosen[1]
+    return {name: unescape(value) for name, value in fields.items() if name != "csrf"}
 
 
 def words(text: str) -> str:
@@ -65,7 +65,7 @@ def test_the_form_holds_what_the_model_was_asked(played: Played, visit: Visit) -
     assert '"description": "Tells it"' in fields["tools"]
     assert (fields["temperature"], fields["topP"], fields["maxOutputTokens"]) == ("0.25", "0.9", "200")
     assert (fields["connection.0"], fields["connection.1"], fields["project"]) == (two, "", "shop")
-    assert played.asked() == [[], []]
+    assert played.requests() == [[], []]
 
 
 def test_the_page_of_a_model_leads_there(played: Played, visit: Visit) -> None:
@@ -85,20 +85,20 @@ def test_nothing_is_sent_before_its_price_is_told(played: Played, visit: Visit) 
     fields = fields_of(page)
     more = visit.send(FROM, "/playground", **(fields | {"connection.1": one, "do": "send"}))
     assert "Nothing was sent yet, because it may cost more than you were told" in words(more.text)
-    assert (played.asked(), "2 calls" in words(more.text)) == ([[], []], True)
+    assert (played.requests(), "2 calls" in words(more.text)) == ([[], []], True)
     sent = visit.send(FROM, "/playground", **(fields_of(more.text) | {"do": "send"}))
-    assert [len(each) for each in played.asked()] == [1, 1]
+    assert [len(each) for each in played.requests()] == [1, 1]
     assert ("Bitterly." in sent.text, "Very." in sent.text, "Yes, it is minus three." in sent.text) == (True,) * 3
     assert len(re.findall(r'href="/traces/[0-9a-f]{32}">Its trace', sent.text)) == 2
 
 
-@pytest.mark.parametrize("told", ["", "x", "/", "5/0.1", "999999999/", "999999999/x", "-1/9"])
-def test_a_price_that_nobody_told_is_told(played: Played, visit: Visit, told: str) -> None:
+@pytest.mark.parametrize("message", ["", "x", "/", "5/0.1", "999999999/", "999999999/x", "-1/9"])
+def test_a_price_that_nobody_told_is_told(played: Played, visit: Visit, message: str) -> None:
     """A form whose price is missing, too small or made up sends nothing."""
     played.connect()
-    fields = fields_of(visit.get(FROM).text) | {"told": told, "do": "send"}
+    fields = fields_of(visit.get(FROM).text) | {"told": message, "do": "send"}
     assert "Nothing was sent yet" in visit.send(FROM, "/playground", **fields).text
-    assert played.asked() == [[], []]
+    assert played.requests() == [[], []]
 
 
 def test_without_a_price_tokens_are_told(played: Played, visit: Visit) -> None:
@@ -107,16 +107,16 @@ def test_without_a_price_tokens_are_told(played: Played, visit: Visit) -> None:
     page = visit.get(FROM).text
     assert re.search(r"At most [\d,]+ tokens ; what they cost is not known", words(page))
     visit.send(FROM, "/playground", **(fields_of(page) | {"do": "send"}))
-    assert [len(each) for each in played.asked()] == [0, 1]
+    assert [len(each) for each in played.requests()] == [0, 1]
 
 
 def test_what_is_over_budget_is_told_beside_its_answer(played: Played, visit: Visit) -> None:
     """The page says that it was not asked, and whose budget is spent."""
     played.connect(budget={"callsPerDay": 0})
     page = visit.get(FROM).text
-    told = words(visit.send(FROM, "/playground", **(fields_of(page) | {"do": "send"})).text)
-    assert "It was not asked, because there is not enough budget: the budget of connection 'two' is too small" in told
-    assert played.asked() == [[], []]
+    text = words(visit.send(FROM, "/playground", **(fields_of(page) | {"do": "send"})).text)
+    assert "It was not asked, because there is not enough budget: the budget of connection 'two' is too small" in text
+    assert played.requests() == [[], []]
 
 
 @pytest.mark.parametrize(
@@ -140,13 +140,13 @@ def test_what_is_wrong_is_told_beside_its_field(
     played.connect()
     fields = fields_of(visit.get(FROM).text) | {"do": "send"} | wrong
     answer = visit.send(FROM, "/playground", **fields)
-    found = re.search(rf'id="wrong-{beside}">(.*?)</small>', answer.text, re.DOTALL)
-    assert found, answer.text
-    assert (message in words(found[1]), answer.status_code) == (True, 400)
+    match = re.search(rf'id="wrong-{beside}">(.*?)</small>', answer.text, re.DOTALL)
+    assert match, answer.text
+    assert (message in words(match[1]), answer.status_code) == (True, 400)
     ((name, value),) = wrong.items()
     is_choice = name.startswith(("role", "connection"))
     assert fields_of(answer.text)[name] == ("" if is_choice else value)
-    assert played.asked() == [[], []]
+    assert played.requests() == [[], []]
 
 
 def test_messages_are_added_and_taken_out(played: Played, visit: Visit) -> None:
@@ -163,17 +163,17 @@ def test_a_long_conversation_is_sent_whole(played: Played, visit: Visit) -> None
     """Messages that have no box of their own stand as JSON before the others, and leave with them."""
     _, two = played.connect()
     trace_id = "6c" * 16
-    said = [
+    messages = [
         {"role": "assistant" if at % 2 else "user", "parts": [{"type": "text", "content": f"part {at}"}]}
         for at in range(61)
     ]
-    send(played.running.otlp_http, a_conversation(trace_id, **{"gen_ai.input.messages": json.dumps(said)}))
+    send(played.running.otlp_http, a_conversation(trace_id, **{"gen_ai.input.messages": json.dumps(messages)}))
     until(lambda: played.sql(f"SELECT 1 FROM spans WHERE trace_id = '{trace_id}' AND span_type = 'llm'"), bool)
     path = f"/playground?from={trace_id}/{SPAN}"
     fields = fields_of(visit.get(path).text)
     assert (len(json.loads(fields["earlier"])), fields["text.0"], fields["connection.0"]) == (21, "part 21", two)
     visit.send(path, "/playground", **(fields | {"do": "send"}))
-    ((sent,),) = played.asked()[1:]
+    ((sent,),) = played.requests()[1:]
     assert [part["content"][0]["text"] for part in sent["messages"]] == [f"part {at}" for at in range(61)]
 
 
@@ -182,11 +182,11 @@ def test_pictures_are_left_out_and_counted(played: Played, visit: Visit) -> None
     played.connect()
     trace_id = "7d" * 16
     picture = {"type": "blob", "mime_type": "image/png", "content": "iVBORw0KGgo="}
-    said = [
+    messages = [
         {"role": "user", "parts": [{"type": "text", "content": "What is this?"}, picture, {"type": "uri", "uri": "x"}]},
         {"role": "user", "parts": [picture]},
     ]
-    send(played.running.otlp_http, a_conversation(trace_id, **{"gen_ai.input.messages": json.dumps(said)}))
+    send(played.running.otlp_http, a_conversation(trace_id, **{"gen_ai.input.messages": json.dumps(messages)}))
     until(lambda: played.sql(f"SELECT 1 FROM spans WHERE trace_id = '{trace_id}' AND span_type = 'llm'"), bool)
     path = f"/playground?from={trace_id}/{SPAN}"
     page = visit.get(path).text
@@ -195,7 +195,7 @@ def test_pictures_are_left_out_and_counted(played: Played, visit: Visit) -> None
     assert (fields["text.0"], "role.1" in fields, "iVBOR" in page) == ("What is this?", False, False)
     answer = visit.send(path, "/playground", **(fields | {"do": "send"}))
     assert "3 pictures or files" in words(answer.text)
-    ((sent,),) = played.asked()[1:]
+    ((sent,),) = played.requests()[1:]
     assert [part["content"] for part in sent["messages"]] == [[{"type": "text", "text": "What is this?"}]]
     assert "media-left-out" not in visit.get(FROM).text
 
@@ -209,8 +209,8 @@ def test_pictures_are_sent_as_data_and_told_before(played: Played, visit: Visit)
         {"type": "text", "content": "What is this?"},
         {"type": "blob", "mime_type": "image/gif", "content": content},
     ]
-    said = [{"role": "user", "parts": parts}, {"role": "assistant", "parts": parts[1:]}]
-    send(played.running.otlp_http, a_conversation(trace_id, **{"gen_ai.input.messages": json.dumps(said)}))
+    messages = [{"role": "user", "parts": parts}, {"role": "assistant", "parts": parts[1:]}]
+    send(played.running.otlp_http, a_conversation(trace_id, **{"gen_ai.input.messages": json.dumps(messages)}))
     until(lambda: played.sql(f"SELECT 1 FROM spans WHERE trace_id = '{trace_id}' AND span_type = 'llm'"), bool)
     path = f"/playground?from={trace_id}/{SPAN}"
     page = visit.get(path).text
@@ -224,7 +224,7 @@ def test_pictures_are_sent_as_data_and_told_before(played: Played, visit: Visit)
     assert "1 picture or file of this conversation is left out" in words(page)
     assert content not in page
     answer = visit.send(path, "/playground", **(fields | {"do": "send"}))
-    ((sent,),) = played.asked()[1:]
+    ((sent,),) = played.requests()[1:]
     source = {"type": "base64", "media_type": "image/png", "data": content}
     assert sent["messages"][0]["content"] == [
         {"type": "text", "text": "What is this?"},
@@ -246,7 +246,7 @@ def test_a_form_names_pictures_of_its_own_span_alone(played: Played, visit: Visi
     fields["parts.0"] = json.dumps([{"type": "picture", "at": at}])
     answer = visit.send(FROM, "/playground", **(fields | {"do": "send"}))
     assert (answer.status_code, "take it out" in words(answer.text)) == (400, True)
-    assert played.asked() == [[], []]
+    assert played.requests() == [[], []]
 
 
 def test_hostile_answers_are_texts(played: Played, visit: Visit) -> None:
@@ -260,7 +260,7 @@ def test_hostile_answers_are_texts(played: Played, visit: Visit) -> None:
         sent = visit.send(FROM, "/playground", **(fields_of(priced.text) | {"do": "send"}))
     finally:
         played.models[1].script = lambda _: Says("Very.")
-    assert len(played.models[1].asked) == 1
+    assert len(played.models[1].requests) == 1
     for page in (priced.text, sent.text):
         assert "<script>alert" not in page
         assert "<img" not in page
@@ -301,6 +301,6 @@ def test_somebody_asks_two_models_in_a_browser(
             "Answer 2",
         ]
         assert ("Very." in answers.nth(1).inner_text(), "Bitterly." in answers.nth(2).inner_text()) == (True, True)
-        assert "Bergen" in played.models[0].asked[0].body["messages"][1]["content"]
+        assert "Bergen" in played.models[0].requests[0].body["messages"][1]["content"]
         assert page.get_by_label("Message 2", exact=True).input_value() == "Is it cold in Bergen?"
         assert (watch.scan() if has_scripts else [], watch.sideways() <= 0) == ([], True)

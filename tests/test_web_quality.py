@@ -56,8 +56,8 @@ def links(page: str, path: str) -> list[str]:
 def test_every_rule_is_listed_with_its_latest_evaluator(history: History, visit: Visit) -> None:
     """A rule has its pass rate with an interval, its results by what they came to, and its alert."""
     page = visit.get("/quality").text
-    told = words(page)
-    assert "polite answers release alert shop 82.1 % 73.4 to 89.0" in told
+    text = words(page)
+    assert "polite answers release alert shop 82.1 % 73.4 to 89.0" in text
     assert f"/alerts/{history.alert_id}" in page
     assert "polite answers" not in words(visit.get(f"/quality?{urlencode({'project': HOSTILE})}").text)
 
@@ -89,12 +89,12 @@ def test_every_point_and_column_leads_to_as_many_results_as_it_says(history: His
     page = visit.get(f"/quality?{about(history.rule)}").text
     checked = 0
     for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL):
-        found = links(row, "/quality/results")
+        addresses = links(row, "/quality/results")
         cells = [words(f"<main{cell}") for cell in re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)]
-        if not found or len(cells) not in {2, 5}:
+        if not addresses or len(cells) not in {2, 5}:
             continue
         count = int(cells[1] if len(cells) == 2 else cells[3])
-        shown, link = 0, found[0]
+        shown, link = 0, addresses[0]
         while link:
             answer = visit.get(link).text
             shown += answer.count("data-row")
@@ -103,35 +103,35 @@ def test_every_point_and_column_leads_to_as_many_results_as_it_says(history: His
                 if "Older" in answer
                 else ""
             )
-        assert shown == count, found[0]
+        assert shown == count, addresses[0]
         checked += 1
     assert checked >= 20
 
 
 def test_monitors_stand_beside_their_threshold(history: History, visit: Visit) -> None:
     """What the monitors compare and how much evidence there is are those of the API."""
-    told = words(visit.get(f"/quality?{about(history.rule)}").text)
+    text = words(visit.get(f"/quality?{about(history.rule)}").text)
     documents = history.running.store.monitors.page(project=PROJECT, rule=history.rule.key.rule_id)
     assert len(documents) == 2
-    assert re.search(r"1\.5\.0 : 10\.0 % of 30 \(.*against 1\.4\.1 : 92\.5 % of 120 .* the alert is over at ", told)
+    assert re.search(r"1\.5\.0 : 10\.0 % of 30 \(.*against 1\.4\.1 : 92\.5 % of 120 .* the alert is over at ", text)
 
 
 def test_releases_are_compared_with_an_interval_and_a_test(history: History, visit: Visit) -> None:
     """The difference, its interval and its p-value, and the worst of both, with what they said."""
     page = visit.get(f"/quality/compare?{about(history.rule, baseline='1.4.1', candidate='1.5.0')}")
-    told = words(page.text)
-    assert "The pass rate of 1.5.0 is worse : \u221280.0 points" in told
-    assert re.search("interval from \u22129[0-9.]+ to \u2212[0-9.]+; p < 0\\.0001", told)
-    assert "permutation test, corrected for two measures" in told
+    text = words(page.text)
+    assert "The pass rate of 1.5.0 is worse : \u221280.0 points" in text
+    assert re.search("interval from \u22129[0-9.]+ to \u2212[0-9.]+; p < 0\\.0001", text)
+    assert "permutation test, corrected for two measures" in text
     assert page.text.count("data-row") == 10
-    assert "The worst of 1.5.0" in told
+    assert "The worst of 1.5.0" in text
 
 
 def test_what_does_not_differ_is_not_said_to(history: History, visit: Visit) -> None:
     """Two releases that are alike are told as such."""
-    told = words(visit.get(f"/quality/compare?{about(history.rule, baseline='1.4.0', candidate='1.4.1')}").text)
-    assert "is not clearly different" in told
-    assert "worse" not in told.partition("The worst")[0]
+    text = words(visit.get(f"/quality/compare?{about(history.rule, baseline='1.4.0', candidate='1.4.1')}").text)
+    assert "is not clearly different" in text
+    assert "worse" not in text.partition("The worst")[0]
 
 
 def test_releases_of_two_evaluators_are_not_compared(history: History, visit: Visit) -> None:
@@ -141,8 +141,8 @@ def test_releases_of_two_evaluators_are_not_compared(history: History, visit: Vi
     for release, fingerprint in (("1", FIRST), ("2", SECOND)):
         rule.come([Judged(score=0.5, at=now, release=release, fingerprint=fingerprint)] * 5)
     answer = visit.get(f"/quality/compare?{about(rule, baseline='1', candidate='2')}")
-    told = f"judged by different evaluators, {FIRST[:8]} and {SECOND[:8]}: their scores mean different things"
-    assert (answer.status_code, told in words(answer.text)) == (409, True)
+    message = f"judged by different evaluators, {FIRST[:8]} and {SECOND[:8]}: their scores mean different things"
+    assert (answer.status_code, message in words(answer.text)) == (409, True)
     answer = visit.get(
         f"/quality/compare?{about(history.rule, baseline='1.4.0', candidate='1.5.0', fingerprint=FIRST)}"
     )
@@ -170,8 +170,8 @@ def test_releases_of_two_services_are_not_compared(history: History, visit: Visi
         assert "of different services" not in words(answer.text)
     assert "baseline=7&candidate=1.0" in unescape(page)  # the latest, and the one before of the same service
     refused = visit.get(f"/quality/compare?{about(rule, baseline='1.1', candidate='7')}")
-    told = "they are releases of different services, cart and search, which are never compared"
-    assert (refused.status_code, told in words(refused.text)) == (409, True)
+    message = "they are releases of different services, cart and search, which are never compared"
+    assert (refused.status_code, message in words(refused.text)) == (409, True)
     for service, worse in (("cart", "not clearly different"), ("search", "not clearly different")):
         sides = {"baseline": "1.0", "candidate": "1.1" if service == "cart" else "7", "service": service}
         shown = visit.get(f"/quality/compare?{about(rule, **sides)}")
@@ -193,7 +193,7 @@ def test_a_monitor_and_the_table_below_it_count_the_same(history: History, visit
         rule.come([Judged(score=0.9, at=at, release=release, occasion="backfill")] * 60)
     until(
         lambda: history.running.store.monitors.page(project="alike"),
-        lambda found: bool(found) and '"results":80' in found[0].state.replace(" ", ""),
+        lambda streams: bool(streams) and '"results":80' in streams[0].state.replace(" ", ""),
     )
     every = words(visit.get(f"/quality?{about(rule)}").text)
     assert "Monitors count 80 of these 200 scores" in every
@@ -222,9 +222,9 @@ def test_quality_stands_at_the_time_of_the_trace(history: History, visit: Visit)
     judged = visit.get(f"/quality?{about(rule, time='judged')}").text
     assert ("Results 3" in words(of_traces), "Results 4" in words(judged)) == (True, True)
     for page, points in ((of_traces, 3), (judged, 1)):
-        found = {each for each in links(page, "/quality/results") if "from_us" in each}
-        counts = [visit.get(link).text.count("data-row") for link in found]
-        assert (len(found), sum(counts)) == (points, 3 if points == 3 else 4)
+        addresses = {each for each in links(page, "/quality/results") if "from_us" in each}
+        counts = [visit.get(link).text.count("data-row") for link in addresses]
+        assert (len(addresses), sum(counts)) == (points, 3 if points == 3 else 4)
     overview = words(visit.get("/quality?project=back").text)
     assert "looked back back 100.0 %" in overview
 
@@ -248,9 +248,9 @@ def test_a_rule_is_found_by_its_name_and_without_its_project(visit: Visit) -> No
 
 def test_each_time_is_added_up_in_its_steps(history: History, visit: Visit) -> None:
     """Hours, days, weeks and months show the same results, as far as they reach back."""
-    for days, told in ((1, "hourly"), (7, "daily"), (90, "weekly"), (365, "monthly")):
+    for days, steps in ((1, "hourly"), (7, "daily"), (90, "weekly"), (365, "monthly")):
         page = words(visit.get(f"/quality?{about(history.rule, days=days)}").text)
-        assert told in page
+        assert steps in page
         assert ("Results 400 " in page) == (days > 7)
 
 

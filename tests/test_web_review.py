@@ -85,11 +85,11 @@ def test_forty_entries_are_reviewed_by_keyboard(api: Offline, browser: "Browser"
         page.wait_for_url("**through=true*")
         assert page.title().startswith("sums <script>")
     assert len(seen) == ENTRIES
-    found = progress(api, queue)
-    assert (found["votes"], found["reviewers"][0]["skipped"]) == (ENTRIES - 1, 1)
-    said = api.ask("GET", "annotations", params={"size": 100, "name": "verdict"})
-    assert sorted(each["verdict"] for each in said) == ["CORRECT"] * 20 + ["INCORRECT"] * 19
-    assert [each["note"] for each in said if each["note"]] == ["1 is typed here, not voted"]
+    state = progress(api, queue)
+    assert (state["votes"], state["reviewers"][0]["skipped"]) == (ENTRIES - 1, 1)
+    annotations = api.ask("GET", "annotations", params={"size": 100, "name": "verdict"})
+    assert sorted(each["verdict"] for each in annotations) == ["CORRECT"] * 20 + ["INCORRECT"] * 19
+    assert [each["note"] for each in annotations if each["note"]] == ["1 is typed here, not voted"]
 
 
 def test_what_others_say_is_shown_after_the_vote(api: Offline) -> None:

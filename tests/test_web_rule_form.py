@@ -38,16 +38,16 @@ def visit(shown: Shown) -> Iterator[Visit]:
 def runs_of(shown: Shown, name: str) -> list[dict[str, str]]:
     """The backfills of a rule."""
     path = f"api/v1/projects/sample/trace-eval-rules/{rules(shown)[name]['id']}/backfills"
-    found: list[dict[str, str]] = httpx.get(f"{shown.origin}/{path}").json()
-    return found
+    document: list[dict[str, str]] = httpx.get(f"{shown.origin}/{path}").json()
+    return document
 
 
 def test_evaluators_stand_in_groups_with_a_line_each(visit: Visit) -> None:
     """Whoever chooses reads what each of them checks, and which groups ask a model."""
     page = visit.get("/rules/new").text
     listed = page.partition("data-evaluator")[2].partition("</select>")[0]
-    told = {name: unescape(line) for name, line in re.findall(r'<option value="(\w+)"[^>]*>([^<]+)<', listed)}
-    assert told == {name: f"{name}: {kind.checks}" for name, kind in KINDS.items() if name != "code_judge"}
+    descriptions = {name: unescape(line) for name, line in re.findall(r'<option value="(\w+)"[^>]*>([^<]+)<', listed)}
+    assert descriptions == {name: f"{name}: {kind.checks}" for name, kind in KINDS.items() if name != "code_judge"}
     groups = re.findall(r'optgroup label="([^"]+)"', listed)
     assert len(groups) == len(set(groups)) == 5
     assert [name for name in groups if "no model is asked" in name] == groups[:2]
@@ -73,11 +73,11 @@ def test_what_few_rules_set_is_folded_until_it_is_set(shown: Shown, visit: Visit
     """A blank form has its rare parts closed, and a part with something in it, or wrong, is open."""
     folded = re.compile(r'<details class="folded"( open)?><summary>([^<]+)<')
     blank = folded.findall(visit.get("/rules/new").text)
-    assert (len(blank), [told for is_open, told in blank if is_open]) == (4, [])
+    assert (len(blank), [label for is_open, label in blank if is_open]) == (4, [])
     page = send(visit, "/rules/new", name="a", calls="5", sample_rate="2", compare_by="service.name", **MODELS).text
-    assert [told[:4] for is_open, told in folded.findall(page) if is_open] == ["Only", "What", "More"]
+    assert [label[:4] for is_open, label in folded.findall(page) if is_open] == ["Only", "What", "More"]
     kept = folded.findall(visit.get(f"/rules/{own_rule(shown)}/edit").text)
-    assert [told for is_open, told in kept if is_open] == ["What judging may cost a day"]
+    assert [label for is_open, label in kept if is_open] == ["What judging may cost a day"]
 
 
 def test_stored_days_are_evaluated_once_the_rule_is_saved(shown: Shown, visit: Visit) -> None:
@@ -93,7 +93,7 @@ def test_stored_days_are_evaluated_once_the_rule_is_saved(shown: Shown, visit: V
     (run,) = runs_of(shown, "too")
     begin, end = (dt.datetime.fromisoformat(run[name]) for name in ("from", "to"))
     assert end - begin == dt.timedelta(days=3)
-    done = until(lambda: runs_of(shown, "too"), lambda found: found[0]["state"] == "done")
+    done = until(lambda: runs_of(shown, "too"), lambda runs: runs[0]["state"] == "done")
     assert int(done[0]["matched"]) == models
     send(visit, "/rules/new", do="save", name="not too", project="sample", also_days="0", **MODELS)
     assert runs_of(shown, "not too") == []
@@ -179,10 +179,10 @@ def test_results_show_what_was_asked(shown: Shown, visit: Visit) -> None:
         SELECT DISTINCT t.input FROM evaluations AS e JOIN traces AS t USING (trace_id)
         WHERE e.rule_id = '{rule_id}' AND t.input IS NOT NULL
     """
-    asked = shown.running.store.queries.sql(select, max_rows=100, timeout_s=10).rows
-    assert asked
+    prompts = shown.running.store.queries.sql(select, max_rows=100, timeout_s=10).rows
+    assert prompts
     for path in (f"/rules/{rule_id}", f"/quality/results?rule={rule_id}&project=sample"):
         page = unescape(visit.get(path).text)
         assert KINDS["length"].checks in page
-        told = [" ".join(str(text).split())[:60] for (text,) in asked]
-        assert [text for text in told if text not in page] == []
+        beginnings = [" ".join(str(text).split())[:60] for (text,) in prompts]
+        assert [text for text in beginnings if text not in page] == []

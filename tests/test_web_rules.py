@@ -72,9 +72,9 @@ def a_span(shown: Shown, kind: str) -> tuple[str, str]:
 
 def text_of(page: str, place: str) -> str:
     """What a person reads in the element of that id."""
-    found = re.search(rf'<(\w+)[^>]*\bid="{place}"[^>]*>(.*?)</\1>', page, re.DOTALL)
-    assert found is not None, place
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", found[2])).split())
+    match = re.search(rf'<(\w+)[^>]*\bid="{place}"[^>]*>(.*?)</\1>', page, re.DOTALL)
+    assert match is not None, place
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", match[2])).split())
 
 
 def test_the_list_shows_what_each_rule_did(shown: Shown, visit: Visit) -> None:
@@ -82,7 +82,7 @@ def test_the_list_shows_what_each_rule_did(shown: Shown, visit: Visit) -> None:
     until(lambda: visit.get("/rules").text, lambda text: "50.0 %" in text)
     page = visit.get("/rules").text
     row = page.partition("tool errors")[2].partition("</tr>")[0]
-    counts = [int(found) for found in re.findall(r'class="number" title="[\d,]+">(\d+)<', row)]
+    counts = [int(number) for number in re.findall(r'class="number" title="[\d,]+">(\d+)<', row)]
     assert counts == [3, 2, 2, 1, 0, 0, 0]  # decided, matched, scored, passed, failed, skipped, waiting
     assert "file <bdi>tool-errors.yaml" in row
     assert 'role="switch"' not in row
@@ -151,7 +151,7 @@ def test_everything_that_is_wrong_is_told_at_once_beside_its_field(visit: Visit)
         **{"config.maximumOutputLength": "long", "config.treshold": "1"},
     )
     assert answer.status_code == 400
-    said = {
+    messages = {
         "wrong-name": "is required",
         "wrong-row0": "did you mean span_type?",
         "wrong-row1": "must be a number",
@@ -160,7 +160,9 @@ def test_everything_that_is_wrong_is_told_at_once_beside_its_field(visit: Visit)
         "wrong-more": "monitor.alpha",
         "wrong-config.maximumOutputLength": "integer",
     }
-    assert {place: told in text_of(answer.text, place) for place, told in said.items()} == dict.fromkeys(said, True)
+    assert {place: message in text_of(answer.text, place) for place, message in messages.items()} == dict.fromkeys(
+        messages, True
+    )
     assert 'value="spam_type"' in answer.text
 
 
@@ -202,13 +204,13 @@ def test_a_preview_says_what_would_match_and_evaluates_examples(shown: Shown, vi
     """Before anything is saved: how many spans match, which clause keeps others out, and what a check says of three."""
     before = set(rules(shown))
     page = send(visit, "/rules/new", name="a", **MODELS).text
-    told = text_of(page, "preview")
+    text = text_of(page, "preview")
     ((spans, models),) = shown.running.store.queries.sql(
         "SELECT count(*), count(*) FILTER (span_type = 'llm') FROM spans", max_rows=1, timeout_s=10
     ).rows
-    assert f"{models} of {spans} spans of the last day would be judged" in told
-    assert 'not span_type = "llm"' in told
-    assert told.count("passed 1 The output has") == 3
+    assert f"{models} of {spans} spans of the last day would be judged" in text
+    assert 'not span_type = "llm"' in text
+    assert text.count("passed 1 The output has") == 3
     assert set(rules(shown)) == before
     failing = send(
         visit,
@@ -234,10 +236,10 @@ def test_of_many_spans_the_newest_are_looked_at(shown: Shown) -> None:
 def test_a_preview_asks_no_judge(visit: Visit) -> None:
     """Of a rule with a judge it says how often that would be asked, and that it is not asked now."""
     fields = {"evaluator": "llm_judge", "config.criteria": "Is it kind?"}  # what is left of the other is dropped
-    told = text_of(send(visit, "/rules/new", name="a", **fields).text, "preview")
-    assert "calls a day" in told
-    assert "there is no budget" in told
-    assert "A judge is not asked for a preview" in told
+    text = text_of(send(visit, "/rules/new", name="a", **fields).text, "preview")
+    assert "calls a day" in text
+    assert "there is no budget" in text
+    assert "A judge is not asked for a preview" in text
 
 
 def test_a_rule_is_made_from_a_span(shown: Shown, visit: Visit) -> None:

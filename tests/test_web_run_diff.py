@@ -61,9 +61,9 @@ def test_the_page_says_what_the_gate_says(visit: Visit, api: Offline) -> None:
     experiment = api.ask("GET", f"runs/{after}")["experimentId"]
     verdict = api.ask("POST", f"experiments/{experiment}/gate", json={"candidateRunId": after})
     assert (verdict["baselineRunId"], verdict["verdict"]) == (before, "inconclusive")
-    (told,) = re.findall(r'id="verdict"><strong>([^<]*)</strong> <span>([^<]*)</span>', page)
+    (sentence,) = re.findall(r'id="verdict"><strong>([^<]*)</strong> <span>([^<]*)</span>', page)
     rates = f"{100 * verdict['baselinePassRate']:.1f} % → {100 * verdict['candidatePassRate']:.1f} %"
-    assert told == ("Inconclusive", f"{rates}; 2 items worse, 2 better, 1 the same, 1 not scored in both.")
+    assert sentence == ("Inconclusive", f"{rates}; 2 items worse, 2 better, 1 the same, 1 not scored in both.")
     assert [key for key, _ in listed_on(page)] == ["broke", "mended", "lost", "won", "mute", "same", "new", "gone"]
     for text in verdict["warnings"]:
         assert text.partition(":")[0] in page
@@ -117,10 +117,10 @@ def test_slices_and_several_trials_are_told(visit: Visit, api: Offline) -> None:
     runs = []
     for score in (1.0, 0.0):
         run = api.begin(experimentName="sliced")
-        said = {"name": "exact", "threshold": 0.5, "fingerprint": "f1"}
+        score_fields = {"name": "exact", "threshold": 0.5, "fingerprint": "f1"}
         items = [
             {"itemKey": key, "trial": trial, "metadata": {"topic": topic, "id": key}}
-            | {"evalResults": [said | {"score": score if trial == 1 else 1.0}]}
+            | {"evalResults": [score_fields | {"score": score if trial == 1 else 1.0}]}
             for key, topic in (("a", "sums"), ("b", "sums"), ("c", "words"))
             for trial in (1, 2)
         ]
@@ -139,10 +139,10 @@ def test_hostile_texts_do_nothing_and_differences_are_marked(shown: Shown, api: 
     runs = []
     for word, score in (("sixty", 1.0), ("ninety", 0.0)):
         run = api.begin(experimentName=f"e{HOSTILE}", name=f"{word}{HOSTILE}")
-        said = {"name": f"v{HOSTILE}"[:100], "score": score, "threshold": 0.5, "fingerprint": "f1"}
+        score_fields = {"name": f"v{HOSTILE}"[:100], "score": score, "threshold": 0.5, "fingerprint": "f1"}
         output = {"output": f"Within {word} days {HOSTILE} <b>{word}</b>"}
         item = {"itemKey": f"k{HOSTILE}"[:100], "inputs": {"input": HOSTILE}, "metadata": {HOSTILE[:40]: word}}
-        api.report(run, item | {"actualOutputs": output, "error": None, "evalResults": [said]})
+        api.report(run, item | {"actualOutputs": output, "error": None, "evalResults": [score_fields]})
         api.end(run)
         runs.append(run)
     with a_page(browser, shown.origin, viewport={"width": 390, "height": 844}) as watch:

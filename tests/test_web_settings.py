@@ -100,16 +100,21 @@ def test_a_connection_is_made_changed_and_deleted_and_its_key_never_shown(server
     fields = {"name": HOSTILE, "apiKey": KEY, "budget.callsPerDay": "10", "price.inputUsdPerMillion": "1.5"}
     fields |= {"price.outputUsdPerMillion": "2"}
     place = place_of(visit.send("/connections/new", "/connections/new", **(CONNECTION | fields)))
-    found = connections.get(place.rpartition("/")[2])
-    assert (found.credential, found.text.budget and found.text.budget.calls_per_day) == ("apiKey", 10)
+    stored = connections.get(place.rpartition("/")[2])
+    assert (stored.credential, stored.text.budget and stored.text.budget.calls_per_day) == ("apiKey", 10)
     pages = [visit.get(path).text for path in ("/connections", place, f"{place}/edit", f"{place}/delete")]
     assert not any(KEY in page or "<script>alert" in page for page in pages)
     assert 'of <span class="number">10</span>' in pages[0]
     place_of(visit.send(f"{place}/edit", f"{place}/edit", **(CONNECTION | {"name": "renamed", "model": "m2"})))
-    found = connections.get(found.connection_id)
-    assert (found.text.name, found.text.model, found.credential, found.text.budget) == ("renamed", "m2", "apiKey", None)
+    stored = connections.get(stored.connection_id)
+    assert (stored.text.name, stored.text.model, stored.credential, stored.text.budget) == (
+        "renamed",
+        "m2",
+        "apiKey",
+        None,
+    )
     place_of(visit.send(f"{place}/edit", f"{place}/edit", **(CONNECTION | {"removeKey": "on"})))
-    assert connections.get(found.connection_id).credential is None
+    assert connections.get(stored.connection_id).credential is None
     assert "does not work" in visit.send(place, f"{place}/test").text
     assert place_of(visit.send(f"{place}/delete", f"{place}/delete")) == "/connections"
     assert visit.get(place).status_code == 404
@@ -138,11 +143,11 @@ def test_a_connection_is_shared_with_tenants_and_no_longer(server: Operated) -> 
     visit, connections = server.visit, server.running.context.judging.connections
     sent = CONNECTION | {"name": "for all"}
     place = place_of(visit.send("/connections/new", "/connections/new", **sent, shared="on"))
-    found = connections.get(place.rpartition("/")[2])
-    assert (found.is_shared, "rules of every tenant may use it" in visit.get(place).text) == (True, True)
+    stored = connections.get(place.rpartition("/")[2])
+    assert (stored.is_shared, "rules of every tenant may use it" in visit.get(place).text) == (True, True)
     assert re.search(r'name="shared"[^>]* checked', visit.get(f"{place}/edit").text)
     place_of(visit.send(f"{place}/edit", f"{place}/edit", **sent))
-    assert not connections.get(found.connection_id).is_shared
+    assert not connections.get(stored.connection_id).is_shared
     assert re.search(r'name="shared"(?![^>]* checked)', visit.get(f"{place}/edit").text)
     place_of(visit.send(f"{place}/delete", f"{place}/delete"))
 
@@ -198,8 +203,8 @@ def test_a_webhook_is_made_tested_replayed_switched_and_deleted(server: Operated
     edited = {"template": "json", "events": "alert.recovered", "url": server.receiver, "enabled": "on"}
     place_of(visit.send(f"{place}/edit", f"{place}/edit", **edited))
     place_of(visit.send(place, f"{place}/switch", enabled="false"))
-    found = next(each for each in server.running.context.receivers.all() if each.webhook_id in place)
-    assert (found.enabled, found.has_secret, tuple(found.events)) == (False, True, ("alert.recovered",))
+    stored = next(each for each in server.running.context.receivers.all() if each.webhook_id in place)
+    assert (stored.enabled, stored.has_secret, tuple(stored.events)) == (False, True, ("alert.recovered",))
     assert visit.send(place, replay[1]).status_code == 409
     assert visit.get("/webhooks?project=nobody").text.count("data-row") == 0
     assert place_of(visit.send(f"{place}/delete", f"{place}/delete")) == "/webhooks"
@@ -232,16 +237,20 @@ def test_a_form_says_of_which_alerts_and_how_often(server: Operated) -> None:
     place = place_of(visit.send("/webhooks/new", "/webhooks/new", project="*", **edited))
     place_of(visit.send(place, f"{place}/switch", enabled="false"))
     place_of(visit.send(f"{place}/secret", f"{place}/secret", secret="chosen-0123456789"))
-    found = next(each for each in server.running.context.receivers.all() if each.webhook_id in place)
-    assert found.rules is not None
-    assert found.severities is not None
-    assert ([*found.rules], [*found.severities], found.digest_minutes) == (["answers", "slow traces"], ["critical"], 60)
+    stored = next(each for each in server.running.context.receivers.all() if each.webhook_id in place)
+    assert stored.rules is not None
+    assert stored.severities is not None
+    assert ([*stored.rules], [*stored.severities], stored.digest_minutes) == (
+        ["answers", "slow traces"],
+        ["critical"],
+        60,
+    )
     assert "every 60 minutes" in visit.get(place).text
     form = visit.get(f"{place}/edit").text
     assert "answers\nslow traces" in form
     place_of(visit.send(f"{place}/edit", f"{place}/edit", **(edited | {"rules": "", "digestMinutes": ""})))
-    found = next(each for each in server.running.context.receivers.all() if each.webhook_id in place)
-    assert (found.rules, found.digest_minutes) == (None, None)
+    stored = next(each for each in server.running.context.receivers.all() if each.webhook_id in place)
+    assert (stored.rules, stored.digest_minutes) == (None, None)
 
 
 def test_a_new_secret_is_made_and_shown_once(server: Operated) -> None:

@@ -52,9 +52,9 @@ def a_hostile_export() -> ExportTraceServiceRequest:
     export = an_export(HOSTILE_ID, HOSTILE, project=HOSTILE)
     span = export.resource_spans[0].scope_spans[0].spans[0]
     span.status.message, span.status.code = HOSTILE, 2  # type: ignore[assignment] # an open enum
-    said = [{"role": HOSTILE, "parts": [{"type": "text", "content": HOSTILE * 20_000}]}]
+    messages = [{"role": HOSTILE, "parts": [{"type": "text", "content": HOSTILE * 20_000}]}]
     call = {"type": "tool_call", "id": "1", "name": HOSTILE, "arguments": {HOSTILE: HOSTILE}}
-    said.append(
+    messages.append(
         {
             "role": "assistant",
             "parts": [call, {"type": "uri", "modality": "image", "uri": "https://evil.example/x.png"}],
@@ -62,7 +62,7 @@ def a_hostile_export() -> ExportTraceServiceRequest:
     )
     for key, value in (
         ("gen_ai.operation.name", "chat"),
-        ("gen_ai.input.messages", json.dumps(said)),
+        ("gen_ai.input.messages", json.dumps(messages)),
         (HOSTILE, HOSTILE),
         ("session.id", HOSTILE),
     ):
@@ -294,10 +294,10 @@ def test_a_result_is_folded_into_its_call() -> None:
     call: dict[str, JsonValue] = {"type": "tool_call", "id": "1", "name": "find", "arguments": {"q": "x"}}
     back: dict[str, JsonValue] = {"type": "tool_call_response", "id": "1", "response": [1]}
     alone: dict[str, JsonValue] = {"type": "tool_call_response", "id": "2", "response": "?"}
-    said = conversation(
+    messages = conversation(
         [{"role": "assistant", "parts": [call]}, {"role": "tool", "parts": [back]}, {"role": "tool", "parts": [alone]}]
     )
-    assert [[(piece.kind, piece.result, piece.has_result) for piece in each.pieces] for each in said] == [
+    assert [[(piece.kind, piece.result, piece.has_result) for piece in each.pieces] for each in messages] == [
         [("call", [1], True)],
         [("result", None, False)],
     ]

@@ -164,8 +164,8 @@ def test_a_vote_outlasts_a_look_at_another_span(shown: Shown, browser: "Browser"
     stored = "SELECT span_id, note FROM annotations WHERE note = 'too late'"
     outline = shown.running.context.outlines.of_trace(shown.trace_id, tenant=None, max_spans=100)
     assert outline is not None
-    (found,) = [span.span_id for span in outline.spans if span.parent_span_id is None]
-    assert rows(shown.running.store, stored) == [(found, "too late")]
+    (root_id,) = [span.span_id for span in outline.spans if span.parent_span_id is None]
+    assert rows(shown.running.store, stored) == [(root_id, "too late")]
 
 
 def test_a_vote_outlasts_a_server_that_is_away(shown: Shown, browser: "Browser") -> None:
@@ -252,10 +252,10 @@ def test_buttons_that_do_not_send_what_is_typed_ask(shown: Shown, browser: "Brow
         watch.page.on("dialog", refuse)
         watch.open(a_review(shown))
         for button in ("Take back the last", "Leave it out"):
-            there = watch.page.get_by_role("button", name=button)
-            if there.count():
+            control = watch.page.get_by_role("button", name=button)
+            if control.count():
                 watch.page.locator("[name=note]").fill(TYPED)
-                there.click()
+                control.click()
                 assert watch.page.locator("[name=note]").input_value() == TYPED
         open_vote(watch, shown)
         watch.page.get_by_role("button", name="Take my vote back").click()

@@ -9,7 +9,7 @@ from collector.web.words import minus, number
 
 
 @pytest.mark.parametrize(
-    "value, digits, told",
+    "value, digits, expected",
     [
         (0.0, 0, "0"),
         (100.0, 0, "100"),
@@ -20,9 +20,9 @@ from collector.web.words import minus, number
         (0.5, 0, "0"),
     ],
 )
-def test_a_number_loses_no_zeros_but_those_after_its_point(value: float, digits: int, told: str) -> None:
+def test_a_number_loses_no_zeros_but_those_after_its_point(value: float, digits: int, expected: str) -> None:
     """Hundreds stay hundreds, also where nothing after the point is wanted."""
-    assert re.sub("<[^>]+>", "", number(value, digits)) == told
+    assert re.sub("<[^>]+>", "", number(value, digits)) == expected
 
 
 def test_differences_have_a_minus_and_names_keep_their_hyphens() -> None:
@@ -32,6 +32,6 @@ def test_differences_have_a_minus_and_names_keep_their_hyphens() -> None:
 
 def test_an_interval_that_says_nothing_is_not_told() -> None:
     """Cost or time of very few items may have been anything: that is said in words."""
-    told = {"ratio": 1.0, "verdict": None}
-    assert ratio_text(told | {"interval": [0.0, 1e304]}) == "1 times (too few items for an interval)"
-    assert ratio_text(told | {"interval": [0.9, 1.2]}) == "1 times (0.9 to 1.2)"
+    fields = {"ratio": 1.0, "verdict": None}
+    assert ratio_text(fields | {"interval": [0.0, 1e304]}) == "1 times (too few items for an interval)"
+    assert ratio_text(fields | {"interval": [0.9, 1.2]}) == "1 times (0.9 to 1.2)"

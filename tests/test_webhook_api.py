@@ -126,9 +126,9 @@ def test_webhooks_are_made_changed_and_taken_away(api: Api, receiver: tuple[str,
     alerts = ["alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered"]
     assert made["events"] == [*alerts, "RUN_REGRESSION"]
     for chosen in ({"rules": ["answers"]}, {"severities": ["critical"]}, {"template": "pagerduty"}):
-        told = api.ask("POST", ROOT, 201, json={"url": url, "secret": HUSH} | chosen)
-        assert told["events"] == alerts
-        api.ask("DELETE", f"{ROOT}/{told['id']}", 204)
+        response = api.ask("POST", ROOT, 201, json={"url": url, "secret": HUSH} | chosen)
+        assert response["events"] == alerts
+        api.ask("DELETE", f"{ROOT}/{response['id']}", 204)
     assert api.ask("GET", ROOT) == [made]
     assert api.ask("GET", place) == made
     changed = api.ask("PUT", place, json={"url": url + "/2", "enabled": False, "events": ["alert.opened"]})
@@ -292,10 +292,10 @@ def test_webhooks_of_the_configuration(
     for configured in ((one,), (one.model_copy(update={"events": ("alert.opened",)}),), ()):
         with a_server(tmp_path / "data", alert_webhooks=configured, **more) as server, a_client() as client:
             api = Api(server, client)
-            found = api.ask("GET", ROOT)
-            ids += [each["id"] for each in found]
-            assert [(each["origin"], each["hasSecret"]) for each in found] == [("FILE", True)] * len(configured)
-            for each in found:
+            response = api.ask("GET", ROOT)
+            ids += [each["id"] for each in response]
+            assert [(each["origin"], each["hasSecret"]) for each in response] == [("FILE", True)] * len(configured)
+            for each in response:
                 assert "configuration" in api.ask("PUT", f"{ROOT}/{each['id']}", 409, json={})["error"]
                 assert "configuration" in api.ask("DELETE", f"{ROOT}/{each['id']}", 409)["error"]
                 api.ask("POST", f"{ROOT}/{each['id']}/test", 202)

@@ -128,7 +128,7 @@ A_DIGEST: dict[str, Any] = {
 @pytest.mark.parametrize("template", get_args(Template))
 def test_bodies_are_as_they_were(golden: Callable[[str, str], None], template: Template) -> None:
     """Each event in each template is what the golden file holds."""
-    told = {}
+    digests = {}
     for event in get_args(EventType):
         alert = an_alert(event) if event.startswith("alert.") and event != DIGEST else None
         digest = A_DIGEST if event == DIGEST else None
@@ -143,8 +143,8 @@ def test_bodies_are_as_they_were(golden: Callable[[str, str], None], template: T
             digest=digest,
             secret="routing-key",
         )
-        told[event] = json.loads(render(template, telling))
-    golden(f"webhooks/{template}.json", json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+        digests[event] = json.loads(render(template, telling))
+    golden(f"webhooks/{template}.json", json.dumps(digests, indent=2, ensure_ascii=False) + "\n")
 
 
 @pytest.mark.parametrize("template", get_args(Template))

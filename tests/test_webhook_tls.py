@@ -51,10 +51,10 @@ async def _serve_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 async def post(certificate: Path, trusted: Path, host: str) -> tuple[DeliveryResponse, list[str | None]]:
     """What comes of a POST to a name on this machine, and the names that the server was asked for."""
-    asked: list[str | None] = []
+    names: list[str | None] = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    context.sni_callback = lambda _socket, name, _context: asked.append(name)
+    context.sni_callback = lambda _socket, name, _context: names.append(name)
 
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return ["127.0.0.1"]
@@ -64,14 +64,14 @@ async def post(certificate: Path, trusted: Path, host: str) -> tuple[DeliveryRes
         port = server.sockets[0].getsockname()[1]
         tls = ssl.create_default_context(cafile=str(trusted))
         sender = Sender(AddressPolicy(["127.0.0.1"]), resolve, limits=PATIENT, tls=tls)
-        return await sender.post(f"https://{host}:{port}/x", b"{}", {}), asked
+        return await sender.post(f"https://{host}:{port}/x", b"{}", {}), names
 
 
 def test_the_certificate_has_to_be_that_of_the_name(tmp_path: Path) -> None:
     """A trusted certificate of the name is good although the connection goes to an address."""
     certificate = a_certificate(tmp_path, "hooks.example")
-    answer, asked = asyncio.run(post(certificate, certificate, "hooks.example"))
-    assert (answer.status, asked) == (204, ["hooks.example"])
+    answer, names = asyncio.run(post(certificate, certificate, "hooks.example"))
+    assert (answer.status, names) == (204, ["hooks.example"])
 
 
 def test_another_certificate_is_refused(tmp_path: Path) -> None:

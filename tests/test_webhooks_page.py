@@ -27,12 +27,12 @@ def blocks(kind: str) -> list[str]:
 
 def programs() -> list[Callable[[bytes, dict[str, str], str], dict[str, Any]]]:
     """The ways to verify that the page shows."""
-    found = []
+    programs_read = []
     for text in blocks("python verify"):
         names: dict[str, Any] = {}
         exec(text, names)  # noqa: S102 - the program that the page tells people to use
-        found.append(names["event_of"])
-    return found
+        programs_read.append(names["event_of"])
+    return programs_read
 
 
 @pytest.mark.parametrize("secret", [SECRET, "your-signing-secret"])
@@ -81,5 +81,5 @@ def test_the_configuration_of_the_page_loads() -> None:
 def test_the_delays_of_the_page_are_the_delays() -> None:
     """What the page says of retries is what is done."""
     units = {"s": 1, "min": 60, "h": 3600}
-    told = re.findall(r"(\d+) (s|min|h)\b", PAGE.split("tried again after ")[1].split(", each give")[0])
-    assert tuple(int(number) * units[unit] for number, unit in told) == _DELAYS_S
+    delays = re.findall(r"(\d+) (s|min|h)\b", PAGE.split("tried again after ")[1].split(", each give")[0])
+    assert tuple(int(number) * units[unit] for number, unit in delays) == _DELAYS_S

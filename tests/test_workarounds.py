@@ -123,13 +123,13 @@ def test_no_row_group_is_rewritten_where_that_is_turned_off(tmp_path: Path) -> N
     options = StoreOptions(database=database, writer=WriterOptions(commit_interval_s=0.001))
     with Store.open(tmp_path, options) as store:
         commit(store, a_batch(an_export(8192, trace=1)), a_batch(an_export(1, trace=2, first=8192)))
-        wanted = DeletionCriteria(tenant="", trace_id=trace_id(2))
-        deletion = store.deletions.request(wanted, now_us=RECEIVED_AT_US)
+        criteria = DeletionCriteria(tenant="", trace_id=trace_id(2))
+        deletion = store.deletions.request(criteria, now_us=RECEIVED_AT_US)
         while store.erasure.work():
             pass
-        found = store.deletions.find(deletion.deletion_id)
-        assert found is not None
-        assert found.state == DONE
+        stored = store.deletions.find(deletion.deletion_id)
+        assert stored is not None
+        assert stored.state == DONE
         assert rows(store, "SELECT count(*) FROM span") == [(8192,)]
         assert store.erasure.rewritten == 0
 
@@ -141,9 +141,9 @@ def test_duckdb_still_looks_for_pandas_at_each_parameter() -> None:
 
 def test_pandas_is_not_hidden_where_that_is_turned_off(tmp_path: Path) -> None:
     """A process that opens a database has the hook, or not, as it was told."""
-    for told, hooks in (("on", "1"), ("off", "0")):
-        (tmp_path / told).mkdir()
-        assert printed(HIDDEN, str(tmp_path / told), told) == hooks
+    for shown, hooks in (("on", "1"), ("off", "0")):
+        (tmp_path / shown).mkdir()
+        assert printed(HIDDEN, str(tmp_path / shown), shown) == hooks
 
 
 def test_the_kernel_still_tells_what_was_sent_where_it_is_looked_for() -> None:

@@ -192,8 +192,8 @@ def test_a_check_that_never_ends_fails_alone(tmp_path: Path) -> None:
             book.enqueue(quick, [(trace_id(trace), span_id(trace)) for trace in range(6)])
             workers.wake()
             assert workers.wait_idle(LONG_S)
-        found = rows(store, "SELECT rule, outcome, error_kind, count(*) FROM evaluations GROUP BY ALL ORDER BY ALL")
-        assert found == [("quick", "scored", None, 6), ("slow", "failed", "timeout", 3)]
+        stored = rows(store, "SELECT rule, outcome, error_kind, count(*) FROM evaluations GROUP BY ALL ORDER BY ALL")
+        assert stored == [("quick", "scored", None, 6), ("slow", "failed", "timeout", 3)]
 
 
 def test_many_jobs_of_a_slow_expression_hold_up_no_other_rule(tmp_path: Path) -> None:
@@ -294,14 +294,16 @@ def test_a_long_trace_is_judged_by_what_is_displayed_alone(tmp_path: Path, monke
             book.enqueue(active, [(trace_id(trace), None) for trace in range(4)])
         with working(book) as workers:
             assert workers.wait_idle(LONG_S)
-        found = evaluated(store, "trace_id, outcome, score, reason, metadata")
-    long = [one for one in found if one[0] == trace_id(0)]
+        evaluations = evaluated(store, "trace_id, outcome, score, reason, metadata")
+    long = [one for one in evaluations if one[0] == trace_id(0)]
     assert [(outcome, score) for _, outcome, score, *_ in long[:2]] == [("scored", 1), ("scored", 1)]
     assert all("50 spans are too many" in str(reason) for *_, reason, _ in long[:2])
     assert {outcome for _, outcome, *_ in long[2:]} == {"skipped"}
     assert all(str(reason).startswith("not read: ") and "50 spans" in str(reason) for *_, reason, _ in long[2:])
     assert {json.loads(str(metadata))["spanCount"] for *_, metadata in long} == {50}
-    assert not any("too many" in str(reason) or "not read" in str(reason) for *_, reason, _ in set(found) - set(long))
+    assert not any(
+        "too many" in str(reason) or "not read" in str(reason) for *_, reason, _ in set(evaluations) - set(long)
+    )
 
 
 def test_closing_is_prompt_and_burns_no_attempt(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from evaluators.chat.connection import Price
-from tests.model_server import GARBAGE, Asked, HalfSends, Hangs, Says, Sends, Status, Step, a_model
+from tests.model_server import GARBAGE, HalfSends, Hangs, ModelRequest, Says, Sends, Status, Step, a_model
 from tests.storing import WAIT_S, a_batch, a_store, commit, rows, span_id, trace_id
 from tests.test_workers_checks import an_output
 from tests.working import LONG_S, QUICK, Book, LocalJudges, a_connection, evaluated, eventually, states, working
@@ -46,16 +46,16 @@ class Moody:
     """A script that answers by its mood, and counts."""
 
     mood: Step
-    asked: int = 0
+    call_count: int = 0
     at_once: int = 0
     most_at_once: int = 0
     times_s: list[float] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, _: Asked) -> Step:
+    def __call__(self, _: ModelRequest) -> Step:
         """Answer, and count."""
         with self.lock:
-            self.asked += 1
+            self.call_count += 1
             self.times_s.append(time.monotonic())
             return self.mood
 
@@ -92,16 +92,16 @@ def test_an_outage_costs_no_job(tmp_path: Path, step: Step) -> None:
         ask(book, traces=12)
         retry_policy = replace(QUICK, attempts=3)
         with working(book, {"main": a_connection(model.base_url, timeout_s=0.4)}, retry_policy=retry_policy) as workers:
-            eventually(lambda: script.asked, lambda asked: asked > 6)
+            eventually(lambda: script.call_count, lambda count: count > 6)
             time.sleep(1)
             assert set(states(book.store)) <= {"ready", "waiting", "claimed"}
             assert rows(book.store, "SELECT max(attempts) <= 3 FROM job") == [(True,)]
-            before = script.asked
+            before = script.call_count
             assert before < 40  # one at a time, with a pause between
             script.mood = GOOD
-            eventually(lambda: states(book.store), lambda found: found == {"scored": 12})
+            eventually(lambda: states(book.store), lambda counts: counts == {"scored": 12})
             assert workers.wait_idle(LONG_S)
-        assert script.asked <= before + 15
+        assert script.call_count <= before + 15
 
 
 def test_test_cases_that_were_made_ahead_are_used_or_forgotten(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_test_cases_that_were_made_ahead_are_used_or_forgotten(tmp_path: Path) -
             eventually(lambda: len(prepared.made), lambda made: made == 0)
             script.mood = GOOD
             scored = "SELECT count(*) FROM evaluation WHERE outcome = 'scored'"
-            eventually(lambda: rows(book.store, scored), lambda found: found > [(100,)])
+            eventually(lambda: rows(book.store, scored), lambda stored: stored > [(100,)])
             book.delete(book.revisions[1])
             assert workers.wait_idle(LONG_S)
             assert (prepared.made, prepared.by, prepared.characters) == ({}, {}, 0)
@@ -132,7 +132,7 @@ def test_nothing_listens(tmp_path: Path) -> None:
         ask(book)
         with working(book, {"main": connection}):
             kinds = "SELECT DISTINCT error_kind FROM job"
-            eventually(lambda: rows(book.store, kinds), lambda found: found == [("unreachable",)])
+            eventually(lambda: rows(book.store, kinds), lambda stored: stored == [("unreachable",)])
         assert states(book.store).keys() <= {"ready", "waiting"}
 
 
@@ -147,12 +147,12 @@ def test_a_fallback_is_asked_while_a_connection_is_down(tmp_path: Path) -> None:
         }
         judges = LocalJudges(connections, {"main": "other"})
         with working(book, judges=judges) as workers:
-            eventually(lambda: states(book.store), lambda found: found == {"scored": 20})
-            assert main.asked < 20
+            eventually(lambda: states(book.store), lambda counts: counts == {"scored": 20})
+            assert main.call_count < 20
             assert evaluated(book.store, f"DISTINCT score, {UNJUDGED}, attempts") == [
                 (0.9, '{"fallbackConnection":"other"}', 1)
             ]
-            assert rows(book.store, "SELECT sum(judge_calls) FROM evaluation") == [(20 + main.asked,)]
+            assert rows(book.store, "SELECT sum(judge_calls) FROM evaluation") == [(20 + main.call_count,)]
             over_other = rows(book.store, "SELECT DISTINCT fingerprint FROM evaluation")
             main.mood = GOOD
             active = book.rule("judge", criteria="Is it polite?", connectionId="main")
@@ -162,14 +162,14 @@ def test_a_fallback_is_asked_while_a_connection_is_down(tmp_path: Path) -> None:
                 trace = next(targets)
                 book.enqueue(active, [(trace_id(trace), span_id(trace))])
                 workers.wake()
-                eventually(lambda: states(book.store), lambda found: found == {"scored": trace + 1})
+                eventually(lambda: states(book.store), lambda counts: counts == {"scored": trace + 1})
                 time.sleep(0.1)
                 return rows(
                     book.store, "SELECT DISTINCT fingerprint FROM evaluation WHERE metadata NOT LIKE '%fallback%'"
                 )
 
-            found = eventually(by_main, bool)  # once the pause is over
-            assert not {*found} & {*over_other}
+            requests = eventually(by_main, bool)  # once the pause is over
+            assert not {*requests} & {*over_other}
 
 
 def test_a_fallback_that_cannot_be_used_costs_no_job(tmp_path: Path) -> None:
@@ -179,10 +179,10 @@ def test_a_fallback_that_cannot_be_used_costs_no_job(tmp_path: Path) -> None:
         ask(book)
         judges = LocalJudges({"main": a_connection(model.base_url)}, {"main": "missing"})
         with working(book, judges=judges):
-            told = "SELECT count(*) FROM job WHERE error LIKE '%its fallback ''missing'' cannot be asked%'"
-            eventually(lambda: rows(book.store, told), lambda found: found == [(4,)])
+            query = "SELECT count(*) FROM job WHERE error LIKE '%its fallback ''missing'' cannot be asked%'"
+            eventually(lambda: rows(book.store, query), lambda stored: stored == [(4,)])
             script.mood = GOOD
-            eventually(lambda: states(book.store), lambda found: found == {"scored": 4})
+            eventually(lambda: states(book.store), lambda counts: counts == {"scored": 4})
 
 
 JURY = ["second", "third"]
@@ -210,24 +210,24 @@ def test_a_jury_gives_the_score_in_the_middle_and_how_many_agree(tmp_path: Path)
     moods = [Says({"score": score, "reason": f"so {score}"}) for score in (0.9, 0.2, 0.6)]
     with a_jury(tmp_path, *moods) as (book, scripts):
         ask(book, jury=JURY)
-        eventually(lambda: states(book.store), lambda found: found == {"scored": 4})
-        assert [script.asked for script in scripts] == [4, 4, 4]
+        eventually(lambda: states(book.store), lambda counts: counts == {"scored": 4})
+        assert [script.call_count for script in scripts] == [4, 4, 4]
         ((score, passed, reason, calls, model, metadata),) = evaluated(
             book.store, f"DISTINCT score, passed, reason, judge_calls, judge_model, {UNJUDGED}"
         )
         assert (score, passed, calls) == (0.6, True, 3)
         assert reason == "2 of 3 judges agree. so 0.6"
         assert model == "gpt-4o-mini-2024-07-18", "as the endpoints name it"
-        told = json.loads(str(metadata))
-        assert told["judgesAgreement"] == pytest.approx(2 / 3)
-        assert [(vote["connection"], vote["model"], vote["score"]) for vote in told["judges"]] == [
+        document = json.loads(str(metadata))
+        assert document["judgesAgreement"] == pytest.approx(2 / 3)
+        assert [(vote["connection"], vote["model"], vote["score"]) for vote in document["judges"]] == [
             ("main", "model of main", 0.9),
             ("second", "model of second", 0.2),
             ("third", "model of third", 0.6),
         ]
         jury = rows(book.store, "SELECT DISTINCT fingerprint FROM evaluation")
         ask(book)
-        eventually(lambda: len(evaluated(book.store, "job_id")), lambda found: found == 8)
+        eventually(lambda: len(evaluated(book.store, "job_id")), lambda stored: stored == 8)
         assert len(rows(book.store, "SELECT DISTINCT fingerprint FROM evaluation")) == 2
         assert len(jury) == 1
 
@@ -237,22 +237,22 @@ def test_a_judge_of_a_jury_that_is_down_is_waited_for_and_costs_no_votes_of_othe
     with a_jury(tmp_path, GOOD, Status(503), GOOD) as (book, scripts):
         second = scripts[1]
         ask(book, jury=JURY)
-        told = "SELECT count(*) FROM job WHERE error LIKE '%second: the connection is down, and nobody%'"
-        eventually(lambda: rows(book.store, told), lambda found: found > [(0,)])
+        query = "SELECT count(*) FROM job WHERE error LIKE '%second: the connection is down, and nobody%'"
+        eventually(lambda: rows(book.store, query), lambda stored: stored > [(0,)])
         ask(book, traces=2)
-        eventually(lambda: states(book.store).get("scored"), lambda found: found == 2)
+        eventually(lambda: states(book.store).get("scored"), lambda counts: counts == 2)
         second.mood = GOOD
-        eventually(lambda: states(book.store), lambda found: found == {"scored": 6})
+        eventually(lambda: states(book.store), lambda counts: counts == {"scored": 6})
         ((spent,),) = rows(book.store, "SELECT sum(judge_calls) FROM evaluation")
-        assert spent == sum(script.asked for script in scripts)
+        assert spent == sum(script.call_count for script in scripts)
 
 
 def test_a_judge_of_a_jury_has_its_fallback(tmp_path: Path) -> None:
     """Where one of them does not answer its fallback votes, so the jury has another fingerprint, and says so."""
     with a_jury(tmp_path, GOOD, Status(503), GOOD, GOOD, fallbacks={"second": "fourth"}) as (book, scripts):
         ask(book, jury=JURY)
-        eventually(lambda: states(book.store), lambda found: found == {"scored": 4})
-        assert scripts[3].asked == 4
+        eventually(lambda: states(book.store), lambda counts: counts == {"scored": 4})
+        assert scripts[3].call_count == 4
         ((metadata,),) = evaluated(book.store, f"DISTINCT {UNJUDGED}")
         models = [vote["model"] for vote in json.loads(str(metadata))["judges"]]
         assert models == ["model of main", "model of fourth", "model of third"]
@@ -262,11 +262,11 @@ def test_only_the_judge_of_a_jury_that_failed_is_asked_again(tmp_path: Path) -> 
     """The votes of the others are kept for the retry, and the result has the cost of each call once."""
     with a_jury(tmp_path, GOOD, GOOD, Says("no idea")) as (book, scripts):
         ask(book, jury=JURY)
-        eventually(lambda: scripts[2].asked, lambda asked: asked >= 4)
+        eventually(lambda: scripts[2].call_count, lambda count: count >= 4)
         scripts[2].mood = GOOD
-        eventually(lambda: states(book.store), lambda found: found == {"scored": 4})
-        assert [script.asked for script in scripts[:2]] == [4, 4]
-        calls = sum(script.asked for script in scripts)
+        eventually(lambda: states(book.store), lambda counts: counts == {"scored": 4})
+        assert [script.call_count for script in scripts[:2]] == [4, 4]
+        calls = sum(script.call_count for script in scripts)
         assert calls >= 16
         columns = "sum(judge_calls), sum(output_tokens), bool_and(reason LIKE '3 of 3 judges agree%')"
         assert rows(book.store, f"SELECT {columns} FROM evaluation") == [(calls, 20 * calls, True)]
@@ -276,7 +276,7 @@ def test_a_jury_with_a_judge_that_is_not_there_says_which(tmp_path: Path) -> Non
     """The evaluation fails with the connection that is missing, and the others are asked in vain once at most."""
     with a_jury(tmp_path, GOOD, GOOD) as (book, _):
         ask(book, jury=JURY)
-        eventually(lambda: states(book.store), lambda found: found == {"failed": 4})
+        eventually(lambda: states(book.store), lambda counts: counts == {"failed": 4})
         ((kind, error),) = evaluated(book.store, "DISTINCT error_kind, reason")
         assert kind == "bad_configuration"
         assert "third" in str(error)
@@ -285,8 +285,8 @@ def test_a_jury_with_a_judge_that_is_not_there_says_which(tmp_path: Path) -> Non
 def test_one_prompt_that_fails_alone_is_given_up(tmp_path: Path) -> None:
     """A job that fails while others are answered has so many attempts, then it has failed, without a score."""
 
-    def script(asked: Asked) -> Step:
-        return Status(503) if "answer 2\n" in asked.user else GOOD
+    def script(request: ModelRequest) -> Step:
+        return Status(503) if "answer 2\n" in request.user else GOOD
 
     with a_book(tmp_path, traces=40) as book, a_model(script) as model:
         active = book.rule("judge", criteria="Is it polite?", connectionId="main")
@@ -296,15 +296,15 @@ def test_one_prompt_that_fails_alone_is_given_up(tmp_path: Path) -> None:
                 book.enqueue(active, [(trace_id(trace), span_id(trace))])
                 workers.wake()
                 time.sleep(0.02)
-            eventually(lambda: states(book.store), lambda found: found == {"scored": 37, "failed": 1})
+            eventually(lambda: states(book.store), lambda counts: counts == {"scored": 37, "failed": 1})
         assert evaluated(book.store, "score, passed, error_kind, attempts")[0] == (None, None, "unavailable", 3)
 
 
 def test_a_prompt_that_fails_alone_holds_up_no_other(tmp_path: Path) -> None:
     """Where the oldest jobs are those that fail, so that the connection seems to be down, the others are scored."""
 
-    def script(asked: Asked) -> Step:
-        return Status(503) if "answer 1" in asked.user else GOOD
+    def script(request: ModelRequest) -> Step:
+        return Status(503) if "answer 1" in request.user else GOOD
 
     with a_book(tmp_path, traces=20) as book, a_model(script) as model:
         active = book.rule("judge", criteria="Is it polite?", connectionId="main")
@@ -320,7 +320,7 @@ def test_retry_after_is_respected(tmp_path: Path) -> None:
     with a_book(tmp_path) as book, a_model(script) as model:
         ask(book)
         with working(book, {"main": a_connection(model.base_url)}, retry_policy=replace(QUICK, longest_asked_s=2)):
-            eventually(lambda: script.asked, lambda asked: asked >= 8)
+            eventually(lambda: script.call_count, lambda count: count >= 8)
     gaps = [after - before for before, after in pairwise(script.times_s)]
     apart = [gap for gap in gaps if gap > 0.3]  # requests that leave together arrive nearly together
     assert len(apart) >= 2
@@ -330,24 +330,24 @@ def test_retry_after_is_respected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("attempts", [1, 3])
 def test_nothing_leaves_during_a_pause(tmp_path: Path, attempts: int) -> None:
     """What is answered during a pause does not end it, and attempts within one call keep to it."""
-    lock, asked_s, paused_s = threading.Lock(), list[float](), list[float]()
+    lock, requested_s, paused_s = threading.Lock(), list[float](), list[float]()
 
-    def pause_once(_: Asked) -> Step:
+    def pause_once(_: ModelRequest) -> Step:
         with lock:
-            asked_s.append(time.monotonic())
-            if len(asked_s) == 6:
+            requested_s.append(time.monotonic())
+            if len(requested_s) == 6:
                 paused_s.append(time.monotonic())
                 return Status(429, headers={"Retry-After": "4"})
         time.sleep(0.3)
-        return GOOD if len(asked_s) % 2 else Status(503)
+        return GOOD if len(requested_s) % 2 else Status(503)
 
     retry_policy = replace(QUICK, longest_asked_s=10)
     with a_book(tmp_path, traces=60) as book, a_model(pause_once) as model:
         ask(book, traces=60)
         connection = a_connection(model.base_url, in_flight=8, timeout_s=10, attempts=attempts)
         with working(book, {"main": connection}, retry_policy=retry_policy):
-            eventually(lambda: asked_s, lambda times: bool(paused_s) and times[-1] > paused_s[0] + 4)
-    during = [at_s - paused_s[0] for at_s in asked_s if 1 < at_s - paused_s[0] < 3.9]
+            eventually(lambda: requested_s, lambda times: bool(paused_s) and times[-1] > paused_s[0] + 4)
+    during = [at_s - paused_s[0] for at_s in requested_s if 1 < at_s - paused_s[0] < 3.9]
     assert during == []
 
 
@@ -386,7 +386,7 @@ def test_an_answer_that_is_far_too_long_is_not_read(tmp_path: Path) -> None:
     with a_book(tmp_path, traces=1) as book, a_model(Says(" " * 200_000 + verdict)) as model:
         ask(book, traces=1)
         with working(book, {"main": a_connection(model.base_url)}) as workers:
-            eventually(lambda: states(book.store), lambda found: found == {"failed": 1})
+            eventually(lambda: states(book.store), lambda counts: counts == {"failed": 1})
             assert workers.wait_idle(LONG_S)
         ((kind, reason),) = evaluated(book.store, "error_kind, reason")
         assert (kind, str(reason).split(":")[0]) == (
@@ -400,7 +400,7 @@ def test_a_connection_has_only_so_many_jobs_at_once(tmp_path: Path) -> None:
     script = Moody(mood=GOOD)
     lock = threading.Lock()
 
-    def count(_: Asked) -> Step:
+    def count(_: ModelRequest) -> Step:
         with lock:
             script.at_once += 1
             script.most_at_once = max(script.most_at_once, script.at_once)
@@ -423,12 +423,12 @@ def test_rubbish_is_never_a_score(tmp_path: Path, rubbish: object) -> None:
     with a_book(tmp_path) as book, a_model(rubbish) as model:
         ask(book)
         with working(book, {"main": a_connection(model.base_url, timeout_s=LONG_S)}) as workers:
-            eventually(lambda: states(book.store), lambda found: found == {"failed": 4})
+            eventually(lambda: states(book.store), lambda counts: counts == {"failed": 4})
             assert workers.wait_idle(LONG_S)
         assert evaluated(book.store, "outcome, score, passed, error_kind, attempts") == 4 * [
             ("failed", None, None, "bad_reply", 3)
         ]
-        assert len(model.asked) == 12
+        assert len(model.requests) == 12
 
 
 def test_a_result_carries_the_cost_of_every_attempt(tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_a_result_carries_the_cost_of_every_attempt(tmp_path: Path) -> None:
         price = Price(input_usd_per_million=1, output_usd_per_million=10)
         connection = a_connection(model.base_url, attempts=2, price=price, max_output_tokens=50)
         with working(book, {"main": connection}):
-            eventually(lambda: states(book.store), lambda found: found == {"scored": 1})
+            eventually(lambda: states(book.store), lambda counts: counts == {"scored": 1})
         columns = "judge_calls, output_tokens, input_tokens - 300 > 500, round(cost_usd - input_tokens / 1e6, 6)"
         assert evaluated(book.store, columns) == [(4, 3 * 20 + 50, True, 0.0011)]
 
@@ -460,8 +460,8 @@ def test_a_connection_that_is_not_there_is_told(tmp_path: Path) -> None:
         ask(book, "nowhere")
         with working(book) as workers:
             assert workers.wait_idle(LONG_S)
-        told = evaluated(book.store, "outcome, error_kind, reason")
-        assert told == 4 * [("failed", "bad_configuration", "there is no connection nowhere; make one")]
+        rows_shown = evaluated(book.store, "outcome, error_kind, reason")
+        assert rows_shown == 4 * [("failed", "bad_configuration", "there is no connection nowhere; make one")]
 
 
 PROGRAM = """
@@ -490,7 +490,7 @@ def test_a_program_that_is_late_is_tried_twice_more(tmp_path: Path) -> None:
             config = {"script": [sys.executable, "-c", PROGRAM.format(deed=deed)], "timeLimitSeconds": 1.5, "reads": []}
             book.enqueue(book.rule("code", evaluator="code_judge", config=config), [(trace_id(0), span_id(0))])
         with working(book):
-            eventually(lambda: states(book.store), lambda found: found == {"failed": 2})
+            eventually(lambda: states(book.store), lambda counts: counts == {"failed": 2})
         assert evaluated(book.store, "error_kind, attempts") == [("timeout", 3), ("judge_error", 1)]
 
 
@@ -499,21 +499,21 @@ def test_superseded_while_it_runs(tmp_path: Path) -> None:
     script = Moody(mood=Hangs())
     release = threading.Event()
 
-    def wait(asked: Asked) -> Step:
+    def wait(request: ModelRequest) -> Step:
         release.wait(WAIT_S)
-        return GOOD if "answer 0" in asked.user else script.mood
+        return GOOD if "answer 0" in request.user else script.mood
 
     with a_book(tmp_path) as book, a_model(wait) as model:
         ask(book, traces=2)
         with working(book, {"main": a_connection(model.base_url, timeout_s=2)}):
-            eventually(lambda: len(model.asked), lambda asked: asked == 2)
+            eventually(lambda: len(model.requests), lambda count: count == 2)
             book.supersede(1)
             book.supersede(2)
             script.mood = Status(503)
             release.set()
-            eventually(lambda: states(book.store), lambda found: found.get("superseded") == 2)
+            eventually(lambda: states(book.store), lambda counts: counts.get("superseded") == 2)
             script.mood = GOOD
-            eventually(lambda: states(book.store), lambda found: found == {"superseded": 2, "scored": 2})
+            eventually(lambda: states(book.store), lambda counts: counts == {"superseded": 2, "scored": 2})
         assert evaluated(book.store, "job_id, round, outcome, superseded, error_kind") == [
             (1, 0, "scored", True, None),
             (2, 0, "skipped", True, "superseded"),
@@ -528,7 +528,7 @@ def test_a_judge_that_never_ends_is_cut_off(tmp_path: Path) -> None:
         ask(book, traces=1)
         retry_policy = replace(QUICK, job_s=0.3)
         with working(book, {"main": a_connection(model.base_url, timeout_s=600)}, retry_policy=retry_policy):
-            eventually(lambda: rows(book.store, "SELECT error_kind FROM job"), lambda found: found == [("timeout",)])
+            eventually(lambda: rows(book.store, "SELECT error_kind FROM job"), lambda stored: stored == [("timeout",)])
 
 
 def test_stopping_puts_back_what_is_under_way(tmp_path: Path) -> None:
@@ -536,7 +536,7 @@ def test_stopping_puts_back_what_is_under_way(tmp_path: Path) -> None:
     with a_book(tmp_path) as book, a_model(Hangs()) as model:
         ask(book)
         with working(book, {"main": a_connection(model.base_url, timeout_s=600)}):
-            eventually(lambda: len(model.asked), lambda asked: asked == 4)
+            eventually(lambda: len(model.requests), lambda count: count == 4)
             began_s = time.monotonic()
         assert time.monotonic() - began_s < 5
         assert rows(book.store, "SELECT DISTINCT state, attempts FROM job") == [("ready", 0)]

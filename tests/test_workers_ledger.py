@@ -62,7 +62,7 @@ def test_turns_that_fail_lose_and_double_nothing(tmp_path: Path, monkeypatch: py
         workers = Workers(jobs, store.windows, book.revisions.get, LocalJudges(), options)
         workers.start()
         try:
-            eventually(lambda: states(store), lambda found: found == {"scored": 600})
+            eventually(lambda: states(store), lambda counts: counts == {"scored": 600})
         finally:
             workers.close()
         assert jobs.failures
@@ -78,7 +78,7 @@ def test_what_an_earlier_process_had_claimed_is_free_at_once(tmp_path: Path) -> 
         store.jobs.take_turn(LedgerTurn(now_us=now_us, until_us=now_us + 3_600_000_000, claims=claims))
         assert states(store) == {"claimed": 6}
         with working(book):
-            eventually(lambda: states(store), lambda found: found == {"scored": 6})
+            eventually(lambda: states(store), lambda counts: counts == {"scored": 6})
 
 
 def test_a_full_disk_only_delays(
@@ -95,7 +95,7 @@ def test_a_full_disk_only_delays(
                 assert states(store).keys() <= {"ready", "claimed"}
             waits = [record.getMessage() for record in caplog.records if "jobs wait" in record.getMessage()]
             assert len(waits) == len(set(waits)) > 0
-            eventually(lambda: states(store), lambda found: found == {"scored": 600})
+            eventually(lambda: states(store), lambda counts: counts == {"scored": 600})
         assert rows(store, "SELECT count(*), count(DISTINCT job_id) FROM evaluation") == [(600, 600)]
 
 
@@ -103,17 +103,19 @@ def test_a_full_disk_only_delays(
 class Endpoint:
     """A breaker, and the seconds that pass."""
 
-    breaker: Breaker = field(default_factory=lambda: Breaker(wait_s=lambda pauses, asked_s: max(pauses, asked_s or 0)))
+    breaker: Breaker = field(
+        default_factory=lambda: Breaker(wait_s=lambda pauses, requested_s: max(pauses, requested_s or 0))
+    )
     now_s: float = 100.0
 
     def room(self, running: int = 0) -> int:
         """How many jobs may be begun, of four."""
         return self.breaker.room(self.now_s, 4, running)
 
-    def fail(self, times: int = 1, *, asked_s: float | None = None, asks_for_pause: bool = False) -> None:
+    def fail(self, times: int = 1, *, requested_s: float | None = None, asks_for_pause: bool = False) -> None:
         """Not answer."""
         for _ in range(times):
-            self.breaker.failed(self.now_s, asked_s=asked_s, asks_for_pause=asks_for_pause)
+            self.breaker.failed(self.now_s, asked_s=requested_s, asks_for_pause=asks_for_pause)
 
 
 def test_three_failures_in_a_row_open_the_breaker() -> None:
@@ -140,7 +142,7 @@ def test_three_failures_in_a_row_open_the_breaker() -> None:
 def test_an_answer_does_not_end_a_pause_that_was_asked_for() -> None:
     """What was under way when the endpoint asked for a pause is answered in it, and nothing is begun before its end."""
     endpoint = Endpoint()
-    endpoint.fail(asked_s=60, asks_for_pause=True)
+    endpoint.fail(requested_s=60, asks_for_pause=True)
     endpoint.now_s += 59
     endpoint.breaker.answered(endpoint.now_s)
     assert endpoint.room() == 0
@@ -153,19 +155,19 @@ def test_an_answer_does_not_end_a_pause_that_was_asked_for() -> None:
 def test_a_wish_for_a_pause_is_met_at_once() -> None:
     """One reply that asks for a pause is enough, and the longest pause that was asked for counts."""
     endpoint = Endpoint()
-    endpoint.fail(asked_s=30, asks_for_pause=True)
+    endpoint.fail(requested_s=30, asks_for_pause=True)
     assert (endpoint.room(), endpoint.breaker.resumes_s) == (0, 130)
-    endpoint.fail(asked_s=60, asks_for_pause=True)
+    endpoint.fail(requested_s=60, asks_for_pause=True)
     assert endpoint.breaker.resumes_s == 160
 
 
-@given(attempts=st.integers(0, 10**6), asked_s=st.none() | st.floats(0, 10**9))
-def test_waits_are_bounded(attempts: int, asked_s: float | None) -> None:
+@given(attempts=st.integers(0, 10**6), requested_s=st.none() | st.floats(0, 10**9))
+def test_waits_are_bounded(attempts: int, requested_s: float | None) -> None:
     """However often something failed, and whatever was asked for, the wait has an end and is as long as asked."""
     retry_policy = RetryPolicy()
-    wait_s = retry_policy.wait_s(attempts, asked_s)
+    wait_s = retry_policy.wait_s(attempts, requested_s)
     assert retry_policy.first_wait_s / 2 <= wait_s <= max(retry_policy.longest_wait_s, retry_policy.longest_asked_s)
-    assert wait_s >= min(asked_s or 0, retry_policy.longest_asked_s)
+    assert wait_s >= min(requested_s or 0, retry_policy.longest_asked_s)
 
 
 def test_waits_grow() -> None:

@@ -84,17 +84,17 @@ def a_batch(source: random.Random, spans: int, *, start_ns: int | None = None, t
 def a_log_batch(source: random.Random, records: int, *, text: str = "what is asked") -> Batch:
     """Log records of one new span, each with a body that no other has."""
     trace_id, span_id = source.randbytes(16), source.randbytes(8)
-    said = [f"{source.randbytes(8).hex()} {text}" for _ in range(records)]
+    texts = [f"{source.randbytes(8).hex()} {text}" for _ in range(records)]
     request = ExportLogsServiceRequest()
     resource_logs = request.resource_logs.add()
     resource_logs.resource.attributes.add(key="service.name").value.string_value = "load"
     added = resource_logs.scope_logs.add().log_records
     now = time.time_ns()
-    for number, words in enumerate(said):
+    for number, words in enumerate(texts):
         record = added.add(trace_id=trace_id, span_id=span_id, observed_time_unix_nano=now + number)
         record.event_name = "gen_ai.user.message"
         record.body.string_value = words
-    return Batch(body=request.SerializeToString(), span_ids=tuple(said), trace_id=trace_id.hex())
+    return Batch(body=request.SerializeToString(), span_ids=tuple(texts), trace_id=trace_id.hex())
 
 
 def joined(*batches: Batch) -> bytes:
@@ -171,9 +171,9 @@ def status_of(error: grpc.RpcError) -> Status | None:
 
 def detail(status: Status, kind: M) -> M:
     """The detail of this kind, of which there is exactly one."""
-    found = [each.value for each in status.details if each.type_url.endswith(f"/{kind.DESCRIPTOR.full_name}")]
-    assert len(found) == 1, status
-    kind.ParseFromString(found[0])
+    details = [each.value for each in status.details if each.type_url.endswith(f"/{kind.DESCRIPTOR.full_name}")]
+    assert len(details) == 1, status
+    kind.ParseFromString(details[0])
     return kind
 
 

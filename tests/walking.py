@@ -92,7 +92,7 @@ def example(schema: Mapping[str, Any], shapes: Mapping[str, Any], ids: Mapping[s
         case "boolean":
             return False
         case "string" if "." in name:
-            return ids.get(re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", name.rpartition(".")[2]), "qa")
+            return ids.get(re.sub(r"([A-Z])", lambda match: f"_{match[1].lower()}", name.rpartition(".")[2]), "qa")
         case _:
             return "qa"
 
@@ -144,16 +144,16 @@ class PageReader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Take note of a form, a field or a link."""
-        told = {name: value or "" for name, value in attrs}
-        name, value = told.get("name", ""), told.get("value", "")
-        if tag == "a" and "href" in told:
-            self.links.append(told["href"])
+        attributes = {name: value or "" for name, value in attrs}
+        name, value = attributes.get("name", ""), attributes.get("value", "")
+        if tag == "a" and "href" in attributes:
+            self.links.append(attributes["href"])
         elif tag == "form":
-            self._form = PageForm(told.get("method", "get").lower(), told.get("action") or self.path)
+            self._form = PageForm(attributes.get("method", "get").lower(), attributes.get("action") or self.path)
             self.forms.append(self._form)
-        elif tag == "option" and self._name and ("selected" in told or not self._form.fields[self._name]):
+        elif tag == "option" and self._name and ("selected" in attributes or not self._form.fields[self._name]):
             self._form.fields[self._name] = value
-        elif tag == "button" or (told.get("type") in {"checkbox", "radio"} and "checked" not in told):
+        elif tag == "button" or (attributes.get("type") in {"checkbox", "radio"} and "checked" not in attributes):
             self._form.empty |= {name} - {""}
         elif tag in {"input", "select", "textarea"} and name:
             self._form.fields[name] = value

@@ -125,9 +125,9 @@ def watching(book: Book, *, clock: Callable[[], int] = time.time_ns) -> Iterator
 
 def remembered(store: Store) -> list[dict[str, Any]]:
     """What monitors remember of each stream."""
-    found = rows(store, "SELECT * FROM monitor_state ORDER BY project, rule_id, service, fingerprint")
+    stored = rows(store, "SELECT * FROM monitor_state ORDER BY project, rule_id, service, fingerprint")
     names = ("tenant", "project", "rule_id", "fingerprint", "state", "since", "updated", "service")
-    return [dict(zip(names, row, strict=True)) | {"state": json.loads(str(row[4]))} for row in found]
+    return [dict(zip(names, row, strict=True)) | {"state": json.loads(str(row[4]))} for row in stored]
 
 
 def rebuild(book: Book) -> list[dict[str, Any]]:

@@ -89,14 +89,14 @@ def value_of(value: AnyValue) -> AttributeValue:
         case "kvlist_value":
             return {pair.key: value_of(pair.value) for pair in value.kvlist_value.values}
         case kind:
-            found: AttributeValue = getattr(value, kind)
-            return found
+            content: AttributeValue = getattr(value, kind)
+            return content
 
 
 def expected(folder: Path) -> dict[str, Any]:
     """What must be read of a scenario."""
-    found: dict[str, Any] = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    return document
 
 
 def in_order(folder: Path, spans: tuple[Span, ...]) -> list[Span]:
@@ -107,30 +107,30 @@ def in_order(folder: Path, spans: tuple[Span, ...]) -> list[Span]:
 
 def span_mistakes(claims: dict[str, Any], reading: SpanReading) -> list[str]:
     """Where the reading of a span is not what the expectation claims."""
-    found = []
+    mistakes = []
     for key, claim in claims.items():
         if key in ("name", "unclaimed"):
             continue
         read = _field(reading, key)
         if not _holds(key, claim, read):
-            found.append(f"{claims['name']}: {key} is {read!r}, not {claim!r}")
+            mistakes.append(f"{claims['name']}: {key} is {read!r}, not {claim!r}")
     unclaimed = {*claims.get("unclaimed", ()), *claims}
     for key in STRICT.get(claims.get("kind", ""), ()):
         if key not in unclaimed:
             read = getattr(reading, key)
             if not (read is None or read == () or (key in COUNTS and read == 0)):
-                found.append(f"{claims['name']}: {key} is {read!r}, and nobody told it")
-    return found
+                mistakes.append(f"{claims['name']}: {key} is {read!r}, and nobody told it")
+    return mistakes
 
 
 def trace_mistakes(claims: dict[str, Any], reading: TraceReading) -> list[str]:
     """Where the reading of a trace is not what the expectation claims."""
-    found = []
+    mistakes = []
     for key, claim in claims.items():
         read = [_plain(call) for call in reading.tool_calls] if key == "tool_calls" else getattr(reading, key)
         if not _holds(key, claim, read):
-            found.append(f"trace: {key} is {read!r}, not {claim!r}")
-    return found
+            mistakes.append(f"trace: {key} is {read!r}, not {claim!r}")
+    return mistakes
 
 
 def _field(reading: SpanReading, key: str) -> Any:

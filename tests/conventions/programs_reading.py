@@ -21,11 +21,11 @@ from tests.storing import RECEIVED_AT_US, a_store, commit
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 OF_NOVEMBER = "programs-2026-11"
-_SAID = ".expected.json"
+_EXPECTED = ".expected.json"
 PROGRAMS: Mapping[str, Path] = {
-    path.name.removesuffix(_SAID): path.parent
+    path.name.removesuffix(_EXPECTED): path.parent
     for folder in ("programs", OF_NOVEMBER)
-    for path in sorted((CORPUS / folder).glob(f"*{_SAID}"))
+    for path in sorted((CORPUS / folder).glob(f"*{_EXPECTED}"))
 }
 """The folder of each recording, by its name."""
 
@@ -61,8 +61,8 @@ def a_store_of_programs(directory: Path, programs: Mapping[str, Path] = PROGRAMS
 
 def expectation(name: str, programs: Mapping[str, Path] = PROGRAMS) -> dict[str, Any]:
     """What is true of a recording."""
-    found: dict[str, Any] = json.loads((programs[name] / f"{name}{_SAID}").read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads((programs[name] / f"{name}{_EXPECTED}").read_text(encoding="utf-8"))
+    return document
 
 
 def score_of(store: Store, name: str, programs: Mapping[str, Path] = PROGRAMS) -> Score:
@@ -73,8 +73,8 @@ def score_of(store: Store, name: str, programs: Mapping[str, Path] = PROGRAMS) -
     calls = [row for row in _records(store, "tool_calls", name) if row["trace_id"] == expected["trace_id"]]
     trace["tool_calls"] = [_call(row) for row in sorted(calls, key=lambda row: row["ordinal"])]
     right, mistakes = 0, []
-    told = [(f"{claims['name']} {span_id}", claims, spans[span_id]) for span_id, claims in expected["spans"].items()]
-    for where, claims, row in [*told, ("trace", expected["trace"], trace)]:
+    claimed = [(f"{claims['name']} {span_id}", claims, spans[span_id]) for span_id, claims in expected["spans"].items()]
+    for where, claims, row in [*claimed, ("trace", expected["trace"], trace)]:
         for field, claim in claims.items():
             if field in _ABOUT_SPANS:
                 continue

@@ -7,10 +7,14 @@ import pytest
 
 from tests.conventions.making import read
 
-ASKED, ANSWERED = "gpt-5-mini", "gpt-5-mini-2026-09-09"
-BY_OPENINFERENCE = {"openinference.span.kind": "LLM", "llm.model_name": ASKED}
-BY_LANGSMITH = {"langsmith.span.kind": "llm", "gen_ai.request.model": ASKED, "langsmith.metadata.ls_model_name": ASKED}
-BY_MLFLOW = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.llm.model": f'"{ASKED}"'}
+REQUESTED, ANSWERED = "gpt-5-mini", "gpt-5-mini-2026-09-09"
+BY_OPENINFERENCE = {"openinference.span.kind": "LLM", "llm.model_name": REQUESTED}
+BY_LANGSMITH = {
+    "langsmith.span.kind": "llm",
+    "gen_ai.request.model": REQUESTED,
+    "langsmith.metadata.ls_model_name": REQUESTED,
+}
+BY_MLFLOW = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.llm.model": f'"{REQUESTED}"'}
 PLACES = (
     (BY_OPENINFERENCE, "output.value"),
     (BY_LANGSMITH, "gen_ai.completion"),
@@ -55,8 +59,8 @@ ANSWERS = {
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS.keys())
 def test_the_model_is_the_one_that_the_answer_names(attributes: dict[str, str], key: str, answer: Any) -> None:
     """A raw answer names the model that gave it, which is not always the one that was asked."""
-    told = read(attributes | {key: json.dumps(answer)})
-    assert (told.model, told.sources["model"]) == (ANSWERED, key)
+    reading = read(attributes | {key: json.dumps(answer)})
+    assert (reading.model, reading.sources["model"]) == (ANSWERED, key)
 
 
 @pytest.mark.parametrize("attributes, key", PLACES)
@@ -77,17 +81,17 @@ def test_the_model_is_the_one_that_the_answer_names(attributes: dict[str, str], 
 )
 def test_an_answer_about_models_names_none(attributes: dict[str, str], key: str, answer: str) -> None:
     """What the model says in JSON is no response, whatever it calls a model."""
-    assert read(attributes | {key: answer}).model == ASKED
+    assert read(attributes | {key: answer}).model == REQUESTED
 
 
 def test_an_attribute_that_names_the_answering_model_wins() -> None:
     """What conventions have for the model of the response is not looked for in the response."""
     answer = json.dumps(ANSWERS["chat completions"])
-    told = read(BY_OPENINFERENCE | {"gen_ai.response.model": "gpt-5-mini-eu", "output.value": answer})
-    assert told.model == "gpt-5-mini-eu"
+    reading = read(BY_OPENINFERENCE | {"gen_ai.response.model": "gpt-5-mini-eu", "output.value": answer})
+    assert reading.model == "gpt-5-mini-eu"
 
 
 def test_a_tool_is_no_model() -> None:
     """Only spans of models have their model looked for in what came out."""
-    told = read({"openinference.span.kind": "CHAIN", "output.value": json.dumps(ANSWERS["chat completions"])})
-    assert told.model is None
+    reading = read({"openinference.span.kind": "CHAIN", "output.value": json.dumps(ANSWERS["chat completions"])})
+    assert reading.model is None

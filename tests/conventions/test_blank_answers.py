@@ -49,13 +49,18 @@ def test_a_blank_answer_is_an_answer(attributes: Attributes) -> None:
 
 def test_blank_answers_are_read_by_columns_alike() -> None:
     """Batches with blank answers, with words and with blanks around them, say what single spans do."""
-    told = [*BLANKS.values(), {**CHAT, "gen_ai.output.messages": json.dumps([text("assistant", "Let me see.")])}]
+    attributes = [*BLANKS.values(), {**CHAT, "gen_ai.output.messages": json.dumps([text("assistant", "Let me see.")])}]
     spans = []
-    for number, (above, below) in enumerate(itertools.product(told, told)):
+    for number, (above, below) in enumerate(itertools.product(attributes, attributes)):
         root = a_span(above, trace_id=f"{number + 1:032x}")
         spans += [root, a_span(below, parent=root, trace_id=root.trace_id, start_s=1)]
         spans.append(
-            a_span({"input.value": " ", **told[number % len(told)]}, trace_id=root.trace_id, parent=root, start_s=2)
+            a_span(
+                {"input.value": " ", **attributes[number % len(attributes)]},
+                trace_id=root.trace_id,
+                parent=root,
+                start_s=2,
+            )
         )
     batch = a_batch(a_request(spans))
     assert_alike(batch)
@@ -84,14 +89,14 @@ def test_words_and_calls_beside_a_blank_text_count() -> None:
     assert read(CHAT, events=(event,)).output == "Sunny."
     assert read({**CHAT, "output.value": "Sunny."}).output == "Sunny."
     calls: Any = [{"toolCallId": "c", "toolName": "pay", "input": "{}"}]
-    told = read(
+    reading = read(
         {
             "ai.operationId": "ai.generateText.doGenerate",
             "ai.response.text": "",
             "ai.response.toolCalls": json.dumps(calls),
         }
     )
-    assert [part["type"] for part in (told.output_messages or ())[0]["parts"]] == ["tool_call"]  # type: ignore[index, union-attr, call-overload] # a list
+    assert [part["type"] for part in (reading.output_messages or ())[0]["parts"]] == ["tool_call"]  # type: ignore[index, union-attr, call-overload] # a list
 
 
 def test_the_words_of_another_span_are_the_output_of_a_blank_root() -> None:

@@ -13,11 +13,11 @@ PYDANTIC, MADE_UP = "pydantic-ai", "pyd_ai_1"
 
 def numbered(at: str, *ids: str) -> dict[str, str]:
     """An answer of calls, as OpenInference writes messages."""
-    told = {f"{at}.message.role": "assistant"}
+    attributes = {f"{at}.message.role": "assistant"}
     for number, call_id in enumerate(ids):
         one = f"{at}.message.tool_calls.{number}.tool_call"
-        told |= {f"{one}.id": call_id, f"{one}.function.name": "f", f"{one}.function.arguments": json.dumps(OSLO)}
-    return told
+        attributes |= {f"{one}.id": call_id, f"{one}.function.name": "f", f"{one}.function.arguments": json.dumps(OSLO)}
+    return attributes
 
 
 def requested(*ids: tuple[str, str]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def test_ids_of_items_are_those_of_calls_where_the_request_has_both() -> None:
     """Agno's messages over OpenAI's responses name items, as do the results; its own JSON has the calls beside them."""
     both = (("fc_1", "call_1"), ("ctc_2", "call_2"))
     result = {"role": "tool", "tool_call_id": "fc_1", "content": "sun"}
-    told = read(
+    reading = read(
         {
             "openinference.span.kind": "LLM",
             "input.value": json.dumps({"messages": [requested(*both), result]}),
@@ -44,16 +44,18 @@ def test_ids_of_items_are_those_of_calls_where_the_request_has_both() -> None:
         },
         scope=AGNO,
     )
-    messages: Any = told.input_messages
+    messages: Any = reading.input_messages
     assert [part["id"] for message in messages for part in message["parts"]] == ["call_1", "call_2", "call_1"]
-    assert told.output_messages == (call("f", OSLO, "call_3"),)
+    assert reading.output_messages == (call("f", OSLO, "call_3"),)
 
 
 def test_an_item_without_a_call_beside_it_keeps_its_id() -> None:
     """What a stream of Agno leaves out is not made up, whatever the JSON says of other calls."""
     other = json.dumps([requested(("fc_2", "call_2"))])
-    told = read({"openinference.span.kind": "LLM", "output.value": other, **numbered("llm.output_messages.0", "fc_1")})
-    assert told.output_messages == (call("f", OSLO, "fc_1"),)
+    reading = read(
+        {"openinference.span.kind": "LLM", "output.value": other, **numbered("llm.output_messages.0", "fc_1")}
+    )
+    assert reading.output_messages == (call("f", OSLO, "fc_1"),)
 
 
 def test_traceloops_calls_have_the_ids_of_their_results() -> None:
@@ -61,9 +63,9 @@ def test_traceloops_calls_have_the_ids_of_their_results() -> None:
     sent = [text("user", "Hi"), call("f", OSLO, "fc_1"), response("sun", "call_1")]
     first = a_span({**CHAT, "gen_ai.output.messages": json.dumps([call("f", OSLO, "fc_1")])}, scope=TRACELOOP)
     second = a_span({**CHAT, "gen_ai.input.messages": json.dumps(sent)}, scope=TRACELOOP, start_s=2)
-    found = read_all(first, second)
-    assert found.spans[second.span_id].input_messages == (sent[0], call("f", OSLO, "call_1"), sent[2])
-    assert [(one.call_id, one.result) for one in found.tool_calls] == [("call_1", "sun")]
+    reading = read_all(first, second)
+    assert reading.spans[second.span_id].input_messages == (sent[0], call("f", OSLO, "call_1"), sent[2])
+    assert [(one.call_id, one.result) for one in reading.tool_calls] == [("call_1", "sun")]
 
 
 def test_ids_that_pydantic_ai_makes_up_are_none() -> None:
@@ -74,23 +76,23 @@ def test_ids_that_pydantic_ai_makes_up_are_none() -> None:
     tool = a_span({**ran, "gen_ai.tool.call.arguments": json.dumps(OSLO)}, scope=PYDANTIC, start_s=1)
     second = a_span({**CHAT, "gen_ai.input.messages": json.dumps(sent)}, scope=PYDANTIC, start_s=2)
     for spans in ([first, tool, second], [first, second]):
-        found = read_all(*spans)
-        assert found.spans[first.span_id].output_messages == (call("f", OSLO),)
-        assert found.spans[second.span_id].input_messages == tuple(sent)
-        assert [(one.call_id, one.result) for one in found.tool_calls] == [(None, "sun")]
+        reading = read_all(*spans)
+        assert reading.spans[first.span_id].output_messages == (call("f", OSLO),)
+        assert reading.spans[second.span_id].input_messages == tuple(sent)
+        assert [(one.call_id, one.result) for one in reading.tool_calls] == [(None, "sun")]
 
 
 def test_the_agent_of_pydantic_ai_answers_without_made_up_ids() -> None:
     """A run's own list of messages has the calls in its answer."""
     messages = [text("user", "Hi"), call("f", OSLO, MADE_UP), response("sun", MADE_UP), text("assistant", "Sunny.")]
-    told = read({"pydantic_ai.all_messages": json.dumps(messages)}, scope=PYDANTIC)
-    assert told.output_messages == (call("f", OSLO), response("sun"), text("assistant", "Sunny."))
+    reading = read({"pydantic_ai.all_messages": json.dumps(messages)}, scope=PYDANTIC)
+    assert reading.output_messages == (call("f", OSLO), response("sun"), text("assistant", "Sunny."))
 
 
 def test_tools_of_langchain_have_the_id_that_they_were_called_with() -> None:
     """It is told beside the input, also of a tool that failed and gave nothing back."""
     langfuse = {"langfuse.observation.type": "tool", "langfuse.observation.metadata.tool_call_id": '"call_1"'}
     assert read(langfuse).tool_call_id == "call_1"
-    told = {"inputs": OSLO, "input_str": str(OSLO), "kwargs": {"tool_call_id": "call_1"}}
-    traceloop = {"traceloop.span.kind": "tool", "traceloop.entity.input": json.dumps(told)}
+    attributes = {"inputs": OSLO, "input_str": str(OSLO), "kwargs": {"tool_call_id": "call_1"}}
+    traceloop = {"traceloop.span.kind": "tool", "traceloop.entity.input": json.dumps(attributes)}
     assert read(traceloop, scope="opentelemetry.instrumentation.langchain").tool_call_id == "call_1"

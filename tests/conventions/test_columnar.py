@@ -70,33 +70,33 @@ def records_of(batch: SpanBatch) -> list[Span]:
 
 def as_shown(row: dict[str, Any], span: Span) -> dict[str, Any]:
     """A row as the view shows it: texts that stand in an attribute spelled out, JSON as a value."""
-    told = {name: row[name] for name in (*AS_IS, "notes")}
+    fields = {name: row[name] for name in (*AS_IS, "notes")}
     for name in KEYED:
         key = row[f"{name}_key"]
-        told[name] = row[name] if key is None else span.attributes[key]
+        fields[name] = row[name] if key is None else span.attributes[key]
     for name in (*JSON, "tool_definitions"):
-        text = told.get(name, row.get(name))
-        told[name] = None if text is None else json.loads(text)
-    return told
+        text = fields.get(name, row.get(name))
+        fields[name] = None if text is None else json.loads(text)
+    return fields
 
 
 def as_read(reading: SpanReading) -> dict[str, Any]:
     """A reading in the same form."""
-    told = {name: storable(getattr(reading, name)) for name in AS_IS}
-    told["notes"] = storable("\n".join(reading.notes) or None)
+    fields = {name: storable(getattr(reading, name)) for name in AS_IS}
+    fields["notes"] = storable("\n".join(reading.notes) or None)
     for name in ("input_messages", "output_messages"):
         messages = getattr(reading, name)
-        told[name] = None if messages is None else storable(list(messages))
-    told["tool_arguments"] = storable(reading.tool_arguments)
+        fields[name] = None if messages is None else storable(list(messages))
+    fields["tool_arguments"] = storable(reading.tool_arguments)
     is_null = reading.tool_result is None and "tool_result" in reading.sources
-    told["tool_result"] = "null" if is_null else reading.tool_result
-    told["tool_definitions"] = storable(
+    fields["tool_result"] = "null" if is_null else reading.tool_result
+    fields["tool_definitions"] = storable(
         [
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
             for tool in reading.tool_definitions
         ]
     ) or None  # fmt: skip
-    return told
+    return fields
 
 
 def storable(value: Any) -> Any:
@@ -174,14 +174,14 @@ def encodable(value: Any) -> Any:
 
 def test_a_call_id_in_the_result_stays_if_the_input_has_none() -> None:
     """What is read of a place within JSON does not take back what the content of a tool's span tells."""
-    told = {
+    attributes = {
         "traceloop.span.kind": "tool",
         "traceloop.entity.name": "f",
         "traceloop.entity.input": '{"inputs": {"a": 1}}',
     }
     message = {"type": "tool", "content": "sun", "tool_call_id": "call_1"}
     span = a_span(
-        told | {"traceloop.entity.output": json.dumps({"output": message})},
+        attributes | {"traceloop.entity.output": json.dumps({"output": message})},
         scope="opentelemetry.instrumentation.langchain",
     )
     assert read_span(span, (), NO_KEYS).tool_call_id == "call_1"
@@ -217,8 +217,8 @@ COUNTED: list[dict[str, st.SearchStrategy[Any]]] = [
 @tried(100)
 def test_counts_are_completed_alike(counted: list[dict[str, Any]]) -> None:
     """Tokens that the input or the output leaves out are added to columns as to one span."""
-    told = [{key: value for key, value in counts.items() if value is not None} for counts in counted]
-    assert_alike(sent([a_span({"gen_ai.operation.name": "chat", **counts}) for counts in told]))
+    attributes = [{key: value for key, value in counts.items() if value is not None} for counts in counted]
+    assert_alike(sent([a_span({"gen_ai.operation.name": "chat", **counts}) for counts in attributes]))
 
 
 def assert_traces_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
@@ -235,12 +235,12 @@ def assert_traces_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
     for span in records_of(batch):
         by_trace.setdefault(span.trace_id, []).append(span)
     expected = {trace_id: read_trace(spans, (), own) for trace_id, spans in by_trace.items()}
-    told = {row["trace_id"]: row for row in without_times(traces)}
+    shown = {row["trace_id"]: row for row in without_times(traces)}
     assert {
-        trace_id: of_trace(reading) for trace_id, reading in expected.items() if told.get(trace_id) or counted(reading)
-    } == {trace_id: {name: row[name] for name in SUMS} for trace_id, row in told.items()}
-    found = [(row["trace_id"], call_of(row)) for row in without_times(calls) if not row["is_sent"]]
-    assert sorted(found, key=str) == sorted(
+        trace_id: of_trace(reading) for trace_id, reading in expected.items() if shown.get(trace_id) or counted(reading)
+    } == {trace_id: {name: row[name] for name in SUMS} for trace_id, row in shown.items()}
+    calls_shown = [(row["trace_id"], call_of(row)) for row in without_times(calls) if not row["is_sent"]]
+    assert sorted(calls_shown, key=str) == sorted(
         ((trace_id, of_call(call)) for trace_id, reading in expected.items() for call in reading.tool_calls), key=str
     )
 
@@ -256,20 +256,20 @@ def assert_cases_alike(table: pa.Table, spans: Sequence[Span], own: OwnKeys) -> 
         alone = [([member], [span]) for member, span in zip(members[trace_id], of_trace, strict=True)]
         for some, read in [(members[trace_id], of_trace), *alone]:
             expected = case_of_trace(read_trace(read, (), own), read)
-            told = whole_case(case_of_stored(StoredTrace(trace_id, some)))
-            assert storable(json.loads(text_of(told))) == storable(json.loads(text_of(expected)))
+            case = whole_case(case_of_stored(StoredTrace(trace_id, some)))
+            assert storable(json.loads(text_of(case))) == storable(json.loads(text_of(expected)))
 
 
 def test_what_calls_cost_by_list_prices_is_computed_alike() -> None:
     """Of each recorded span and trace the columns and the readings have one cost, from one source."""
     own = OwnKeys(prices=price_table({"claude-sonnet-4-5": {"input": 3, "cached": 1, "output": 7, "reasoning": 9}}))
     batch = a_batch(*map(corpus, SCENARIOS))
-    told = ConventionsReader(own).spans(rows_of(batch), LOGS.empty_table()).to_pylist()
+    spans = ConventionsReader(own).spans(rows_of(batch), LOGS.empty_table()).to_pylist()
     readings = [read_span(span, (), own) for span in records_of(batch)]
-    assert [row["cost_usd"] for row in told] == [reading.cost_usd for reading in readings]
+    assert [row["cost_usd"] for row in spans] == [reading.cost_usd for reading in readings]
     sources = [reading.sources.get("cost_usd", "") for reading in readings]
-    assert [row["cost_source"] for row in told] == [text if text.startswith(COMPUTED) else None for text in sources]
-    assert len({row["cost_source"] for row in told}) > 2, "some are told, some listed and some the operator's"
+    assert [row["cost_source"] for row in spans] == [text if text.startswith(COMPUTED) else None for text in sources]
+    assert len({row["cost_source"] for row in spans}) > 2, "some are told, some listed and some the operator's"
     assert_traces_alike(batch, own)
 
 
@@ -286,22 +286,22 @@ def counted(reading: TraceReading) -> bool:
 
 def of_trace(reading: TraceReading) -> dict[str, Any]:
     """A reading of a trace as its row shows it."""
-    told = {name: storable(getattr(reading, name)) for name in SUMS[:-1]}
-    return told | {"tool_call_count": len(reading.tool_calls)}
+    sums = {name: storable(getattr(reading, name)) for name in SUMS[:-1]}
+    return sums | {"tool_call_count": len(reading.tool_calls)}
 
 
 def of_call(call: TraceToolCall) -> dict[str, Any]:
     """A call as its row shows it."""
     fields = ("span_id", "ordinal", "call_id", "name", "is_error", "error")
-    told = {name: storable(getattr(call, name)) for name in fields}
-    return told | {"arguments": storable(call.arguments), "result": opened(storable(call.result))}
+    values = {name: storable(getattr(call, name)) for name in fields}
+    return values | {"arguments": storable(call.arguments), "result": opened(storable(call.result))}
 
 
 def call_of(row: dict[str, Any]) -> dict[str, Any]:
     """A row of a call, its arguments decoded."""
-    told = {name: row[name] for name in ("span_id", "ordinal", "call_id", "name", "is_error", "error")}
+    fields = {name: row[name] for name in ("span_id", "ordinal", "call_id", "name", "is_error", "error")}
     arguments = None if row["arguments"] is None else json.loads(row["arguments"])
-    return told | {"arguments": arguments, "result": opened(row["result"])}
+    return fields | {"arguments": arguments, "result": opened(row["result"])}
 
 
 def opened(value: Any) -> Any:
@@ -335,7 +335,7 @@ def test_any_traces_are_added_up_alike(generated: list[Span], traces: list[int])
 
 
 IDS = [f"{number:016x}" for number in range(1, 7)]
-SAID = '[{"role": "assistant", "parts": [{"type": "text", "content": "It is done."}]}]'
+MESSAGES = '[{"role": "assistant", "parts": [{"type": "text", "content": "It is done."}]}]'
 ARGUMENTS = [
     '{"q": 1}', '{"question": "long enough to be kept as a key"}', "[2]", "three", "{'a': 4}", "{}", "", " ", "N/A",
     '{"args": [], "kwargs": {"a": 1}}', "[REDACTED]", '{"a": "\\ud83d"}', '{"cut": off', '{"a": {"b": [1, null]}}',
@@ -359,7 +359,7 @@ runs = st.lists(
             "arguments": st.none() | st.sampled_from(ARGUMENTS),
             "result": st.none() | st.sampled_from(RESULTS),
             "input": st.none() | st.sampled_from(["", "{}", "what is asked", *ARGUMENTS]),
-            "messages": st.none() | st.sampled_from([SAID, "[]", "no messages", '[{"role": "user", "parts": []}]']),
+            "messages": st.none() | st.sampled_from([MESSAGES, "[]", "no messages", '[{"role": "user", "parts": []}]']),
         }
     ),
     min_size=1,
@@ -373,8 +373,8 @@ def test_runs_of_tools_are_told_alike(traces: list[list[dict[str, Any]]]) -> Non
     """However tools' spans are nested, named and timed, with the same ids and arguments or others."""
     spans = [
         replace(a_run(run, IDS[place]), trace_id=f"{trace + 1:032x}")
-        for trace, found in enumerate(traces)
-        for place, run in enumerate(found)
+        for trace, readings in enumerate(traces)
+        for place, run in enumerate(readings)
     ]
     batch = a_batch(a_request(spans))
     assert_alike(batch)
@@ -393,8 +393,8 @@ def a_run(run: dict[str, Any], span_id: str) -> Span:
         "gen_ai.output.messages": run["messages"],
     }
     fields = {name: run[name] for name in ("parent", "start_ns", "end_ns", "status_code", "scope")}
-    told = {key: value for key, value in attributes.items() if value is not None}
-    return a_span(told, span_id=span_id, name=run["name"], status_message="failed", **fields)
+    values = {key: value for key, value in attributes.items() if value is not None}
+    return a_span(values, span_id=span_id, name=run["name"], status_message="failed", **fields)
 
 
 RESULT_WITHOUT_ID = [
@@ -407,7 +407,7 @@ CALLED = {"gen_ai.tool.call.arguments": '{"q": "weather"}', "gen_ai.tool.call.re
 
 
 @pytest.mark.parametrize(
-    "told",
+    "attributes",
     [
         {"gen_ai.operation.name": "chat", "gen_ai.response.id": "null"},
         {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "Search.__call__", **CALLED},
@@ -419,6 +419,6 @@ CALLED = {"gen_ai.tool.call.arguments": '{"q": "weather"}', "gen_ai.tool.call.re
         {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(RESULT_WITHOUT_ID)},
     ],
 )
-def test_what_recipes_take_for_simple_is_read_alike(told: dict[str, Any]) -> None:
+def test_what_recipes_take_for_simple_is_read_alike(attributes: dict[str, Any]) -> None:
     """Placeholders, the method that a tool is, notes in their order, a result whose id is empty."""
-    assert_alike(a_batch(a_request([a_span(told | {"gen_ai.output.messages": json.dumps(ANSWER)})])))
+    assert_alike(a_batch(a_request([a_span(attributes | {"gen_ai.output.messages": json.dumps(ANSWER)})])))

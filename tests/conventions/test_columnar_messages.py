@@ -31,18 +31,18 @@ numbered = st.lists(
 
 
 def numbered_attributes(
-    asked: list[tuple[str, Any]], answered: list[tuple[str, Any]], *, nested: bool, finish: str | None
+    sent: list[tuple[str, Any]], answered: list[tuple[str, Any]], *, nested: bool, finish: str | None
 ) -> dict[str, Any]:
     """A dialogue as OpenInference numbers it, below `message`, or as OpenLLMetry does."""
     *sides, within = SIDES[nested]
-    told: dict[str, Any] = {"openinference.span.kind": "LLM"} if nested else {"llm.request.type": "chat"}
-    for side, messages in zip(sides, (asked, answered), strict=True):
+    attributes: dict[str, Any] = {"openinference.span.kind": "LLM"} if nested else {"llm.request.type": "chat"}
+    for side, messages in zip(sides, (sent, answered), strict=True):
         for number, (role, words) in enumerate(messages):
-            told[f"{side}.{number}{within}.role"] = role
-            told[f"{side}.{number}{within}.content"] = words
+            attributes[f"{side}.{number}{within}.role"] = role
+            attributes[f"{side}.{number}{within}.content"] = words
             if finish is not None and side == sides[1]:
-                told[f"{side}.{number}{within}.finish_reason"] = finish
-    return {key: value for key, value in told.items() if value is not None}
+                attributes[f"{side}.{number}{within}.finish_reason"] = finish
+    return {key: value for key, value in attributes.items() if value is not None}
 
 
 @given(
@@ -55,7 +55,7 @@ def numbered_attributes(
 )
 @tried(100)
 def test_numbered_messages_are_read_alike(
-    asked: list[tuple[str, Any]],
+    sent: list[tuple[str, Any]],
     answered: list[tuple[str, Any]],
     nested: bool,  # noqa: FBT001 - a parameter of the test
     finish: str | None,
@@ -63,9 +63,9 @@ def test_numbered_messages_are_read_alike(
     status_code: int,
 ) -> None:
     """Whatever roles and words are numbered, with a request beside them or without."""
-    told = numbered_attributes(asked, answered, nested=nested, finish=finish)
-    told |= {} if raw is None else {"input.value": raw, "output.value": raw}
-    assert_alike(a_batch(a_request([a_span(told, status_code=status_code)])))
+    attributes = numbered_attributes(sent, answered, nested=nested, finish=finish)
+    attributes |= {} if raw is None else {"input.value": raw, "output.value": raw}
+    assert_alike(a_batch(a_request([a_span(attributes, status_code=status_code)])))
 
 
 PARTS: tuple[dict[str, Any], ...] = (
@@ -95,21 +95,21 @@ messages = st.lists(
 )
 
 
-def a_call(asked: object, answered: object) -> Span:
+def a_call(sent: object, answered: object) -> Span:
     """The span of a call of a model with its messages as JSON."""
-    told = {
+    attributes = {
         "gen_ai.operation.name": "chat",
-        "gen_ai.input.messages": json.dumps(asked),
+        "gen_ai.input.messages": json.dumps(sent),
         "gen_ai.output.messages": json.dumps(answered),
     }
-    return a_span(told)
+    return a_span(attributes)
 
 
 @given(messages, messages)
 @tried(150)
-def test_messages_nearly_in_the_normal_form_are_read_alike(asked: list[Any], answered: list[Any]) -> None:
+def test_messages_nearly_in_the_normal_form_are_read_alike(sent: list[Any], answered: list[Any]) -> None:
     """Arguments and results as JSON in JSON, empty texts, results of another name: mended, or read one by one."""
-    assert_alike(a_batch(a_request([a_call(asked, answered)])))
+    assert_alike(a_batch(a_request([a_call(sent, answered)])))
 
 
 ARGUMENTS = ('{"city": "Oslo"}', '{"args": [], "kwargs": {"a": 1}}', "{}", "Oslo", '{"cut": off', "", None)
@@ -143,18 +143,18 @@ def test_numbered_calls_are_read_alike(
     raw: str | None,
 ) -> None:
     """Whatever calls of tools and their results are numbered, whole or with something missing."""
-    asked, answered, within = SIDES[nested]
-    told: dict[str, Any] = {"openinference.span.kind": "LLM"} if nested else {"llm.request.type": "chat"}
-    told |= {f"{asked}.0{within}.role": "user", f"{asked}.0{within}.content": "What is the weather?"}
+    sent, answered, within = SIDES[nested]
+    attributes: dict[str, Any] = {"openinference.span.kind": "LLM"} if nested else {"llm.request.type": "chat"}
+    attributes |= {f"{sent}.0{within}.role": "user", f"{sent}.0{within}.content": "What is the weather?"}
     for number, call in enumerate(before):
-        told |= numbered_call(f"{asked}.{2 * number + 1}{within}", call, nested=nested)
-        told |= {
-            f"{asked}.{2 * number + 2}{within}.{name}": call[field]
+        attributes |= numbered_call(f"{sent}.{2 * number + 1}{within}", call, nested=nested)
+        attributes |= {
+            f"{sent}.{2 * number + 2}{within}.{name}": call[field]
             for name, field in (("role", "role"), ("content", "result"), ("tool_call_id", "result_id"), ("name", "as"))
         }
-    told |= numbered_call(f"{answered}.0{within}", last, nested=nested)
-    told |= {} if raw is None else {"input.value": raw, "output.value": "raw"}
-    assert_alike(a_batch(a_request([a_span({key: value for key, value in told.items() if value is not None})])))
+    attributes |= numbered_call(f"{answered}.0{within}", last, nested=nested)
+    attributes |= {} if raw is None else {"input.value": raw, "output.value": "raw"}
+    assert_alike(a_batch(a_request([a_span({key: value for key, value in attributes.items() if value is not None})])))
 
 
 SIDES = {
@@ -165,22 +165,22 @@ SIDES = {
 
 def numbered_call(under: str, call: dict[str, Any], *, nested: bool) -> dict[str, Any]:
     """A message that calls a tool, once or twice."""
-    told = {f"{under}.role": "assistant", f"{under}.content": call["words"]}
+    attributes = {f"{under}.role": "assistant", f"{under}.content": call["words"]}
     for number in range(1 + call["twice"]):
         beginning = f"{under}.tool_calls.{number}" + (".tool_call" if nested else "")
         function = f"{beginning}.function" if nested else beginning
-        told |= {f"{beginning}.id": call["id"] and call["id"] + "x" * number}
-        told |= {f"{function}.name": call["name"], f"{function}.arguments": call["arguments"]}
-    return told
+        attributes |= {f"{beginning}.id": call["id"] and call["id"] + "x" * number}
+        attributes |= {f"{function}.name": call["name"], f"{function}.arguments": call["arguments"]}
+    return attributes
 
 
 @given(messages, st.sampled_from([None, "It rains.", "N/A", ""]), st.sampled_from(["chat", "invoke_agent"]))
 @tried(120)
-def test_a_whole_conversation_is_read_alike(told: list[Any], result: str | None, operation: str) -> None:
+def test_a_whole_conversation_is_read_alike(conversation: list[Any], result: str | None, operation: str) -> None:
     """However the messages of both sides follow each other, in one list."""
     attributes = {
         "gen_ai.operation.name": operation,
-        "pydantic_ai.all_messages": json.dumps(told),
+        "pydantic_ai.all_messages": json.dumps(conversation),
         "final_result": result,
     }
     kept = {key: value for key, value in attributes.items() if value is not None}
@@ -189,20 +189,20 @@ def test_a_whole_conversation_is_read_alike(told: list[Any], result: str | None,
 
 def test_a_conversation_is_halved_after_the_last_words_of_the_user() -> None:
     """What was asked ends with them, and what came of it follows."""
-    said_of = {"role": "user", "parts": [{"type": "text", "content": "Is it warm?"}]}
+    last_words = {"role": "user", "parts": [{"type": "text", "content": "Is it warm?"}]}
     rest = [{"role": "assistant", "parts": [PARTS[4]]}, {"role": "tool", "parts": [PARTS[9]]}]
-    told = halved(json.dumps([said_of, *rest]))
-    assert told is not None
-    assert (told.words, told.answer) == ("Is it warm?", None)
-    assert (json.loads(told.asked), json.loads(told.answered)) == ([said_of], rest)
+    halves = halved(json.dumps([last_words, *rest]))
+    assert halves is not None
+    assert (halves.words, halves.answer) == ("Is it warm?", None)
+    assert (json.loads(halves.asked), json.loads(halves.answered)) == ([last_words], rest)
 
 
 def test_what_is_nearly_in_the_normal_form_is_mended() -> None:
     """Arguments and results that are JSON in JSON are opened, and a message of results alone is the tool's."""
     calling = {"role": "assistant", "parts": [PARTS[0], PARTS[2], PARTS[5]]}
-    told = normal_messages(json.dumps([calling, {"role": "user", "parts": [PARTS[8]]}]))
-    assert told is not None
-    assert json.loads(told.mended or "") == [
+    mended = normal_messages(json.dumps([calling, {"role": "user", "parts": [PARTS[8]]}]))
+    assert mended is not None
+    assert json.loads(mended.mended or "") == [
         {"role": "assistant", "parts": [PARTS[0], {**PARTS[5], "arguments": {"city": "Oslo"}}]},
         {"role": "tool", "parts": [{**PARTS[8], "response": {"celsius": 7}}]},
     ]
@@ -210,11 +210,11 @@ def test_what_is_nearly_in_the_normal_form_is_mended() -> None:
 
 def test_a_result_after_its_call_is_in_the_normal_form() -> None:
     """What is kept as it came is not written anew."""
-    told = normal_messages(
+    mended = normal_messages(
         json.dumps([{"role": "assistant", "parts": [PARTS[4]]}, {"role": "tool", "parts": [PARTS[9]]}])
     )
-    assert told is not None
-    assert (told.has_calls, told.mended) == (True, None)
+    assert mended is not None
+    assert (mended.has_calls, mended.mended) == (True, None)
 
 
 CALL = {"id": "a", "name": "weather", "arguments": '{"city": "Oslo"}', "words": None, "twice": False}
@@ -225,11 +225,11 @@ RESULT = {"role": "tool", "content": '{"celsius": 7}', "tool_call_id": "a"}
 def test_numbered_messages_are_gathered(nested: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 - a parameter of the test
     """Spans whose numbered messages are words, calls and results are not walked through one by one."""
     monkeypatch.setattr(Collected, "group", None)
-    told = numbered_attributes([("user", "q")], [("assistant", "a")], nested=nested, finish=None)
-    asked, _, within = SIDES[nested]
-    told |= numbered_call(f"{asked}.1{within}", CALL, nested=nested)
-    told |= {f"{asked}.2{within}.{name}": words for name, words in RESULT.items()}
-    batch = a_batch(a_request([a_span({key: value for key, value in told.items() if value is not None})]))
+    attributes = numbered_attributes([("user", "q")], [("assistant", "a")], nested=nested, finish=None)
+    sent, _, within = SIDES[nested]
+    attributes |= numbered_call(f"{sent}.1{within}", CALL, nested=nested)
+    attributes |= {f"{sent}.2{within}.{name}": words for name, words in RESULT.items()}
+    batch = a_batch(a_request([a_span({key: value for key, value in attributes.items() if value is not None})]))
     table = SpanReader(NO_KEYS).read(rows_of(batch)).columns
     (row,) = table.to_pylist()
     assert (row["input"], row["output"]) == ("q", "a")

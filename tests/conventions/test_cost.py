@@ -81,8 +81,8 @@ def _read_call(count: int) -> None:
         a_span({"span.type": "tool", "tool_use_id": "t1"}, name="claude_code.tool", start_s=at) for at in range(count)
     ]
     turn = a_span({"span.type": "interaction"}, name="claude_code.interaction")
-    told = {"tool_use_id": "t1", "success": "true"}
-    logs = [a_log(turn, "claude_code.tool_result", attributes=told, time_ns=at) for at in range(count)]
+    attributes = {"tool_use_id": "t1", "success": "true"}
+    logs = [a_log(turn, "claude_code.tool_result", attributes=attributes, time_ns=at) for at in range(count)]
     assert len(read_all(turn, *tools, logs=logs).spans) == count + 1
 
 

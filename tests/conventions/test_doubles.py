@@ -21,9 +21,9 @@ def test_calls_with_one_response_id_that_differ_are_several(answer_id: Any) -> N
     assert used(first, a_call({ID: answer_id}, start_s=8)) == (2_000, 200)
     assert used(first, a_call({ID: answer_id, "gen_ai.response.model": "gpt-4o"}, scope="b")) == (2_000, 200)
     assert used(first, a_call({ID: answer_id, "gen_ai.usage.output_tokens": 7})) == (2_000, 107)
-    asked = a_call({ID: answer_id} | WORDS)
+    one_call = a_call({ID: answer_id} | WORDS)
     other = a_call({ID: answer_id, "gen_ai.input.messages": '[{"role": "user", "content": "bye"}]'})
-    assert used(asked, other) == (2_000, 200)
+    assert used(one_call, other) == (2_000, 200)
 
 
 @pytest.mark.parametrize(
@@ -101,17 +101,17 @@ def test_the_calls_below_parallel_calls_are_theirs() -> None:
 
 
 CACHED = "gen_ai.usage.cache_read.input_tokens"
-ASKED, ANSWERED = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
+SENT, ANSWERED = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
 
 
 @pytest.mark.parametrize("answer_id", ["chatcmpl-123", LONG])
 @pytest.mark.parametrize(
     "first, second, expected",
     [
-        ({ASKED: 10}, {ASKED: 2_010, CACHED: 2_000}, (2_010, 100)),
+        ({SENT: 10}, {SENT: 2_010, CACHED: 2_000}, (2_010, 100)),
         ({ANSWERED: 0}, {ANSWERED: 55}, (1_000, 55)),
         ({ANSWERED: 7}, {ANSWERED: 8}, (1_000, 8)),
-        ({ASKED: 10, ANSWERED: 55}, {ASKED: 2_010, CACHED: 2_000, ANSWERED: 0}, (2_010, 55)),
+        ({SENT: 10, ANSWERED: 55}, {SENT: 2_010, CACHED: 2_000, ANSWERED: 0}, (2_010, 55)),
     ],
 )
 def test_the_most_complete_counts_of_a_call_are_its_own(
@@ -126,8 +126,8 @@ def test_the_most_complete_counts_of_a_call_are_its_own(
 @pytest.mark.parametrize(
     "more, inputs",
     [
-        ({ASKED: 2_000}, ('{"q": 1}', "completely other")),
-        ({ASKED: 2_000}, (None, None)),
+        ({SENT: 2_000}, ('{"q": 1}', "completely other")),
+        ({SENT: 2_000}, (None, None)),
         ({ANSWERED: 200}, (None, None)),
         ({}, ('{"q": 1}', "completely other")),
         ({}, ('{"messages": [{"content": "classify A"}]}', "classify B")),
@@ -143,7 +143,7 @@ def test_calls_with_a_short_response_id_differ_by_tokens_and_inputs(
         a_call({ID: "chatcmpl-123"} | words[0], scope="a"),
         a_call({ID: "chatcmpl-123"} | more | words[1], scope="b"),
     ]
-    assert used(*spans) == (1_000 + more.get(ASKED, 1_000), 100 + more.get(ANSWERED, 100))
+    assert used(*spans) == (1_000 + more.get(SENT, 1_000), 100 + more.get(ANSWERED, 100))
 
 
 @pytest.mark.parametrize(
@@ -169,9 +169,9 @@ def test_calls_of_one_library_with_a_short_response_id_are_several() -> None:
 def test_the_cost_of_a_call_is_that_of_its_most_complete_span() -> None:
     """A computed cost without the cache's discount does not count."""
     model = {"gen_ai.response.model": "gpt-4o"}
-    full = a_call({ID: LONG, ASKED: 2_010, CACHED: 2_000, **model}, scope="b")
+    full = a_call({ID: LONG, SENT: 2_010, CACHED: 2_000, **model}, scope="b")
     for spans in (
-        (a_call({ID: LONG, ASKED: 10, **model}, scope="a"), full),
-        (full, a_call({ID: LONG, ASKED: 2_010, **model}, scope="c")),
+        (a_call({ID: LONG, SENT: 10, **model}, scope="a"), full),
+        (full, a_call({ID: LONG, SENT: 2_010, **model}, scope="c")),
     ):
         assert read_all(*spans).cost_usd == read_all(full).cost_usd

@@ -54,7 +54,7 @@ def test_log_records_of_another_span_are_not_read() -> None:
 @pytest.mark.parametrize("as_text", [True, False])
 def test_details_of_an_operation_are_attributes_of_one_record(as_text: bool) -> None:  # noqa: FBT001 - a parameter of the test
     """The newer event has all content in its attributes, or in its body."""
-    told: dict[str, AttributeValue] = {
+    attributes: dict[str, AttributeValue] = {
         "gen_ai.system_instructions": [{"type": "text", "content": "Be kind."}],
         "gen_ai.input.messages": [text("user", "Hi")],
         "gen_ai.output.messages": [text("assistant", "Hello.")],
@@ -62,10 +62,14 @@ def test_details_of_an_operation_are_attributes_of_one_record(as_text: bool) -> 
             {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}}
         ],
     }
-    told = {key: json.dumps(value) for key, value in told.items()} if as_text else told
+    attributes = {key: json.dumps(value) for key, value in attributes.items()} if as_text else attributes
     span = a_span(CHAT)
     name = "gen_ai.client.inference.operation.details"
-    for log in (a_log(span, name, None, told), a_log(span, name, told), a_log(span, name, json.dumps(told))):
+    for log in (
+        a_log(span, name, None, attributes),
+        a_log(span, name, attributes),
+        a_log(span, name, json.dumps(attributes)),
+    ):
         reading = read_all(span, logs=[log]).spans[span.span_id]
         assert reading.input_messages == (text("system", "Be kind."), text("user", "Hi"))
         assert reading.output == "Hello."

@@ -13,7 +13,7 @@ from storage.records import SpanReading
 from tests.conventions.making import a_resource, a_span, an_event, call, read, text
 from tests.conventions.test_columnar import assert_alike, sent
 
-TOLD = [field for field in SpanReading.__dataclass_fields__ if field not in ("sources", "notes")]
+FIELDS = [field for field in SpanReading.__dataclass_fields__ if field not in ("sources", "notes")]
 
 
 def test_every_told_field_names_its_source() -> None:
@@ -51,9 +51,9 @@ def test_every_told_field_names_its_source() -> None:
         events=(an_event("exception", {"exception.type": "E", "exception.message": "m"}),),
     )
     for reading in (chat, tool):
-        told = {field for field in TOLD if getattr(reading, field) not in (None, ())}
-        assert told <= set(reading.sources)
-    assert {getattr(chat, field) is not None for field in TOLD if not field.startswith("tool_")} == {True}
+        present = {field for field in FIELDS if getattr(reading, field) not in (None, ())}
+        assert present <= set(reading.sources)
+    assert {getattr(chat, field) is not None for field in FIELDS if not field.startswith("tool_")} == {True}
     assert (chat.sources["input"], chat.sources["error"]) == ("gen_ai.input.messages", "status")
     assert (tool.sources["tool_name"], tool.sources["tool_call_id"]) == ("the name of the span", "output.value")
     assert (tool.sources["error"], tool.sources["error_type"]) == ("event exception", "event exception")

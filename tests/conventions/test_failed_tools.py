@@ -31,11 +31,11 @@ DENIED = "Error: a sample of the manual"
 )
 def test_a_flag_decides_whether_a_call_failed(result: Any, *, has_failed: bool) -> None:
     """The words of a result count if it has no flag, on the tool's span and in a message."""
-    told = result if isinstance(result, str) else json.dumps(result)
-    ran = a_span({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": told})
+    written = result if isinstance(result, str) else json.dumps(result)
+    ran = a_span({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": written})
     assert (read_span(ran, (), NO_KEYS).error is not None) == has_failed
     assert listed(read_all(ran), "is_error") == [has_failed]
-    message = {"role": "tool", "tool_call_id": "c1", "content": told}
+    message = {"role": "tool", "tool_call_id": "c1", "content": written}
     spans = [a_model(call("f", {}, "c1"), start_s=1), a_model(sent=[message], start_s=3)]
     assert listed(read_all(*spans), "is_error") == [has_failed]
     assert_alike(sent([ran, *spans]))
@@ -51,7 +51,7 @@ def test_a_flag_decides_whether_a_call_failed(result: Any, *, has_failed: bool) 
 def test_a_log_record_decides_whether_a_call_failed(event: str, attributes: dict[str, Any]) -> None:
     """It says so of the result on the tool's span, and of its own."""
     ran = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.id": "c1"}
-    for told in ({}, {"gen_ai.tool.call.result": DENIED}):
-        span = a_span(ran | told)
-        (found,) = read_trace([span], [a_log(span, event, None, attributes)], NO_KEYS).tool_calls
-        assert (found.is_error, found.error) == (False, None)
+    for fields in ({}, {"gen_ai.tool.call.result": DENIED}):
+        span = a_span(ran | fields)
+        (tool_call,) = read_trace([span], [a_log(span, event, None, attributes)], NO_KEYS).tool_calls
+        assert (tool_call.is_error, tool_call.error) == (False, None)

@@ -99,14 +99,14 @@ def test_gemini_cli_sends_parts_without_types() -> None:
     reading = read(attributes)
     assert told(reading, "span_type", "dialect", "output", "session_id") == ("llm", "gemini_cli", "Hello.", "c")
     assert reading.input_messages == (text("system", "Be kind."), text("user", "Hi"))
-    asked = {"name": "read_file", "args": {"path": "a"}}
-    came = {"name": "read_file", "response": {"output": "text"}}
+    requested = {"name": "read_file", "args": {"path": "a"}}
+    returned = {"name": "read_file", "response": {"output": "text"}}
     tool = read(
         {
             "gen_ai.operation.name": "tool_call",
             "gen_ai.tool.name": "read_file",
-            "gen_ai.input.messages": [{"role": "model", "parts": [{"functionCall": asked}]}],
-            "gen_ai.output.messages": [{"role": "user", "parts": [{"functionResponse": came}]}],
+            "gen_ai.input.messages": [{"role": "model", "parts": [{"functionCall": requested}]}],
+            "gen_ai.output.messages": [{"role": "user", "parts": [{"functionResponse": returned}]}],
         },
         resource=a_resource(service_name="gemini-cli"),
     )  # fmt: skip

@@ -223,7 +223,7 @@ def test_what_is_no_text_is_no_reason(key: str, value: Any) -> None:
 def test_many_reasons_are_read_alike_as_a_list_and_as_json(count: int) -> None:
     """Of a list the first 200 are looked at."""
     reasons = ["stop"] * count + ["length"]
-    spans = [a_span({**GENAI, "gen_ai.response.finish_reasons": told}) for told in (reasons, json.dumps(reasons))]
+    spans = [a_span({**GENAI, "gen_ai.response.finish_reasons": value}) for value in (reasons, json.dumps(reasons))]
     assert {read_all(span).finish_reason for span in spans} == {"length" if count < 200 else "stop"}
     assert_alike(sent(spans))
 
@@ -276,7 +276,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("key", ANSWERS)
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [
         "the parser printed finish_reason='length' today",
         "finish_reason='length' is what I got",
@@ -290,9 +290,9 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "{'finish_reason': 'length'}",
     ],
 )
-def test_an_answer_about_reasons_has_none(key: str, said: str) -> None:
+def test_an_answer_about_reasons_has_none(key: str, reply: str) -> None:
     """An answer may be any text and any JSON, alone or in a message; only the object around it has a reason."""
-    for value in (said, json.dumps({**ANSWER, "content": said}), json.dumps([text("assistant", said)])):
+    for value in (reply, json.dumps({**ANSWER, "content": reply}), json.dumps([text("assistant", reply)])):
         span = a_span({**ANSWERS[key], key: value})
         assert read(span.attributes).finish_reason is None
         assert_alike(sent([span]))
@@ -316,9 +316,9 @@ def test_an_object_that_python_wrote_has_a_reason(written: str) -> None:
 
 def test_the_words_of_an_answer_are_no_reason() -> None:
     """What the user or the model says about reasons is not one, nor are fields of what a tool returned."""
-    for said in ('{"finish_reason": "length"}', "finish_reason: length", 'The "finish_reason" was length.'):
-        assert read({**GENAI, "gen_ai.output.messages": json.dumps([text("assistant", said)])}).finish_reason is None
-        assert read({**GENAI, "gen_ai.input.messages": json.dumps([text("user", said)])}).finish_reason is None
+    for reply in ('{"finish_reason": "length"}', "finish_reason: length", 'The "finish_reason" was length.'):
+        assert read({**GENAI, "gen_ai.output.messages": json.dumps([text("assistant", reply)])}).finish_reason is None
+        assert read({**GENAI, "gen_ai.input.messages": json.dumps([text("user", reply)])}).finish_reason is None
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.result": '{"finish_reason": "length"}'}
     assert read(tool).finish_reason is None
 

@@ -15,17 +15,17 @@ CALLED = {"id": "c1", "type": "function", "function": {"name": "weather", "argum
 
 def a_volt_run(*, last: int, whole: int, parent: Span | None = None) -> list[Span]:
     """VoltAgent's agent, which tells all tokens, and its span of the model, which tells those of the last step."""
-    told = {"entity.type": "agent", "voltagent.operation_id": "o", "usage.prompt_tokens": whole}
-    agent = a_span({**told, "usage.completion_tokens": whole}, name="shop", scope=VOLT, parent=parent)
-    asked = {"entity.type": "agent", "span.type": "llm", "llm.usage.prompt_tokens": last}
-    asked["llm.usage.completion_tokens"] = last
-    return [agent, a_span(asked, name="llm:generateText", scope=VOLT, parent=agent, start_s=1)]
+    attributes = {"entity.type": "agent", "voltagent.operation_id": "o", "usage.prompt_tokens": whole}
+    agent = a_span({**attributes, "usage.completion_tokens": whole}, name="shop", scope=VOLT, parent=parent)
+    model_attributes = {"entity.type": "agent", "span.type": "llm", "llm.usage.prompt_tokens": last}
+    model_attributes["llm.usage.completion_tokens"] = last
+    return [agent, a_span(model_attributes, name="llm:generateText", scope=VOLT, parent=agent, start_s=1)]
 
 
 def test_voltagents_agent_knows_of_all_steps() -> None:
     """Its span of the model has the usage of the last step alone; the agent's counts then."""
-    found = read_all(*a_volt_run(last=124, whole=187))
-    assert (found.input_tokens, found.output_tokens) == (187, 187)
+    reading = read_all(*a_volt_run(last=124, whole=187))
+    assert (reading.input_tokens, reading.output_tokens) == (187, 187)
     assert read_all(*a_volt_run(last=187, whole=187)).input_tokens == 187
 
 
@@ -46,20 +46,25 @@ def test_voltagents_writing_is_no_retrieval(name: str, kind: SpanType) -> None:
 
 def test_voltagents_tool_is_one_call_with_its_failure() -> None:
     """The run has the model's id; what it was called with and how it failed are on its span."""
-    told = {"entity.type": "tool", "span.type": "tool", "tool.name": "weather", "tool.call.id": "c1"}
-    told |= {"tool.arguments": json.dumps(OSLO), "input": json.dumps(OSLO)}
-    span = a_span(told, name="tool.execution:weather", scope=VOLT, status_code=2, status_message="unknown city")
-    (found,) = read_all(span).tool_calls
-    assert (found.call_id, found.name, found.arguments, found.error) == ("c1", "weather", OSLO, "unknown city")
+    attributes = {"entity.type": "tool", "span.type": "tool", "tool.name": "weather", "tool.call.id": "c1"}
+    attributes |= {"tool.arguments": json.dumps(OSLO), "input": json.dumps(OSLO)}
+    span = a_span(attributes, name="tool.execution:weather", scope=VOLT, status_code=2, status_message="unknown city")
+    (tool_call,) = read_all(span).tool_calls
+    assert (tool_call.call_id, tool_call.name, tool_call.arguments, tool_call.error) == (
+        "c1",
+        "weather",
+        OSLO,
+        "unknown city",
+    )
 
 
 def test_calls_in_messages_of_an_interface_have_their_results() -> None:
     """Vercel's interface keeps a call and what came of it in one part."""
     done = {"type": "tool-weather", "toolCallId": "c1", "state": "output-available", "input": OSLO, "output": 7}
     failed = {"type": "dynamic-tool", "toolName": "track", "toolCallId": "c2", "state": "output-error", "input": {}}
-    asked = {"type": "tool-weather", "toolCallId": "c3", "state": "input-available", "input": OSLO}
-    told = [{"role": "assistant", "parts": [done, {**failed, "errorText": "lost"}, asked]}]
-    (message,) = read({"agent.messages": json.dumps(told), "entity.type": "agent"}, scope=VOLT).input_messages or ()
+    requested = {"type": "tool-weather", "toolCallId": "c3", "state": "input-available", "input": OSLO}
+    messages = [{"role": "assistant", "parts": [done, {**failed, "errorText": "lost"}, requested]}]
+    (message,) = read({"agent.messages": json.dumps(messages), "entity.type": "agent"}, scope=VOLT).input_messages or ()
     assert message["parts"] == [
         *call("weather", OSLO, "c1")["parts"],
         {**response(7, "c1")["parts"][0], "name": "weather"},
@@ -69,9 +74,9 @@ def test_calls_in_messages_of_an_interface_have_their_results() -> None:
     ]
 
 
-def a_raw_request(service: str, told: dict[str, Any], parent: Span | None = None) -> Span:
+def a_raw_request(service: str, body: dict[str, Any], parent: Span | None = None) -> Span:
     """What LiteLLM sent a service and got, each member an attribute as Python writes it."""
-    named = {f"llm.{service}.{name}": value if isinstance(value, str) else str(value) for name, value in told.items()}
+    named = {f"llm.{service}.{name}": value if isinstance(value, str) else str(value) for name, value in body.items()}
     return a_span(named, name="raw_gen_ai_request", scope="litellm", parent=parent, start_s=1)
 
 
@@ -80,25 +85,25 @@ def test_litellms_raw_request_tells_a_call_of_a_model(service: str) -> None:
     """Below a span of the application it is the only one that tells all: LiteLLM writes the rest on that span."""
     usage = {"prompt_tokens": 63, "completion_tokens": 34, "completion_tokens_details": {"reasoning_tokens": 3}}
     usage["prompt_tokens_details"] = {"cached_tokens": 8}
-    told = {"messages": [{"role": "user", "content": "q"}], "model": "m", "usage": usage}
-    told["choices"] = [{"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [CALLED]}}]
-    span = a_raw_request(service, {**told, "tools": [{"type": "function", "function": {"name": "weather"}}]})
-    found = read_all(span).spans[span.span_id]
-    assert found.output_messages == (call("weather", OSLO, "c1"),)
-    counts = found.input_tokens, found.output_tokens, found.cached_tokens, found.reasoning_tokens
-    assert (found.model, counts) == ("m", (63, 34, 8, 3))
-    assert [tool.name for tool in found.tool_definitions] == ["weather"]
+    body = {"messages": [{"role": "user", "content": "q"}], "model": "m", "usage": usage}
+    body["choices"] = [{"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [CALLED]}}]
+    span = a_raw_request(service, {**body, "tools": [{"type": "function", "function": {"name": "weather"}}]})
+    reading = read_all(span).spans[span.span_id]
+    assert reading.output_messages == (call("weather", OSLO, "c1"),)
+    counts = reading.input_tokens, reading.output_tokens, reading.cached_tokens, reading.reasoning_tokens
+    assert (reading.model, counts) == ("m", (63, 34, 8, 3))
+    assert [tool.name for tool in reading.tool_definitions] == ["weather"]
 
 
 def test_litellms_raw_answer_of_anthropic_is_read() -> None:
     """Its words are blocks without a message, and its input tokens leave the cached ones out."""
     usage = {"input_tokens": 13, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 32, "output_tokens": 11}
-    told = {"messages": [{"role": "user", "content": [{"type": "text", "text": "q"}]}], "usage": usage}
-    told |= {"system": [{"type": "text", "text": "s"}], "content": [{"type": "text", "text": "a"}]}
-    found = read(a_raw_request("anthropic", told).attributes, scope="litellm", name="raw_gen_ai_request")
-    assert (found.input_tokens, found.cached_tokens, found.output_tokens) == (45, 32, 11)
-    assert found.output_messages == (text("assistant", "a"),)
-    assert found.input_messages == (text("system", "s"), text("user", "q"))
+    body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "q"}]}], "usage": usage}
+    body |= {"system": [{"type": "text", "text": "s"}], "content": [{"type": "text", "text": "a"}]}
+    reading = read(a_raw_request("anthropic", body).attributes, scope="litellm", name="raw_gen_ai_request")
+    assert (reading.input_tokens, reading.cached_tokens, reading.output_tokens) == (45, 32, 11)
+    assert reading.output_messages == (text("assistant", "a"),)
+    assert reading.input_messages == (text("system", "s"), text("user", "q"))
 
 
 def test_all_calls_below_a_span_that_litellm_wrote_on_are_counted() -> None:
@@ -107,18 +112,18 @@ def test_all_calls_below_a_span_that_litellm_wrote_on_are_counted() -> None:
     first |= {"gen_ai.output.messages": '[{"role": "assistant", "parts": [], "finish_reason": "tool_calls"}]'}
     whole = a_span({**first, "litellm.call_id": "l"}, name="POST /ask")
     answered = {"choices": [{"message": {"role": "assistant", "content": "a"}}]}
-    asked = {"usage": {"prompt_tokens": 63, "completion_tokens": 34}}
-    raw = [a_raw_request("openai", asked, whole)]
+    body = {"usage": {"prompt_tokens": 63, "completion_tokens": 34}}
+    raw = [a_raw_request("openai", body, whole)]
     raw.append(a_raw_request("openai", {**answered, "usage": {"prompt_tokens": 124, "completion_tokens": 16}}, whole))
-    found = read_all(whole, *raw)
-    assert (found.input_tokens, found.output_tokens, found.final_response) == (187, 50, "a")
+    reading = read_all(whole, *raw)
+    assert (reading.input_tokens, reading.output_tokens, reading.final_response) == (187, 50, "a")
 
 
 def test_a_model_that_only_asked_for_tools_gave_no_final_response() -> None:
     """The JSON of its messages is its output, and not what was answered."""
-    told = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("weather", OSLO, "c1")])}
-    found = read_all(a_span(told))
-    assert (found.output is None, found.final_response) == (False, None)
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("weather", OSLO, "c1")])}
+    reading = read_all(a_span(attributes))
+    assert (reading.output is None, reading.final_response) == (False, None)
 
 
 LLAMA = "opentelemetry.instrumentation.llamaindex"
@@ -127,44 +132,52 @@ LLAMA = "opentelemetry.instrumentation.llamaindex"
 def test_llama_indexs_tools_are_tools_in_openllmetry() -> None:
     """It calls all tasks; the name of the tool is in what came back."""
     output = {"blocks": [{"block_type": "text", "text": "7"}], "tool_name": "weather", "is_error": False}
-    told = {"traceloop.span.kind": "task", "traceloop.entity.name": "FunctionTool.task"}
-    told |= {"traceloop.entity.input": '{"kwargs": {"city": "Oslo"}}', "traceloop.entity.output": json.dumps(output)}
-    found = read(told, name="FunctionTool.task", scope=LLAMA)
-    assert (found.span_type, found.tool_name, found.tool_arguments, found.tool_result) == ("tool", "weather", OSLO, "7")
+    attributes = {"traceloop.span.kind": "task", "traceloop.entity.name": "FunctionTool.task"}
+    attributes |= {
+        "traceloop.entity.input": '{"kwargs": {"city": "Oslo"}}',
+        "traceloop.entity.output": json.dumps(output),
+    }
+    reading = read(attributes, name="FunctionTool.task", scope=LLAMA)
+    assert (reading.span_type, reading.tool_name, reading.tool_arguments, reading.tool_result) == (
+        "tool",
+        "weather",
+        OSLO,
+        "7",
+    )
 
 
 def test_a_failed_tool_of_llama_index_is_told_by_its_step() -> None:
     """A tool that raised has no span of its own; the step tells the result and that it failed."""
-    asked = [{"role": "assistant", "tool_calls": [CALLED]}]
-    model = a_span({"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(asked)})
+    requested = [{"role": "assistant", "tool_calls": [CALLED]}]
+    model = a_span({"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(requested)})
     output = {"blocks": [{"block_type": "text", "text": "gone"}], "tool_name": "weather", "is_error": True}
-    told = {"tool_name": "weather", "tool_kwargs": OSLO, "tool_id": "c1", "tool_output": output}
-    step = {"traceloop.span.kind": "task", "traceloop.entity.output": json.dumps(told)}
-    (found,) = read_all(model, a_span(step, scope=LLAMA, start_s=1)).tool_calls
-    assert (found.call_id, found.result, found.is_error) == ("c1", "gone", True)
+    attributes = {"tool_name": "weather", "tool_kwargs": OSLO, "tool_id": "c1", "tool_output": output}
+    step = {"traceloop.span.kind": "task", "traceloop.entity.output": json.dumps(attributes)}
+    (tool_call,) = read_all(model, a_span(step, scope=LLAMA, start_s=1)).tool_calls
+    assert (tool_call.call_id, tool_call.result, tool_call.is_error) == ("c1", "gone", True)
 
 
 def test_logfires_request_data_holds_the_answer_of_openais_agents() -> None:
     """The client's list of messages has grown when the span ends; what was asked is in `input`, counts in `usage`."""
-    asked = [{"role": "user", "content": "q"}]
+    prompt = [{"role": "user", "content": "q"}]
     answer = {"role": "assistant", "content": None, "tool_calls": [CALLED]}
     usage = {"input_tokens_details": {"cached_tokens": 8}, "output_tokens_details": {"reasoning_tokens": 2}}
-    told = {"input": asked, "output": [answer], "usage": usage, "request_data": {"messages": [*asked, answer]}}
-    found = read(
-        {key: json.dumps(value) for key, value in told.items()},
+    attributes = {"input": prompt, "output": [answer], "usage": usage, "request_data": {"messages": [*prompt, answer]}}
+    reading = read(
+        {key: json.dumps(value) for key, value in attributes.items()},
         name="Chat completion with {gen_ai.request.model!r}",
         scope="logfire.openai_agents",
     )
-    assert found.input_messages == (text("user", "q"),)
-    assert found.output_messages == (call("weather", OSLO, "c1"),)
-    assert (found.cached_tokens, found.reasoning_tokens) == (8, 2)
+    assert reading.input_messages == (text("user", "q"),)
+    assert reading.output_messages == (call("weather", OSLO, "c1"),)
+    assert (reading.cached_tokens, reading.reasoning_tokens) == (8, 2)
 
 
 def test_logfires_tool_says_how_it_failed_and_null_is_no_session() -> None:
     """Values are JSON: the failure is a map, and a group without an id is `null`."""
-    told = {"name": "weather", "error": json.dumps({"message": "Error running tool"}), "group_id": "null"}
-    found = read(told, name="Function: {name}", scope="logfire.openai_agents", status_code=2)
-    assert (found.error, found.session_id) == ('{"message": "Error running tool"}', None)
+    attributes = {"name": "weather", "error": json.dumps({"message": "Error running tool"}), "group_id": "null"}
+    reading = read(attributes, name="Function: {name}", scope="logfire.openai_agents", status_code=2)
+    assert (reading.error, reading.session_id) == ('{"message": "Error running tool"}', None)
 
 
 HAYSTACK_STEP = "haystack.agent.step.tool"
@@ -172,27 +185,36 @@ HAYSTACK_STEP = "haystack.agent.step.tool"
 
 def test_haystacks_step_of_one_tool_is_a_call_with_its_failure() -> None:
     """Haystack 3.4 makes a span of each call: the flag says that it failed, and the result why, if it was captured."""
-    told = {"haystack.tool.name": "track", "haystack.tool.error": True, f"{HAYSTACK_STEP}.input": json.dumps(OSLO)}
-    found = read(told | {f"{HAYSTACK_STEP}.output": json.dumps({"error": "lost at sea"})}, name=HAYSTACK_STEP)
-    assert (found.span_type, found.tool_name, found.tool_arguments) == ("tool", "track", OSLO)
-    assert "lost at sea" in str(found.error)
+    attributes = {
+        "haystack.tool.name": "track",
+        "haystack.tool.error": True,
+        f"{HAYSTACK_STEP}.input": json.dumps(OSLO),
+    }
+    reading = read(attributes | {f"{HAYSTACK_STEP}.output": json.dumps({"error": "lost at sea"})}, name=HAYSTACK_STEP)
+    assert (reading.span_type, reading.tool_name, reading.tool_arguments) == ("tool", "track", OSLO)
+    assert "lost at sea" in str(reading.error)
     without = read({"haystack.tool.name": "track", "haystack.tool.error": True}, name=HAYSTACK_STEP)
     assert without.error == "failed without a message"
 
 
 def test_haystacks_step_of_all_tools_is_no_call() -> None:
     """Haystack 3.0 makes one span of all calls of a step and names no tool: the messages in it have the calls."""
-    asked = {"role": "assistant", "content": [{"tool_call": {"tool_name": "weather", "arguments": OSLO, "id": "c1"}}]}
-    told = {f"{HAYSTACK_STEP}.input": json.dumps({"messages": [asked]})}
+    requested = {
+        "role": "assistant",
+        "content": [{"tool_call": {"tool_name": "weather", "arguments": OSLO, "id": "c1"}}],
+    }
+    attributes = {f"{HAYSTACK_STEP}.input": json.dumps({"messages": [requested]})}
     origin = {"tool_name": "weather", "arguments": OSLO, "id": "c1"}
     answer = {"role": "tool", "content": [{"tool_call_result": {"result": "7", "origin": origin, "error": False}}]}
-    told |= {f"{HAYSTACK_STEP}.output": json.dumps({"tool_messages": [answer]})}
-    model = a_span({"haystack.agent.step.llm.output": json.dumps({"replies": [asked]})}, name="haystack.agent.step.llm")
-    tools = a_span(told, name=HAYSTACK_STEP, start_s=1)
-    found = read_all(model, tools)
-    span = found.spans[tools.span_id]
+    attributes |= {f"{HAYSTACK_STEP}.output": json.dumps({"tool_messages": [answer]})}
+    model = a_span(
+        {"haystack.agent.step.llm.output": json.dumps({"replies": [requested]})}, name="haystack.agent.step.llm"
+    )
+    tools = a_span(attributes, name=HAYSTACK_STEP, start_s=1)
+    reading = read_all(model, tools)
+    span = reading.spans[tools.span_id]
     assert (span.span_type, span.tool_name) == ("chain", None)
-    assert [(one.call_id, one.name, one.result) for one in found.tool_calls] == [("c1", "weather", 7)]
+    assert [(one.call_id, one.name, one.result) for one in reading.tool_calls] == [("c1", "weather", 7)]
 
 
 def test_litellms_answer_has_its_words_and_the_calls_beside_them() -> None:
@@ -200,18 +222,18 @@ def test_litellms_answer_has_its_words_and_the_calls_beside_them() -> None:
     beside = {"gen_ai.completion.0.function_call.name": "weather"}
     beside["gen_ai.completion.0.function_call.arguments"] = json.dumps(OSLO)
     words = {"type": "text", "content": "Let me look."}
-    (asked,) = call("weather", OSLO)["parts"]
+    (requested,) = call("weather", OSLO)["parts"]
     for parts in ([words], []):
-        told = json.dumps([{"role": "assistant", "parts": parts, "finish_reason": "tool_calls"}])
-        chat = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": told}
+        messages = json.dumps([{"role": "assistant", "parts": parts, "finish_reason": "tool_calls"}])
+        chat = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": messages}
         (message,) = read({**chat, **beside}, scope="litellm").output_messages or ()
-        assert message["parts"] == [*parts, asked]
+        assert message["parts"] == [*parts, requested]
 
 
 def test_litellms_results_have_their_ids() -> None:
     """They stand beside the parts of the message."""
-    told = [{"role": "tool", "tool_call_id": "c1", "parts": [{"type": "text", "content": "sun"}]}]
-    chat = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(told)}
+    messages = [{"role": "tool", "tool_call_id": "c1", "parts": [{"type": "text", "content": "sun"}]}]
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(messages)}
     assert read(chat, scope="litellm").input_messages == (response("sun", "c1"),)
 
 
@@ -226,7 +248,10 @@ def test_mlflows_stream_has_the_calls_that_its_answer_lacks() -> None:
     pieces = [json.dumps({"choices": [{"index": 0, "delta": delta}]}) for delta in deltas]
     events = [an_event(f"mlflow.chunk.item.{n}", {"mlflow.chunk.value": piece}) for n, piece in enumerate(pieces)]
     answer = {"role": "assistant", "content": "Let me look.", "tool_calls": None}
-    told = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanOutputs": json.dumps({"choices": [{"message": answer}]})}
-    (message,) = read(told, events=events).output_messages or ()
+    attributes = {
+        "mlflow.spanType": '"CHAT_MODEL"',
+        "mlflow.spanOutputs": json.dumps({"choices": [{"message": answer}]}),
+    }
+    (message,) = read(attributes, events=events).output_messages or ()
     calls = [part for n, name in enumerate(("weather", "track")) for part in call(name, OSLO, f"c{n}")["parts"]]
     assert message["parts"] == [{"type": "text", "content": "Let me look."}, *calls]

@@ -50,12 +50,12 @@ def opened(text: str, role: str = "assistant") -> Any:
     return message["parts"]
 
 
-def a_chat(asked: list[Any], answered: list[str]) -> Span:
+def a_chat(prompt_items: list[Any], answered: list[str]) -> Span:
     """Return a call as the official instrumentation of OpenAI's agents writes it: every part is a text."""
-    messages = [{"role": role, "parts": [words(one) for one in parts]} for role, parts in asked]
-    said = [{"role": "assistant", "parts": [words(one) for one in answered]}]
-    told = {"gen_ai.input.messages": json.dumps(messages), "gen_ai.output.messages": json.dumps(said)}
-    return a_span({"gen_ai.operation.name": "chat", **told}, scope=SCOPE)
+    messages = [{"role": role, "parts": [words(one) for one in parts]} for role, parts in prompt_items]
+    output = [{"role": "assistant", "parts": [words(one) for one in answered]}]
+    attributes = {"gen_ai.input.messages": json.dumps(messages), "gen_ai.output.messages": json.dumps(output)}
+    return a_span({"gen_ai.operation.name": "chat", **attributes}, scope=SCOPE)
 
 
 @pytest.mark.parametrize(
@@ -134,18 +134,18 @@ WRITTEN = (
 )
 def test_words_that_look_like_items_are_words(text: str, scope: str) -> None:
     """What users and models write is opened on no span of another library, in JSON or in numbered attributes."""
-    asked, answered = ([{"role": role, "parts": [words(text)]}] for role in ("user", "assistant"))
+    prompted, answered = ([{"role": role, "parts": [words(text)]}] for role in ("user", "assistant"))
     span = a_span(
         {
             "gen_ai.operation.name": "chat",
-            "gen_ai.input.messages": json.dumps(asked),
+            "gen_ai.input.messages": json.dumps(prompted),
             "gen_ai.output.messages": json.dumps(answered),
         },
         scope=scope,
     )
     reading = read(span.attributes, scope=scope)
     assert (reading.input, reading.output) == (text, text)
-    assert (list(reading.input_messages or ()), list(reading.output_messages or ())) == (asked, answered)
+    assert (list(reading.input_messages or ()), list(reading.output_messages or ())) == (prompted, answered)
     assert_alike(sent([span]))
 
 
@@ -181,31 +181,31 @@ def test_blocks_in_numbered_answers_are_read_alike(text: str) -> None:
 @pytest.mark.parametrize("text", [text for text in WRITTEN if text[0] in "{[" and text[1] != "'"])
 def test_a_user_writes_json_where_answers_are_json(scope: str, text: str) -> None:
     """Also on the spans of the libraries that make texts of blocks, a user's JSON is words."""
-    asked = [{"role": "user", "parts": [words(text)]}]
-    told = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(asked)}
-    assert list(read(told, scope=scope).input_messages or ()) == asked
-    assert_alike(sent([a_span(told, scope=scope)]))
+    prompt = [{"role": "user", "parts": [words(text)]}]
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(prompt)}
+    assert list(read(attributes, scope=scope).input_messages or ()) == prompt
+    assert_alike(sent([a_span(attributes, scope=scope)]))
 
 
 def test_a_turn_of_openais_agents_is_a_call_and_its_answer() -> None:
     """Thoughts and calls end the answer; a thought among what was asked is the model's own, whatever role it has."""
-    asked = [("user", ["Is there hose?"]), ("user", [str({"text": "hm", "type": "reasoning_text"})])]
-    span = a_chat(asked, [THOUGHTS, CALL])
+    prompt = [("user", ["Is there hose?"]), ("user", [str({"text": "hm", "type": "reasoning_text"})])]
+    span = a_chat(prompt, [THOUGHTS, CALL])
     reading = read(span.attributes, scope=SCOPE)
     assert reading.output_messages == ({"role": "assistant", "parts": [THOUGHT, CALLED]},)
     assert [message["role"] for message in reading.input_messages or ()] == ["user", "assistant"]
     assert reading.input == "Is there hose?"
     refused = read(a_chat([], [REFUSAL]).attributes, scope=SCOPE)
     assert refused.output == "No."
-    assert_alike(sent([span, a_chat(asked, [REFUSAL]), a_chat(asked, ["It is here."])]))
+    assert_alike(sent([span, a_chat(prompt, [REFUSAL]), a_chat(prompt, ["It is here."])]))
 
 
 def test_a_result_beside_its_own_words_is_one_result() -> None:
     """Over chat completions a tool's message has both."""
     result = {"type": "tool_call_response", "id": "call_1", "result": '{"units": 3}'}
     messages = [{"role": "tool", "parts": [words('{"units": 3}'), result]}]
-    told = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(messages)}
-    (message,) = read(told, scope=SCOPE).input_messages or ()
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(messages)}
+    (message,) = read(attributes, scope=SCOPE).input_messages or ()
     assert message["parts"] == [{"type": "tool_call_response", "id": "call_1", "response": {"units": 3}}]
 
 
@@ -259,8 +259,8 @@ LITERALS = (
 @pytest.mark.parametrize("literal", LITERALS)
 def test_the_first_and_the_last_words_that_a_model_is_sent_are_no_item_of_a_model(literal: str) -> None:
     """A user who writes an item keeps the message; between others it is what the library made a text of."""
-    said = (("user", "hi"), ("assistant", "hi"), ("user", literal))
-    messages: list[Message] = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in said]
+    talk = (("user", "hi"), ("assistant", "hi"), ("user", literal))
+    messages: list[Message] = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in talk]
     user, answer, item = messages
     for sent_messages, at in (([item], 0), ([user, answer, item], 2), ([item, answer, user], 0)):
         assert with_items(sent_messages)[at] == item

@@ -67,7 +67,7 @@ def automatic(response: bool) -> Span:  # noqa: FBT001 - whether the response it
         {"parts": [{"function_call": {"args": {"item": "hose"}, "name": "lookup"}}], "role": "model"},
         {"parts": [{"function_response": {"name": "lookup", "response": {"result": "12"}}}], "role": "user"},
     ]
-    told = {
+    attributes = {
         "openinference.span.kind": "LLM",
         "llm.input_messages.0.message.role": "user",
         "llm.input_messages.0.message.content": "stock?",
@@ -80,7 +80,7 @@ def automatic(response: bool) -> Span:  # noqa: FBT001 - whether the response it
         "candidates": [{"content": {"parts": [{"text": "12 left"}]}}],
         "automatic_function_calling_history": history,
     }
-    return a_span(told | ({"output.value": json.dumps(whole)} if response else {}), scope=GOOGLE)
+    return a_span(attributes | ({"output.value": json.dumps(whole)} if response else {}), scope=GOOGLE)
 
 
 @pytest.mark.parametrize("response, result", [(True, "12"), (False, None)])
@@ -96,21 +96,21 @@ def test_automatic_calls_of_googles_client_are_calls(response: bool, result: str
 
 def test_ids_that_google_genai_numbers_are_none() -> None:
     """OpenTelemetry's instrumentation names a call without an id after its function and its place."""
-    asked = {"type": "tool_call", "id": "lookup_0", "name": "lookup", "arguments": {}}
-    messages = json.dumps([{"role": "assistant", "parts": [asked]}])
-    told = {"gen_ai.operation.name": "generate_content", "gen_ai.output.messages": messages}
-    google = read(told, scope="opentelemetry.instrumentation.google_genai")
+    requested = {"type": "tool_call", "id": "lookup_0", "name": "lookup", "arguments": {}}
+    messages = json.dumps([{"role": "assistant", "parts": [requested]}])
+    attributes = {"gen_ai.operation.name": "generate_content", "gen_ai.output.messages": messages}
+    google = read(attributes, scope="opentelemetry.instrumentation.google_genai")
     assert google.output_messages == (call("lookup", {}, None),)
-    assert read(told).output_messages == (call("lookup", {}, "lookup_0"),)
+    assert read(attributes).output_messages == (call("lookup", {}, "lookup_0"),)
 
 
 def bedrock(*content: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the messages after a request with results, each of which botocore sends as a tool's, and then all."""
     span = a_span({"gen_ai.operation.name": "chat"}, scope=BOTOCORE)
     results = [block["toolResult"] for block in content if "toolResult" in block]
-    told = [({"id": one["toolUseId"], "content": one["content"]}, "gen_ai.tool.message") for one in results]
-    told.append(({"content": list(content)}, "gen_ai.user.message"))
-    logs = [a_log(span, name, body, time_ns=at) for at, (body, name) in enumerate(told)]
+    tool_results = [({"id": one["toolUseId"], "content": one["content"]}, "gen_ai.tool.message") for one in results]
+    tool_results.append(({"content": list(content)}, "gen_ai.user.message"))
+    logs = [a_log(span, name, body, time_ns=at) for at, (body, name) in enumerate(tool_results)]
     return [*(read(span.attributes, logs=logs, scope=BOTOCORE).input_messages or ())]
 
 
@@ -131,21 +131,21 @@ def test_results_in_one_message_of_botocore_are_told_once() -> None:
 
 def test_langfuses_instructions_over_responses_are_the_system_text() -> None:
     """Its JavaScript has them in the metadata of the answer."""
-    told = {
+    attributes = {
         "langfuse.observation.type": "generation",
         "langfuse.observation.input": "q",
         "langfuse.observation.metadata.instructions": "Be kind.",
     }
-    reading = read(told, scope="langfuse-sdk")
+    reading = read(attributes, scope="langfuse-sdk")
     assert reading.input_messages == (text("system", "Be kind."), text("user", "q"))
-    assert read({**told, "langfuse.observation.type": "span"}, scope="langfuse-sdk").input_messages is None
+    assert read({**attributes, "langfuse.observation.type": "span"}, scope="langfuse-sdk").input_messages is None
 
 
-def chat(asked: list[Any], answered: list[Any], start_s: float) -> Span:
+def chat(request: list[Any], answered: list[Any], start_s: float) -> Span:
     """Return a call as OpenLIT writes it: the calls of earlier answers are left out of what was asked."""
-    told = {"gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps(answered)}
+    attributes = {"gen_ai.input.messages": json.dumps(request), "gen_ai.output.messages": json.dumps(answered)}
     scope = "openlit.instrumentation.openai"
-    return a_span({"gen_ai.operation.name": "chat", **told}, scope=scope, start_s=start_s)
+    return a_span({"gen_ai.operation.name": "chat", **attributes}, scope=scope, start_s=start_s)
 
 
 def test_openlits_conversation_has_the_calls_of_its_results() -> None:

@@ -185,11 +185,11 @@ def test_messages_are_found_in_requests_and_answers(container: Any) -> None:
 
 def test_instructions_beside_the_messages_come_first() -> None:
     """Anthropic, OpenAI's responses, Gemini and Vercel keep the system prompt apart; here it is a message."""
-    asked: Any = {"messages": [{"role": "user", "content": "q"}]}
+    prompt: Any = {"messages": [{"role": "user", "content": "q"}]}
     contents: Any = {"contents": [{"role": "user", "parts": [{"text": "q"}]}]}
     for request in (
-        asked | {"system": "s"},
-        asked | {"system": [{"type": "text", "text": "s"}]},
+        prompt | {"system": "s"},
+        prompt | {"system": [{"type": "text", "text": "s"}]},
         {"model": "m", "input": "q", "instructions": "s"},
         contents | {"config": {"system_instruction": "s"}},
         contents | {"system_instruction": {"parts": [{"text": "s"}]}},
@@ -222,8 +222,8 @@ def test_a_call_told_twice_in_one_message_is_one() -> None:
         ],
         "tool_calls": [{"id": "c1", "name": "f", "args": OSLO}, {"id": "c2", "name": "f", "args": OSLO}],
     }
-    [found] = find_messages(message, "assistant") or []
-    parts: Any = found["parts"]
+    [message_read] = find_messages(message, "assistant") or []
+    parts: Any = message_read["parts"]
     assert [part.get("id", "text") for part in parts] == ["text", "c1", "c2"]
 
 
@@ -231,25 +231,25 @@ def test_the_input_of_a_streamed_call_is_read_from_its_pieces() -> None:
     """LangChain keeps the block of Anthropic's stream with an empty input, and with the JSON beside it."""
     block = {"type": "tool_use", "id": "c1", "name": "f", "input": {}, "partial_json": json.dumps(OSLO), "index": 0}
     beside = [{"name": "f", "args": OSLO, "id": "c1", "type": "tool_call"}]
-    told: dict[str, Any] = {"role": "assistant", "content": [block]}
-    for message in (told, {**told, "tool_calls": beside}):
+    attributes: dict[str, Any] = {"role": "assistant", "content": [block]}
+    for message in (attributes, {**attributes, "tool_calls": beside}):
         assert find_messages(message, "assistant") == [call("f", OSLO, "c1")]
 
 
 @pytest.mark.parametrize("as_text", [True, False])
 def test_genai_messages_give_what_was_asked_and_answered(as_text: bool) -> None:  # noqa: FBT001 - a parameter of the test
     """Of OTel GenAI messages, as JSON text or structured, the last words of user and model are read."""
-    asked: Any = [text("system", "Be kind."), text("user", "Hi"), text("user", "Where is it?"), CALL, RESULT]
+    prompt: Any = [text("system", "Be kind."), text("user", "Hi"), text("user", "Where is it?"), CALL, RESULT]
     answered: Any = [text("assistant", "On its way.")]
     reading = read(
         {
             "gen_ai.operation.name": "chat",
-            "gen_ai.input.messages": json.dumps(asked) if as_text else asked,
+            "gen_ai.input.messages": json.dumps(prompt) if as_text else prompt,
             "gen_ai.output.messages": json.dumps(answered) if as_text else answered,
         }
     )
     assert (reading.input, reading.output) == ("Where is it?", "On its way.")
-    assert reading.input_messages == tuple(asked)
+    assert reading.input_messages == tuple(prompt)
     assert reading.output_messages == tuple(answered)
 
 
@@ -257,10 +257,10 @@ def test_the_final_answer_follows_the_last_tool_result() -> None:
     """Where one message holds a whole trajectory, text before the last result is the answer only if it is all."""
     before: Any = {"type": "text", "content": "Let me look."}
     after: Any = {"type": "text", "content": "It is sunny."}
-    asked, came = CALL["parts"][0], RESULT["parts"][0]
+    requested, returned = CALL["parts"][0], RESULT["parts"][0]
     for parts, expected in (
-        ([before, asked, came, after], "It is sunny."),
-        ([after, asked, came], "It is sunny."),
+        ([before, requested, returned, after], "It is sunny."),
+        ([after, requested, returned], "It is sunny."),
         ([before, {"type": "reasoning", "content": "hm"}, after], "Let me look.\nIt is sunny."),
     ):
         messages: Any = [{"role": "assistant", "parts": parts}]
@@ -296,15 +296,15 @@ def test_an_answer_without_words_is_its_text(parts: Any, expected: str) -> None:
     span = a_span({"gen_ai.operation.name": "chat", "gen_ai.output.messages": answered})
     case = case_of_trace(read_all(span), [span])
     assert case.actual_outputs["output"] == expected
-    for told in (read({"openinference.span.kind": "LLM", "output.value": json.dumps(answered)}), read_all(span)):
-        assert told.output == expected
+    for reading in (read({"openinference.span.kind": "LLM", "output.value": json.dumps(answered)}), read_all(span)):
+        assert reading.output == expected
 
 
 def test_words_beside_an_answer_without_words_are_the_output() -> None:
     """A span that tells its output in words is shown by these, and thoughts with a call are no answer."""
     thoughts: Any = [{"role": "assistant", "parts": [{"type": "reasoning", "content": "A plan."}]}]
-    told = {"openinference.span.kind": "LLM", "gen_ai.output.messages": thoughts, "output.value": "It is sunny."}
-    assert read(told).output == "It is sunny."
+    attributes = {"openinference.span.kind": "LLM", "gen_ai.output.messages": thoughts, "output.value": "It is sunny."}
+    assert read(attributes).output == "It is sunny."
     thoughts[0]["parts"].append(CALL["parts"][0])
     assert "arguments" in (read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": thoughts}).output or "")
 

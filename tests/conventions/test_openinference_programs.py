@@ -25,13 +25,13 @@ def test_counts_that_openinference_leaves_out_are_in_the_raw_answer(
     usage: dict[str, Any], expected: tuple[int | None, ...]
 ) -> None:
     """Its instrumentation of Mistral tells neither cached nor reasoning tokens; the answer has them."""
-    told = {
+    attributes = {
         "openinference.span.kind": "LLM",
         "llm.token_count.prompt": 61,
         "output.value": json.dumps({"usage": usage}),
     }
-    found = read(told, scope="openinference.instrumentation.mistralai")
-    assert (found.input_tokens, found.cached_tokens, found.reasoning_tokens) == expected
+    reading = read(attributes, scope="openinference.instrumentation.mistralai")
+    assert (reading.input_tokens, reading.cached_tokens, reading.reasoning_tokens) == expected
 
 
 def test_smolagents_thoughts_and_counts_are_in_the_response_that_python_wrote() -> None:
@@ -42,15 +42,19 @@ def test_smolagents_thoughts_and_counts_are_in_the_response_that_python_wrote() 
         "prompt_tokens_details=PromptTokensDetails(cached_tokens=8))"
     )
     raw = f"ChatCompletion(id='c', choices=[Choice(finish_reason='stop', message={message})], usage={usage})"
-    told: dict[str, Any] = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.role": "assistant"}
+    attributes: dict[str, Any] = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.role": "assistant"}
     for number, words in enumerate(("7 °C", "Look it up.")):
         place = f"llm.output_messages.0.message.contents.{number}.message_content"
-        told |= {f"{place}.type": "text", f"{place}.text": words}
-    told |= {"llm.token_count.prompt": 61, "llm.token_count.completion": 30, "output.value": json.dumps({"raw": raw})}
-    found = read(told, scope="openinference.instrumentation.smolagents")
+        attributes |= {f"{place}.type": "text", f"{place}.text": words}
+    attributes |= {
+        "llm.token_count.prompt": 61,
+        "llm.token_count.completion": 30,
+        "output.value": json.dumps({"raw": raw}),
+    }
+    reading = read(attributes, scope="openinference.instrumentation.smolagents")
     parts = [{"type": "reasoning", "content": "Look it up."}, {"type": "text", "content": "7 °C"}]
-    assert (found.output, found.output_messages) == ("7 °C", ({"role": "assistant", "parts": parts},))
-    assert (found.cached_tokens, found.reasoning_tokens) == (8, 9)
+    assert (reading.output, reading.output_messages) == ("7 °C", ({"role": "assistant", "parts": parts},))
+    assert (reading.cached_tokens, reading.reasoning_tokens) == (8, 9)
 
 
 THINKING = {"type": "thinking", "thinking": "Look it up.", "signature": "c2ln"}
@@ -71,59 +75,59 @@ THINKING = {"type": "thinking", "thinking": "Look it up.", "signature": "c2ln"}
 )
 def test_thoughts_that_attributes_leave_out_are_in_the_reply(reply: dict[str, Any]) -> None:
     """The attributes have the words alone; what the model sent itself has what it thought before."""
-    told = {"openinference.span.kind": "LLM", "output.value": json.dumps(reply)}
-    told |= {"llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": "7 °C"}
-    found = read(told)
+    attributes = {"openinference.span.kind": "LLM", "output.value": json.dumps(reply)}
+    attributes |= {"llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": "7 °C"}
+    reading = read(attributes)
     parts = [{"type": "reasoning", "content": "Look it up."}, {"type": "text", "content": "7 °C"}]
-    assert (found.output, found.output_messages) == ("7 °C", ({"role": "assistant", "parts": parts},))
+    assert (reading.output, reading.output_messages) == ("7 °C", ({"role": "assistant", "parts": parts},))
 
 
 def test_dspys_answer_has_words_thoughts_and_calls_as_python_wrote_them() -> None:
     """A model that calls a tool answers a map in a list; words alone would be a text."""
-    asked = f"Call(function=Function(arguments='{json.dumps(OSLO)}', name='weather'), id='c1', type='function')"
-    told = {"text": None, "reasoning_content": "Look it up.", "tool_calls": [asked]}
-    found = read({"openinference.span.kind": "LLM", "output.value": json.dumps([told])})
+    requested = f"Call(function=Function(arguments='{json.dumps(OSLO)}', name='weather'), id='c1', type='function')"
+    attributes = {"text": None, "reasoning_content": "Look it up.", "tool_calls": [requested]}
+    reading = read({"openinference.span.kind": "LLM", "output.value": json.dumps([attributes])})
     parts = [{"type": "reasoning", "content": "Look it up."}, *call("weather", OSLO, "c1")["parts"]]
-    assert found.output_messages == ({"role": "assistant", "parts": parts},)
+    assert reading.output_messages == ({"role": "assistant", "parts": parts},)
 
 
 def test_a_request_that_counts_tokens_asks_no_model() -> None:
     """CrewAI has OpenAI count what a request would have, which the client's instrumentation calls a model's answer."""
-    told = {"openinference.span.kind": "LLM", "output.value": json.dumps({"input_tokens": 61})}
-    assert read(told, name="InputTokenCountResponse").span_type == "other"
+    attributes = {"openinference.span.kind": "LLM", "output.value": json.dumps({"input_tokens": 61})}
+    assert read(attributes, name="InputTokenCountResponse").span_type == "other"
 
 
 def test_a_crew_was_asked_its_inputs_else_its_first_task() -> None:
     """The span of a crew has no other input; a task is a template where the crew has inputs."""
-    told = {"openinference.span.kind": "CHAIN", "crew_tasks": json.dumps([{"description": "Ask about {city}."}])}
+    attributes = {"openinference.span.kind": "CHAIN", "crew_tasks": json.dumps([{"description": "Ask about {city}."}])}
     scope = "openinference.instrumentation.crewai"
-    assert read({**told, "crew_inputs": ""}, scope=scope).input == "Ask about {city}."
-    assert read({**told, "crew_inputs": json.dumps(OSLO)}, scope=scope).input == json.dumps(OSLO)
+    assert read({**attributes, "crew_inputs": ""}, scope=scope).input == "Ask about {city}."
+    assert read({**attributes, "crew_inputs": json.dumps(OSLO)}, scope=scope).input == json.dumps(OSLO)
 
 
 def test_langgraphs_metadata_tells_session_and_user() -> None:
     """What a run of a graph is given as metadata is on each of its spans."""
     metadata = {"thread_id": "th-1", "userId": "u-1", "ls_integration": "langgraph"}
-    found = read({"openinference.span.kind": "CHAIN", "metadata": json.dumps(metadata)})
-    assert (found.session_id, found.user_id) == ("th-1", "u-1")
+    reading = read({"openinference.span.kind": "CHAIN", "metadata": json.dumps(metadata)})
+    assert (reading.session_id, reading.user_id) == ("th-1", "u-1")
 
 
 def test_llama_indexs_messages_are_blocks() -> None:
     """The span around the client has the answer as LlamaIndex writes it: words and calls are blocks."""
-    asked = {"tool_call_id": "c1", "tool_name": "weather", "tool_kwargs": json.dumps(OSLO)}
+    requested = {"tool_call_id": "c1", "tool_name": "weather", "tool_kwargs": json.dumps(OSLO)}
     again = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": json.dumps(OSLO)}}
-    blocks = [{"text": "Looking."}, asked]
+    blocks = [{"text": "Looking."}, requested]
     message = {"role": "assistant", "additional_kwargs": {"tool_calls": [again]}, "blocks": blocks}
-    told = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.role": "assistant"}
-    found = read({**told, "output.value": json.dumps({"message": message, "raw": None})})
+    attributes = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.role": "assistant"}
+    reading = read({**attributes, "output.value": json.dumps({"message": message, "raw": None})})
     parts = [*text("assistant", "Looking.")["parts"], *call("weather", OSLO, "c1")["parts"]]
-    assert (found.output, found.output_messages) == ("Looking.", ({"role": "assistant", "parts": parts},))
+    assert (reading.output, reading.output_messages) == ("Looking.", ({"role": "assistant", "parts": parts},))
 
 
 def test_autogens_own_span_tells_that_a_tool_failed() -> None:
     """OpenInference's span around it has the text of the failure as a result, and no error."""
-    told = {"openinference.span.kind": "TOOL", "tool.name": "weather", "input.value": json.dumps(OSLO)}
-    outer = a_span({**told, "output.value": "unknown city: Oslo"}, scope="openinference.instrumentation.autogen")
+    attributes = {"openinference.span.kind": "TOOL", "tool.name": "weather", "input.value": json.dumps(OSLO)}
+    outer = a_span({**attributes, "output.value": "unknown city: Oslo"}, scope="openinference.instrumentation.autogen")
     ran = {"gen_ai.system": "autogen", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"}
     inner = a_span(
         {**ran, "gen_ai.tool.call.id": "c1", "error.type": "ValueError"},
@@ -132,24 +136,24 @@ def test_autogens_own_span_tells_that_a_tool_failed() -> None:
         status_code=2,
         status_message="ValueError: unknown city: Oslo",
     )
-    (found,) = read_all(outer, inner).tool_calls
-    assert (found.call_id, found.arguments, found.is_error) == ("c1", OSLO, True)
-    assert found.error == "ValueError: unknown city: Oslo"
+    (tool_call,) = read_all(outer, inner).tool_calls
+    assert (tool_call.call_id, tool_call.arguments, tool_call.is_error) == ("c1", OSLO, True)
+    assert tool_call.error == "ValueError: unknown city: Oslo"
 
 
 def test_a_result_that_says_it_is_an_error_is_one() -> None:
     """What the model is sent tells of a failure that the tool's span does not."""
-    asked = "llm.output_messages.0.message.tool_calls.0.tool_call"
+    prefix = "llm.output_messages.0.message.tool_calls.0.tool_call"
     model = a_span(
         {
             "openinference.span.kind": "LLM",
-            f"{asked}.id": "c1",
-            f"{asked}.function.name": "weather",
-            f"{asked}.function.arguments": json.dumps(OSLO),
+            f"{prefix}.id": "c1",
+            f"{prefix}.function.name": "weather",
+            f"{prefix}.function.arguments": json.dumps(OSLO),
         }
     )
-    told = {"openinference.span.kind": "TOOL", "tool.name": "weather", "input.value": json.dumps(OSLO)}
-    tool = a_span({**told, "output.value": "unknown city: Oslo"}, start_s=1)
+    attributes = {"openinference.span.kind": "TOOL", "tool.name": "weather", "input.value": json.dumps(OSLO)}
+    tool = a_span({**attributes, "output.value": "unknown city: Oslo"}, start_s=1)
     result = json.dumps({"name": "weather", "content": "unknown city: Oslo", "call_id": "c1", "is_error": True})
     then = a_span(
         {
@@ -159,19 +163,19 @@ def test_a_result_that_says_it_is_an_error_is_one() -> None:
         },
         start_s=2,
     )
-    (found,) = read_all(model, tool, then).tool_calls
-    assert (found.call_id, found.is_error, found.error) == ("c1", True, "unknown city: Oslo")
+    (tool_call,) = read_all(model, tool, then).tool_calls
+    assert (tool_call.call_id, tool_call.is_error, tool_call.error) == ("c1", True, "unknown city: Oslo")
 
 
 def test_a_call_of_litellms_responses_has_the_id_that_its_result_has() -> None:
     """OpenInference writes the id of the item at the call, and that of the call at the message."""
     message = "llm.output_messages.0.message"
-    told = {
+    attributes = {
         f"{message}.role": "assistant",
         f"{message}.tool_call_id": "call_1",
         f"{message}.tool_calls.0.tool_call.id": "fc_1",
         f"{message}.tool_calls.0.tool_call.function.name": "weather",
         f"{message}.tool_calls.0.tool_call.function.arguments": json.dumps(OSLO),
     }
-    found = read({"openinference.span.kind": "LLM", **told}, scope="openinference.instrumentation.litellm")
-    assert found.output_messages == (call("weather", OSLO, "call_1"),)
+    reading = read({"openinference.span.kind": "LLM", **attributes}, scope="openinference.instrumentation.litellm")
+    assert reading.output_messages == (call("weather", OSLO, "call_1"),)

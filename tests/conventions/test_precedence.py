@@ -141,16 +141,16 @@ def test_own_keys_can_name_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    "projects, said",
+    "projects, message",
     [
         ({"shop": {"sesion_id": ["a"]}}, "project 'shop': 'sesion_id' is no field; there are input, output,"),
         ({"*": {"input": "my.prompt"}}, "'input' wants a list of attribute keys"),
         ({"*": {"input": [""]}}, "'input' wants a list of attribute keys"),
     ],
 )
-def test_own_keys_for_what_is_no_field_are_refused(projects: Any, said: str) -> None:
+def test_own_keys_for_what_is_no_field_are_refused(projects: Any, message: str) -> None:
     """The message names the project, the wrong name, and what there is."""
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         OwnKeys(projects)
 
 

@@ -101,9 +101,9 @@ def test_cached_and_reasoning_tokens_have_prices_of_their_own() -> None:
 
 def test_a_cost_that_is_told_wins() -> None:
     """Of a span, and of a trace: where one of its spans tells a cost, none is computed beside it."""
-    told = {"operation.cost": 0.5}
-    assert priced("gpt-5", more=told).cost_usd == 0.5
-    spans = [a_span({**USED, "gen_ai.request.model": "gpt-5", **more}) for more in (told, {})]
+    attributes = {"operation.cost": 0.5}
+    assert priced("gpt-5", more=attributes).cost_usd == 0.5
+    spans = [a_span({**USED, "gen_ai.request.model": "gpt-5", **more}) for more in (attributes, {})]
     assert read_trace(spans, (), LISTED).cost_usd == 0.5
     assert read_trace(spans[1:], (), LISTED).cost_usd == pytest.approx(2.25)
 

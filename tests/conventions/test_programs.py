@@ -47,8 +47,8 @@ def test_nearly_all_fields_of_real_programs_are_read_right(scores: dict[str, Sco
 def test_answers_that_were_cut_off_are_found(store: Store) -> None:
     """In SQL, by the reason that the program of one recording met: of the span and of its trace."""
     for view in ("spans", "traces"):
-        found = rows(store, f"SELECT DISTINCT tenant FROM {view} WHERE finish_reason = 'length'")
-        assert found == [("oi-openai.cut.a77e",)]
+        stored = rows(store, f"SELECT DISTINCT tenant FROM {view} WHERE finish_reason = 'length'")
+        assert stored == [("oi-openai.cut.a77e",)]
 
 
 def test_the_page_of_programs_tells_what_is_read(scores: dict[str, Score]) -> None:

@@ -32,16 +32,16 @@ def input_of(*spans: Span) -> str | None:
     """The input of a trace, which columns tell alike, in whatever order its spans come."""
     read = {read_all(*order).input for order in (spans, spans[::-1])}
     assert_traces_alike(sent(spans))
-    (found,) = read
-    return found
+    (text_read,) = read
+    return text_read
 
 
 @pytest.mark.parametrize("feedback", FEEDBACK)
 @pytest.mark.parametrize("before", [[], [text("user", "Hello"), text("assistant", "Hi")]])
 def test_feedback_on_a_rejected_answer_is_no_input(feedback: str, before: list[Any]) -> None:
     """An agent that lists its messages was asked what stands before the answer that was rejected."""
-    asked = [*before, text("user", QUESTION)]
-    again = [*asked, REJECTED, text("user", feedback)]
+    prompt = [*before, text("user", QUESTION)]
+    again = [*prompt, REJECTED, text("user", feedback)]
     root = a_span(
         {
             "gen_ai.operation.name": "invoke_agent",
@@ -50,7 +50,7 @@ def test_feedback_on_a_rejected_answer_is_no_input(feedback: str, before: list[A
         scope="pydantic-ai",
     )
     spans = [
-        a_model(asked, REJECTED, parent=root, start_s=1),
+        a_model(prompt, REJECTED, parent=root, start_s=1),
         a_model(again, text("assistant", "12"), parent=root, start_s=2),
     ]
     assert input_of(root, *spans) == QUESTION

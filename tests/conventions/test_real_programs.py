@@ -14,17 +14,17 @@ USAGE = "langfuse.observation.usage_details"
 
 def test_claude_codes_detailed_arguments_stand_below_a_headline() -> None:
     """The line that names the tool is no part of what it was called with."""
-    told = {"span.type": "tool", "tool_name": "Bash", "tool_input": '[TOOL INPUT: Bash]\n{"command": "ls"}'}
-    assert read(told, name="claude_code.tool").tool_arguments == {"command": "ls"}
+    attributes = {"span.type": "tool", "tool_name": "Bash", "tool_input": '[TOOL INPUT: Bash]\n{"command": "ls"}'}
+    assert read(attributes, name="claude_code.tool").tool_arguments == {"command": "ls"}
 
 
 def test_a_failed_execution_is_a_failure_of_its_tool() -> None:
     """Where no log record came, the span of the execution tells that the call failed."""
     tool = a_span({"span.type": "tool", "tool_name": "Bash", "tool_use_id": "t1"}, name="claude_code.tool")
-    told = {"span.type": "tool.execution", "success": False, "error": "Shell command failed"}
-    below = a_span(told, name="claude_code.tool.execution", parent=tool, status_code=2)
-    (found,) = read_all(tool, below).tool_calls
-    assert (found.name, found.is_error, found.error) == ("Bash", True, "Shell command failed")
+    attributes = {"span.type": "tool.execution", "success": False, "error": "Shell command failed"}
+    below = a_span(attributes, name="claude_code.tool.execution", parent=tool, status_code=2)
+    (tool_call,) = read_all(tool, below).tool_calls
+    assert (tool_call.name, tool_call.is_error, tool_call.error) == ("Bash", True, "Shell command failed")
 
 
 def test_claude_codes_log_records_tell_calls_answer_and_cost() -> None:
@@ -38,8 +38,8 @@ def test_claude_codes_log_records_tell_calls_answer_and_cost() -> None:
         a_log(turn, "claude_code.assistant_response", attributes={"response": "Done."}, time_ns=4),
     ]
     reading = read_all(turn, logs=logs)
-    (found,) = reading.tool_calls
-    assert (found.arguments, found.is_error, found.error) == ({"path": "a"}, True, "gone")
+    (tool_call,) = reading.tool_calls
+    assert (tool_call.arguments, tool_call.is_error, tool_call.error) == ({"path": "a"}, True, "gone")
     assert (reading.final_response, reading.cost_usd) == ("Done.", 0.75)
 
 
@@ -55,8 +55,8 @@ def test_claude_codes_log_records_tell_calls_answer_and_cost() -> None:
 )
 def test_langfuses_counts_are_whole(usage: dict[str, Any], expected: tuple[int | None, ...]) -> None:
     """Input has the cached tokens and output those of reasoning, however a library splits them."""
-    found = read({"langfuse.observation.type": "generation", USAGE: json.dumps(usage)})
-    assert (found.input_tokens, found.output_tokens, found.cached_tokens, found.reasoning_tokens) == expected
+    reading = read({"langfuse.observation.type": "generation", USAGE: json.dumps(usage)})
+    assert (reading.input_tokens, reading.output_tokens, reading.cached_tokens, reading.reasoning_tokens) == expected
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_langfuses_counts_are_whole(usage: dict[str, Any], expected: tuple[int |
 )
 def test_the_input_of_an_observed_function_is_its_arguments(bound: dict[str, Any], expected: str) -> None:
     """What a decorator wraps around them is left out, and a lone text is bare."""
-    told = {"langfuse.observation.type": "chain", "langfuse.observation.input": json.dumps(bound)}
-    assert read(told).input == expected
+    attributes = {"langfuse.observation.type": "chain", "langfuse.observation.input": json.dumps(bound)}
+    assert read(attributes).input == expected
 
 
 def test_calls_with_two_ids_are_told_once() -> None:
@@ -81,17 +81,17 @@ def test_calls_with_two_ids_are_told_once() -> None:
     )
     ran = {"gen_ai.tool.name": "f", "gen_ai.tool.call.id": "run-1", "gen_ai.tool.call.arguments": json.dumps(OSLO)}
     tool = a_span({"gen_ai.operation.name": "execute_tool", **ran}, start_s=2)
-    (found,) = read_all(model, tool).tool_calls
-    assert (found.call_id, found.span_id) == ("call_1", tool.span_id)
+    (tool_call,) = read_all(model, tool).tool_calls
+    assert (tool_call.call_id, tool_call.span_id) == ("call_1", tool.span_id)
 
 
 def test_ids_that_adk_makes_up_are_none() -> None:
     """Gemini gives its calls no ids: two equal names are told apart by arguments and order."""
     calls = [call("f", {"a": number}, f"adk-{number}")["parts"][0] for number in (1, 2)]
-    asked = {"gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": calls}])}
+    model_attributes = {"gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": calls}])}
     numbered = [{**one, "id": f"f_{number}"} for number, one in enumerate(calls)]
-    came = [response("Error: gone", "f_0")["parts"][0], response("7", "f_1")["parts"][0]]
-    sent = [{"role": "assistant", "parts": numbered}, {"role": "tool", "parts": came}]
+    received = [response("Error: gone", "f_0")["parts"][0], response("7", "f_1")["parts"][0]]
+    sent = [{"role": "assistant", "parts": numbered}, {"role": "tool", "parts": received}]
     model, scope = {"gen_ai.operation.name": "generate_content"}, "gcp.vertex.agent"
     ran = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"}
     tools = [
@@ -102,15 +102,15 @@ def test_ids_that_adk_makes_up_are_none() -> None:
         )
         for number in (1, 2)
     ]
-    first = a_span({**model, **asked}, scope=scope, start_s=0)
+    first = a_span({**model, **model_attributes}, scope=scope, start_s=0)
     then = a_span({**model, "gen_ai.input.messages": json.dumps(sent)}, scope=scope, start_s=4)
-    found = read_all(first, *tools, then)
-    told = [(one.call_id, one.arguments, one.result, one.is_error, one.span_id) for one in found.tool_calls]
-    assert told == [
+    reading = read_all(first, *tools, then)
+    calls_read = [(one.call_id, one.arguments, one.result, one.is_error, one.span_id) for one in reading.tool_calls]
+    assert calls_read == [
         (None, {"a": 1}, "Error: gone", True, tools[0].span_id),
         (None, {"a": 2}, 7, False, tools[1].span_id),
     ]
-    (results,) = [one["parts"] for one in found.spans[then.span_id].input_messages or () if one["role"] == "tool"]
+    (results,) = [one["parts"] for one in reading.spans[then.span_id].input_messages or () if one["role"] == "tool"]
     assert [(part["id"], part["name"]) for part in results] == [(None, "f"), (None, "f")]  # type: ignore[index,call-overload,union-attr]
 
 
@@ -127,8 +127,8 @@ def test_calls_whose_arguments_cannot_be_compared_are_paired_by_name() -> None:
         },
         start_s=2,
     )
-    (found,) = read_all(model, tool).tool_calls
-    assert (found.call_id, found.span_id) == ("c1", tool.span_id)
+    (tool_call,) = read_all(model, tool).tool_calls
+    assert (tool_call.call_id, tool_call.span_id) == ("c1", tool.span_id)
 
 
 def test_llama_indexs_results_are_their_blocks() -> None:
@@ -139,16 +139,16 @@ def test_llama_indexs_results_are_their_blocks() -> None:
         "raw_input": {},
         "is_error": False,
     }
-    told = {"openinference.span.kind": "TOOL", "tool.name": "f", "output.value": json.dumps(output)}
-    found = read({**told, "input.value": json.dumps({"kwargs": OSLO})})
-    assert (found.tool_result, found.tool_arguments) == ("7 degrees", OSLO)
+    attributes = {"openinference.span.kind": "TOOL", "tool.name": "f", "output.value": json.dumps(output)}
+    reading = read({**attributes, "input.value": json.dumps({"kwargs": OSLO})})
+    assert (reading.tool_result, reading.tool_arguments) == ("7 degrees", OSLO)
 
 
 def test_mastras_runs_are_agents_with_their_words() -> None:
     """The text of an answer stands in a map with other things."""
-    told = {"mastra.span.type": "agent_run", "mastra.agent_run.input": "q", "mastra.metadata.userId": "u"}
-    found = read({**told, "mastra.agent_run.output": '{"text": "a", "files": []}'})
-    assert (found.span_type, found.dialect, found.input, found.output, found.user_id) == (
+    attributes = {"mastra.span.type": "agent_run", "mastra.agent_run.input": "q", "mastra.metadata.userId": "u"}
+    reading = read({**attributes, "mastra.agent_run.output": '{"text": "a", "files": []}'})
+    assert (reading.span_type, reading.dialect, reading.input, reading.output, reading.user_id) == (
         "agent",
         "mastra",
         "q",
@@ -159,9 +159,14 @@ def test_mastras_runs_are_agents_with_their_words() -> None:
 
 def a_call_of_a_model(scope: str, start_s: float, seconds: float, **more: object) -> Any:
     """A model's span of some library."""
-    told = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 2, **more}
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 2,
+        **more,
+    }
     start_ns = int(start_s * SECOND_NS) + SECOND_NS
-    return a_span(told, scope=scope, start_s=start_s, end_ns=start_ns + int(seconds * SECOND_NS))
+    return a_span(attributes, scope=scope, start_s=start_s, end_ns=start_ns + int(seconds * SECOND_NS))
 
 
 def test_a_call_that_two_libraries_tell_side_by_side_is_counted_once() -> None:
@@ -186,46 +191,58 @@ def test_calls_that_are_two_are_counted_twice(other: Any) -> None:
 
 def test_an_unknown_role_is_the_models() -> None:
     """OpenLLMetry does not know who speaks in LangChain's streams."""
-    told = json.dumps([{"role": "unknown", "parts": [{"type": "text", "content": "a"}]}])
-    assert read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": told}).output == "a"
+    messages = json.dumps([{"role": "unknown", "parts": [{"type": "text", "content": "a"}]}])
+    assert read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": messages}).output == "a"
 
 
 def test_the_whole_after_its_pieces_is_all() -> None:
     """A stream that ends with the whole message does not say everything twice."""
     pieces = [{**text("assistant", piece), "finish_reason": ""} for piece in ("Final ", "words.")]
-    told = json.dumps([*pieces, {**text("assistant", "Final words."), "finish_reason": "stop"}])
-    assert read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": told}).output == "Final words."
+    messages = json.dumps([*pieces, {**text("assistant", "Final words."), "finish_reason": "stop"}])
+    assert read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": messages}).output == "Final words."
 
 
 def test_a_tools_message_as_text_is_its_content() -> None:
     """What Python writes of LangChain's message is taken apart, also where the tool failed."""
     written = "content='Error: gone' name='f' tool_call_id='c1' status='error'"
-    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": written}
-    found = read(told)
-    assert (found.tool_result, found.tool_call_id, found.error) == ("Error: gone", "c1", "Error: gone")
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": written}
+    reading = read(attributes)
+    assert (reading.tool_result, reading.tool_call_id, reading.error) == ("Error: gone", "c1", "Error: gone")
 
 
 def test_mastra_tells_of_a_failure_in_the_result() -> None:
     """A tool whose input does not fit answers that it is an error, and with words."""
-    told = {"mastra.span.type": "tool_call", "gen_ai.tool.name": "track_order", "mastra.tool_call.input": '{"id": 7}'}
+    attributes = {
+        "mastra.span.type": "tool_call",
+        "gen_ai.tool.name": "track_order",
+        "mastra.tool_call.input": '{"id": 7}',
+    }
     result = {"error": True, "message": "Tool input validation failed", "validationErrors": {}}
-    (found,) = read_all(a_span({**told, "mastra.tool_call.output": json.dumps(result)})).tool_calls
-    assert (found.arguments, found.is_error) == ({"id": 7}, True)
+    (tool_call,) = read_all(a_span({**attributes, "mastra.tool_call.output": json.dumps(result)})).tool_calls
+    assert (tool_call.arguments, tool_call.is_error) == ({"id": 7}, True)
 
 
 def test_a_result_that_speaks_of_an_error_is_none() -> None:
     """Neither a flag without words nor words without a flag make a failure."""
     for result in ({"error": True}, {"error": False, "message": "lost"}, {"message": "lost"}):
-        told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": result}
-        assert not read_all(a_span(told)).tool_calls[0].is_error
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "f",
+            "gen_ai.tool.call.result": result,
+        }
+        assert not read_all(a_span(attributes)).tool_calls[0].is_error
 
 
 def test_botocores_input_gets_the_cached_tokens() -> None:
     """Bedrock's counts leave out what was read from and written to the cache."""
-    told = {"gen_ai.usage.input_tokens": 5, "gen_ai.usage.cache_read.input_tokens": 3, "gen_ai.operation.name": "chat"}
+    attributes = {
+        "gen_ai.usage.input_tokens": 5,
+        "gen_ai.usage.cache_read.input_tokens": 3,
+        "gen_ai.operation.name": "chat",
+    }
     scope = "opentelemetry.instrumentation.botocore.bedrock-runtime"
-    assert read(told, scope=scope).input_tokens == 8
-    assert read(told, scope="opentelemetry.instrumentation.openai_v2").input_tokens == 5
+    assert read(attributes, scope=scope).input_tokens == 8
+    assert read(attributes, scope="opentelemetry.instrumentation.openai_v2").input_tokens == 5
 
 
 @pytest.mark.parametrize("read_key", ["cache_read.input_tokens", "cache_read_input_tokens"])
@@ -234,12 +251,12 @@ def test_botocores_input_gets_the_cached_tokens() -> None:
 )
 def test_cached_tokens_are_added_once_however_they_are_spelled(read_key: str, written_key: str) -> None:
     """Releases of one library spell them in their own ways, and some in two at once."""
-    told: dict[str, Any] = {"gen_ai.usage.input_tokens": 5, "gen_ai.operation.name": "chat"}
-    told |= {f"gen_ai.usage.{read_key}": 30, f"gen_ai.usage.{written_key}": 200}
+    attributes: dict[str, Any] = {"gen_ai.usage.input_tokens": 5, "gen_ai.operation.name": "chat"}
+    attributes |= {f"gen_ai.usage.{read_key}": 30, f"gen_ai.usage.{written_key}": 200}
     scope = "opentelemetry.instrumentation.bedrock"
-    assert read(told, scope=scope).input_tokens == 235
+    assert read(attributes, scope=scope).input_tokens == 235
     twice = {"gen_ai.usage.cache_read.input_tokens": 30, "gen_ai.usage.cache_creation.input_tokens": 200}
-    assert read(told | twice, scope=scope).input_tokens == 235
+    assert read(attributes | twice, scope=scope).input_tokens == 235
 
 
 @pytest.mark.parametrize(
@@ -257,7 +274,7 @@ def test_logfires_spans_of_agents_are_known_by_name(name: str, kind: SpanType) -
 
 
 @pytest.mark.parametrize(
-    "name, told, kind",
+    "name, attributes, kind",
     [
         ("shop", {"entity.type": "agent", "ai.model.name": "m"}, "agent"),
         ("llm:stream", {"entity.type": "agent", "span.type": "llm", "llm.model": "m"}, "llm"),
@@ -265,37 +282,37 @@ def test_logfires_spans_of_agents_are_known_by_name(name: str, kind: SpanType) -
         ("memory.read", {"entity.type": "agent", "span.type": "memory"}, "retriever"),
     ],
 )
-def test_voltagents_spans_are_its_own(name: str, told: dict[str, Any], kind: SpanType) -> None:
+def test_voltagents_spans_are_its_own(name: str, attributes: dict[str, Any], kind: SpanType) -> None:
     """The name of a model does not make a span Vercel's, and writing is not retrieving."""
-    found = read({**told, "llm.usage.prompt_tokens": 4}, name=name, scope="@voltagent/core")
-    assert (found.dialect, found.span_type, found.input_tokens) == ("voltagent", kind, 4)
+    reading = read({**attributes, "llm.usage.prompt_tokens": 4}, name=name, scope="@voltagent/core")
+    assert (reading.dialect, reading.span_type, reading.input_tokens) == ("voltagent", kind, 4)
 
 
 def test_the_instructions_of_an_answer_do_not_precede_it() -> None:
     """OpenAI's responses repeat what they were told; it is no part of what was answered."""
     answer = {"instructions": "Be kind.", "output": [{"type": "message", "role": "assistant", "content": "a"}]}
-    found = read({"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanOutputs": json.dumps(answer)})
-    assert found.output_messages == (text("assistant", "a"),)
+    reading = read({"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanOutputs": json.dumps(answer)})
+    assert reading.output_messages == (text("assistant", "a"),)
 
 
 def test_an_empty_first_message_gives_way_to_the_raw_input() -> None:
     """LangGraph's root has the role of a message as an attribute, and what was said in the raw input."""
-    told = {"openinference.span.kind": "CHAIN", "llm.input_messages.0.message.role": "user"}
-    found = read({**told, "input.value": json.dumps({"messages": [{"role": "user", "content": "q"}]})})
-    assert found.input == "q"
+    attributes = {"openinference.span.kind": "CHAIN", "llm.input_messages.0.message.role": "user"}
+    reading = read({**attributes, "input.value": json.dumps({"messages": [{"role": "user", "content": "q"}]})})
+    assert reading.input == "q"
 
 
 def test_all_texts_that_are_embedded_are_the_input() -> None:
     """A batch is more than its last text."""
-    told = json.dumps([text("user", "a"), text("user", "b")])
-    assert read({"gen_ai.operation.name": "embeddings", "gen_ai.input.messages": told}).input == "a\nb"
+    messages = json.dumps([text("user", "a"), text("user", "b")])
+    assert read({"gen_ai.operation.name": "embeddings", "gen_ai.input.messages": messages}).input == "a\nb"
 
 
 def test_autogens_results_are_results() -> None:
     """They stand beside the message, each as JSON."""
-    told = {"openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "function"}
+    attributes = {"openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "function"}
     result = json.dumps({"name": "f", "content": "7", "call_id": "c1", "is_error": False})
-    (message,) = read({**told, "llm.input_messages.0.function.0": result}).input_messages or ()
+    (message,) = read({**attributes, "llm.input_messages.0.function.0": result}).input_messages or ()
     assert message == {"role": "tool", "parts": [{**response(7, "c1")["parts"][0], "name": "f"}]}
 
 
@@ -307,8 +324,8 @@ def test_a_handoff_is_no_call() -> None:
 def test_the_tools_of_a_raw_request_are_offered() -> None:
     """Where attributes leave them out, the request has them."""
     tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
-    told = {"openinference.span.kind": "LLM", "input.value": json.dumps({"messages": [], "tools": tools})}
-    assert [tool.name for tool in read(told).tool_definitions] == ["f"]
+    attributes = {"openinference.span.kind": "LLM", "input.value": json.dumps({"messages": [], "tools": tools})}
+    assert [tool.name for tool in read(attributes).tool_definitions] == ["f"]
 
 
 def test_a_result_that_botocore_sends_twice_is_one() -> None:
@@ -327,74 +344,87 @@ def test_a_result_that_botocore_sends_twice_is_one() -> None:
 def test_logfires_own_counts_have_the_cached_tokens() -> None:
     """What the service counted apart is added to the service's count, and not to the library's, which has it."""
     usage = {"input_tokens": 20, "output_tokens": 9, "cache_read_input_tokens": 10}
-    told = {"request_data": json.dumps({"model": "m"}), "response_data": json.dumps({"usage": usage})}
-    both = told | {"gen_ai.usage.input_tokens": 30, "gen_ai.usage.output_tokens": 9}
-    assert [read(one, scope="logfire.anthropic").input_tokens for one in (told, both)] == [30, 30]
+    attributes = {"request_data": json.dumps({"model": "m"}), "response_data": json.dumps({"usage": usage})}
+    both = attributes | {"gen_ai.usage.input_tokens": 30, "gen_ai.usage.output_tokens": 9}
+    assert [read(one, scope="logfire.anthropic").input_tokens for one in (attributes, both)] == [30, 30]
 
 
 def test_logfire_tells_what_anthropic_cached_in_the_raw_usage_alone() -> None:
     """Its input tokens have the cached ones in them; how many these are is in what Anthropic said."""
     raw = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 8, "input_tokens": 53, "output_tokens": 17}
-    told = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 61, "gen_ai.usage.raw": json.dumps(raw)}
-    found = read(told, scope="logfire.anthropic")
-    assert (found.input_tokens, found.cached_tokens) == (61, 8)
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 61, "gen_ai.usage.raw": json.dumps(raw)}
+    reading = read(attributes, scope="logfire.anthropic")
+    assert (reading.input_tokens, reading.cached_tokens) == (61, 8)
 
 
 def test_mlflows_usage_of_responses_may_stand_beside_the_answer() -> None:
     """The attributes `usage` and `instructions` are read where the answer has none."""
     usage = {"input_tokens": 10, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 4}}
     answer = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello."}]}]
-    told = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": '{"input": "hi", "model": "m"}'}
-    told |= {"mlflow.spanOutputs": json.dumps({"output": answer}), "usage": json.dumps(usage)}
-    found = read(told | {"instructions": '"Be brief."'})
-    assert (found.input_tokens, found.output_tokens, found.cached_tokens, found.output) == (10, 5, 4, "Hello.")
-    assert [message["role"] for message in found.input_messages or ()] == ["system", "user"]
+    attributes = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": '{"input": "hi", "model": "m"}'}
+    attributes |= {"mlflow.spanOutputs": json.dumps({"output": answer}), "usage": json.dumps(usage)}
+    reading = read(attributes | {"instructions": '"Be brief."'})
+    assert (reading.input_tokens, reading.output_tokens, reading.cached_tokens, reading.output) == (10, 5, 4, "Hello.")
+    assert [message["role"] for message in reading.input_messages or ()] == ["system", "user"]
 
 
 def test_openlits_failing_tool_is_one_call() -> None:
     """Its span names the tool and no id; what the model is sent afterwards tells the same call."""
-    asked = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("track", {"a": 1}, "c1")])}
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.output.messages": json.dumps([call("track", {"a": 1}, "c1")]),
+    }
     ran = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "track", "error.type": "ToolException"}
     history = [call("track", {"a": 1}, "c1"), response("Error: boom", "c1")]
     then = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(history)}
     spans = [
-        a_span(asked, scope="openlit.x"),
+        a_span(attributes, scope="openlit.x"),
         a_span(ran, scope="openlit.x", start_s=1, status_code=2, status_message="boom"),
         a_span(then, scope="openlit.x", start_s=2),
     ]
-    (found,) = read_all(*spans).tool_calls
-    assert (found.call_id, found.arguments, found.is_error, found.error) == ("c1", {"a": 1}, True, "boom")
+    (tool_call,) = read_all(*spans).tool_calls
+    assert (tool_call.call_id, tool_call.arguments, tool_call.is_error, tool_call.error) == (
+        "c1",
+        {"a": 1},
+        True,
+        "boom",
+    )
 
 
 def test_a_call_that_openinference_flattens_into_its_message_is_a_call() -> None:
     """A function that was called without an id has its name and arguments beside the role."""
     message = "llm.output_messages.0.message"
-    told = {
+    attributes = {
         f"{message}.role": "assistant",
         f"{message}.function_call_name": "weather",
         f"{message}.function_call_arguments_json": '{"city": "Oslo"}',
     }
-    found = read({"openinference.span.kind": "LLM", **told})
-    assert found.output_messages == (call("weather", OSLO),)
+    reading = read({"openinference.span.kind": "LLM", **attributes})
+    assert reading.output_messages == (call("weather", OSLO),)
 
 
 def test_genkits_thoughts_are_no_words_of_the_answer() -> None:
     """A part whose one key is `reasoning` is what the model thought, and the calls after it stay calls."""
-    asked = {"toolRequest": {"name": "weather", "ref": "c1", "input": OSLO}}
-    answer = {"message": {"role": "model", "content": [{"reasoning": "Look it up."}, asked]}}
-    found = read({"genkit:metadata:subtype": "model", "genkit:output": json.dumps(answer)})
+    requested = {"toolRequest": {"name": "weather", "ref": "c1", "input": OSLO}}
+    answer = {"message": {"role": "model", "content": [{"reasoning": "Look it up."}, requested]}}
+    reading = read({"genkit:metadata:subtype": "model", "genkit:output": json.dumps(answer)})
     thought = {"type": "reasoning", "content": "Look it up."}
     parts = [thought, *call("weather", OSLO, "c1")["parts"]]
-    assert found.output_messages == ({"role": "assistant", "parts": parts},)
+    assert reading.output_messages == ({"role": "assistant", "parts": parts},)
 
 
 @pytest.mark.parametrize("written", ["{0}", "UsageMetrics({0})"], ids=["its text", "its form"])
 def test_crewais_usage_may_be_what_python_writes_of_it(written: str) -> None:
     """Where the map is missing, the counts stand beside their names."""
     usage = "total_tokens=18 prompt_tokens=11 cached_prompt_tokens=3 completion_tokens=7 reasoning_tokens=2"
-    told = {"crewai.crew.token_usage": written.format(usage), "traceloop.span.kind": "workflow"}
-    found = read(told, scope="opentelemetry.instrumentation.crewai.instrumentation")
-    assert (found.input_tokens, found.output_tokens, found.cached_tokens, found.reasoning_tokens) == (11, 7, 3, 2)
+    attributes = {"crewai.crew.token_usage": written.format(usage), "traceloop.span.kind": "workflow"}
+    reading = read(attributes, scope="opentelemetry.instrumentation.crewai.instrumentation")
+    assert (reading.input_tokens, reading.output_tokens, reading.cached_tokens, reading.reasoning_tokens) == (
+        11,
+        7,
+        3,
+        2,
+    )
 
 
 def test_a_span_keeps_what_it_tells_itself_of_its_call() -> None:
@@ -433,9 +463,9 @@ def test_codex_tells_calls_in_log_records() -> None:
     """Prompt, arguments, results and failures are in records of spans around and within the tool's own."""
     scope, conversation = "codex_exec", {"conversation.id": "c1"}
     turn = a_span({"model": "gpt-5"}, name="session_task.turn", scope=scope)
-    asked = a_span(name="run_hooks_and_record_inputs", scope=scope, parent=turn)
-    told = {"tool_name": "exec_command", "call_id": "call_1", "codex.tool.phase": "dispatch", **conversation}
-    tool = a_span(told, name="exec_command", scope=scope, parent=turn, start_s=1)
+    prompted = a_span(name="run_hooks_and_record_inputs", scope=scope, parent=turn)
+    attributes = {"tool_name": "exec_command", "call_id": "call_1", "codex.tool.phase": "dispatch", **conversation}
+    tool = a_span(attributes, name="exec_command", scope=scope, parent=turn, start_s=1)
     within = a_span(name="dispatch_tool_call_with_state", scope=scope, parent=tool, start_s=1)
     ran = {
         "tool_name": "exec_command",
@@ -444,16 +474,16 @@ def test_codex_tells_calls_in_log_records() -> None:
         "output": "a",
         "success": "true",
     }
-    prompt = a_log(asked, "codex.user_prompt", attributes={"prompt": "q"}, time_ns=1)
+    prompt = a_log(prompted, "codex.user_prompt", attributes={"prompt": "q"}, time_ns=1)
     for success, failure in (("true", (False, None)), ("false", (True, "a"))):
         result = a_log(within, "codex.tool_result", attributes=ran | {"success": success}, time_ns=2)
-        reading = read_all(turn, asked, tool, within, logs=[prompt, result])
-        (found,) = reading.tool_calls
-        assert (found.call_id, found.name, found.arguments, found.result) == (
+        reading = read_all(turn, prompted, tool, within, logs=[prompt, result])
+        (tool_call,) = reading.tool_calls
+        assert (tool_call.call_id, tool_call.name, tool_call.arguments, tool_call.result) == (
             "call_1",
             "exec_command",
             {"cmd": "ls"},
             "a",
         )
-        assert (found.is_error, found.error) == failure
+        assert (tool_call.is_error, tool_call.error) == failure
         assert (reading.input, reading.session_id) == ("q", "c1")

@@ -162,6 +162,10 @@ def test_what_a_worker_used_is_counted_once() -> None:
 
 def test_ag2s_people_are_asked_and_answer() -> None:
     """What a person was asked stands under AG2's own names."""
-    asked = {"ag2.span.type": "human_input", "ag2.human_input.prompt": "Ship it?", "ag2.human_input.response": "yes"}
-    reading = read(asked, scope=AG2)
+    attributes = {
+        "ag2.span.type": "human_input",
+        "ag2.human_input.prompt": "Ship it?",
+        "ag2.human_input.response": "yes",
+    }
+    reading = read(attributes, scope=AG2)
     assert (reading.dialect, reading.span_type, reading.input, reading.output) == ("ag2", "other", "Ship it?", "yes")

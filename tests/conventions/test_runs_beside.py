@@ -34,23 +34,23 @@ def told_twice(
 
 def test_a_run_with_one_id_and_a_bare_argument_is_one_call() -> None:
     """OpenInference writes the only argument bare; the map of it is kept."""
-    (found,) = read_all(*told_twice()).tool_calls
-    assert (found.call_id, found.arguments, found.result) == ("c1", OSLO, "7")
+    (tool_call,) = read_all(*told_twice()).tool_calls
+    assert (tool_call.call_id, tool_call.arguments, tool_call.result) == ("c1", OSLO, "7")
 
 
 def test_a_run_without_an_id_is_the_run_of_its_time_and_argument() -> None:
     """On a failure the message that has the id never came."""
-    (found,) = read_all(*told_twice(again_id="")).tool_calls
-    assert (found.call_id, found.arguments) == ("c1", OSLO)
+    (tool_call,) = read_all(*told_twice(again_id="")).tool_calls
+    assert (tool_call.call_id, tool_call.arguments) == ("c1", OSLO)
 
 
 def test_the_map_of_the_arguments_is_kept_whichever_came_first() -> None:
     """The bare text is the poorer one."""
     first, second = told_twice()
-    (found,) = read_all(
+    (tool_call,) = read_all(
         second, a_span(first.attributes, scope=first.scope.name, start_ns=second.start_ns - 1)
     ).tool_calls
-    assert found.arguments == OSLO
+    assert tool_call.arguments == OSLO
 
 
 def test_other_runs_stay_two() -> None:

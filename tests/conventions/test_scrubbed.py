@@ -52,9 +52,11 @@ def test_messages_that_are_scrubbed_in_part_are_captured() -> None:
 
 def test_scrubbed_messages_are_read_by_columns_alike() -> None:
     """Batches of such spans say what single spans do."""
-    told = [a_request_of_logfire(each, MESSAGE.get(kind, MESSAGE["contents"])) for kind, each in MESSAGES.items()]
-    more = [{"openinference.span.kind": "LLM", "input.value": each["request_data"]} for each in told]
-    spans = [a_span(each, trace_id=f"{number:032x}") for number, each in enumerate([*told, *more], 1)]
+    requests_sent = [
+        a_request_of_logfire(each, MESSAGE.get(kind, MESSAGE["contents"])) for kind, each in MESSAGES.items()
+    ]
+    more = [{"openinference.span.kind": "LLM", "input.value": each["request_data"]} for each in requests_sent]
+    spans = [a_span(each, trace_id=f"{number:032x}") for number, each in enumerate([*requests_sent, *more], 1)]
     batch = a_batch(a_request(spans))
     assert_alike(batch)
     assert_traces_alike(batch)

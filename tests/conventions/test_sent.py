@@ -40,7 +40,7 @@ lists = st.lists(messages, max_size=4)
 _NEW = 3  # of four kinds of turns the one that begins a conversation anew
 
 
-def member(number: int, **told: Any) -> TraceMember:
+def member(number: int, **fields: Any) -> TraceMember:
     """A span below the root, which is number 0; each begins after the one before it."""
     nothing: dict[str, Any] = dict.fromkeys(TraceMember.__slots__)
     return TraceMember(
@@ -53,7 +53,7 @@ def member(number: int, **told: Any) -> TraceMember:
             "span_type": "llm",
             "has_stored_arguments": True,
         }
-        | told
+        | fields
     )
 
 
@@ -63,8 +63,8 @@ def trace(turns: Sequence[tuple[list[Any], list[Any], int]], indent: int | None)
     conversation: list[Any] = []
     for number, (sent, answered, kind) in enumerate(turns):
         conversation = sent if kind == _NEW else [*conversation, *sent]
-        asked = json.dumps(conversation, indent=indent)
-        spans.append(member(2 * number + 1, asked=asked, answered=json.dumps(answered)))
+        encoded = json.dumps(conversation, indent=indent)
+        spans.append(member(2 * number + 1, asked=encoded, answered=json.dumps(answered)))
         run = {"tool_name": "look", "tool_call_id": "abcd"[number % 4], "arguments": '{"q": 0}', "tool_result": "x"}
         spans.append(member(2 * number + 2, span_type="tool", **run))
         conversation = [*conversation, *answered]
@@ -83,10 +83,10 @@ def told_of(spans: list[TraceMember]) -> tuple[TraceToolCall, ...]:
 )
 def test_what_is_looked_through_once_tells_all(turns: list[tuple[list[Any], list[Any], int]], indent: int) -> None:
     """The calls of a trace are those that are found where every message of every span is looked through."""
-    found = told_of(trace(turns, indent))
+    memory = told_of(trace(turns, indent))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Conversations, "results", lambda _self, _span: None)
-        assert found == told_of(trace(turns, indent))
+        assert memory == told_of(trace(turns, indent))
 
 
 def an_exchange(number: int) -> tuple[list[Any], list[Any]]:
@@ -104,7 +104,7 @@ def test_a_conversation_that_grows_is_looked_through_once() -> None:
     spans = [span for span in trace(turns, None) if span.has_asked_for_tools]
     conversations = Conversations({(f"c{number}", "look") for number in range(5)})
     results = [conversations.results(span) for span in spans]
-    assert [[part["response"] for _, part in found.results] if found else [] for found in results] == [
+    assert [[part["response"] for _, part in parts.results] if parts else [] for parts in results] == [
         ["found 0"],
         ["found 1"],
         ["found 2"],

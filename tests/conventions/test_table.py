@@ -28,7 +28,7 @@ def test_every_dialect_with_rows_is_looked_up() -> None:
 
 def test_no_row_is_listed_twice_for_a_field() -> None:
     """A second row for the same place could never win."""
-    rows = [(slot, row) for dialect in SOURCES for slot, found in dialect.places.items() for row in found]
+    rows = [(slot, row) for dialect in SOURCES for slot, listed in dialect.places.items() for row in listed]
     seen = [one for one in rows if not one[1].startswith("only ")]
     assert len(set(seen)) == len(seen)
 

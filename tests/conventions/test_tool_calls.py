@@ -259,10 +259,10 @@ def test_wrappers_that_repeat_their_models_add_no_calls() -> None:
 def test_history_is_no_call_where_anything_else_tells_it() -> None:
     """What a model is sent repeats earlier answers, and earlier turns are not of this trace at all."""
     earlier = [text("user", "Before?"), call("f", BERGEN, "c0"), response("b", "c0"), text("assistant", "Cold.")]
-    asked = text("user", "And now?")
-    first = a_model(call("f", OSLO, "c1"), sent=[*earlier, asked], start_s=1)
+    request = text("user", "And now?")
+    first = a_model(call("f", OSLO, "c1"), sent=[*earlier, request], start_s=1)
     second = a_model(
-        text("assistant", "Hot."), sent=[*earlier, asked, call("f", OSLO, "c1"), response("o", "c1")], start_s=2
+        text("assistant", "Hot."), sent=[*earlier, request, call("f", OSLO, "c1"), response("o", "c1")], start_s=2
     )
     assert listed(read_all(first, second), "call_id", "result") == [("c1", "o")]
     assert listed(read_all(second), "call_id", "result") == []
@@ -434,7 +434,7 @@ def test_merged_and_announced_tools_are_no_calls() -> None:
 def test_calls_of_late_log_records_are_there_once_they_come() -> None:
     """The same trace without and with its log records."""
     span = a_span({"gen_ai.operation.name": "chat"})
-    asked: Any = {"tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}
-    log = a_log(span, "gen_ai.choice", {"index": 0, "message": asked})
+    requested: Any = {"tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}
+    log = a_log(span, "gen_ai.choice", {"index": 0, "message": requested})
     assert read_all(span).tool_calls == ()
     assert listed(read_all(span, logs=[log]), "call_id", "arguments") == [("c1", {})]

@@ -178,8 +178,8 @@ def test_tools_are_defined_once_by_name() -> None:
         [{"type": "function", "function": {"name": "f", "description": "third", "parameters": {}}}],
     ]
     spans = [a_model(start_s=n, attributes={"gen_ai.tool.definitions": offer}) for n, offer in enumerate(offers)]
-    found = {one.name: (one.description, one.parameters) for one in read_all(*spans).tool_definitions}
-    assert found == {"f": ("second", {"type": "object"}), "g": (None, {"type": "object"})}
+    tools = {one.name: (one.description, one.parameters) for one in read_all(*spans).tool_definitions}
+    assert tools == {"f": ("second", {"type": "object"}), "g": (None, {"type": "object"})}
 
 
 def test_session_and_user_are_the_roots_else_the_first_told() -> None:
@@ -192,8 +192,8 @@ def test_session_and_user_are_the_roots_else_the_first_told() -> None:
 
 def test_announced_spans_are_counted_when_they_have_ended() -> None:
     """Logfire sends a span twice: the announcement adds no tokens and no words."""
-    told = {"gen_ai.output.messages": [text("assistant", "twice")], "logfire.span_type": "pending_span"}
-    reading = read_all(a_model(5, attributes=told), a_model(5))
+    attributes = {"gen_ai.output.messages": [text("assistant", "twice")], "logfire.span_type": "pending_span"}
+    reading = read_all(a_model(5, attributes=attributes), a_model(5))
     assert (reading.input_tokens, reading.final_response) == (5, None)
 
 

@@ -39,77 +39,77 @@ def flat(prefix: str, value: Any) -> Attributes:
     """Numbered attributes."""
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
-        return {key: told for name, item in items for key, told in flat(f"{prefix}.{name}", item).items()}
+        return {key: flattened for name, item in items for key, flattened in flat(f"{prefix}.{name}", item).items()}
     return {} if value is None else {prefix: value}
 
 
-def openinference(asked: Sequence[Chat], answered: Chat) -> Attributes:
+def openinference(prompts: Sequence[Chat], answered: Chat) -> Attributes:
     """OpenInference over a client."""
 
-    def message(told: Chat) -> Any:
+    def message(chat: Chat) -> Any:
         calls = [
-            {"tool_call": {"id": one["id"], "function": one["function"]}} for one in told.get("tool_calls", ())
+            {"tool_call": {"id": one["id"], "function": one["function"]}} for one in chat.get("tool_calls", ())
         ]  # fmt: skip
-        named = {"tool_call_id": told.get("tool_call_id"), "tool_calls": calls}
-        return {"message": {"role": told["role"], "content": told.get("content"), **named}}
+        named = {"tool_call_id": chat.get("tool_call_id"), "tool_calls": calls}
+        return {"message": {"role": chat["role"], "content": chat.get("content"), **named}}
 
     return {
         "openinference.span.kind": "LLM",
-        "input.value": json.dumps({"messages": asked}),
-        **flat("llm.input_messages", list(map(message, asked))),
+        "input.value": json.dumps({"messages": prompts}),
+        **flat("llm.input_messages", list(map(message, prompts))),
         **flat("llm.output_messages", [message(answered)]),
     }
 
 
-def openllmetry(asked: Sequence[Chat], answered: Chat) -> Attributes:
+def openllmetry(prompts: Sequence[Chat], answered: Chat) -> Attributes:
     """OpenLLMetry's numbered prompts."""
 
-    def message(told: Chat) -> Any:
-        calls = [{"id": one["id"], **one["function"]} for one in told.get("tool_calls", ())]
-        named = {"tool_call_id": told.get("tool_call_id"), "tool_calls": calls}
-        return {"role": told["role"], "content": told.get("content"), **named}
+    def message(chat: Chat) -> Any:
+        calls = [{"id": one["id"], **one["function"]} for one in chat.get("tool_calls", ())]
+        named = {"tool_call_id": chat.get("tool_call_id"), "tool_calls": calls}
+        return {"role": chat["role"], "content": chat.get("content"), **named}
 
     return {
         "llm.request.type": "chat",
-        **flat("gen_ai.prompt", list(map(message, asked))),
+        **flat("gen_ai.prompt", list(map(message, prompts))),
         **flat("gen_ai.completion", [message(answered)]),
     }
 
 
-def mlflow(asked: Sequence[Chat], answered: Chat) -> Attributes:
+def mlflow(prompts: Sequence[Chat], answered: Chat) -> Attributes:
     """MLflow's autolog of OpenAI's client."""
     return {
         "mlflow.spanType": json.dumps("CHAT_MODEL"),
-        "mlflow.spanInputs": json.dumps({"messages": asked, "model": "m"}),
+        "mlflow.spanInputs": json.dumps({"messages": prompts, "model": "m"}),
         "mlflow.spanOutputs": json.dumps({"choices": [{"index": 0, "message": answered}]}),
     }
 
 
-def genai(asked: Sequence[Chat], answered: Chat) -> Attributes:
+def genai(prompts: Sequence[Chat], answered: Chat) -> Attributes:
     """OpenTelemetry's messages."""
 
-    def message(told: Chat) -> Any:
-        if told["role"] == "tool":
-            return response(told["content"], told["tool_call_id"])
+    def message(chat: Chat) -> Any:
+        if chat["role"] == "tool":
+            return response(chat["content"], chat["tool_call_id"])
         parts = [
             {"type": "tool_call", "id": one["id"], "name": "f", "arguments": json.loads(one["function"]["arguments"])}
-            for one in told.get("tool_calls", ())
+            for one in chat.get("tool_calls", ())
         ]
-        words = [{"type": "text", "content": told["content"]}] if told.get("content") else []
-        return {"role": told["role"], "parts": [*words, *parts]}
+        words = [{"type": "text", "content": chat["content"]}] if chat.get("content") else []
+        return {"role": chat["role"], "parts": [*words, *parts]}
 
     return {
         "gen_ai.operation.name": "chat",
-        "gen_ai.input.messages": json.dumps(list(map(message, asked))),
+        "gen_ai.input.messages": json.dumps(list(map(message, prompts))),
         "gen_ai.output.messages": json.dumps([message(answered)]),
     }
 
 
-def langfuse(asked: Sequence[Chat], answered: Chat) -> Attributes:
+def langfuse(prompts: Sequence[Chat], answered: Chat) -> Attributes:
     """Langfuse's client for OpenAI."""
     return {
         "langfuse.observation.type": "generation",
-        "langfuse.observation.input": json.dumps({"messages": asked}),
+        "langfuse.observation.input": json.dumps({"messages": prompts}),
         "langfuse.observation.output": json.dumps(answered),
     }
 
@@ -120,8 +120,8 @@ FORMS: Sequence[Form] = [openinference, openllmetry, mlflow, genai, langfuse]
 def traces_of(form: Form) -> list[Span]:
     """The requests, each a trace."""
     return [
-        a_span(form(asked, answered), trace_id=f"{at + 1:032x}", start_s=at)
-        for at, (asked, answered) in enumerate(REQUESTS)
+        a_span(form(prompts, answered), trace_id=f"{at + 1:032x}", start_s=at)
+        for at, (prompts, answered) in enumerate(REQUESTS)
     ]
 
 
@@ -166,20 +166,20 @@ def test_calls_of_answers_that_were_not_recorded_count() -> None:
 def test_a_history_that_is_cut_counts_nothing() -> None:
     """A client that sends the last messages alone sends results without their calls."""
     cut = [RESULTS[1], calling(2), RESULTS[2]]
-    for asked in (cut, [USER, *cut], cut[:1]):
-        assert read_all(a_span(openinference(asked, FINAL))).tool_calls == ()
+    for prompts in (cut, [USER, *cut], cut[:1]):
+        assert read_all(a_span(openinference(prompts, FINAL))).tool_calls == ()
 
 
 def test_an_execution_in_the_trace_of_a_later_request_counts_there() -> None:
     """A run that is resumed executes the tool that an earlier trace was asked for."""
-    asked, answered = REQUESTS[2]
+    prompts, answered = REQUESTS[2]
     root = a_span()
     run = a_span(
         {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.id": "call_2"},
         parent=root,
         start_s=1,
     )
-    reading = read_all(root, run, a_span(genai(asked, answered), parent=root, start_s=2))
+    reading = read_all(root, run, a_span(genai(prompts, answered), parent=root, start_s=2))
     [one] = reading.tool_calls
     assert (one.call_id, one.arguments, one.result) == ("call_2", ARGUMENTS[2], "result 2")
 
@@ -187,13 +187,13 @@ def test_an_execution_in_the_trace_of_a_later_request_counts_there() -> None:
 def test_messages_in_log_records_count_alike() -> None:
     """OpenTelemetry's client for OpenAI records the messages of each request as events."""
     span = a_span({"gen_ai.operation.name": "chat"})
-    told = [
+    messages = [
         ("gen_ai.user.message", {"content": "Is there any?"}),
         ("gen_ai.assistant.message", {"tool_calls": calling(0)["tool_calls"]}),
         ("gen_ai.tool.message", {"id": "call_0", "content": "result 0"}),
         ("gen_ai.choice", {"index": 0, "message": calling(1)}),
     ]
-    logs = [a_log(span, name, body, time_ns=at) for at, (name, body) in enumerate(told)]
+    logs = [a_log(span, name, body, time_ns=at) for at, (name, body) in enumerate(messages)]
     assert ids(read_all(span, logs=logs).tool_calls) == ["call_1"]
 
 
@@ -205,14 +205,14 @@ def test_messages_tell_what_earlier_traces_called() -> None:
     assert reading.tool_calls == ()
 
 
-def resumed(asked: Sequence[Chat], *answered: Chat) -> list[list[Span]]:
+def resumed(prompts: Sequence[Chat], *answered: Chat) -> list[list[Span]]:
     """Runs that are resumed behind some messages, whose outermost span, or only one, lists the whole conversation."""
 
-    def messages(told: Sequence[Chat]) -> list[Any]:
-        found: list[Any] = json.loads(str(genai(told, FINAL)["gen_ai.input.messages"]))
-        return found
+    def messages(chats: Sequence[Chat]) -> list[Any]:
+        decoded: list[Any] = json.loads(str(genai(chats, FINAL)["gen_ai.input.messages"]))
+        return decoded
 
-    whole = [*asked, *answered]
+    whole = [*prompts, *answered]
     graph = {
         "openinference.span.kind": "CHAIN",
         "input.value": "null",
@@ -221,16 +221,16 @@ def resumed(asked: Sequence[Chat], *answered: Chat) -> list[list[Span]]:
     agent = {"gen_ai.operation.name": "invoke_agent", "pydantic_ai.all_messages": json.dumps(messages(whole))}
     roots = [a_span(agent, scope="pydantic-ai"), a_span(graph, scope="openinference.instrumentation.langchain")]
     roots = [replace(root, end_ns=root.start_ns + 10**10) for root in roots]
-    model = {**genai(asked, FINAL), "gen_ai.output.messages": json.dumps(messages(whole[1:]))}
-    return [*([root, a_span(genai(asked, FINAL), parent=root, start_s=1)] for root in roots), [a_span(model)]]
+    model = {**genai(prompts, FINAL), "gen_ai.output.messages": json.dumps(messages(whole[1:]))}
+    return [*([root, a_span(genai(prompts, FINAL), parent=root, start_s=1)] for root in roots), [a_span(model)]]
 
 
 @pytest.mark.parametrize("place", range(3))
 def test_a_state_that_begins_with_calls_of_an_earlier_trace_counts_the_others(place: int) -> None:
     """What the first model of a resumed run was sent was requested before; what the state has beyond it was not."""
-    asked = [USER, calling(0), RESULTS[0]]
+    prompt = [USER, calling(0), RESULTS[0]]
     for answered, expected in (((FINAL,), []), ((calling(1), RESULTS[1], FINAL), ["call_1"])):
-        spans = resumed(asked, *answered)[place]
+        spans = resumed(prompt, *answered)[place]
         reading = read_all(*spans)
         assert ids(reading.tool_calls) == expected
         assert [(one.call_id, one.result) for one in reading.earlier_calls] == [("call_0", "result 0")]

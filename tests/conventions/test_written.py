@@ -28,8 +28,8 @@ HAYSTACK_TOOL = (
 
 def test_haystacks_ids_results_and_tools_are_read_where_python_wrote_them() -> None:
     """OpenInference's attributes leave out ids, results and tools; the request and the answer have them as `repr`."""
-    asked = {"messages": [HAYSTACK_QUESTION, HAYSTACK_CALL, HAYSTACK_RESULT], "tools": [HAYSTACK_TOOL]}
-    told = {
+    request = {"messages": [HAYSTACK_QUESTION, HAYSTACK_CALL, HAYSTACK_RESULT], "tools": [HAYSTACK_TOOL]}
+    attributes = {
         "openinference.span.kind": "LLM",
         "llm.input_messages.0.message.role": "user",
         "llm.input_messages.0.message.content": "q",
@@ -39,21 +39,21 @@ def test_haystacks_ids_results_and_tools_are_read_where_python_wrote_them() -> N
         "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "weather",
         "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": json.dumps(OSLO),
         "llm.token_count.prompt": 45,
-        "input.value": json.dumps(asked),
+        "input.value": json.dumps(request),
         "output.value": json.dumps({"replies": [HAYSTACK_CALL]}),
     }
-    found = read(told, scope="openinference.instrumentation.haystack")
-    assert found.output_messages == (call("weather", OSLO, "c1"),)
+    reading = read(attributes, scope="openinference.instrumentation.haystack")
+    assert reading.output_messages == (call("weather", OSLO, "c1"),)
     failed = {"type": "tool_call_response", "id": "c1", "response": 'it\'s "gone"', "name": "weather", "is_error": True}
-    assert found.input_messages == (
+    assert reading.input_messages == (
         text("user", "q"),
         call("weather", OSLO, "c1"),
         {"role": "tool", "parts": [failed]},
     )
-    assert [(tool.name, tool.description, tool.parameters) for tool in found.tool_definitions] == [
+    assert [(tool.name, tool.description, tool.parameters) for tool in reading.tool_definitions] == [
         ("weather", "Of a city.", {"type": "object"})
     ]
-    assert (found.cached_tokens, found.reasoning_tokens) == (32, 5)
+    assert (reading.cached_tokens, reading.reasoning_tokens) == (32, 5)
 
 
 def test_mistrals_own_message_between_maps_is_not_lost() -> None:
@@ -63,7 +63,7 @@ def test_mistrals_own_message_between_maps_is_not_lost() -> None:
         "arguments='{\"city\": \"Oslo\"}'), id='c1', type='function', index=0)] prefix=False"
     )
     result = {"role": "tool", "tool_call_id": "c1", "name": "weather", "content": "7"}
-    told = {
+    attributes = {
         "openinference.span.kind": "LLM",
         "llm.input_messages.0.message.role": "user",
         "llm.input_messages.0.message.content": "q",
@@ -71,9 +71,9 @@ def test_mistrals_own_message_between_maps_is_not_lost() -> None:
         "llm.input_messages.2.message.content": "7",
         "input.value": json.dumps({"messages": [{"role": "user", "content": "q"}, own, result]}),
     }
-    found = read(told, scope="openinference.instrumentation.mistralai").input_messages or ()
-    assert [message["role"] for message in found] == ["user", "assistant", "tool"]
-    assert found[1] == call("weather", OSLO, "c1")
+    reading = read(attributes, scope="openinference.instrumentation.mistralai").input_messages or ()
+    assert [message["role"] for message in reading] == ["user", "assistant", "tool"]
+    assert reading[1] == call("weather", OSLO, "c1")
 
 
 def test_autogens_task_is_what_the_user_said() -> None:
@@ -82,8 +82,8 @@ def test_autogens_task_is_what_the_user_said() -> None:
         "id='4' source='user' models_usage=None metadata={} created_at=datetime.datetime(2026, 1, 2, "
         "tzinfo=datetime.timezone.utc) content='q' type='TextMessage'"
     )
-    told = {"openinference.span.kind": "AGENT", "input.value": json.dumps({"messages": [one]})}
-    assert read(told, scope="openinference.instrumentation.autogen_agentchat").input == "q"
+    attributes = {"openinference.span.kind": "AGENT", "input.value": json.dumps({"messages": [one]})}
+    assert read(attributes, scope="openinference.instrumentation.autogen_agentchat").input == "q"
 
 
 @pytest.mark.parametrize(

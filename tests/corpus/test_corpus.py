@@ -58,12 +58,12 @@ def test_expectation_claims_only_what_the_payload_says(folder: Path) -> None:
     """Every text and number that must be read of a span is on it, in its events, or in its logs."""
     missing = []
     for claims, span in zip(expected(folder)["spans"], spans(folder), strict=True):
-        said = {str(value).casefold() for value in leaves([span, logs_of(folder, span["spanId"])])}
+        texts = {str(value).casefold() for value in leaves([span, logs_of(folder, span["spanId"])])}
         for key, value in claims.items():
             if key in SUBSTRINGS:
-                missing += [(span["name"], key, value)] * (value.casefold() not in "\n".join(said))
+                missing += [(span["name"], key, value)] * (value.casefold() not in "\n".join(texts))
             elif key not in CLAIMS_OF_OURS:
-                missing += [(span["name"], key, one) for one in leaves(value) if str(one).casefold() not in said]
+                missing += [(span["name"], key, one) for one in leaves(value) if str(one).casefold() not in texts]
     assert missing == []
 
 
@@ -74,18 +74,18 @@ def test_corpus_is_small() -> None:
 
 def expected(folder: Path) -> dict[str, Any]:
     """What must be read from a scenario."""
-    found: dict[str, Any] = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    return document
 
 
 def spans(folder: Path) -> list[dict[str, Any]]:
     """The spans of a scenario: each before those below it, and siblings in the order they start."""
     request = json.loads((folder / "traces.json").read_text(encoding="utf-8"))
-    found = [s for r in request["resourceSpans"] for scope in r["scopeSpans"] for s in scope["spans"]]
-    found.sort(key=lambda span: int(span["startTimeUnixNano"]))
-    known = {span["spanId"] for span in found}
+    spans_sent = [s for r in request["resourceSpans"] for scope in r["scopeSpans"] for s in scope["spans"]]
+    spans_sent.sort(key=lambda span: int(span["startTimeUnixNano"]))
+    known = {span["spanId"] for span in spans_sent}
     below: dict[str | None, list[dict[str, Any]]] = {}
-    for span in found:
+    for span in spans_sent:
         parent = span.get("parentSpanId")
         below.setdefault(parent if parent in known else None, []).append(span)
     return list(_walk(below, None))

@@ -79,8 +79,8 @@ def record(program: str, folder: Path) -> Recorded:
         versions = install(entry, place)
         scenarios, errors = run(program, entry, place, server)
         names = write(program, server, folder, place)
-    there = {name.split(".")[1] for name in names}
-    problems = [f"{program}: no trace of the scenario {one}" for one in scenarios if one not in there]
+    recorded = {name.split(".")[1] for name in names}
+    problems = [f"{program}: no trace of the scenario {one}" for one in scenarios if one not in recorded]
     if problems or not scenarios:
         problems.append(errors)
     if not names:

@@ -31,22 +31,22 @@ class ProgramsServer(ModelServer):
 class _Handler(Handler):
     server: ProgramsServer
 
-    def reply(self, path: str, asked: Json) -> None:
+    def reply(self, path: str, request: Json) -> None:
         last = path.rsplit("/", 1)[-1]
         if path.endswith("/chat/completions"):
-            answer = self.server.answer(wires.chat(asked)).answer
-            self._answer_with(asked, answer, openai_wire.chat, openai_wire.chat_stream)
+            answer = self.server.answer(wires.chat(request)).answer
+            self._answer_with(request, answer, openai_wire.chat, openai_wire.chat_stream)
         elif path.endswith("/responses"):
-            self._respond(asked)
+            self._respond(request)
         elif path.endswith("/messages"):
-            answer = self.server.answer(wires.anthropic(asked)).answer
-            self._answer_with(asked, answer, anthropic_wire.message, anthropic_wire.message_stream)
+            answer = self.server.answer(wires.anthropic(request)).answer
+            self._answer_with(request, answer, anthropic_wire.message, anthropic_wire.message_stream)
         elif path.endswith("/messages/count_tokens"):
             self.send_json({"input_tokens": 1})
         elif path.endswith("/responses/input_tokens"):
             self.send_json({"object": "response.input_tokens", "input_tokens": 1})
         elif ":" in last and last.endswith(("generateContent", "GenerateContent")):
-            exchange = self.server.answer(wires.google(asked, last.split(":")[0]))
+            exchange = self.server.answer(wires.google(request, last.split(":")[0]))
             whole = wires.google_answer(exchange.number, exchange.answer)
             if last.endswith(":streamGenerateContent"):
                 self.send_events([("", whole)])
@@ -54,24 +54,24 @@ class _Handler(Handler):
                 self.send_json(whole)
         elif last in ("converse", "converse-stream"):
             model = unquote(urlsplit(self.path).path.split("/")[-2])
-            answer = self.server.answer(wires.bedrock(asked, model)).answer
+            answer = self.server.answer(wires.bedrock(request, model)).answer
             if last == "converse":
                 self.send_json(wires.bedrock_answer(answer))
             else:
                 frames = wires.event_stream(wires.bedrock_events(answer))
                 self._send(200, frames, "application/vnd.amazon.eventstream")
         else:
-            super().reply(path, asked)
+            super().reply(path, request)
 
-    def _respond(self, asked: Json) -> None:
-        answer = self.server.answer(wires.responses(asked, self.server.earlier)).answer
-        whole = openai_wire.response(asked, answer)
-        before = self.server.earlier.get(asked.get("previous_response_id") or "", [])
-        self.server.earlier[whole["id"]] = [*before, *wires.response_items(asked), *whole["output"]]
-        self._answer_with(asked, answer, openai_wire.response, openai_wire.response_stream)
+    def _respond(self, request: Json) -> None:
+        answer = self.server.answer(wires.responses(request, self.server.earlier)).answer
+        whole = openai_wire.response(request, answer)
+        before = self.server.earlier.get(request.get("previous_response_id") or "", [])
+        self.server.earlier[whole["id"]] = [*before, *wires.response_items(request), *whole["output"]]
+        self._answer_with(request, answer, openai_wire.response, openai_wire.response_stream)
 
-    def _answer_with(self, asked: Json, answer: object, whole: Any, stream: Any) -> None:
-        if asked.get("stream"):
-            self.send_events(stream(asked, answer))
+    def _answer_with(self, request: Json, answer: object, whole: Any, stream: Any) -> None:
+        if request.get("stream"):
+            self.send_events(stream(request, answer))
         else:
-            self.send_json(whole(asked, answer))
+            self.send_json(whole(request, answer))

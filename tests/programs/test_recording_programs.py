@@ -69,10 +69,10 @@ def test_a_conversation_moves_on(server: ProgramsServer) -> None:
     """A request with an answered call gets the scenario's next answer, and its truth names the earlier call."""
     path, body = BODIES["chat"]
     (call,) = ask(server, path, body).answer.calls
-    asked = {"id": call.id, "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+    tool_call = {"id": call.id, "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
     messages = [
         *body["messages"],
-        {"role": "assistant", "tool_calls": [asked]},
+        {"role": "assistant", "tool_calls": [tool_call]},
         {"role": "tool", "tool_call_id": call.id, "content": str(call.result)},
     ]
     second = ask(server, path, {"model": "m", "messages": messages})
@@ -166,5 +166,5 @@ def test_the_span_of_usage_is_the_model_and_that_of_a_client_below_another_is_no
             span.attributes.add(key="usage").value.int_value = exchange.answer.tokens.output
     request.resource_spans[1].scope_spans[0].scope.name = truth.SDK_SCOPE
     spans = truth.spans_of(request, ExportLogsServiceRequest())
-    found = truth.model_spans(exchange, list(spans.values()))
-    assert [span.wire.name for span in found] == ["client", "in turn"]
+    models = truth.model_spans(exchange, list(spans.values()))
+    assert [span.wire.name for span in models] == ["client", "in turn"]

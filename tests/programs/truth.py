@@ -172,7 +172,7 @@ def model_spans(exchange: Exchange, spans: Sequence[Span]) -> list[Span]:
     among = {id(span) for span in own}
     inner = [span for span in own if among.isdisjoint(id(one) for one in span.below())]
     later = [[one for one in span.below() if one.scope != SDK_SCOPE and _is_exact(exchange, one)] for span in inner]
-    return [one for span, told in zip(inner, later, strict=True) for one in told or [span]] + of_sdk
+    return [one for span, spans_below in zip(inner, later, strict=True) for one in spans_below or [span]] + of_sdk
 
 
 def tool_spans(call: ToolCall, after_ns: int, spans: Iterable[Span], of_model: set[bytes]) -> list[Span]:
@@ -212,8 +212,8 @@ def _trace_claims(truth: Truth, whole: Span) -> Json:
     prompt = shop.PROMPTS[truth.exchanges[0].scenario]
     if whole.holds(prompt):
         claims["input_contains"] = [prompt]
-    asked = sorted([*truth.exchanges, *truth.ran], key=lambda exchange: exchange.number)
-    if calls := [call for exchange in asked for call in exchange.answer.calls if _has_call(call, whole)]:
+    in_order = sorted([*truth.exchanges, *truth.ran], key=lambda exchange: exchange.number)
+    if calls := [call for exchange in in_order for call in exchange.answer.calls if _has_call(call, whole)]:
         claims["tool_calls"] = [_call_claims(call, whole, truth.errors) for call in calls]
     elif not claims.keys().isdisjoint({"final_response", "output_contains"}):
         claims["tool_calls"] = []
@@ -244,8 +244,8 @@ def _model_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[st
     is_question = not known or any(prompt in request.prompt for prompt in known)  # no observation in the user's name
     if is_question and _plain_words(request.prompt) in _plain_words(span.text):
         claims["input"] = request.prompt
-    elif asked := [prompt for prompt in known if prompt in request.prompt and _holds_text(span, prompt)]:
-        claims["input_contains"] = asked  # a framework joins messages after the instrumentation has seen them
+    elif prompts := [prompt for prompt in known if prompt in request.prompt and _holds_text(span, prompt)]:
+        claims["input_contains"] = prompts  # a framework joins messages after the instrumentation has seen them
     if request.system and _holds_text(span, request.system):
         claims["system"] = request.system
     has_thoughts = bool(answer.reasoning) and span.holds(answer.reasoning)

@@ -121,8 +121,8 @@ def bedrock(body: Json, model: str) -> Request:
     for message in body["messages"]:
         blocks = message["content"]
         calls = [block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block]
-        given_back = [block["toolResult"] for block in blocks if "toolResult" in block]
-        results = {result["toolUseId"]: text_of(result["content"]) for result in given_back}
+        tool_results = [block["toolResult"] for block in blocks if "toolResult" in block]
+        results = {result["toolUseId"]: text_of(result["content"]) for result in tool_results}
         text = "".join(block.get("text", "") for block in blocks)
         entries.append(Entry(role=message["role"], text=text, calls=calls, results=results))
     tools = [tool["toolSpec"]["name"] for tool in (body.get("toolConfig") or {}).get("tools", []) if "toolSpec" in tool]

@@ -10,10 +10,10 @@ Json = dict[str, Any]
 Event = tuple[str, Json | str]
 
 
-def question(asked: Json) -> tuple[str, int]:
+def question(request: Json) -> tuple[str, int]:
     """The last question, and how many times the tools have answered it."""
     text, turn = "", 0
-    for entry in asked["messages"]:
+    for entry in request["messages"]:
         content = (
             entry["content"] if isinstance(entry["content"], list) else [{"type": "text", "text": entry["content"]}]
         )

@@ -73,19 +73,19 @@ def llm(name: str, question: str, turn: int = 0, **fields: object) -> Expected:
 
 def history(question: str, turn: int = 0) -> list[Message]:
     """What the model is sent with a question in a turn."""
-    asked = [text("user", question)]
+    prompt = [text("user", question)]
     match question:
         case script.NAME:
             before = [text("system", script.SYSTEM), text("user", script.HELLO), text("assistant", script.GREETING)]
-            return before + asked
+            return before + prompt
         case script.PICTURE:
             picture = {"type": "uri", "modality": "image", "uri": script.PICTURE_URL}
             return [{"role": "user", "parts": [{"type": "text", "content": question}, picture]}]
         case _ if turn:
             calls = ANSWERS[question][0].calls
-            return [*asked, asks_tools(*calls), *(tool_answers(call) for call in calls)]
+            return [*prompt, asks_tools(*calls), *(tool_answers(call) for call in calls)]
         case _:
-            return asked
+            return prompt
 
 
 def tool(name: str, call: ToolCall, **fields: object) -> Expected:

@@ -11,7 +11,7 @@ from langchain_openai import ChatOpenAI
 
 from tests.corpus.record import script
 
-FOUND = "Oslo is the capital of Norway."
+RETRIEVED = "Oslo is the capital of Norway."
 
 
 @tool
@@ -24,7 +24,7 @@ class Almanac(BaseRetriever):
     """Finds the same document for every question."""
 
     def _get_relevant_documents(self, query: str, *, run_manager: object) -> list[Document]:  # noqa: ARG002
-        return [Document(page_content=FOUND, id="doc-1", metadata={"page": 3})]
+        return [Document(page_content=RETRIEVED, id="doc-1", metadata={"page": 3})]
 
 
 def chat() -> None:

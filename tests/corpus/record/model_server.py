@@ -67,26 +67,26 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.reply(path, json.loads(body))
 
-    def reply(self, path: str, asked: Json) -> None:
+    def reply(self, path: str, request: Json) -> None:
         """Answer a request that is no telemetry."""
         match path:
             case "/v1/embeddings":
-                self.send_json(openai_wire.embeddings(asked))
+                self.send_json(openai_wire.embeddings(request))
             case "/v1/chat/completions":
-                self._answer(asked, *openai_wire.chat_question(asked), openai_wire.chat, openai_wire.chat_stream)
+                self._answer(request, *openai_wire.chat_question(request), openai_wire.chat, openai_wire.chat_stream)
             case "/v1/responses":
-                question = openai_wire.responses_question(asked)
-                self._answer(asked, *question, openai_wire.response, openai_wire.response_stream)
+                question = openai_wire.responses_question(request)
+                self._answer(request, *question, openai_wire.response, openai_wire.response_stream)
             case "/v1/messages":
-                question = anthropic_wire.question(asked)
-                self._answer(asked, *question, anthropic_wire.message, anthropic_wire.message_stream)
+                question = anthropic_wire.question(request)
+                self._answer(request, *question, anthropic_wire.message, anthropic_wire.message_stream)
             case _:
                 self.send_json({"error": {"message": f"no such path: {path}"}}, status=404)
 
     def log_message(self, *_: object) -> None:
         """Write nothing: a recording is silent."""
 
-    def _answer(self, asked: Json, question: str, turn: int, whole: object, stream: object) -> None:
+    def _answer(self, request: Json, question: str, turn: int, whole: object, stream: object) -> None:
         if question == REFUSED:
             error = {"message": REFUSAL, "type": "invalid_request_error", "param": None, "code": "refused"}
             self.send_json({"type": "error", "error": error}, status=400)
@@ -94,10 +94,10 @@ class Handler(BaseHTTPRequestHandler):
         assert callable(whole)
         assert callable(stream)
         answer = ANSWERS[question][turn]
-        if asked.get("stream"):
-            self.send_events(stream(asked, answer))
+        if request.get("stream"):
+            self.send_events(stream(request, answer))
         else:
-            self.send_json(whole(asked, answer))
+            self.send_json(whole(request, answer))
 
     def _body(self) -> bytes:
         if "chunked" in self.headers.get("Transfer-Encoding", ""):

@@ -88,8 +88,8 @@ class Dialect:
 
     def expected(self, spans: list[Expected], whole: Expected) -> Expected:
         """The content of `expected.json`: what a span has of its facts, and what the trace has of them."""
-        found = [{key: value for key, value in span.items() if key not in self.lost} for span in spans]
-        return {"spans": expect.spans(*found, dialect=self.dialect), "trace": whole}
+        kept = [{key: value for key, value in span.items() if key not in self.lost} for span in spans]
+        return {"spans": expect.spans(*kept, dialect=self.dialect), "trace": whole}
 
 
 def chat(client: OpenAI) -> None:
@@ -205,9 +205,9 @@ def record(recorder: Recording, client: OpenAI, dialect: Dialect, *, responses_a
         with recorder.scenario(name, dialect.expected(spans, dialect.trace_of(question, spans))), around:
             run(client)
     spans = dialect.stream(script.WEATHER)
-    asked = expect.tool_call(script.OSLO, result=None, is_error=None)
+    request = expect.tool_call(script.OSLO, result=None, is_error=None)
     whole = trace(
-        script.WEATHER, output=None, final_response=None, tool_calls=[asked], input_tokens=61, output_tokens=17
+        script.WEATHER, output=None, final_response=None, tool_calls=[request], input_tokens=61, output_tokens=17
     )
     with recorder.scenario("streamed-tool-call", dialect.expected(spans, whole)), dialect.around_streams():
         streamed_tool_call(client)

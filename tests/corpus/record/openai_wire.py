@@ -21,10 +21,10 @@ def text_of(content: object) -> str:
     return "".join(part.get("text", "") for part in parts if isinstance(part, dict))
 
 
-def chat_question(asked: Json) -> tuple[str, int]:
+def chat_question(request: Json) -> tuple[str, int]:
     """The last question of a chat, and how many times the model has answered it with tool calls."""
     question, turn = "", 0
-    for message in asked["messages"]:
+    for message in request["messages"]:
         if message["role"] == "user":
             question, turn = text_of(message["content"]), 0
         elif message.get("tool_calls"):
@@ -32,9 +32,9 @@ def chat_question(asked: Json) -> tuple[str, int]:
     return question, turn
 
 
-def responses_question(asked: Json) -> tuple[str, int]:
+def responses_question(request: Json) -> tuple[str, int]:
     """The last question of a request to the responses API, and how many times the tools have answered."""
-    items = asked["input"]
+    items = request["input"]
     if isinstance(items, str):
         return items, 0
     question, turn = "", 0
@@ -57,7 +57,7 @@ def chat(_: Json, answer: Answer) -> Json:
     return _chat_head("chat.completion", answer) | {"choices": [choice], "usage": _chat_usage(answer.tokens)}
 
 
-def chat_stream(asked: Json, answer: Answer) -> Iterator[Event]:
+def chat_stream(request: Json, answer: Answer) -> Iterator[Event]:
     """The same as a stream of chunks."""
     head = _chat_head("chat.completion.chunk", answer)
 
@@ -78,15 +78,15 @@ def chat_stream(asked: Json, answer: Answer) -> Iterator[Event]:
         for piece in (arguments[:6], arguments[6:]):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     yield chunk({}, _finish(answer))
-    if asked.get("stream_options", {}).get("include_usage"):
+    if request.get("stream_options", {}).get("include_usage"):
         yield "", head | {"choices": [], "usage": _chat_usage(answer.tokens)}
     yield "", "[DONE]"
 
 
-def response(asked: Json, answer: Answer) -> Json:
+def response(request: Json, answer: Answer) -> Json:
     """A whole answer of the responses API."""
     tokens = answer.tokens
-    return _response_head(asked, answer) | {
+    return _response_head(request, answer) | {
         "status": "incomplete" if answer.is_cut else "completed",
         "incomplete_details": {"reason": "max_output_tokens"} if answer.is_cut else None,
         "output": _output_items(answer),
@@ -100,20 +100,20 @@ def response(asked: Json, answer: Answer) -> Json:
     }
 
 
-def response_stream(asked: Json, answer: Answer) -> Iterator[Event]:
+def response_stream(request: Json, answer: Answer) -> Iterator[Event]:
     """The same as a stream of events."""
-    for number, event in enumerate(_response_events(asked, answer)):
+    for number, event in enumerate(_response_events(request, answer)):
         yield event["type"], event | {"sequence_number": number}
 
 
-def embeddings(asked: Json) -> Json:
+def embeddings(request: Json) -> Json:
     """The same vector for each text."""
-    texts = asked["input"] if isinstance(asked["input"], list) else [asked["input"]]
+    texts = request["input"] if isinstance(request["input"], list) else [request["input"]]
     packed = base64.b64encode(struct.pack("<3f", *VECTOR)).decode()
-    vector = packed if asked.get("encoding_format") == "base64" else list(VECTOR)
+    vector = packed if request.get("encoding_format") == "base64" else list(VECTOR)
     data = [{"object": "embedding", "index": index, "embedding": vector} for index in range(len(texts))]
     usage = {"prompt_tokens": EMBEDDING_TOKENS, "total_tokens": EMBEDDING_TOKENS}
-    return {"object": "list", "data": data, "model": asked["model"], "usage": usage}
+    return {"object": "list", "data": data, "model": request["model"], "usage": usage}
 
 
 def _chat_head(kind: str, answer: Answer) -> Json:
@@ -157,7 +157,7 @@ def _pieces(text: str) -> list[str]:
     return [word + " " for word in text.split(" ")[:-1]] + text.split(" ")[-1:] if text else []
 
 
-def _response_head(asked: Json, answer: Answer) -> Json:
+def _response_head(request: Json, answer: Answer) -> Json:
     return {
         "id": f"resp_{_number(answer)}",
         "object": "response",
@@ -166,7 +166,7 @@ def _response_head(asked: Json, answer: Answer) -> Json:
         "status": "in_progress",
         "error": None,
         "incomplete_details": None,
-        "instructions": asked.get("instructions"),
+        "instructions": request.get("instructions"),
         "max_output_tokens": None,
         "metadata": {},
         "output": [],
@@ -175,7 +175,7 @@ def _response_head(asked: Json, answer: Answer) -> Json:
         "temperature": 1.0,
         "text": {"format": {"type": "text"}},
         "tool_choice": "auto",
-        "tools": asked.get("tools", []),
+        "tools": request.get("tools", []),
         "top_p": 1.0,
         "truncation": "disabled",
         "usage": None,
@@ -206,8 +206,8 @@ def _output_items(answer: Answer) -> list[Json]:
     ]
 
 
-def _response_events(asked: Json, answer: Answer) -> Iterator[Json]:
-    yield {"type": "response.created", "response": _response_head(asked, answer)}
+def _response_events(request: Json, answer: Answer) -> Iterator[Json]:
+    yield {"type": "response.created", "response": _response_head(request, answer)}
     for index, item in enumerate(_output_items(answer)):
         where = {"output_index": index, "item_id": item["id"]}
         match item["type"]:
@@ -228,7 +228,7 @@ def _response_events(asked: Json, answer: Answer) -> Iterator[Json]:
                 yield where | {"type": "response.function_call_arguments.done"} | done
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
     end = "incomplete" if answer.is_cut else "completed"
-    yield {"type": f"response.{end}", "response": response(asked, answer)}
+    yield {"type": f"response.{end}", "response": response(request, answer)}
 
 
 def _part_events(at: Json, part: Json) -> Iterator[Json]:

@@ -32,12 +32,12 @@ def first(question: str) -> Expected:
     for turn, answer in enumerate(script.ANSWERS[question][: 1 if is_failed else None]):
         lost = {"provider": "gcp.vertex.agent", "tool_definitions": declared}
         spans.append(llm("call_llm", question, turn, **SESSION, **lost))
-        told = (
+        fields = (
             {"tool_call_id": None, "tool_arguments": None, "tool_name": None, "unclaimed": ["tool_name"]}
             if is_failed
             else {}
         )
-        spans += [expect.tool(TOOL, call, **told) for call in answer.calls]
+        spans += [expect.tool(TOOL, call, **fields) for call in answer.calls]
         spans += [MERGED] * (len(answer.calls) > 1)
     return expected(spans, whole(question))
 
@@ -90,9 +90,13 @@ def model() -> object:
     class Scripted(BaseLlm):
         async def generate_content_async(self, llm_request: object, stream: bool = False) -> object:  # noqa: ARG002, FBT001, FBT002
             contents = llm_request.contents
-            asked = [at for at, c in enumerate(contents) if c.role == "user" and any(p.text for p in c.parts)][-1]
-            question = next(part.text for part in contents[asked].parts if part.text)
-            answer = script.ANSWERS[question][any(p.function_response for c in contents[asked:] for p in c.parts)]
+            last_question = [at for at, c in enumerate(contents) if c.role == "user" and any(p.text for p in c.parts)][
+                -1
+            ]
+            question = next(part.text for part in contents[last_question].parts if part.text)
+            answer = script.ANSWERS[question][
+                any(p.function_response for c in contents[last_question:] for p in c.parts)
+            ]
             calls = [
                 types.Part(function_call=types.FunctionCall(id=call.id, name=script.TOOL, args=call.arguments))
                 for call in answer.calls

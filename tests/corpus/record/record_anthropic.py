@@ -43,11 +43,11 @@ def tools(client: Anthropic, question: str) -> None:
 
 def result(block: object) -> dict:
     """What the tool says to one call."""
-    told = {"type": "tool_result", "tool_use_id": block.id}
+    answer_block = {"type": "tool_result", "tool_use_id": block.id}
     try:
-        return told | {"content": expect.as_text(script.get_weather(**block.input))}
+        return answer_block | {"content": expect.as_text(script.get_weather(**block.input))}
     except ValueError as error:
-        return told | {"content": f"Error: {error}", "is_error": True}
+        return answer_block | {"content": f"Error: {error}", "is_error": True}
 
 
 QUESTIONS = {
@@ -76,8 +76,8 @@ def expected(question: str, instrumentation: str) -> Expected:
 
 def openinference(question: str, turn: int, fields: dict) -> list[Expected]:
     """The client's own span is below that of the instrumentation."""
-    told = expect.llm("messages.create", question, turn, dialect="openinference", **fields)
-    return [told, bare(question, turn, fields)]
+    span = expect.llm("messages.create", question, turn, dialect="openinference", **fields)
+    return [span, bare(question, turn, fields)]
 
 
 def openllmetry(question: str, turn: int, fields: dict) -> list[Expected]:
@@ -86,10 +86,10 @@ def openllmetry(question: str, turn: int, fields: dict) -> list[Expected]:
     if turn:
         parts = [part for message in messages[2:] for part in message["parts"]]
         messages[2:] = [{"role": "tool", "parts": parts}]
-    told = expect.llm("anthropic.chat", question, turn, dialect="openllmetry", input_messages=messages, **fields)
+    span = expect.llm("anthropic.chat", question, turn, dialect="openllmetry", input_messages=messages, **fields)
     if question == script.COUNT:
-        told["output_tokens"] += 1  # it adds what the stream said at its start
-    return [told, bare(question, turn, fields)]
+        span["output_tokens"] += 1  # it adds what the stream said at its start
+    return [span, bare(question, turn, fields)]
 
 
 def bare(question: str, turn: int, fields: dict) -> Expected:

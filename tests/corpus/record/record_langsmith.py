@@ -66,8 +66,13 @@ def single(question: str) -> Expected:
 
 def retrieved() -> Expected:
     """A retriever, whose operation is said to be embeddings."""
-    found = {"name": "Almanac", "kind": "retriever", "input_contains": script.CAPITAL, "output_contains": "Oslo is the"}
-    return expected([found], trace())
+    retriever = {
+        "name": "Almanac",
+        "kind": "retriever",
+        "input_contains": script.CAPITAL,
+        "output_contains": "Oslo is the",
+    }
+    return expected([retriever], trace())
 
 
 def expected(spans: list[Expected], whole: Expected, **everywhere: object) -> Expected:

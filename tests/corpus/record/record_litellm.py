@@ -13,7 +13,7 @@ from tests.corpus.record.recording import Recording, application_span, export_tr
 MODEL = f"openai/{script.CHAT_MODEL}"
 NAME = "litellm_request"
 RAW = "raw_gen_ai_request"
-TOLD_LATE_S = 1.0  # its callbacks run in threads of their own
+CALLBACKS_S = 1.0  # its callbacks run in threads of their own
 
 
 def llm(question: str, **fields: object) -> Expected:
@@ -36,29 +36,29 @@ def single(question: str, **fields: object) -> Expected:
 
 def streamed() -> Expected:
     """A stream, whose model is the one that was asked, and whose raw request has no answer."""
-    asked = llm(script.COUNT, model=script.CHAT_MODEL)
-    return expected([asked, {"name": RAW, "kind": "other"}], trace(script.COUNT))
+    request = llm(script.COUNT, model=script.CHAT_MODEL)
+    return expected([request, {"name": RAW, "kind": "other"}], trace(script.COUNT))
 
 
 def refused() -> Expected:
     """The model's service answered with an error, which cost nothing."""
-    asked = {"input": script.REFUSED, "input_messages": [expect.text("user", script.REFUSED)]}
+    request = {"input": script.REFUSED, "input_messages": [expect.text("user", script.REFUSED)]}
     error = {"error": script.REFUSAL, "error_type": "BadRequestError", "cost_usd": 0.0}
-    span = {"name": NAME, "kind": "llm", "model": script.CHAT_MODEL, "provider": "openai", **asked, **error}
+    span = {"name": NAME, "kind": "llm", "model": script.CHAT_MODEL, "provider": "openai", **request, **error}
     return expected([span], trace())
 
 
 def embedded() -> Expected:
     """An embedding."""
-    told = {"input": script.CAPITAL, "model": script.EMBEDDING_MODEL, "input_tokens": script.EMBEDDING_TOKENS}
-    span = {"name": NAME, "kind": "embedding", **told, "unclaimed": ["cost_usd", "output", "provider"]}
+    attributes = {"input": script.CAPITAL, "model": script.EMBEDDING_MODEL, "input_tokens": script.EMBEDDING_TOKENS}
+    span = {"name": NAME, "kind": "embedding", **attributes, "unclaimed": ["cost_usd", "output", "provider"]}
     return expected([span, {"name": RAW, "kind": "other"}], trace())
 
 
 def tools(question: str) -> Expected:
     """Two calls below the application's span; the ids of the calls are in the raw requests alone."""
-    asked = expect.llm("POST /ask", question)
-    whole = {**asked, "unclaimed": ["cost_usd", "output", "output_messages"]}
+    request = expect.llm("POST /ask", question)
+    whole = {**request, "unclaimed": ["cost_usd", "output", "output_messages"]}
     del whole["output_messages"]
     calls = [call for answer in script.ANSWERS[question] for call in answer.calls]
     listed = [
@@ -120,7 +120,7 @@ def main() -> None:
     with recording("litellm") as recorder:
         os.environ["OTEL_EXPORTER"] = "otlp_http"
         os.environ["OTEL_ENDPOINT"] = f"{recorder.server.url}/v1/traces"
-        recorder.flushes.append(lambda: time.sleep(TOLD_LATE_S))
+        recorder.flushes.append(lambda: time.sleep(CALLBACKS_S))
         export_traces(recorder)
         record(recorder)
 

@@ -21,15 +21,15 @@ def llm(question: str, turn: int = 0) -> Expected:
 
 def run(question: str) -> Expected:
     """The decorated functions of the application around the model's answers; no ids of calls, no session."""
-    asked = {"input_contains": question, "input": None}
+    inputs = {"input_contains": question, "input": None}
     tools = expect.tools(script.TOOL, question, tool_call_id=None)
     if question == script.ATLANTIS:
         error = {"output": None, "error": script.UNKNOWN_CITY, "error_type": "ValueError"}
         used = script.ANSWERS[question][0].tokens
         lost = {"final_response": None, "input_tokens": used.input, "output_tokens": used.output}
-        spans = [expect.agent("answer", question, **asked, **error), llm(question), *tools]
+        spans = [expect.agent("answer", question, **inputs, **error), llm(question), *tools]
         return expected(spans, trace(question, input=None, output=None, **lost))
-    spans = [expect.agent("answer", question, **asked), llm(question), *tools, llm(question, 1)]
+    spans = [expect.agent("answer", question, **inputs), llm(question), *tools, llm(question, 1)]
     return expected(spans, trace(question, input=None))
 
 
@@ -40,9 +40,9 @@ def single(question: str) -> Expected:
 
 def refused() -> Expected:
     """The model's service answered with an error."""
-    asked = {"input": script.REFUSED, "input_messages": [expect.text("user", script.REFUSED)]}
+    inputs = {"input": script.REFUSED, "input_messages": [expect.text("user", script.REFUSED)]}
     error = {"error": script.REFUSAL, "error_type": "BadRequestError", "unclaimed": ["provider"]}
-    span = {"name": CHAT, "kind": "llm", "model": script.CHAT_MODEL, **asked, **error}
+    span = {"name": CHAT, "kind": "llm", "model": script.CHAT_MODEL, **inputs, **error}
     return expected([span], trace())
 
 

@@ -36,11 +36,11 @@ def run(question: str) -> Expected:
 
 def llm(question: str, turn: int) -> Expected:
     """One answer; of a failed tool the model is told more than what was raised."""
-    found = expect.llm(GENERATOR, question, turn)
+    span = expect.llm(GENERATOR, question, turn)
     if question == script.ATLANTIS and turn:
         failed = {"type": "tool_call_response", "id": script.LOST.id, "response": FAILED, "is_error": True}
-        found["input_messages"] = [*found["input_messages"][:-1], {"role": "tool", "parts": [failed]}]
-    return found
+        span["input_messages"] = [*span["input_messages"][:-1], {"role": "tool", "parts": [failed]}]
+    return span
 
 
 def piped(question: str, **fields: object) -> Expected:

@@ -78,8 +78,8 @@ def record(recorder: Recording) -> None:
         application.multimodal()
     with recorder.scenario("streamed", single(script.COUNT)):
         application.streamed()
-    found = {"name": "Almanac", "kind": "retriever", "input": script.CAPITAL, "output_contains": application.FOUND}
-    with recorder.scenario("retriever", expected([found], trace(input=script.CAPITAL))):
+    retriever = {"name": "Almanac", "kind": "retriever", "input": script.CAPITAL, "output_contains": application.FOUND}
+    with recorder.scenario("retriever", expected([retriever], trace(input=script.CAPITAL))):
         application.retriever()
     user = {"session_id": script.SESSION, "user_id": script.USER}
     with recorder.scenario("tool-call", run(script.WEATHER, **user)), using_attributes(**user):

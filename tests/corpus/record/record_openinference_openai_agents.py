@@ -43,8 +43,8 @@ def run(question: str, workflow: str = WORKFLOW, name: str = "response", **field
     for turn, answer in enumerate(script.ANSWERS[question]):
         messages = history(question, turn, is_instructed=name == "response")
         spans += [{"name": "turn", "kind": "chain"}]
-        told = {"input_messages": messages, "tool_definitions": [expect.TOOL_DEFINITION]} | fields
-        spans.append(expect.llm(name, question, turn, **told))
+        claims = {"input_messages": messages, "tool_definitions": [expect.TOOL_DEFINITION]} | fields
+        spans.append(expect.llm(name, question, turn, **claims))
         spans += [tool(call) for call in answer.calls]
     calls = [expect.tool_call(call, result=call.result or FAILURE) for call in script.ANSWERS[question][0].calls]
     whole = trace(question, input=None, output=None, tool_calls=calls)

@@ -11,11 +11,11 @@ from tests.corpus.record.recording import Recording, application_span, export_tr
 
 def expected() -> Expected:
     """The asked model is all that is told of it; the tool's arguments are wrapped, and its class is the span's name."""
-    asked = expect.llm("OpenAIModel.generate", script.WEATHER)
+    request = expect.llm("OpenAIModel.generate", script.WEATHER)
     ran = expect.tool("SimpleTool", script.OSLO, tool_call_id=None)
-    used = {"input_tokens": asked["input_tokens"], "output_tokens": asked["output_tokens"]}
+    used = {"input_tokens": request["input_tokens"], "output_tokens": request["output_tokens"]}
     lost = {"input": None, "output": None, "final_response": None}
-    spans = expect.spans(expect.application(), asked, ran, dialect="openinference")
+    spans = expect.spans(expect.application(), request, ran, dialect="openinference")
     return {"spans": spans, "trace": trace(script.WEATHER, **used, **lost)}
 
 

@@ -24,8 +24,12 @@ class OpenLLMetry(openai_application.Dialect):
     def response(self, question: str, turn: int) -> Expected:
         """An answer has its calls by the id of their item; where the result is sent, its id is that of the call."""
         item = expect.asks_tools(replace(script.OSLO, id=ITEM_ID))
-        asked = [expect.text("user", question), expect.asks_tools(script.OSLO), expect.tool_answers(script.OSLO)]
-        messages = {"input_messages": asked} if turn else {"output_messages": [item]}
+        sent_messages = [
+            expect.text("user", question),
+            expect.asks_tools(script.OSLO),
+            expect.tool_answers(script.OSLO),
+        ]
+        messages = {"input_messages": sent_messages} if turn else {"output_messages": [item]}
         return expect.llm(self.responses_name, question, turn, **messages)
 
     def responses(self, question: str) -> Expected:

@@ -75,9 +75,9 @@ def vercel(recorder: Recording) -> None:
     from tests.corpus.record.record_vercel import PROGRAM, SCRIPT
 
     program = Path(shutil.copy(PROGRAM, sys.argv[1]))
-    told = os.environ | {"SCRIPT": json.dumps(SCRIPT | {"questions": QUESTIONS})}
+    env = os.environ | {"SCRIPT": json.dumps(SCRIPT | {"questions": QUESTIONS})}
     with recorder.session("vercel-5"):
-        subprocess.run(["node", program, "session"], check=True, env=told)
+        subprocess.run(["node", program, "session"], check=True, env=env)
 
 
 FRAMEWORKS = {"adk": adk, "openai-agents": openai_agents, "langgraph": langgraph, "vercel": vercel}

@@ -37,24 +37,24 @@ def expected(name: str) -> Expected:
     question = QUESTIONS[name]
     last = script.ANSWERS[question][-1].tokens
     whole = expect.agent("shop", question, model=script.CHAT_MODEL, **expect.used(question), **WHO)
-    asked = [expect.text("system", script.SYSTEM), expect.text("user", question)]
+    messages = [expect.text("system", script.SYSTEM), expect.text("user", question)]
     model: Expected = {
         "name": "llm:streamText" if name.startswith("streamed") else "llm:generateText",
         "kind": "llm",
         "input": question,
-        "input_messages": asked,
+        "input_messages": messages,
         "model": script.CHAT_MODEL,
         "input_tokens": last.input,
         "output_tokens": last.output,
         **expect.without_none({"cached_tokens": last.cached or None, "reasoning_tokens": last.reasoning or None}),
         **WHO,
     }
-    told: Expected = {"name": "memory.write", "kind": "other"}
+    memory: Expected = {"name": "memory.write", "kind": "other"}
     error = {"error_type": "VoltAgentError"} if question == script.ATLANTIS else {}
     ran: list[Expected] = expect.tools(f"tool.execution:{script.TOOL}", question, **WHO, **error)
     kept: Expected = {"name": "memory.steps.write", "kind": "other"}
-    spans: list[Expected] = [whole, {"name": "memory.read", "kind": "retriever"}, model, told, *ran]
-    spans += [kept, told] * len(script.ANSWERS[question])
+    spans: list[Expected] = [whole, {"name": "memory.read", "kind": "retriever"}, model, memory, *ran]
+    spans += [kept, memory] * len(script.ANSWERS[question])
     whole_trace = trace(question, script.SESSION)
     return {"spans": expect.spans(*spans, dialect="voltagent"), "trace": whole_trace}
 

@@ -73,16 +73,16 @@ class Recording:
 
 def received(requests: Sequence[tuple[str, str, bytes]]) -> dict[str, Message]:
     """What came for each signal, as one request: one after the other, their bytes are their union."""
-    found: dict[str, Message] = {}
+    by_signal: dict[str, Message] = {}
     for path, content_type, body in requests:
         signal = path.removeprefix("/v1/")
         if signal in REQUESTS:
-            request = found.setdefault(signal, REQUESTS[signal]())
+            request = by_signal.setdefault(signal, REQUESTS[signal]())
             if "json" in content_type:
                 request.MergeFrom(otlp_json.loads(body, REQUESTS[signal]))
             else:
                 request.MergeFromString(body)
-    return found
+    return by_signal
 
 
 @contextmanager

@@ -33,9 +33,10 @@ def latest(scenario: str) -> Expected:
     chat, run = f"chat {script.CHAT_MODEL}", f"invoke_agent {script.CHAT_MODEL}"
     if scenario == "refused":
         error: Expected = {"error": script.REFUSAL, "error_type": CALL_ERROR}
-        asked = refused(chat, provider="openai")
+        refused_call = refused(chat, provider="openai")
         return whole(
-            [{"name": run, "kind": "agent", **error}, {"name": "step 1", "kind": "chain", **error}, asked], trace()
+            [{"name": run, "kind": "agent", **error}, {"name": "step 1", "kind": "chain", **error}, refused_call],
+            trace(),
         )
     question = QUESTIONS[scenario]
     spans = [expect.agent(run, question, **expect.used(question))]

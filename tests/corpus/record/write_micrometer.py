@@ -19,7 +19,7 @@ SCHEMA = expect.as_text(script.TOOL_PARAMETERS)
 
 def span(number: int, parent: int, name: str, **attributes: str) -> dict[str, Any]:
     """One span; underscores in pairs are dots in the attribute's name."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "traceId": TRACE,
         "spanId": f"{number:016x}",
         "name": name,
@@ -29,7 +29,7 @@ def span(number: int, parent: int, name: str, **attributes: str) -> dict[str, An
         "attributes": [_attribute(key.replace("__", "."), value) for key, value in attributes.items()],
         "status": {},
     }
-    return told | ({"parentSpanId": f"{parent:016x}"} if parent else {})
+    return fields | ({"parentSpanId": f"{parent:016x}"} if parent else {})
 
 
 def chat(number: int, parent: int, question: str, turn: int, **attributes: str) -> dict[str, Any]:

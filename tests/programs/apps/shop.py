@@ -88,10 +88,10 @@ def run_tool(name: str, arguments: dict[str, Any]) -> str:
 
 def each(run: Callable[[str, str], object], *names: str) -> None:
     """Run the scenarios; each is named on the standard output, and what it raises on the other one stops no other."""
-    wanted = os.environ.get("SCENARIOS", "").split() or names
+    chosen = os.environ.get("SCENARIOS", "").split() or names
     with asyncio.Runner() as runner:
         for name in names:
-            if name not in wanted:
+            if name not in chosen:
                 continue
             sys.stdout.write(f"scenario {name}\n")
             try:
