@@ -27,13 +27,13 @@ class Closed:
     keys: dict[str, str]  # by what they are called in the tests
 
     def ask(self, method: str, path: str, *, key: str | None = None, **content: Any) -> httpx.Response:
-        """The answer to whoever shows this key."""
+        """Send a request with this key."""
         return request(f"http://{self.running.http}{path}", method, key=key, **content)
 
 
 @contextmanager
 def a_closed_server(data: Path, **settings: Any) -> Iterator[Closed]:
-    """A server with the operator's key and one of each role, all of them once more for tenants `acme` and `other`."""
+    """Start a server with the operator's key and one of each role, the latter also for tenants `acme` and `other`."""
     with a_server(data, api_key=OPERATOR_KEY, **settings) as running:
         keys = {"operator": OPERATOR_KEY}
         for tenant in (None, "acme", "other"):
@@ -55,7 +55,7 @@ def request(
     headers: dict[str, str] | None = None,
     **content: Any,
 ) -> httpx.Response:
-    """One request, whose answer has to be as the contract says; `source` is an address of this machine to send from."""
+    """Send a request and check the response against the contract; `source` is the local address to send from."""
     shown = {} if key is None else {"authorization": f"Bearer {key}"}
     transport = httpx.HTTPTransport(verify=NO_TLS, trust_env=False, local_address=source or None)
     with httpx.Client(transport=transport, trust_env=False, timeout=30) as client:
@@ -63,7 +63,7 @@ def request(
 
 
 def call(address: str, message: bytes = b"", *, key: str | None = None, path: str = TRACE_EXPORT) -> grpc.StatusCode:
-    """The status that a gRPC call ends with."""
+    """Return the status that a gRPC call ends with."""
     with grpc.insecure_channel(address) as channel:
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
         try:

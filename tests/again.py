@@ -45,7 +45,7 @@ class FailureLines:
 
 
 def unsteady(exit_code: int, failed: Mapping[str, bool]) -> Sequence[str]:
-    """The tests that get a second time; none where the run was cut off, files could not be read, or too many failed."""
+    """Return the tests to retry; none if the run was cut off, files could not be read, or too many failed."""
     if exit_code != _TESTS_FAILED or len(failed) > _MOST or not all("::" in name for name in failed):
         return []
     return sorted(failed)

@@ -33,7 +33,7 @@ PATIENT = TimeLimits(connect_s=60, total_s=60)
 
 
 def a_finding(number: int = 0, **changes: Any) -> AlertFinding:
-    """A drop from 92 to 78 %."""
+    """Build a drop from 92 to 78 %."""
     finding = AlertFinding(
         tenant="",
         episode=f"shop/answers/1.5.0/{number}",
@@ -73,7 +73,7 @@ class Clock:
         self._offset_s = -behind_s
 
     def __call__(self) -> float:
-        """Seconds since the Unix epoch."""
+        """Return seconds since the Unix epoch."""
         return time.time() + self._offset_s
 
     def forward(self, seconds: float) -> None:
@@ -92,14 +92,14 @@ class Taken:
 
 @dataclass(slots=True)
 class Script:
-    """What the receiver does, and what it got."""
+    """The behavior of a receiver, and the requests that it got."""
 
     taken: list[Taken] = field(default_factory=list)
     act: Callable[[BaseHTTPRequestHandler, int], None] = lambda handler, _: answer(handler, 204)
 
     @property
     def ids(self) -> list[str]:
-        """The ids of what it got, in the order in which it came."""
+        """Return the ids of what it got, in the order in which it came."""
         return [each.headers["webhook-id"] for each in self.taken]
 
 
@@ -120,7 +120,7 @@ def hang_up(handler: BaseHTTPRequestHandler, _: int) -> None:
 
 @contextmanager
 def a_receiver() -> Iterator[tuple[str, Script]]:
-    """The URL of a real HTTP server in threads of its own, and its script; the number is that of the request."""
+    """Yield the URL of a real HTTP server in threads of its own, and its script; the number is that of the request."""
     script = Script()
 
     class Handler(BaseHTTPRequestHandler):
@@ -152,7 +152,7 @@ def a_receiver() -> Iterator[tuple[str, Script]]:
 
 
 async def as_it_is(host: str, _port: int) -> Sequence[str]:
-    """A resolver for addresses."""
+    """Return a resolver for addresses."""
     return [host]
 
 
@@ -166,7 +166,7 @@ class Alerting:
     clock: Clock
 
     def webhook(self, url: str, **wish: Any) -> Webhook:
-        """A new receiver of the project shop."""
+        """Create a receiver of the project shop."""
         return self.receivers.create("shop", Wish(**{"url": url, "secret": None} | wish))
 
     def open(self, number: int = 0, **changes: Any) -> str:
@@ -176,7 +176,7 @@ class Alerting:
         return finding.alert_id
 
     def states(self, webhook: Webhook) -> list[str]:
-        """The states of all deliveries to a receiver, in order."""
+        """Return the states of all deliveries to a receiver, in order."""
         return sorted(each.state for each in self.store.outbox.deliveries(webhook.webhook_id, limit=10_000))
 
     def settled(self, webhook: Webhook, *expected: str) -> None:
@@ -205,7 +205,7 @@ def an_alerting(
     encryption_key: str = ENCRYPTION_KEY,
     watch: Watch | None = None,
 ) -> Iterator[Alerting]:
-    """All of it, running."""
+    """Start all of it."""
     clock = Clock(behind_s=behind_s)
     policy = AddressPolicy(private_hosts)
     with a_store(directory) as store:

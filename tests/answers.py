@@ -14,7 +14,7 @@ from collector.api.serving import application, contract
 
 
 def the_document() -> dict[str, Any]:
-    """The OpenAPI document, as every server has it."""
+    """Return the OpenAPI document, as every server has it."""
     made = FastAPI(routes=application.routes(), openapi_url=None)
     contract.describe(made, application.routes())
     return made.openapi()

@@ -41,7 +41,7 @@ _FLAGS: Final = (
 
 
 def find_chromium() -> str | None:
-    """Where the browser is, after an attempt to install it where there is none."""
+    """Return the path of the browser, after an attempt to install it if it is missing."""
     return _on_path() or (_installed() if shutil.which("apt-get") and os.geteuid() == 0 else None)
 
 
@@ -50,7 +50,7 @@ def _on_path() -> str | None:
 
 
 def _installed() -> str | None:
-    """Several runs of the tests may want it at once, and apt takes one at a time."""
+    """Install it under a lock: several test runs may want it at once, and apt takes one at a time."""
     with (Path(tempfile.gettempdir()) / "tracejury-tests-chromium.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if _on_path() is None:
@@ -62,7 +62,7 @@ def _installed() -> str | None:
 
 
 def _apt_get(*arguments: str) -> bool:
-    """Whether it did what it was told."""
+    """Run apt-get; return whether it succeeded."""
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(
@@ -75,7 +75,7 @@ def _apt_get(*arguments: str) -> bool:
 
 @contextmanager
 def a_chromium() -> Iterator[str]:
-    """Where a running Chromium takes orders, until the block ends; the test is skipped where there is none."""
+    """Start Chromium and yield its debugging address until the block ends; skip the test if there is no browser."""
     browser = find_chromium()
     if browser is None:
         pytest.skip("there is no Chromium, and it cannot be installed with apt-get here")
@@ -94,7 +94,7 @@ def a_chromium() -> Iterator[str]:
 
 @contextmanager
 def a_browser(address: str) -> Iterator[Browser]:
-    """A connection to it. While it lasts, this thread counts as one that runs an event loop, so it has to be short."""
+    """Connect to it. Keep it short: while connected, this thread counts as one that runs an event loop."""
     with sync_playwright() as playwright:
         yield playwright.chromium.connect_over_cdp(address)
 
@@ -112,7 +112,7 @@ class Watch:
         self.page.goto(self.origin + path)
 
     def scan(self) -> list[str]:
-        """What keeps people from using this page, as axe sees it: rules of WCAG 2.2 AA and good practice."""
+        """List the accessibility violations that axe reports: rules of WCAG 2.2 AA and good practice."""
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(_AXE)
         run = "axe.run(document, {resultTypes: ['violations']})"
@@ -131,7 +131,7 @@ class Watch:
 
 @contextmanager
 def a_page(browser: Browser, origin: str, **options: Any) -> Iterator[Watch]:
-    """A page in a browser without any cookies; at the end, nothing may have gone wrong on it.
+    """Open a page in a browser without cookies; fail the test if anything went wrong on it.
 
     What counts: errors and warnings of the console, with them what the security policy forbade, errors of scripts, and
     requests to any other host.

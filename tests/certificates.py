@@ -12,7 +12,7 @@ DAY = dt.timedelta(days=1)
 
 
 def a_certificate(common_name: str = "localhost", *, expires_in: dt.timedelta = 30 * DAY) -> tuple[bytes, bytes]:
-    """A key and a certificate for this machine, signed by itself."""
+    """Build a key and a certificate for this machine, signed by itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     now = dt.datetime.now(dt.UTC)

@@ -168,7 +168,7 @@ def seed() -> int:
 
 @pytest.fixture
 def kills(request: pytest.FixtureRequest) -> int:
-    """How often to kill a process: a few times in each run of the suite, and more often before a release."""
+    """Return the number of kills per process: a few in each run of the suite, more before a release."""
     return int(request.config.getoption("--kills"))
 
 

@@ -42,7 +42,7 @@ class AClock:
         self.now = now
 
     def __call__(self) -> datetime:
-        """The time."""
+        """Return the time."""
         return self.now
 
     def forward(self, **time: float) -> None:
@@ -51,7 +51,7 @@ class AClock:
 
 
 class Hub:
-    """What a server has for judging over a store: connections, budgets, and the judges over both."""
+    """Everything that judging over a store needs: connections, budgets, and the judges over both."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class Hub:
         self.judges = ConnectedJudges(self.connections, self.budgets, project_budgets or {}, self.calls.append)
 
     async def ask(self, active: ActiveRule, job: AJob | None = None) -> Reply:
-        """One question of a judge."""
+        """Ask a judge one question."""
         return await self.judges.judge(active, job or AJob())(QUESTION, SCHEMA)
 
     def run(self, doing: Coroutine[Any, Any, Result]) -> Result:
-        """What comes of it, in an event loop of its own."""
+        """Run a coroutine in an event loop of its own."""
 
         async def run() -> Result:
             try:
@@ -85,13 +85,13 @@ class Hub:
         return asyncio.run(run())
 
     def rows(self, select: str = "SELECT * FROM judge_call ORDER BY call_id") -> list[tuple[object, ...]]:
-        """What the database answers, once all calls are on record."""
+        """Query the database once all calls are on record."""
         assert self.store.spending.flush(20)
         return [tuple(row) for row in self.store.queries.sql(select, max_rows=100_000, timeout_s=20).rows]
 
 
 def a_connection(base_url: str, **keys: object) -> dict[str, Any]:
-    """The document of a connection."""
+    """Return the document of a connection."""
     return {
         "name": "judge",
         "baseUrl": base_url,
@@ -103,6 +103,6 @@ def a_connection(base_url: str, **keys: object) -> dict[str, Any]:
 
 
 def an_active_rule(executor_kind: ExecutorKind = "judge", rule_id: str = "rule-1", **keys: object) -> ActiveRule:
-    """A rule that asks a judge."""
+    """Build a rule that asks a judge."""
     rule = a_rule(**{"evaluator": "llm_judge", "criteria": "Is it good?", **keys})
     return ActiveRule(tenant="", rule_id=rule_id, revision=1, rule=rule, executor_kind=executor_kind)

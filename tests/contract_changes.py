@@ -8,7 +8,7 @@ Document = Mapping[str, Any]
 
 
 def breaking_changes(before: Document, after: Document) -> list[str]:
-    """Routes and fields that are gone or have another type, and what requests need that they did not need."""
+    """Return routes and fields that are gone or have another type, and what requests need that they did not need."""
     return [*_of_operations(before["paths"], after["paths"]), *_of_schemas(before, after)]
 
 
@@ -53,12 +53,10 @@ def _of_schemas(before: Document, after: Document) -> Iterator[str]:
 
 
 def _type(schema: Document) -> object:
-    """What a schema says apart from its words."""
     return {key: value for key, value in schema.items() if key not in {"title", "description", "default"}}
 
 
 def _sent(document: Document) -> set[str]:
-    """The models of bodies."""
     bodies = [
         operation.get("requestBody") for by_method in document["paths"].values() for operation in by_method.values()
     ]

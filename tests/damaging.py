@@ -15,7 +15,7 @@ def flip(path: Path, offset: int, bits: int = 0x10) -> None:
 
 
 def blocks(path: Path) -> range:
-    """The numbers of the blocks of a database file."""
+    """Return the numbers of the blocks of a database file."""
     return range((path.stat().st_size - BLOCKS_BEGIN) // BLOCK_BYTES)
 
 

@@ -26,11 +26,11 @@ class Disks:
     _fillers: dict[Path, Path] = field(default_factory=dict)
 
     def seen(self, path: Path) -> Path:
-        """Where this process finds a path of theirs."""
+        """Map a path inside the mount to the path that this process sees."""
         return self._root / path.relative_to("/")
 
     def free_bytes(self, mount: Path) -> int:
-        """The room that is left on a disk."""
+        """Return the room that is left on a disk."""
         status = os.statvfs(self.seen(mount))
         return status.f_bavail * status.f_frsize
 
@@ -85,14 +85,14 @@ def _grow(file: int, nbytes: int) -> bool:
 
 @contextmanager
 def small_disks(sizes: Mapping[Path, int]) -> Iterator[Disks]:
-    """A tmpfs of so many bytes at each path; the test is skipped where mounting is not allowed."""
+    """Mount a tmpfs of this size at each path; skip the test if mounting is not allowed."""
     with _mounted(_MOUNT_TMPFS, [text for path, size in sizes.items() for text in (str(path), str(size))]) as disks:
         yield disks
 
 
 @contextmanager
 def read_only(directory: Path) -> Iterator[Disks]:
-    """A directory on a read-only mount, also for root; the test is skipped where mounting is not allowed."""
+    """Mount a directory read-only, also for root; skip the test if mounting is not allowed."""
     with _mounted(_MOUNT_READ_ONLY, [str(directory)]) as disks:
         yield disks
 

@@ -25,7 +25,7 @@ class ScriptedJudge:
         self.questions: list[str] = []
 
     async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:
-        """The next answer."""
+        """Give the next answer."""
         self.questions.append("\n".join(message.content for message in messages))
         assert schemas
         return Reply(fields=self.answers.pop(0), usage=USAGE)
@@ -34,14 +34,14 @@ class ScriptedJudge:
 def evaluate(
     name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], judge: Judge | None = None
 ) -> Outcome:
-    """What the evaluator says about the case, which is a document as on the wire."""
+    """Evaluate the case, which is a document as on the wire."""
     return asyncio.run(run(build(name, configuration, judge), parse_case(case)))
 
 
 def verdict(
     name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], judge: Judge | None = None
 ) -> Verdict:
-    """The verdict of the evaluator, which must be one."""
+    """Evaluate; return the outcome, which must be a verdict."""
     outcome = evaluate(name, configuration, case, judge)
     assert isinstance(outcome, Verdict), outcome
     return outcome
@@ -55,26 +55,26 @@ def failure(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any]
 
 
 def skip(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any]) -> str:
-    """Why the evaluator had nothing to judge, which must be so."""
+    """Return the reason why the evaluator skipped the case; fail if it did not."""
     outcome = evaluate(name, configuration, case)
     assert isinstance(outcome, Skipped), outcome
     return outcome.reason
 
 
 def outputs(actual: object, expected: object = None) -> dict[str, Any]:
-    """A case with an actual and an expected output."""
+    """Return a case with an actual and an expected output."""
     return {"actualOutputs": {"output": actual}, "expectedOutputs": {"output": expected}}
 
 
 def call(name: str, arguments: object = None, **more: object) -> dict[str, Any]:
-    """A tool call as on the wire."""
+    """Return a tool call as on the wire."""
     return {"name": name, "arguments": {} if arguments is None else arguments, **more}
 
 
 def called(
     *actual: str | Mapping[str, Any], expected: Sequence[str | Mapping[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """A case with these calls, and with these expected ones where there are any; a name is a call without arguments."""
+    """Return a case with these calls and, if any, expected calls; a name is a call without arguments."""
     case: dict[str, Any] = {"actualOutputs": {"toolCalls": _calls(actual)}}
     return case if expected is None else case | {"expectedOutputs": {"toolCalls": _calls(expected)}}
 

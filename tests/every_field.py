@@ -44,7 +44,6 @@ class Filler:
                 setattr(message, field.name, self._scalar(field))
 
     def _fill_pairs(self, pairs: Any, depth: int) -> None:
-        """One pair for each kind of value."""
         self.seen |= {field.full_name for field in KeyValue.DESCRIPTOR.fields}
         for kind in AnyValue.DESCRIPTOR.fields:
             if kind.full_name not in NOT_KEPT:
@@ -91,7 +90,7 @@ class Filler:
 
 
 def fields_of(descriptor: Descriptor, seen: set[str]) -> set[str]:
-    """The full names of all fields of a message type and of those inside it."""
+    """Return the full names of all fields of a message type and of those inside it."""
     for field in descriptor.fields:
         if field.full_name not in seen:
             seen.add(field.full_name)

@@ -17,7 +17,7 @@ def main(url: str, key: str, count: int) -> None:
         return outputs["output"] == str(example.input)
 
     dataset = Dataset("kills", [Example(id=str(number), inputs={"input": number}) for number in range(count)])
-    print("ready", flush=True)  # noqa: T201 - whoever kills waits for it
+    print("ready", flush=True)  # noqa: T201 - the parent waits for it before it kills
     while True:
         client = Client(url)
         experiment = Experiment("kills", dataset, task, [exact], run_key=key, parallelism=4, client=client, spool=None)

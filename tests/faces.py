@@ -149,7 +149,7 @@ def _laid_out(value: Any, indent: str = "") -> str:
 
 
 def _in_order(values: list[Any]) -> list[Any]:
-    """Return objects in the order of their text: of items made at one time, random ids decide which comes first."""
+    # In the order of their text: random ids decide the order of items made at one time.
     if not all(isinstance(each, dict) for each in values):
         return values
     return [json.loads(text) for text in sorted({json.dumps(each, ensure_ascii=False) for each in values})]

@@ -27,7 +27,7 @@ class Forge(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return the base URL."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Forge
 
     def do_GET(self) -> None:
-        """A page of comments."""
+        """Send a page of comments."""
         if self._may(reading=True) and COMMENTS.fullmatch(urlsplit(self.path).path):
             query = parse_qs(urlsplit(self.path).query)
             size, page = int(query["per_page"][0]), int(query["page"][0])
@@ -46,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(404, {"message": "Not Found"})
 
     def do_POST(self) -> None:
-        """A new comment."""
+        """Create a comment."""
         if not self._may(reading=False):
             self._answer(403, {"message": "Resource not accessible by integration"})
             return
@@ -65,11 +65,11 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(200, comment)
 
     def do_PATCH(self) -> None:
-        """A comment changed as GitHub has it."""
+        """Change a comment, as on GitHub."""
         self._change()
 
     def do_PUT(self) -> None:
-        """A comment changed as GitLab has it."""
+        """Change a comment, as on GitLab."""
         self._change()
 
     def _may(self, *, reading: bool) -> bool:
@@ -88,12 +88,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
 
 @contextmanager
 def a_forge(*, read_only: bool = False) -> Iterator[Forge]:
-    """The server while it runs."""
+    """Yield the server while it runs."""
     with Forge(read_only=read_only) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()

@@ -90,11 +90,11 @@ class ForkedProcess:
         self.wait()
 
     def poll(self) -> int | None:
-        """The exit code; None while it runs."""
+        """Return the exit code; None while it runs."""
         return self._look(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, once there is one.
+        """Return the exit code, once there is one.
 
         Raises:
             subprocess.TimeoutExpired: there is none by then.
@@ -105,7 +105,7 @@ class ForkedProcess:
         return code
 
     def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:  # noqa: A002 - as Popen has it
-        """What it wrote, to its end; `input` is written to it first.
+        """Write `input`, then read the outputs to their end.
 
         Raises:
             subprocess.TimeoutExpired: it goes on; it may be asked again.
@@ -170,7 +170,7 @@ def start(
     env: Mapping[str, str] | None = None,
     cwd: str | Path | None = None,
 ) -> "subprocess.Popen[Any]":
-    """A process that runs a command: forked if it runs the product, a text of Python, or a module of the tests."""
+    """Start a command: forked if it runs the product, a text of Python, or a module of the tests."""
     arguments = [str(each) for each in command]
     environment = dict(os.environ if env is None else env)
     kind = "children" if arguments[:3] == [sys.executable, "-P", "-c"] else "programs"
@@ -199,7 +199,7 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: str | Path | None = None,
 ) -> "subprocess.CompletedProcess[str]":
-    """What came of a command, with the texts that it wrote.
+    """Run a command and capture its outputs as text.
 
     Raises:
         subprocess.TimeoutExpired: it took too long, and was killed.
@@ -228,7 +228,7 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def children() -> str:
-    """Where the zygote of child processes is, to be told to other processes."""
+    """Return the address of the zygote of child processes, for other processes."""
     return _zygote("children")
 
 
@@ -257,7 +257,7 @@ class _Ends:
 
     @classmethod
     def of(cls, stream: Stream, number: int) -> Self:
-        """As `subprocess` understands it."""
+        """Create the end that `subprocess` would for this value."""
         if stream is None:
             return cls(number, None, number, is_owned=False)
         if stream == PIPE:
@@ -274,7 +274,7 @@ class _Ends:
             os.close(self.theirs)
 
     def file(self, *, text: bool) -> IO[Any] | None:
-        """Our end."""
+        """Return our end."""
         if self._ours is None:
             return None
         mode = "w" if self._number == 0 else "r"
@@ -282,7 +282,7 @@ class _Ends:
 
 
 def _line(descriptor: int) -> bytes:
-    """A line, and nothing of the next one; empty at the end."""
+    """Read one line, and nothing of the next one; empty at the end."""
     line = b""
     while byte := os.read(descriptor, 1):
         if byte == b"\n":
@@ -292,7 +292,7 @@ def _line(descriptor: int) -> bytes:
 
 
 def _order(kind: str, arguments: Sequence[str], environment: dict[str, str], folder: str) -> Order | None:
-    """What a zygote is asked for; None where the command has to be started."""
+    """Translate a command into an order for a zygote; None if the command has to be executed."""
     if _early(environment) != _early(os.environ):
         return None
     mounts, open_files = 0, list[int]()
@@ -337,7 +337,6 @@ def _early(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _zygote(kind: str) -> str:
-    """The address of the zygote, which may still be importing."""
     with _making:
         if kind not in _places:
             _places[kind] = _start_zygote(kind)

@@ -16,7 +16,7 @@ _PLACE: Final = Path(tempfile.gettempdir()) / f"tracejury-tests-inspector-{os.ge
 
 
 def inspector() -> list[str]:
-    """How it is started; the test is skipped where it cannot be had."""
+    """Return the command of the inspector; skip the test if it is not available."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         pytest.skip("NOT CHECKED: there is no Node.js with npm, which the inspector needs")
@@ -27,7 +27,7 @@ def inspector() -> list[str]:
 
 
 def _installed(npm: str) -> Path | None:
-    """Several runs of the tests may want it at once."""
+    """Install it under a lock: several test runs may want it at once."""
     program = _PLACE / "node_modules" / "@modelcontextprotocol" / "inspector-cli" / "build" / "index.js"
     _PLACE.mkdir(mode=0o700, exist_ok=True)
     with (_PLACE / "lock").open("w") as lock:

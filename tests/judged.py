@@ -51,7 +51,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 
 def put(store: Store, table: str, **columns: object) -> None:
-    """One row, with defaults for most columns."""
+    """Insert one row, with defaults for most columns."""
     row = {**_DEFAULTS[table], **columns}
 
     def write(cursor: duckdb.DuckDBPyConnection) -> None:
@@ -62,7 +62,7 @@ def put(store: Store, table: str, **columns: object) -> None:
 
 
 def seqs(store: Store, trace_id: str) -> list[int]:
-    """The numbers of a trace's spans, by span id."""
+    """Return the numbers of a trace's spans, by span id."""
     select = "SELECT seq FROM span WHERE trace_id = $trace_id ORDER BY span_id"
     rows = store.queries.sql(select, {"trace_id": trace_id}, max_rows=100, timeout_s=10).rows
     return [int(str(seq)) for (seq,) in rows]

@@ -19,7 +19,7 @@ PRICE = Price(input_usd_per_million=1, output_usd_per_million=1)
 def judged(
     name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], script: object
 ) -> tuple[Outcome, list[ModelRequest]]:
-    """What the evaluator says of the case when the model answers by the script, and what the model was asked."""
+    """Evaluate the case with a scripted model; return the outcome and the requests that the model got."""
 
     async def judge_once(base_url: str) -> Outcome:
         connection = ModelConnection(
@@ -33,19 +33,19 @@ def judged(
 
 
 def verdict_of(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], script: object) -> Verdict:
-    """The same where a verdict is expected."""
+    """Return the outcome, which must be a verdict."""
     outcome, _ = judged(name, configuration, case, script)
     assert isinstance(outcome, Verdict), outcome
     return outcome
 
 
 def failure_of(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], script: object) -> Failure:
-    """The same where a failure is expected."""
+    """Return the outcome, which must be a failure."""
     outcome, _ = judged(name, configuration, case, script)
     assert isinstance(outcome, Failure), outcome
     return outcome
 
 
 def without_judge(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any]) -> Outcome:
-    """What the evaluator says when no judge is configured."""
+    """Evaluate the case with no judge configured."""
     return asyncio.run(run(build(name, configuration), parse_case(case)))

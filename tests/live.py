@@ -33,25 +33,25 @@ NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def a_client() -> httpx.Client:
-    """An HTTP client for servers on this machine."""
+    """Build an HTTP client for servers on this machine."""
     return httpx.Client(timeout=PATIENCE_S, trust_env=False, verify=NO_TLS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What the server says became of the spans that it committed."""
+    """The counts of committed spans that the server reports."""
 
     stored: int
     already_present: int
 
     @property
     def committed(self) -> int:
-        """All that came out of the spool."""
+        """Return all that came out of the spool."""
         return self.stored + self.already_present
 
 
 def environment(extra: Mapping[str, object] | None = None) -> dict[str, str]:
-    """The environment of the tests without settings of the server or of exporters, and with `extra`."""
+    """Return the environment of the tests without settings of the server or of exporters, and with `extra`."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("TRACEJURY_", "OTEL_"))}
     return clean | {name: str(value) for name, value in (extra or {}).items()}
 
@@ -112,40 +112,40 @@ class Live:
 
     @property
     def grpc(self) -> str:
-        """Where it takes OTLP over gRPC, as host:port."""
+        """Return the OTLP/gRPC address as host:port."""
         return self.ready["grpc"]
 
     @property
     def otlp_http(self) -> str:
-        """The URL for OTLP over HTTP, without a path."""
+        """Return the URL for OTLP over HTTP, without a path."""
         return f"http://{self.ready['otlp_http']}"
 
     @property
     def http(self) -> str:
-        """The URL of the API, without a path."""
+        """Return the URL of the API, without a path."""
         return f"http://{self.ready['http']}"
 
     @property
     def log(self) -> str:
-        """What it wrote to standard error so far."""
+        """Return its standard error so far."""
         return os.pread(self._log.fileno(), 1 << 24, 0).decode(errors="replace")
 
     def sql(self, statement: str) -> list[list[object]]:
-        """The rows that the server answers with."""
+        """Query the server; return the rows."""
         answer = self.client.post(f"{self.http}/api/v1/sql", json={"sql": statement})
         assert answer.status_code == httpx.codes.OK, answer.text
         rows: list[list[object]] = answer.json()["rows"]
         return rows
 
     def tally(self) -> Tally:
-        """What became of the spans that are committed."""
+        """Read the counts of committed spans."""
         ((stored, already_present),) = self.sql("SELECT stored, already_present FROM ingest_state")
         assert isinstance(stored, int)
         assert isinstance(already_present, int)
         return Tally(stored=stored, already_present=already_present)
 
     def committed(self, spans: int) -> Tally:
-        """The tally, as soon as so many spans are committed."""
+        """Wait until so many spans are committed; return the tally."""
         return until(self.tally, lambda tally: tally.committed >= spans)
 
     def stop(self, number: signal.Signals = signal.SIGTERM, *, within_s: float = PATIENCE_S) -> int:
@@ -181,23 +181,20 @@ def a_live_server(
     before: Sequence[str] = (),
     forked: bool = True,
 ) -> Iterator[Live]:
-    """A server that is ready. `env` holds settings as TRACEJURY_* variables; `before` is a command that runs it."""
+    """Start a server. `env` holds settings as TRACEJURY_* variables; `before` is a command that runs it."""
     with Live(data, flags=flags, env=env, before=before, forked=forked) as server:
         yield server.wait_ready()
 
 
 def held_cursors(database: Database) -> int:
-    """How many cursors of a database are held for a while, as the server's own threads hold none."""
+    """Count the cursors of a database that are held for a while; the server's own threads hold none."""
     before = set(database._cursors._open)
     time.sleep(0.15)
     return len(before & set(database._cursors._open))
 
 
 def until(look: Callable[[], T], good: Callable[[T], bool], *, within_s: float = PATIENCE_S) -> T:
-    """What `look` sees once it is good; an assertion that fails when that takes too long.
-
-    To look takes a quarter of the time at most: the rest is for what is waited for.
-    """
+    """Poll `look` until its value is good; fail the test after `within_s`."""
     deadline = time.monotonic() + within_s
     while True:
         began_s = time.monotonic()
@@ -205,4 +202,5 @@ def until(look: Callable[[], T], good: Callable[[T], bool], *, within_s: float =
             return seen
         ended_s = time.monotonic()
         assert ended_s < deadline, f"still {seen!r} after {within_s:g} s"
+        # Poll for a quarter of the time at most, and leave the rest to the awaited work.
         time.sleep(max(0.02, 3 * (ended_s - began_s)))

@@ -21,7 +21,7 @@ MESSAGE = "gen_ai.user.message"
 
 
 def a_log(number: int = 0, *, trace: int = 0, span: int = 0, at_ns: int = START_NS, **fields: Any) -> LogRecord:
-    """A log record to be kept, which tells its number; `fields` replace what it has."""
+    """Build a log record to be kept, which tells its number; `fields` replace what it has."""
     record = LogRecord(
         trace_id=bytes.fromhex(trace_id(trace)),
         span_id=bytes.fromhex(span_id(span)),
@@ -36,31 +36,31 @@ def a_log(number: int = 0, *, trace: int = 0, span: int = 0, at_ns: int = START_
 
 
 def a_log_export(*records: LogRecord, project: str = "shop") -> ExportLogsServiceRequest:
-    """A request with these records."""
+    """Build a request with these records."""
     resource = Resource(attributes=[KeyValue(key="service.name", value=AnyValue(string_value=project))])
     scope = ScopeLogs(scope=InstrumentationScope(name="instrumentation"), log_records=records)
     return ExportLogsServiceRequest(resource_logs=[ResourceLogs(resource=resource, scope_logs=[scope])])
 
 
 def some_logs(count: int, *, first: int = 0, **options: Any) -> ExportLogsServiceRequest:
-    """A request with consecutive records of one span."""
+    """Return a request with consecutive records of one span."""
     return a_log_export(*(a_log(number, **options) for number in range(first, first + count)))
 
 
 def decoded_logs(*bodies: bytes | ExportLogsServiceRequest, tenant: str = "") -> Decoded:
-    """The requests as one decoded group."""
+    """Return the requests as one decoded group."""
     raw = [body if isinstance(body, bytes) else body.SerializeToString() for body in bodies]
     requests = [Request(body=body, signal=LOGS, tenant=tenant) for body in raw]
     return decode(requests, received_at_us=RECEIVED_AT_US)
 
 
 def a_log_batch(*exports: ExportLogsServiceRequest, tenant: str = "") -> SpanBatch:
-    """The requests as one batch."""
+    """Return the requests as one batch."""
     return decoded_logs(*exports, tenant=tenant).batch
 
 
 def flat_logs(request: ExportLogsServiceRequest) -> list[tuple[ResourceLogs, ScopeLogs, LogRecord]]:
-    """Every log record with what it hangs under, in the order of the request."""
+    """Return every log record with what it hangs under, in the order of the request."""
     return [
         (resource_logs, scope_logs, record)
         for resource_logs in request.resource_logs
@@ -70,19 +70,19 @@ def flat_logs(request: ExportLogsServiceRequest) -> list[tuple[ResourceLogs, Sco
 
 
 def event_name_of(record: LogRecord) -> str:
-    """The name of the event: the field, else the text of the last attribute of that name."""
+    """Return the name of the event: the field, else the text of the last attribute of that name."""
     names = [pair.value.string_value for pair in record.attributes if pair.key == "event.name"]
     return record.event_name or (names[-1] if names else "")
 
 
 def is_kept(record: LogRecord) -> bool:
-    """Whether the record is one to keep."""
+    """Return whether the record is one to keep."""
     ids = len(record.trace_id) == 16 and any(record.trace_id) and len(record.span_id) == 8 and any(record.span_id)
     return bool(ids) and event_name_of(record).startswith("gen_ai.")
 
 
 def logs_as_json(request: ExportLogsServiceRequest) -> bytes:
-    """The request in OTLP/JSON, with the ids in hex."""
+    """Return the request in OTLP/JSON, with the ids in hex."""
     document = json_format.MessageToDict(request, use_integers_for_enums=True)
     for resource_logs in document.get("resourceLogs", []):
         for scope_logs in resource_logs.get("scopeLogs", []):
@@ -125,7 +125,7 @@ all_records = kept_records | _records(any_ids, any_ids, _named | _other_names)
 
 
 def log_requests(records: st.SearchStrategy[LogRecord]) -> st.SearchStrategy[ExportLogsServiceRequest]:
-    """Requests of up to two resources with up to two scopes with up to three records each."""
+    """Return requests of up to two resources with up to two scopes with up to three records each."""
     scopes = st.builds(InstrumentationScope, name=texts, version=texts, attributes=attribute_lists)
     scope_logs = st.builds(
         ScopeLogs, scope=st.none() | scopes, log_records=st.lists(records, max_size=3), schema_url=texts

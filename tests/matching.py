@@ -28,7 +28,7 @@ class Clock:
     now_ns: int = START_NS
 
     def __call__(self) -> int:
-        """The time."""
+        """Return the time."""
         return self.now_ns
 
     def pass_s(self, seconds: float) -> None:
@@ -45,7 +45,7 @@ class InForce:
     clock: Clock = field(default_factory=Clock)
 
     def revision(self, number: int) -> ActiveRule | None:
-        """The revision of that number, if it is in force."""
+        """Return the revision of that number, if it is in force."""
         return next((active for active in self.rules if active.revision == number), None)
 
     def note(self) -> None:
@@ -54,7 +54,7 @@ class InForce:
 
 
 def active(revision: int, *, tenant: str = "", **keys: object) -> ActiveRule:
-    """A rule in force."""
+    """Return a rule in force."""
     rule = a_rule(**keys)
     return ActiveRule(tenant=tenant, rule_id=f"rule-{revision}", revision=revision, rule=rule, executor_kind="check")
 
@@ -63,14 +63,14 @@ def active(revision: int, *, tenant: str = "", **keys: object) -> ActiveRule:
 def reading_and_matching(
     store: Store, in_force: InForce, settling: Settling | None = None
 ) -> Iterator[Callable[[], bool]]:
-    """Sums of traces and a matcher at work on the store; what is yielded waits for both of them."""
+    """Yield sums of traces and a matcher at work on the store; what is yielded waits for both of them."""
     with matching(store, in_force, settling) as matcher, adding_up(store) as traces:
         yield lambda: traces.wait_idle(WAIT_S) and matcher.wait_matched(WAIT_S)
 
 
 @contextmanager
 def adding_up(store: Store, *, reads: Reads | None = None) -> Iterator[TraceUpdater]:
-    """What adds traces up, at work on the store."""
+    """Run the trace updater on the store."""
     reads = reads or ConventionsReader(NO_KEYS)
     traces = TraceUpdater(store.trace_meanings, reads, ingest_is_behind=lambda: False)
     traces.start()
@@ -82,7 +82,7 @@ def adding_up(store: Store, *, reads: Reads | None = None) -> Iterator[TraceUpda
 
 @contextmanager
 def matching(store: Store, in_force: InForce, settling: Settling | None = None) -> Iterator[Matcher]:
-    """A matcher at work on the store."""
+    """Open a matcher at work on the store."""
     matcher = Matcher(
         store.matching,
         lambda: in_force.rules,
@@ -99,7 +99,7 @@ def matching(store: Store, in_force: InForce, settling: Settling | None = None) 
 
 
 def write(store: Store, statement: str, values: Mapping[str, object] | None = None) -> None:
-    """What a worker would store."""
+    """Execute a statement as a worker would."""
 
     def execute(cursor: duckdb.DuckDBPyConnection) -> None:
         cursor.execute(statement, dict(values or {}))

@@ -22,17 +22,17 @@ SETTLING = Settling(after_root_s=0.05, quiet_s=0.2, longest_s=0.5)
 
 
 def revision(number: int) -> ActiveRule | None:
-    """The revision of that number."""
+    """Return the revision of that number."""
     return next((one for one in (*IN_FORCE, *BACKFILLED) if one.revision == number), None)
 
 
 def a_matcher(store: Store) -> Matcher:
-    """A matcher that settles traces soon."""
+    """Build a matcher that settles traces soon."""
     return Matcher(store.matching, lambda: IN_FORCE, SETTLING, enqueued=lambda: None, revision=revision)
 
 
 def main() -> None:
-    """Work until somebody ends it."""
+    """Work until killed."""
     directory, seed = Path(sys.argv[1]), int(sys.argv[2])
     source = random.Random(seed)
     options = StoreOptions(writer=WriterOptions(commit_interval_s=0.01))

@@ -28,20 +28,20 @@ class ModelRequest:
 
     @property
     def system(self) -> str:
-        """What the model is told to do."""
+        """Return the system prompt."""
         prompt = self.body.get("instructions") or self.body.get("system") or self.body["messages"][0]["content"]
         return str(prompt)
 
     @property
     def user(self) -> str:
-        """The data it is given."""
+        """Return the user's part of the prompt."""
         if self.path in {CHAT, MESSAGES}:
             return openai_wire.chat_question(self.body)[0]
         return openai_wire.responses_question(self.body)[0]
 
     @property
     def schema(self) -> dict[str, Any] | None:
-        """The schema of the structured output that is asked for."""
+        """Return the schema of the structured output that is asked for."""
         if self.path == CHAT:
             form: dict[str, Any] | None = self.body.get("response_format", {}).get("json_schema")
         elif self.path == MESSAGES:
@@ -61,7 +61,7 @@ class Says:
 
     @property
     def text(self) -> str:
-        """What the model writes."""
+        """Return the text of the response."""
         return self.value if isinstance(self.value, str) else json.dumps(self.value)
 
 
@@ -127,13 +127,13 @@ class ModelServer(ThreadingHTTPServer):
 
     @property
     def base_url(self) -> str:
-        """What a connection is given."""
+        """Return the base URL for a connection."""
         return f"http://127.0.0.1:{self.server_port}/v1"
 
 
 @contextmanager
 def a_model(script: Script | object) -> Iterator[ModelServer]:
-    """A server that answers by the script, or always with one step or value, or with a list of them in turn."""
+    """Start a server that answers by the script, or always with one step or value, or with a list of them in turn."""
     server = ModelServer(_as_script(script))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
@@ -160,7 +160,7 @@ def _as_step(step: object) -> Step:
 
 
 def _message(_: dict[str, Any], answer: Answer) -> dict[str, Any]:
-    """An answer of Anthropic's protocol: a tenth of the input came out of a cache."""
+    """Return an answer of Anthropic's protocol: a tenth of the input came out of a cache."""
     cached = answer.tokens.input // 10
     return {
         "id": "msg_1",

@@ -34,7 +34,7 @@ LONG = "la" * 40_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """What there is to ask about."""
+    """A server with data for the MCP tools to query."""
 
     closed: Closed
     runs: tuple[str, str]
@@ -42,11 +42,11 @@ class McpServer:
 
     @property
     def url(self) -> str:
-        """Where the protocol is spoken."""
+        """Return the URL of the MCP endpoint."""
         return f"http://{self.closed.running.http}/mcp"
 
     def with_client(self, key: str | None, act: Callable[[Client], Awaitable[T]], mode: Any = "auto") -> T:
-        """What somebody finds who shows this key."""
+        """Run `act` with a client that uses this key."""
 
         async def ask() -> T:
             headers = {} if key is None else {"authorization": f"Bearer {self.closed.keys[key]}"}
@@ -59,11 +59,11 @@ class McpServer:
         return asyncio.run(ask())
 
     def call(self, tool: str, /, key: str = "editor", **arguments: Any) -> types.CallToolResult:
-        """What a tool answers."""
+        """Call a tool."""
         return self.calls((tool, arguments), key=key)[0]
 
     def calls(self, *requests: ToolRequest, key: str = "editor") -> list[types.CallToolResult]:
-        """What tools answer to one client, one after the other."""
+        """Call tools with one client, one after the other."""
 
         async def ask(client: Client) -> list[types.CallToolResult]:
             return [await client.call_tool(tool, arguments) for tool, arguments in requests]
@@ -71,11 +71,11 @@ class McpServer:
         return self.with_client(key, ask)
 
     def content(self, tool: str, /, key: str = "editor", **arguments: Any) -> dict[str, Any]:
-        """What a tool answers when it does what it was asked, as its schema says."""
+        """Call a tool that must succeed; return its structured content, checked against its schema."""
         return self.contents((tool, arguments), key=key)[0][0]
 
     def contents(self, *requests: ToolRequest, key: str = "editor") -> list[tuple[dict[str, Any], str]]:
-        """What tools answer to one client when they do what they were asked, as their schemas say, and their texts."""
+        """Call tools that must succeed with one client; return their structured contents, checked, and their texts."""
 
         async def ask(client: Client) -> tuple[list[types.CallToolResult], types.ListToolsResult]:
             return [await client.call_tool(tool, arguments) for tool, arguments in requests], await client.list_tools()
@@ -89,7 +89,7 @@ class McpServer:
 
 
 def _checked(result: types.CallToolResult, schema: dict[str, Any] | None) -> dict[str, Any]:
-    """The answer of a tool, which is as its schema says, and says in its text what it says to programs."""
+    """Return the answer of a tool, which is as its schema says, and says in its text what it says to programs."""
     assert not result.is_error, text_of(result)
     assert isinstance(result.structured_content, dict)
     assert schema is not None
@@ -100,7 +100,6 @@ def _checked(result: types.CallToolResult, schema: dict[str, Any] | None) -> dic
 
 @cache
 def _validator(schema: str) -> Validator:
-    """What checks answers by a schema, which is checked itself once."""
     document = json.loads(schema)
     kind = validator_for(document)
     kind.check_schema(document)
@@ -108,14 +107,14 @@ def _validator(schema: str) -> Validator:
 
 
 def text_of(result: types.CallToolResult) -> str:
-    """The text of an answer."""
+    """Return the text of an answer."""
     (content,) = result.content
     assert isinstance(content, types.TextContent)
     return content.text
 
 
 def a_trace(number: int, release: str, *, fails: bool) -> ExportTraceServiceRequest:
-    """An agent that calls a tool, which fails or does not; the first trace says what it should not."""
+    """Build an agent that calls a tool, which fails or does not; the first trace says what it should not."""
     request = ExportTraceServiceRequest()
     resource_spans = request.resource_spans.add()
     for key, value in (("service.name", "checkout"), ("service.version", release), ("dokimos.project", "shop")):
@@ -170,7 +169,7 @@ def _ask(closed: Closed, method: str, path: str, body: object) -> Any:
 
 @contextmanager
 def an_mcp_server(data: Path, **settings: Any) -> Iterator[McpServer]:
-    """A server where checkout became worse with release 1.5.0."""
+    """Start a server where checkout became worse with release 1.5.0."""
     with a_closed_server(data, **settings) as closed:
         rule = {"name": RULE, "evaluator": "tool_error", "target": "SPAN", "threshold": 1}
         rule_fields = {"conditions": [{"field": "span_type", "op": "=", "value": "tool"}]}

@@ -82,7 +82,7 @@ def functions(rows: Iterable[tuple[str, str, list[str] | None, list[str] | None,
 
 
 def calls(known: Iterable[Function], seed: int) -> Iterator[str]:
-    """Statements without end that call every function, some of each in turn; the same ones for the same seed."""
+    """Yield endless statements that call every function, some of each in turn; the same for the same seed."""
     by_name: dict[str, list[Function]] = {}
     for function in known:
         by_name.setdefault(function.name, []).append(function)
@@ -123,7 +123,7 @@ _LARGE: Final = [
 
 
 def amplified(known: Iterable[Function], seed: int) -> Iterator[str]:
-    """Statements without end that call every function with much, once in turn; the same ones for the same seed."""
+    """Yield endless statements that call every function with large arguments in turn; the same for the same seed."""
     chosen = random.Random(seed)
     all_functions = list(known)
     while True:
@@ -210,7 +210,7 @@ def _columns(arguments: list[str]) -> str:
 
 
 def _rows(arguments: list[str], chosen: random.Random) -> str:
-    """A table of the arguments: as they are, with a row of NULLs, or many times."""
+    """Return a table of the arguments: as they are, with a row of NULLs, or many times."""
     named = ", ".join(f"c{place}" for place in range(len(arguments))) or "c0"
     plain = ", ".join("NULL" if each in _LAMBDAS or each == "DEFAULT" else each for each in arguments) or "NULL"
     nothing = ", ".join("NULL" for _ in arguments) or "NULL"
@@ -225,7 +225,7 @@ def _rows(arguments: list[str], chosen: random.Random) -> str:
 
 @dataclass(slots=True)
 class Found:
-    """What came of statements: how many ended in each way, and those that nobody may ask."""
+    """The outcomes of statements: how many ended in each way, and those that must not be run."""
 
     ended: Counter[str] = field(default_factory=Counter)
     bad: list[tuple[str, str]] = field(default_factory=list)  # how each ended, and the statement
@@ -244,7 +244,7 @@ class Asker:
         self._process = self._start()
 
     def ask(self, statement: str) -> str:
-        """How the statement ended: answered, refused, `broke: …`, `escaped: …`, crashed or hung."""
+        """Run the statement; return how it ended: answered, refused, `broke: …`, `escaped: …`, crashed or hung."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -303,7 +303,6 @@ def main() -> None:
 
 
 def _long_spans() -> ExportTraceServiceRequest:
-    """Three spans with a text of 100 kB each."""
     request = an_export(3)
     for span in request.resource_spans[0].scope_spans[0].spans:
         span.attributes.add(key="input.value").value.string_value = "a" * 100_000

@@ -121,7 +121,7 @@ _urls = st.sampled_from(["", "https://opentelemetry.io/schemas/1.44.0"]) | texts
 
 
 def requests(spans: st.SearchStrategy[Span]) -> st.SearchStrategy[ExportTraceServiceRequest]:
-    """Requests of up to two resources with up to two scopes with up to three spans each."""
+    """Return requests of up to two resources with up to two scopes with up to three spans each."""
     scope_spans = st.builds(ScopeSpans, scope=st.none() | scopes, spans=st.lists(spans, max_size=3), schema_url=_urls)
     resource_spans = st.builds(
         ResourceSpans,

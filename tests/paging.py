@@ -32,24 +32,24 @@ class Shown:
 
     @property
     def origin(self) -> str:
-        """The address of its pages."""
+        """Return the address of its pages."""
         return f"http://{self.running.http}"
 
     @property
     def trace_id(self) -> str:
-        """One of its traces."""
+        """Return one of its traces."""
         return self.sample.trace_ids[0]
 
 
 def connection_id(shown: Shown) -> str:
-    """A connection of such a server, made where there is none."""
+    """Return the id of a connection of such a server, created on first use."""
     connections = shown.running.context.judging.connections
     document = {"name": "judge", "baseUrl": "https://models.example/v1", "model": "judge-1"}
     return (connections.all() or [connections.create(document)])[0].connection_id
 
 
 def webhook_id(shown: Shown) -> str:
-    """A webhook of such a server, made where there is none."""
+    """Return the id of a webhook of such a server, created on first use."""
     receivers = shown.running.context.receivers
     return (receivers.all() or [receivers.create(None, Wish(url="https://alerts.example/hook", secret=None))])[
         0
@@ -57,14 +57,13 @@ def webhook_id(shown: Shown) -> str:
 
 
 def _alert(shown: Shown) -> str:
-    """An alert, which is opened once however often it is asked for."""
     finding = a_finding(project="sample")
     shown.running.store.alerts.open(finding, time.time_ns())
     return f"/alerts/{finding.alert_id}"
 
 
 def own_rule(shown: Shown) -> str:
-    """The id of a rule that can be changed on a page."""
+    """Return the id of a rule that can be changed on a page."""
     with a_client() as client:
         rules = client.get(f"{shown.origin}/api/v1/trace-eval-rules").json()["content"]
         own = [rule["id"] for rule in rules if rule["origin"] == "API"]
@@ -85,13 +84,13 @@ OWN_RULE = {
 
 @contextmanager
 def asking(shown: Shown) -> Iterator[Offline]:
-    """The API of such a server."""
+    """Yield the API of such a server."""
     with a_client() as client:
         yield Offline(shown.origin, client)
 
 
 def a_dataset(shown: Shown) -> str:
-    """The address of the second version of a dataset, made where there is none: items added, removed and changed."""
+    """Return the address of a dataset's second version, created on first use: items added, removed and changed."""
     refund = {"id": "refund", "input": "May I return it?", "expectedOutput": "Within 30 days", "metadata": {"a": 1}}
     price = {"id": "price", "inputs": {"question": "What is it?", "lang": "en"}, "expectedOutput": {"usd": 5}}
     with asking(shown) as api:
@@ -103,7 +102,7 @@ def a_dataset(shown: Shown) -> str:
 
 
 def a_run(shown: Shown) -> str:
-    """The id of a run on it, made where there is none: an item for each outcome, one of them with a trace."""
+    """Return the id of a run on it, created on first use: an item for each outcome, one of them with a trace."""
     a_dataset(shown)
     with asking(shown) as api:
         if not api.ask("GET", "projects/shop/experiments"):
@@ -128,21 +127,21 @@ def _items(trace_id: str, number: int) -> list[dict[str, object]]:
 
 
 def an_experiment(shown: Shown) -> str:
-    """The address of the experiment of that run."""
+    """Return the address of the experiment of that run."""
     run = a_run(shown)
     with asking(shown) as api:
         return f"/experiments/{api.ask('GET', f'runs/{run}')['experimentId']}"
 
 
 def an_item(shown: Shown) -> str:
-    """The address of an item of that run."""
+    """Return the address of an item of that run."""
     run = a_run(shown)
     with asking(shown) as api:
         return f"/runs/{run}/items/{api.ask('GET', f'runs/{run}')['items']['content'][0]['id']}"
 
 
 def a_review(shown: Shown) -> str:
-    """The address of an entry of a queue of reviews, made where there is none; somebody has voted on it."""
+    """Return the address of a review queue entry with a vote, created on first use."""
     with asking(shown) as api:
         if not api.ask("GET", "review-queues"):
             text = {"name": "failing answers", "instructions": "Is the answer right?", "reviewers": 2}
@@ -157,7 +156,7 @@ def a_review(shown: Shown) -> str:
 
 
 def a_saved_view(shown: Shown) -> str:
-    """The address of a saved view, made where there is none."""
+    """Return the address of a saved view, created on first use."""
     with asking(shown) as api:
         if not api.ask("GET", "saved-views"):
             api.ask("POST", "saved-views", 201, json={"name": "failing travel", "query": "status=error&project=sample"})
@@ -217,19 +216,19 @@ OF_KEYS = {"/keys/{key_id}/disable", "/keys/{key_id}/delete"}
 
 
 def templates() -> list[str]:
-    """The addresses of all pages, as routes have them."""
+    """Return the addresses of all pages, as routes have them."""
     routes = [route for route in make_site().routes if isinstance(route, APIRoute)]
     return [route.path for route in routes if "GET" in (route.methods or ()) and route.path not in NO_PAGES | OF_KEYS]
 
 
 def path_of(template: str, shown: Shown) -> str:
-    """A page to look at."""
+    """Return the path of a page, its parameters filled in."""
     return EXAMPLES[template](shown) if "{" in template else template
 
 
 @contextmanager
 def a_shown_server(data: Path) -> Iterator[Shown]:
-    """Such a server, as soon as its rules are through with the sample."""
+    """Start such a server and wait until its rules are through with the sample."""
     with a_server(data, rules=SAMPLE_RULES, settle_after_root_seconds=0, settle_quiet_seconds=0) as running:
         sample = send_sample(grpc=running.grpc, otlp_http=running.otlp_http)
         until(lambda: running.store.queries.sql(_JUDGED, max_rows=1, timeout_s=10).rows, bool)
@@ -254,22 +253,22 @@ class Visit:
         self.client.close()
 
     def get(self, path: str, accept: str = "text/html") -> httpx.Response:
-        """A page."""
+        """Get a page."""
         return self.client.get(self.origin + path, headers={"accept": accept})
 
     def send(self, page: str, action: str, **fields: str) -> httpx.Response:
-        """A form that is on a page, with its token, and the version that it shows."""
+        """Send the form of a page, with its token and the version that it shows."""
         shown = self.get(page).text
         hidden = {"csrf": token_on(shown)} | version_on(shown)
         return self.client.post(self.origin + action, data=hidden | fields)
 
 
 def version_on(page: str) -> dict[str, str]:
-    """The field with the version of what the form of a page changes; nothing where it has none."""
+    """Return the field with the version that the form of a page changes; empty if it has none."""
     return dict(re.findall(r'name="(version)" value="(\d+)"', page))
 
 
 def token_on(page: str) -> str:
-    """The token of the forms of a page; "" where it has none."""
+    """Return the token of the forms of a page; "" if it has none."""
     match = re.search(r'name="csrf" value="([0-9a-f]+)"', page)
     return match[1] if match else ""

@@ -5,7 +5,7 @@ import zlib
 
 
 def a_png(wide: int = 2, high: int = 2) -> bytes:
-    """A whole picture, or with great numbers the beginning of one that says so."""
+    """Build a whole picture, or with great numbers the beginning of one that says so."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -12,7 +12,7 @@ from storage.records import AttributeValue
 
 
 def flat(request: ExportTraceServiceRequest) -> list[tuple[ResourceSpans, ScopeSpans, Span]]:
-    """Every span with what it hangs under, in the order of the request."""
+    """Return every span with what it hangs under, in the order of the request."""
     return [
         (resource_spans, scope_spans, span)
         for resource_spans in request.resource_spans
@@ -22,7 +22,7 @@ def flat(request: ExportTraceServiceRequest) -> list[tuple[ResourceSpans, ScopeS
 
 
 def is_valid(span: Span) -> bool:
-    """Whether OTLP lets the span be: ids of the right length and not all zero."""
+    """Return whether the span is valid OTLP: ids of the right length and not all zero."""
     return (
         len(span.trace_id) == 16
         and any(span.trace_id)
@@ -33,7 +33,7 @@ def is_valid(span: Span) -> bool:
 
 
 def plain(value: AnyValue) -> AttributeValue:
-    """The value as Python has it; of a map's repeated keys the last."""
+    """Return the value as Python has it; of a map's repeated keys the last."""
     match value.WhichOneof("value"):
         case None | "string_value_strindex":
             return None
@@ -47,7 +47,7 @@ def plain(value: AnyValue) -> AttributeValue:
 
 
 def plain_attributes(pairs: Iterable[KeyValue]) -> dict[str, AttributeValue]:
-    """The attributes by key; of repeated keys the last, in its place."""
+    """Return the attributes by key; of repeated keys the last, in its place."""
     attributes: dict[str, AttributeValue] = {}
     for pair in pairs:
         attributes.pop(pair.key, None)
@@ -56,7 +56,7 @@ def plain_attributes(pairs: Iterable[KeyValue]) -> dict[str, AttributeValue]:
 
 
 def exact(value: object) -> object:
-    """The value in a form whose equality tells 1 from 1.0 and True, -0.0 from 0.0, and finds NaN equal to NaN."""
+    """Return the value in a form that tells 1 from 1.0 and True, -0.0 from 0.0, and in which NaN equals NaN."""
     match value:
         case dict():
             return [(key, exact(item)) for key, item in value.items()]
@@ -67,7 +67,7 @@ def exact(value: object) -> object:
 
 
 def normal_spans(request: ExportTraceServiceRequest) -> list[str]:
-    """Every span as text, with what it hangs under, after the changes that the store is documented to make.
+    """Return every span as text, with its resource and scope, after the documented changes of the store.
 
     The last of repeated keys stays, a parent id of zeros is none, and what was not set is set to its default.
     """
@@ -97,7 +97,7 @@ def _normal(resource_spans: ResourceSpans, scope_spans: ScopeSpans, span: Span) 
 
 
 def any_value(value: AttributeValue) -> AnyValue:
-    """The value as OTLP has it."""
+    """Return the value as OTLP has it."""
     made = AnyValue()
     match value:
         case None:

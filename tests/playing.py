@@ -41,11 +41,11 @@ class Played:
 
     @property
     def origin(self) -> str:
-        """The address of its pages."""
+        """Return the address of its pages."""
         return f"http://{self.running.http}"
 
     def connect(self, **keys: Any) -> list[str]:
-        """Connections `one` and `two` to the models, made anew; their ids."""
+        """Recreate the connections `one` and `two` to the models; return their ids."""
         connections = self.running.context.judging.connections
         for each in connections.all():
             connections.delete(each.connection_id)
@@ -60,30 +60,30 @@ class Played:
         return made
 
     def play(self, *connections: str, **more: Any) -> httpx.Response:
-        """What the API answers to a question to these."""
+        """Send the prompt of the span to these connections."""
         body = {"messages": MESSAGES[:2], "answers": [{"connectionId": each} for each in connections]}
         with a_client() as client:
             return check_answer(client.post(f"{self.origin}/api/v1/playground", json=body | more))
 
     def answers(self, *connections: str, **more: Any) -> list[dict[str, Any]]:
-        """The answers to it."""
+        """Send the prompt of the span; return the answers."""
         answer = self.play(*connections, **more)
         assert answer.status_code == 200, answer.text
         answers: list[dict[str, Any]] = answer.json()["answers"]
         return answers
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
-        """The rows of an answer."""
+        """Query the server; return the rows."""
         return [tuple(row) for row in self.running.store.queries.sql(statement, max_rows=100, timeout_s=10).rows]
 
     def requests(self) -> list[list[dict[str, Any]]]:
-        """The bodies that each model was sent."""
+        """Return the bodies that each model was sent."""
         return [[each.body for each in model.requests] for model in self.models]
 
 
 @contextmanager
 def a_played_server(data: Path, **settings: Any) -> Iterator[Played]:
-    """One with the span of a model in it; its models say "Bitterly." and "Very."."""
+    """Start a server with the span of a model; its models say "Bitterly." and "Very."."""
     with (
         a_model(Says("Bitterly.")) as one,
         a_model(Says("Very.")) as two,
@@ -96,7 +96,7 @@ def a_played_server(data: Path, **settings: Any) -> Iterator[Played]:
 
 
 def a_conversation(trace_id: str = TRACE, **attributes: Any) -> ExportTraceServiceRequest:
-    """A trace of one span of a model, with more attributes."""
+    """Build a trace of one span of a model, with more attributes."""
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
     for key, value in (("service.name", "agent"), ("dokimos.project", "shop")):

@@ -15,7 +15,7 @@ _PLACE: Final = Path(tempfile.gettempdir()) / f"tracejury-tests-promtool-{os.get
 
 
 def promtool() -> str:
-    """Where it is; the test is skipped where it cannot be had."""
+    """Return the path of promtool; skip the test if it is not available."""
     path = shutil.which("promtool") or (_unpacked() if shutil.which("apt-get") and shutil.which("dpkg") else None)
     if path is None:
         pytest.skip("NOT CHECKED: there is no promtool, and Debian's package prometheus cannot be downloaded here")
@@ -23,7 +23,7 @@ def promtool() -> str:
 
 
 def _unpacked() -> str | None:
-    """Several runs of the tests may want it at once."""
+    """Install it under a lock: several test runs may want it at once."""
     program = _PLACE / "usr" / "bin" / "promtool"
     _PLACE.mkdir(mode=0o700, exist_ok=True)
     with (_PLACE / "lock").open("w") as lock:

@@ -103,7 +103,6 @@ def _of_docstring(node: Function | ast.ClassDef) -> Iterator[Violation]:
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield the names that a node binds to data, with their lines."""
     if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
         yield (node.id if isinstance(node, ast.Name) else node.attr), node.lineno
     elif isinstance(node, ast.arg):

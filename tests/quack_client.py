@@ -50,18 +50,18 @@ class Client:
         self.attached = self._say({"address": address, "token": token})
 
     def ask(self, statement: str) -> dict[str, Any]:
-        """What came of a statement."""
+        """Run a statement on the attached database."""
         return self._say(statement)
 
     def rows(self, statement: str) -> list[list[Any]]:
-        """The rows of an answer."""
+        """Query the server; return the rows."""
         answer = self._say(statement)
         assert "rows" in answer, answer
         rows: list[list[Any]] = answer["rows"]
         return rows
 
     def remotely(self, statement: str) -> dict[str, Any]:
-        """What came of a statement that the server is to run as it is."""
+        """Run a statement on the server as it is."""
         return self._say(f"FROM tj.query('{statement.replace(chr(39), chr(39) * 2)}')")
 
     def begin(self, statement: str) -> None:
@@ -69,7 +69,7 @@ class Client:
         self._send(statement)
 
     def answer(self) -> dict[str, Any]:
-        """What came of the statement that was begun."""
+        """Wait for the result of the statement that was begun."""
         assert self.process.stdout is not None
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
         return answer
@@ -86,7 +86,7 @@ class Client:
 
 @contextmanager
 def a_client(address: str, token: str) -> Iterator[Client]:
-    """A DuckDB that has tried to attach; it is killed at the end of the block."""
+    """Yield a DuckDB that has tried to attach; it is killed at the end of the block."""
     client = Client(address, token)
     try:
         yield client

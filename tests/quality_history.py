@@ -59,7 +59,7 @@ class Judged:
     reason: str = "it names the order"
     tenant: str = ""
     service: str | None = None
-    started: dt.datetime | None = None  # when what was judged started; None: nobody knows
+    started: dt.datetime | None = None  # when what was judged started; None: unknown
     occasion: str = "live"
 
 
@@ -128,12 +128,12 @@ class History:
 
     @property
     def origin(self) -> str:
-        """The address of its pages."""
+        """Return the address of its pages."""
         return f"http://{self.running.http}"
 
 
 def drawn(source: random.Random, count: int, level: float, at: dt.datetime, **same: Any) -> list[Judged]:
-    """Results within an hour whose scores spread around a level."""
+    """Return results within an hour whose scores spread around a level."""
     return [
         Judged(
             score=round(min(max(source.gauss(level, 0.18), 0.0), 1.0), 3),

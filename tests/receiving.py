@@ -33,13 +33,13 @@ class Reply:
 
     @property
     def is_success(self) -> bool:
-        """Whether the records were taken."""
+        """Return whether the records were accepted."""
         return self.status == HTTPStatus.OK and self.code is grpc.StatusCode.OK
 
 
 @dataclass(slots=True)
 class Receiver:
-    """What came so far. `answer` says what is answered to the records of a request."""
+    """The requests received so far. `answer` chooses the response to the records of a request."""
 
     answer: Callable[[Sequence[LogRecord]], Reply]
     url: str = ""
@@ -47,17 +47,17 @@ class Receiver:
 
     @property
     def records(self) -> list[LogRecord]:
-        """The records of all requests that were answered with success, in order."""
+        """Return the records of all requests that were answered with success, in order."""
         return [each for reply, _, export in self.requests if reply.is_success for each in records_of(export)]
 
     @property
     def numbers(self) -> list[int]:
-        """Which results these are about."""
+        """List the numbers of the results that were received."""
         return [int(told(record)["tracejury.number"]) for record in self.records]
 
 
 def records_of(export: ExportLogsServiceRequest) -> list[LogRecord]:
-    """The log records of a request."""
+    """Return the log records of a request."""
     return [
         record
         for resource_logs in export.resource_logs
@@ -67,7 +67,7 @@ def records_of(export: ExportLogsServiceRequest) -> list[LogRecord]:
 
 
 def told(record: LogRecord) -> Attributes:
-    """The attributes as plain values."""
+    """Return the attributes as plain values."""
     return {pair.key: _plain(pair.value) for pair in record.attributes}
 
 
@@ -79,14 +79,14 @@ def _plain(value: AnyValue) -> str | float | int | bool:
 
 
 def in_turn(*replies: Reply) -> Callable[[Sequence[LogRecord]], Reply]:
-    """One answer after the other; the last one stays."""
+    """Give one answer after the other; the last one stays."""
     left = list(replies)
     return lambda _: left.pop(0) if len(left) > 1 else left[0]
 
 
 @contextmanager
 def a_receiver(answer: Callable[[Sequence[LogRecord]], Reply]) -> Iterator[Receiver]:
-    """A receiver that listens on this machine."""
+    """Start a receiver that listens on this machine."""
     receiver = Receiver(answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -106,7 +106,7 @@ def a_receiver(answer: Callable[[Sequence[LogRecord]], Reply]) -> Iterator[Recei
             own = {"content-type": "application/x-protobuf", "content-length": str(len(content))}
             for name, value in {**own, **reply.headers}.items():
                 self.send_header(name, value)
-            with suppress(ConnectionError):  # whoever asked may have been killed
+            with suppress(ConnectionError):  # the client may have been killed
                 self.end_headers()
                 self.wfile.write(content)
 
@@ -126,7 +126,7 @@ def a_receiver(answer: Callable[[Sequence[LogRecord]], Reply]) -> Iterator[Recei
 def a_grpc_receiver(
     answer: Callable[[Sequence[LogRecord]], Reply], *, pair: tuple[bytes, bytes] | None = None
 ) -> Iterator[Receiver]:
-    """The same over gRPC; with a key and its certificate, over TLS."""
+    """Start a receiver over gRPC; with a key and its certificate, over TLS."""
     receiver = Receiver(answer)
 
     class Service(logs_service_pb2_grpc.LogsServiceServicer):

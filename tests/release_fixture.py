@@ -78,7 +78,6 @@ def write_fixture(file: Path) -> None:
 
 @contextmanager
 def _served(data: Path) -> Iterator[Tenancy]:
-    """A server with something of everything, as the tests of tenants have it, whose traces stay."""
     kept: Mapping[str, Any] = {"retention_days": _FOREVER_DAYS, "project_retention_days": {"brief": 1}}
     with two_tenants(data, **kept) as tenancy:
         yield tenancy
@@ -118,7 +117,7 @@ def _fill(tenancy: Tenancy) -> None:
 
 
 def _score_twice(tenancy: Tenancy, ask: Any) -> None:
-    """A run that the same evaluator scores twice under one name."""
+    """Score a run twice with the same evaluator under one name."""
     run = ask("POST", f"{PROJECT}/runs", {"experimentName": "again"})["runId"]
     item = {"itemKey": "1", "expectedOutputs": {"output": "4"}, "actualOutputs": {"output": "4"}}
     ask("POST", f"/api/v1/runs/{run}/items", {"items": [item | {"inputs": {"input": "2+2?"}}]})
@@ -130,7 +129,7 @@ def _score_twice(tenancy: Tenancy, ask: Any) -> None:
 
 
 def _judge(tenancy: Tenancy, ask: Any) -> None:
-    """A trace that a model judges."""
+    """Send a trace and wait until a model has judged it."""
     with a_model(Says({"reason": "It is.", "score": 1.0})) as model:
         connection = {"name": "local", "baseUrl": model.base_url, "model": "m", "apiKey": "sk-1"}
         made = ask("POST", "/api/v1/llm-connections", connection)
@@ -160,7 +159,7 @@ def _send(tenancy: Tenancy, *exports: ExportTraceServiceRequest) -> None:
 def a_tool_trace(
     trace_id: str, *, project: str = "shop", model: str = "m", session: str | None = None, first: int = 1
 ) -> ExportTraceServiceRequest:
-    """A root, a call of a model and a call of a tool, numbered from `first` on."""
+    """Build a root, a call of a model and a call of a tool, numbered from `first` on."""
     export = ExportTraceServiceRequest()
     resource_spans = export.resource_spans.add()
     _set(resource_spans.resource, {"service.name": "clerk", "service.version": "2", "dokimos.project": project})
@@ -212,7 +211,7 @@ def _leave_work(data: Path, copy: Path) -> None:
 
 @contextmanager
 def _matching(store: Store) -> Iterator[Matcher]:
-    """A matcher without workers: its jobs wait."""
+    """Yield a matcher without workers: its jobs wait."""
     in_force = RulesInForce(store.rulebook)
     in_force.refresh()
     matcher = Matcher(

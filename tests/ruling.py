@@ -41,7 +41,7 @@ INSERT INTO span BY NAME SELECT
 
 @contextmanager
 def views_in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the tables and views of a store, and nothing in them."""
+    """Yield a database with the tables and views of a store, and nothing in them."""
     with duckdb.connect(config={"threads": 1}) as connection:
         for _, _, step in sql.migrations():
             connection.execute(step)
@@ -51,7 +51,7 @@ def views_in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def a_rule(**keys: object) -> Rule:
-    """A rule, parsed from its text."""
+    """Build a rule, parsed from its text."""
     return parse_rule(json.dumps({"name": "a rule", "evaluator": "tool_error", **keys})).rule
 
 
@@ -92,21 +92,21 @@ def insert_one(connection: duckdb.DuckDBPyConnection, seq: int, span: Mapping[st
 
 
 def stored(connection: duckdb.DuckDBPyConnection) -> list[Row]:
-    """The rows of the view, in the order of their span ids."""
+    """Return the rows of the view, in the order of their span ids."""
     rows = connection.execute("SELECT * FROM spans ORDER BY span_id")
     names = [column[0] for column in rows.description or []]
     return [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
 
 
 def failing_clauses(connection: duckdb.DuckDBPyConnection, rule: Rule) -> list[int | None]:
-    """What SQL says of each row, in the same order."""
+    """Evaluate the rule in SQL for each row, in the same order."""
     failing = predicate(rule.clauses)
     select = f"SELECT {failing.sql} FROM spans ORDER BY span_id"
     return [clause for (clause,) in connection.execute(select, failing.parameters).fetchall()]
 
 
 def _entries(seq: int, attributes: Mapping[str, str | float | None]) -> dict[str, Any]:
-    """Attributes as the store keeps them: texts, and the letters of their types where one is a double."""
+    # As the store keeps them: texts, and the letters of their types if one is a double.
     values = [str(value) if isinstance(value, float) else value for value in attributes.values()]
     letters = "".join("d" if isinstance(value, float) else "s" for value in attributes.values())
     return {"seq": seq, "keys": list(attributes), "values": values, "types": letters if "d" in letters else None}

@@ -27,7 +27,7 @@ PROTOBUF = "application/x-protobuf"
 
 
 def an_export(trace_id: str, *names: str, project: str = "shop", at_s: int = 0) -> ExportTraceServiceRequest:
-    """A trace whose first span is the root of the others."""
+    """Build a trace whose first span is the root of the others."""
     request = ExportTraceServiceRequest()
     resource_spans = request.resource_spans.add()
     for key, value in (("service.name", project), ("dokimos.project", project)):
@@ -48,7 +48,7 @@ def an_export(trace_id: str, *names: str, project: str = "shop", at_s: int = 0) 
 
 @contextmanager
 def a_server(data: Path, **more: Any) -> Iterator[Running]:
-    """The real server in a thread of its own, with more settings."""
+    """Yield the real server in a thread of its own, with more settings."""
     prepare(data)
     started: Future[Running] = Future()
     loop = asyncio.new_event_loop()
@@ -82,7 +82,7 @@ def post(url: str, body: bytes) -> None:
 
 
 def run(*arguments: object, env: dict[str, str] | None = None) -> Result:
-    """One command, in this process."""
+    """Run a command in this process."""
     result = CliRunner(env=env).invoke(main, [str(argument) for argument in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
@@ -119,7 +119,7 @@ class Answers(BaseHTTPRequestHandler):
 
 @contextmanager
 def a_scripted_server() -> Iterator[str]:
-    """The URL of a server that is scripted by `Answers`."""
+    """Yield the URL of a server that is scripted by `Answers`."""
     Answers.queue.clear()
     Answers.requests.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
@@ -131,7 +131,7 @@ def a_scripted_server() -> Iterator[str]:
 
 
 def unused_port() -> int:
-    """A port on which nothing listens, and that nobody else is given who asks for any port."""
+    """Return a port on which nothing listens, and which the system assigns to no other process."""
     for port in random.sample(range(10_000, 30_000), 100):  # systems give any port from 32,768 on, or 49,152
         with closing(socket.socket()) as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))

@@ -30,7 +30,7 @@ SETTLING = Settling(after_root_s=0.05, quiet_s=0.2, longest_s=0.5, session_s=0.3
 
 @contextmanager
 def judging(store: Store) -> Iterator[Callable[[], bool]]:
-    """Sums of traces, a matcher and workers at work on the store; what is yielded waits for all of them."""
+    """Yield sums of traces, a matcher and workers at work on the store; what is yielded waits for all of them."""
     with working(Book(store, revisions=RULES)) as workers, adding_up(store) as traces:
         matcher = Matcher(
             store.matching,
@@ -47,7 +47,7 @@ def judging(store: Store) -> Iterator[Callable[[], bool]]:
 
 
 def a_turn(session: int, turn: int, *, name: int = 0) -> SpanBatch:
-    """A trace of a session."""
+    """Build a trace of a session."""
     export = an_export(1, first=name, trace=session * 100 + turn)
     (span,) = export.resource_spans[0].scope_spans[0].spans
     span.start_time_unix_nano = span.end_time_unix_nano = START_NS + turn * 1_000_000_000
@@ -57,7 +57,7 @@ def a_turn(session: int, turn: int, *, name: int = 0) -> SpanBatch:
 
 
 def main() -> None:
-    """Work until somebody ends it: sessions begin, get turns, come to rest, and some get turns after that."""
+    """Work until killed: sessions begin, get turns, come to rest, and some get turns after that."""
     directory, first = Path(sys.argv[1]), int(sys.argv[2])
     source = random.Random(first)
     turns: dict[int, int] = {}

@@ -24,7 +24,7 @@ EXAMPLE_HEAD = """\
 
 
 def table() -> str:
-    """The table of docs/configuration.md."""
+    """Return the table of docs/configuration.md."""
     flags = {parameter.name: max(parameter.opts, key=len) for parameter in serve.params if _is_option(parameter)}
     rows = ["| YAML key | flag | variable | default | values | meaning |", "|---|---|---|---|---|---|"]
     for name, schema in _schemas():
@@ -41,7 +41,7 @@ def table() -> str:
 
 
 def example() -> str:
-    """The example of a configuration."""
+    """Return the example of a configuration."""
     return EXAMPLE_HEAD + "".join(f"\n{_block(name, schema)}" for name, schema in _schemas())
 
 
@@ -69,7 +69,7 @@ def _shown(default: Any) -> str:
 
 
 def _plain(default: Any) -> Any:
-    """A default as YAML has it."""
+    """Return a default as YAML has it."""
     if hasattr(default, "model_dump"):
         return default.model_dump(mode="json", exclude_defaults=True)
     if isinstance(default, tuple):
@@ -78,7 +78,7 @@ def _plain(default: Any) -> Any:
 
 
 def _values(schema: Mapping[str, Any]) -> str:
-    """Which values a setting may have, where they are numbers or words."""
+    """Describe the allowed values of a setting if they are numbers or words."""
     kinds = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
     kind = kinds[0]
     choices = _CHOICES.fullmatch(kind.get("pattern", ""))

@@ -26,7 +26,7 @@ def main(url: str, journal: str, scenarios: int, trials: int) -> None:
         journal=Path(journal),
         seed=7,
     )
-    print("ready", flush=True)  # noqa: T201 - whoever kills waits for it
+    print("ready", flush=True)  # noqa: T201 - the parent waits for it before it kills
     result = simulation.run()
     print(len(result.simulated), result.resumed, len(result.left), result.stop_reasons())  # noqa: T201 - how it ended
 

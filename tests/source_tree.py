@@ -31,7 +31,7 @@ class File:
     tree: ast.Module
 
     def functions(self) -> Iterator[Function]:
-        """Every function in the file."""
+        """Yield every function in the file."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield Function(
@@ -41,13 +41,13 @@ class File:
                 )
 
     def calls(self, function: str) -> Iterator[ast.Call]:
-        """Every call of a function by exactly this spelling."""
+        """Yield every call of a function by exactly this spelling."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == function:
                 yield node
 
     def silent_broad_handlers(self) -> Iterator[int]:
-        """The lines that catch everything and do not end in raising."""
+        """Yield the lines that catch everything and do not end in raising."""
         for node in ast.walk(self.tree):
             match node:
                 case ast.ExceptHandler(type=caught, body=body) if _is_broad(caught):
@@ -60,7 +60,7 @@ class File:
                     pass
 
     def environment_reads(self) -> Iterator[int]:
-        """The lines that read the environment, or have click read it."""
+        """Yield the lines that read the environment, or have click read it."""
         for node in ast.walk(self.tree):
             match node:
                 case ast.Attribute(value=ast.Name(id="os"), attr=name) if name in ENVIRONMENT:
@@ -74,7 +74,7 @@ class File:
 
 
 def files(*folders: str) -> tuple[File, ...]:
-    """Every Python file below the folders, by path; those of the product when none is named."""
+    """Return every Python file below the folders, by path; those of the product when none is named."""
     paths = (file for folder in folders or PACKAGES for file in _files_in(folder))
     return tuple(sorted(paths, key=lambda file: file.path))
 

@@ -24,7 +24,7 @@ WAIT_S = 60.0
 
 @contextmanager
 def a_store(directory: Path, *, commit_interval_s: float = 0.001, backlog_bytes: int = 64 << 20) -> Iterator[Store]:
-    """An open store that reads what spans mean, and commits at once unless told to wait."""
+    """Open an open store that reads what spans mean, and commits at once unless told to wait."""
     prepare(directory)
     writer = WriterOptions(commit_interval_s=commit_interval_s, reads=ConventionsReader(NO_KEYS))
     with Store.open(directory, StoreOptions(writer=writer, backlog_bytes=backlog_bytes)) as store:
@@ -32,19 +32,19 @@ def a_store(directory: Path, *, commit_interval_s: float = 0.001, backlog_bytes:
 
 
 def trace_id(number: int) -> str:
-    """A valid trace id."""
+    """Return a valid trace id."""
     return f"{number + 1:032x}"
 
 
 def span_id(number: int) -> str:
-    """A valid span id."""
+    """Return a valid span id."""
     return f"{number + 1:016x}"
 
 
 def an_export(
     spans: int = 1, *, trace: int = 0, first: int = 0, start_ns: int = START_NS, project: str = "shop"
 ) -> ExportTraceServiceRequest:
-    """A request with consecutive root spans of one trace, a nanosecond apart."""
+    """Build a request with consecutive root spans of one trace, a nanosecond apart."""
     request = ExportTraceServiceRequest()
     resource_spans = request.resource_spans.add()
     resource_spans.resource.attributes.add(key="service.name").value.string_value = project
@@ -61,13 +61,13 @@ def an_export(
 
 
 def decoded(*exports: ExportTraceServiceRequest, tenant: str = "") -> Decoded:
-    """The requests as one decoded group."""
+    """Return the requests as one decoded group."""
     requests = [Request(body=export.SerializeToString(), tenant=tenant) for export in exports]
     return decode(requests, received_at_us=RECEIVED_AT_US)
 
 
 def a_batch(*exports: ExportTraceServiceRequest, tenant: str = "") -> SpanBatch:
-    """The requests as one batch."""
+    """Return the requests as one batch."""
     return decoded(*exports, tenant=tenant).batch
 
 
@@ -78,13 +78,13 @@ def commit(store: Store, *batches: SpanBatch) -> None:
 
 
 def rows(store: Store, statement: str) -> list[tuple[object, ...]]:
-    """The answer to an SQL query."""
+    """Run an SQL query; return the rows."""
     return list(store.queries.sql(statement, max_rows=1_000_000, timeout_s=60).rows)
 
 
 @contextmanager
 def files_no_larger_than(nbytes: int) -> Iterator[None]:
-    """A disk that is full as soon as any file of this process grows beyond a size."""
+    """Fail writes that grow any file of this process beyond a size, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, hard))
     try:
@@ -94,7 +94,7 @@ def files_no_larger_than(nbytes: int) -> Iterator[None]:
 
 
 def a_record(sequence: int, batch: SpanBatch) -> bytes:
-    """A whole record, as another version may have written it."""
+    """Build a whole record, as another version may have written it."""
     body = b"".join(bytes(memoryview(part)) for part in batch.to_buffers())
     numbers = struct.pack("<QQ", len(body), sequence)
     return b"TJsp" + struct.pack("<I", zlib.crc32(numbers + body)) + numbers + body

@@ -33,7 +33,7 @@ JSON = {"content-type": "application/json"}
 
 
 def mark_of(tenant: str) -> str:
-    """What only things of a tenant hold."""
+    """Return a text that only data of the tenant contains."""
     return f"of-{tenant or 'nobody'}-alone"
 
 
@@ -46,21 +46,21 @@ class Tenancy:
 
     @property
     def store(self) -> Store:
-        """Its store."""
+        """Return its store."""
         return self.server.running.store
 
     def key(self, tenant: str, role: str = "admin") -> str:
-        """A key of a tenant; of none, one that sees everything."""
+        """Return a key of a tenant; of none, one that sees everything."""
         return self.server.keys[f"{role} of {tenant}" if tenant else role]
 
     def rows(self, statement: str) -> list[tuple[object, ...]]:
-        """What the operator's SQL answers."""
+        """Query the database as the operator."""
         return rows(self.store, statement)
 
 
 @contextmanager
 def two_tenants(data: Path, **more: Any) -> Iterator[Tenancy]:
-    """All of it, once everything is judged; `more` are settings."""
+    """Start all of it and wait until everything is judged; `more` are settings."""
     settings = {
         "encryption_key": ENCRYPTION_KEY,
         "webhook_private_hosts": ["127.0.0.0/8"],
@@ -94,7 +94,7 @@ def _rule(name: str, mark: str, **keys: object) -> dict[str, object]:
 
 
 def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
-    """Whatever somebody can make before there is a trace."""
+    """Create all objects of a tenant that need no trace."""
     mark = mark_of(tenant)
 
     def made(path: str, document: Mapping[str, object]) -> str:
@@ -126,7 +126,7 @@ def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
 
 
 def _ended_run(tenancy: Tenancy, tenant: str, begun: Mapping[str, object]) -> str:
-    """The id of a run that is over."""
+    """Return the id of a run that is over."""
     key, mark = tenancy.key(tenant), mark_of(tenant)
     run = str(tenancy.server.ask("POST", f"{PROJECT}/runs", key=key, json=begun).json()["runId"])
     items = [{"itemKey": mark, "inputs": {"input": mark}, "evalResults": [{"name": "exact", "score": 1}]}]
@@ -140,7 +140,7 @@ def _ended_run(tenancy: Tenancy, tenant: str, begun: Mapping[str, object]) -> st
 
 
 def _run(tenancy: Tenancy, tenant: str) -> dict[str, str]:
-    """A run with an item and a score, and an evaluation of it; their ids."""
+    """Return a run with an item and a score, and an evaluation of it; their ids."""
     key, mark = tenancy.key(tenant), mark_of(tenant)
     begun = {"experimentName": f"qa {mark}", "metadata": {"mark": mark}}
     ended = _ended_run(tenancy, tenant, begun)
@@ -165,7 +165,7 @@ def _run(tenancy: Tenancy, tenant: str) -> dict[str, str]:
 
 
 def _make_late(tenancy: Tenancy, tenant: str) -> None:
-    """What there can be once there are results, with its id."""
+    """Create the objects of a tenant that need results; add their ids."""
     ids: dict[str, str] = dict(tenancy.ids[tenant])
     key, mark = tenancy.key(tenant), mark_of(tenant)
     rule = f"{PROJECT}/trace-eval-rules/{ids['rule_id']}"
@@ -218,7 +218,6 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
 
 
 def _view(tenancy: Tenancy, tenant: str) -> str:
-    """A saved view; its id."""
     body = {"name": mark_of(tenant), "query": "project=shop"}
     made = tenancy.server.ask("POST", "/api/v1/saved-views", key=tenancy.key(tenant), json=body)
     assert made.status_code == 201, made.text
@@ -226,7 +225,7 @@ def _view(tenancy: Tenancy, tenant: str) -> str:
 
 
 def _queue(tenancy: Tenancy, tenant: str) -> dict[str, str]:
-    """A queue of reviews with an entry that was voted on; their ids."""
+    """Return a queue of reviews with an entry that was voted on; their ids."""
     key, mark = tenancy.key(tenant), mark_of(tenant)
     made = tenancy.server.ask("POST", "/api/v1/review-queues", key=key, json={"name": mark, "blind": False})
     path = f"/api/v1/review-queues/{made.json()['id']}"
@@ -244,7 +243,7 @@ def _queue(tenancy: Tenancy, tenant: str) -> dict[str, str]:
 
 
 def _send(tenancy: Tenancy, tenant: str) -> None:
-    """The same trace for everybody: a root and a call of a tool, and a record of what was said."""
+    """Send the same trace for all tenants: a root and a tool call, and a record of a message."""
     mark = mark_of(tenant)
     url = f"http://{tenancy.server.running.otlp_http}/v1"
     key = tenancy.key(tenant, "ingest")
@@ -278,7 +277,6 @@ def _spans(mark: str) -> dict[str, Any]:
 
 
 def _picture(mark: str) -> dict[str, str]:
-    """A picture whose bytes hold the mark."""
     head = b"\x89PNG\r\n\x1a\n" + (13).to_bytes(4) + b"IHDR" + (1).to_bytes(4) + (1).to_bytes(4)
     content = base64.b64encode(head + mark.encode()).decode()
     return {"type": "blob", "modality": "image", "mime_type": "image/png", "content": content}

@@ -24,7 +24,7 @@ LASTING = KeyDraft(name="admin", role=Role.ADMIN)
 
 
 def a_caller(tenant: str) -> Caller:
-    """An administrator of a tenant."""
+    """Build an administrator of a tenant."""
     return Caller(role=Role.ADMIN, key_id="key_0", tenant=tenant, sees_all=False)
 
 
@@ -39,7 +39,7 @@ def test_roles_grant_what_the_page_says() -> None:
 
 
 def test_a_route_that_says_nothing_is_read_or_written_and_closed_to_tenants() -> None:
-    """The method alone decides, and nobody may assume that tenants are kept apart."""
+    """The method alone decides, and tenants are not assumed to be kept apart."""
 
     def silent() -> None:
         """Say nothing."""
@@ -56,7 +56,7 @@ def test_a_route_that_says_nothing_is_read_or_written_and_closed_to_tenants() ->
 
 
 def test_the_first_key_has_to_last(tmp_path: Path) -> None:
-    """Nobody closes the server with a key that could not open it again, and nothing is stored then."""
+    """A key that could not open the server again does not close it, and nothing is stored then."""
     with a_store(tmp_path) as store:
         keyring = Keyring(store.access, None)
         for draft in (
@@ -121,7 +121,7 @@ def test_a_key_that_opens_nothing_keeps_the_server_closed(tmp_path: Path) -> Non
 
 
 def test_a_tenant_administers_its_own_keys(tmp_path: Path) -> None:
-    """It sees no others, and makes none for anybody else."""
+    """It sees no others, and makes none for another tenant."""
     with a_store(tmp_path) as store:
         keyring = Keyring(store.access, "operator-key-of-the-tests")
         other, _ = keyring.create(KeyDraft(name="o", role=Role.VIEWER, tenant="other"), ANYBODY)
@@ -196,7 +196,7 @@ def test_guessing_is_slowed_down() -> None:
 
 
 def test_a_wrong_key_that_is_shown_again_is_no_guess() -> None:
-    """Whoever has an old key is told 401 each time, and locks nobody out who has another one."""
+    """An old key gets 401 each time, and locks out no client that has another one."""
     attempts = Attempts()
     for _ in range(2 * ALLOWED):
         assert attempts.wait_s("192.0.2.1", b"old", 0) == 0
@@ -209,7 +209,7 @@ def test_a_wrong_key_that_is_shown_again_is_no_guess() -> None:
 
 
 def test_a_key_that_was_good_is_not_slowed_down() -> None:
-    """Whoever guesses at the same address does not lock out who was there before."""
+    """Guesses from the same address do not lock out clients that were authenticated before."""
     attempts = Attempts()
     attempts.succeeded("192.0.2.1", b"good")
     for number in range(2 * ALLOWED):

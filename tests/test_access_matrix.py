@@ -26,7 +26,7 @@ CHANGING = [each for each in ROUTES if each[0] not in {"GET", "HEAD"} and each[1
 NAMES = [f"{method} {path}" for method, path, _ in ROUTES]
 KEYS = [role.lower() for role in Role] + [f"{role.lower()} of acme" for role in Role]
 
-# What is not as the method alone says. An entry more, here, is a decision that somebody looked at.
+# Exceptions from what the method alone says. A new entry is a reviewed decision.
 OPEN_PAGES = {  # what is needed to sign in
     "GET /sign-in",
     "POST /sign-in",
@@ -141,13 +141,13 @@ sources = (f"127.0.{high}.{low}" for high, low in itertools.product(range(1, 255
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """One server for all."""
+    """Start one server for all tests."""
     with a_closed_server(tmp_path_factory.mktemp("matrix") / "data") as closed:
         yield closed
 
 
 def wanted(name: str) -> Permission:
-    """What a route should ask for."""
+    """Return the permission that a route should require."""
     for names, permission in (
         (OPEN, Permission.OPEN),
         (SENDING, Permission.SEND),
@@ -163,7 +163,7 @@ def wanted(name: str) -> Permission:
 
 
 def path_of(template: str) -> str:
-    """A path of a route, about something that is not there."""
+    """Return a path of a route, about something that is not there."""
     return re.sub(r"\{[^}]+\}", "key_0123456789abcdef", template)
 
 
@@ -256,7 +256,7 @@ def test_a_deletion_by_an_unclear_condition_is_refused(server: Closed, query: st
 
 
 def test_what_is_no_route_is_nobodys_business(server: Closed) -> None:
-    """Without a key, also what is not there is 401, so that nobody learns what is."""
+    """Without a key, unknown paths are 401 too, so that responses do not reveal which exist."""
     assert server.ask("GET", "/api/v1/nothing").status_code == 401
     assert server.ask("GET", "/api/v1/nothing", key=server.keys["viewer"]).status_code == 404
     assert server.ask("PATCH", "/api/v1/api-keys", key=server.keys["admin"]).status_code == 405

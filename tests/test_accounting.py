@@ -60,13 +60,13 @@ DOORS: list[Door] = [over_grpc, over_http, over_api]
 
 
 def scopes(request: ExportTraceServiceRequest) -> Iterator[ScopeSpans]:
-    """Every list of spans in a request."""
+    """Yield every list of spans in a request."""
     for resource_spans in request.resource_spans:
         yield from resource_spans.scope_spans
 
 
 def moved(batch: Batch, by_ns: int) -> bytes:
-    """The same spans, at another time."""
+    """Return the same spans, at another time."""
     request = ExportTraceServiceRequest.FromString(batch.body)
     for scope in scopes(request):
         for span in scope.spans:
@@ -76,7 +76,7 @@ def moved(batch: Batch, by_ns: int) -> bytes:
 
 
 def spoilt(batch: Batch, source: random.Random) -> tuple[bytes, int]:
-    """The batch with some spans that cannot be stored, and how many."""
+    """Return the batch with some spans that cannot be stored, and how many."""
     request = ExportTraceServiceRequest.FromString(batch.body)
     bad = 0
     for scope in scopes(request):
@@ -91,7 +91,7 @@ def spoilt(batch: Batch, source: random.Random) -> tuple[bytes, int]:
 
 
 def a_delivery(batches: list[Batch], source: random.Random) -> tuple[bytes, int, int]:
-    """A request made of what may have been delivered before: its bytes, its spans, and how many of them are bad."""
+    """Build a request of spans that may have been delivered before: bytes, spans, and the number of bad ones."""
     chosen = source.choices(batches, k=source.randint(1, 4))
     spans = sum(len(batch.span_ids) for batch in chosen)
     match source.randrange(5):
@@ -126,7 +126,7 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
 
 
 def check_store(server: Live) -> None:
-    """The tally agrees with the rows, and no span is there twice."""
+    """Check that the tally agrees with the rows, and that no span is stored twice."""
     question = "SELECT count(*), count(DISTINCT (tenant, trace_id, span_id)) FROM spans"
     stored = server.tally().stored
     assert server.sql(question) == [[stored, stored]]

@@ -71,7 +71,7 @@ def test_kills_neither_lose_nor_double_what_a_check_flags(tmp_path: Path, seed: 
 
 
 def enqueue(store: Store, pair: Sequence[ActiveRule], traces: range) -> None:
-    """The jobs of both rules as matching makes them: those of the second are held."""
+    """Queue the jobs of both rules as matching makes them: those of the second are held."""
     book = Book(store, revisions={active.revision: active for active in pair})
     for active in pair:
         book.enqueue(active, [(trace_id(number), span_id(number)) for number in traces])

@@ -25,7 +25,7 @@ TEXTS = ("fine", "far too long, please", "far too long an answer", "brief")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """A server with a check and a rule that goes by it, and four spans, two of which are flagged."""
+    """Yield a server with a check and a rule that goes by it, and four spans, two of which are flagged."""
     with an_offline_server(tmp_path_factory.mktemp("after") / "data") as server:
         server.ask("POST", RULES, 201, json=CHECK)
         server.ask("POST", RULES, 201, json=JUDGE)
@@ -42,12 +42,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
 
 
 def decided(server: Offline, rule: str = "polite") -> list[str]:
-    """What became of the spans by a rule, by their traces."""
+    """List the decisions of a rule, by trace."""
     return [row[0] for row in server.sql(f"SELECT decision FROM decisions WHERE rule = '{rule}' ORDER BY trace_id")]
 
 
 def refused(server: Offline, **keys: object) -> str:
-    """Why a rule is refused: what is wrong with its key `after`."""
+    """Return the error for the key `after` of a rule."""
     (problem,) = server.ask("POST", RULES, 400, json={**CHECK, "name": "other", **keys})["problems"]
     assert problem["key"] == "after"
     return str(problem["message"])

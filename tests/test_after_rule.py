@@ -28,7 +28,7 @@ OF_FIRST_RULE = "SELECT job_id FROM job WHERE revision = 1 ORDER BY job_id"
 def a_pair(
     target: str = "SPAN", of: str | None = None, after: Mapping[str, object] | None = None
 ) -> tuple[ActiveRule, ActiveRule]:
-    """A check, and a rule that judges what did not pass there, or what else is told."""
+    """Build a check, and a rule that judges what did not pass there, or what else is told."""
     condition = {"rule": "check", **(after or {"passed": False})}
     return active(1, name="check", target=of or target), active(2, name="judge", target=target, after=condition)
 
@@ -39,12 +39,12 @@ def store_results(store: Store, *results: JobResult) -> None:
 
 
 def scored(job_id: int, score: float = 0.0, *, passed: bool = False) -> JobResult:
-    """A score, which does not pass unless told otherwise."""
+    """Return a score, which does not pass unless told otherwise."""
     return JobResult(job_id=job_id, name="check", outcome="scored", score=score, passed=passed, fingerprint="f")
 
 
 def broken(job_id: int, kind: str = "timeout") -> JobResult:
-    """A result that says nothing."""
+    """Return a result that says nothing."""
     return JobResult(job_id=job_id, name="check", outcome="failed", error_kind=kind, reason="too late")
 
 
@@ -213,7 +213,7 @@ def test_whatever_the_order_of_results_each_target_is_told_about_once(
         order.shuffle(results)
         for result in results:
             store_results(store, result)
-            store_results(store, result)  # a turn that is repeated, since nobody knows whether it was stored
+            store_results(store, result)  # a repeated turn, since it is unknown whether it was stored
         left = {"flagged": "ready", "broken": "held"}
         assert rows(store, JOBS) == [(2 * number + 2, left[flag]) for number, flag in enumerate(flags) if flag in left]
 

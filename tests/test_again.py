@@ -18,7 +18,7 @@ from tests.source_tree import ROOT
         (1, [f"tests/test_a.py::test_{number}" for number in range(9)], []),
         (1, [], []),
         (1, ["tests/test_a.py"], []),  # it could not be imported
-        (2, ["tests/test_a.py::test_b"], []),  # somebody stopped the run
+        (2, ["tests/test_a.py::test_b"], []),  # the run was interrupted
         (3, ["tests/test_a.py::test_b"], []),
     ],
 )

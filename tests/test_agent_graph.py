@@ -29,7 +29,7 @@ EVIL = "<script>alert(1)</script>"
 
 
 def edges_of(graph: AgentGraph) -> set[tuple[str, str, str, int]]:
-    """Each edge in words."""
+    """Return each edge in words."""
     return {(graph.nodes[e.source].label, graph.nodes[e.target].label, e.way, e.calls) for e in graph.edges}
 
 
@@ -128,7 +128,7 @@ def test_a_picture_is_xml_in_which_nothing_runs() -> None:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Running"]:
-    """A server with the trace of two agents."""
+    """Yield a server with the trace of two agents."""
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
     resource.resource.attributes.add(key="service.name").value.string_value = "agents"

@@ -26,19 +26,19 @@ TRIP: dict[str, Any] = {
 
 
 def tasks(completed: Sequence[object]) -> dict[str, Any]:
-    """An answer about each task, in order."""
+    """Return an answer about each task, in order."""
     rows = enumerate(completed, start=1)
     return {"tasks": [{"index": index, "completed": done, "reason": f"it is {done}"} for index, done in rows]}
 
 
 def calls(grounded: Sequence[object]) -> dict[str, Any]:
-    """An answer about each call, in order."""
+    """Return an answer about each call, in order."""
     rows = enumerate(grounded, start=1)
     return {"calls": [{"index": index, "grounded": is_so, "reason": f"it is {is_so}"} for index, is_so in rows]}
 
 
 def with_outputs(**outputs: object) -> dict[str, Any]:
-    """The trip with other outputs."""
+    """Return the trip with other outputs."""
     return TRIP | {"actualOutputs": TRIP["actualOutputs"] | outputs}
 
 
@@ -162,7 +162,7 @@ def test_a_missing_plan_was_not_present() -> None:
 
 
 def tools(*definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """A case that offers these tools."""
+    """Return a case that offers these tools."""
     return {"metadata": {"tools": [*definitions]}}
 
 
@@ -229,7 +229,7 @@ def test_no_tools_are_reliable(name: str) -> None:
 
 
 def a_tool(count: int, required: int, **parameter: object) -> dict[str, Any]:
-    """A tool with this many parameters, of which the first are required."""
+    """Build a tool with this many parameters, of which the first are required."""
     names = [f"p{number}" for number in range(count)]
     described = {"type": "string", "description": "what it is"} | parameter
     schema = {"type": "object", "properties": dict.fromkeys(names, described), "required": names[:required]}

@@ -48,7 +48,7 @@ class Machine:
 
     @property
     def now_us(self) -> int:
-        """What its clock says."""
+        """Return the time of its clock."""
         return self.wall_ns // 1000
 
     @contextmanager
@@ -72,13 +72,13 @@ class Machine:
 
 
 def a_batch(*exports: ExportTraceServiceRequest, received_at_us: int) -> SpanBatch:
-    """The requests as one batch that was received at a moment."""
+    """Return the requests as one batch that was received at a moment."""
     requests = [Request(body=export.SerializeToString()) for export in exports]
     return decode(requests, received_at_us=received_at_us).batch
 
 
 def stored(store: Store) -> int:
-    """How many spans are stored."""
+    """Count the stored spans."""
     ((count,),) = rows(store, "SELECT count(*) FROM span")
     return int(str(count))
 

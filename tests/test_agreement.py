@@ -15,7 +15,7 @@ NOVEMBER_US, DECEMBER_US = 1_795_255_200_000_000, 1_796_600_000_000_000
 
 
 def votes(*raters: Sequence[str | float], at_us: int = NOVEMBER_US) -> list[OneVote]:
-    """What each rater said of each unit; a dash is no vote."""
+    """Build votes: one label per unit from each rater; a dash is no vote."""
     return [
         OneVote(target=f"unit {unit:03}", author=f"rater {rater}", value=value, at_us=at_us)
         for rater, labels in enumerate(raters)
@@ -25,7 +25,7 @@ def votes(*raters: Sequence[str | float], at_us: int = NOVEMBER_US) -> list[OneV
 
 
 def value(measure: IntervalMeasure) -> float:
-    """A measure that is defined, inside its interval."""
+    """Return a measure that is defined, inside its interval."""
     assert measure.value is not None
     assert measure.interval is not None
     assert measure.interval.low <= measure.value <= measure.interval.high
@@ -106,7 +106,7 @@ def test_nothing_is_said_where_nothing_is_known() -> None:
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Offline]:
-    """A server of its own."""
+    """Start a server for each test."""
     with an_offline_server(tmp_path / "data") as server:
         yield server
 

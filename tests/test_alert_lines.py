@@ -139,7 +139,7 @@ def test_alerts_of_two_services_differ_on_every_face(tmp_path: Path) -> None:
 
 
 def words_of_digest_of(alert: Alert, event: str) -> str:
-    """The line of a digest about one alert, which was queued as JSON."""
+    """Return the line of a digest about one alert, which was queued as JSON."""
     kept = json.loads(json.dumps({"alert": dataclasses.asdict(alert), "events": [event]}))
     return words_of_digest({"alerts": [kept], "left_out": 0, "counts": {event: 1}}).examples[0]
 

@@ -17,7 +17,7 @@ AT_NS = 1_795_255_200_000_000_000
 
 
 def a_webhook(store: Store, name: str = "w1", tenant: str = "") -> None:
-    """A receiver of everything of the project shop."""
+    """Create a receiver of everything of the project shop."""
     text = WebhookText(
         url="https://hooks.example",
         template="json",
@@ -31,7 +31,7 @@ def a_webhook(store: Store, name: str = "w1", tenant: str = "") -> None:
 
 
 def an_attempt(due: DueDelivery, *, at_ns: int = AT_NS, **changes: object) -> DeliveryAttempt:
-    """A success, unless told otherwise."""
+    """Build a success, unless told otherwise."""
     outcome: dict[str, object] = {"state": "delivered", "status": 200, "error": None, "next_at_ns": at_ns} | changes
     return DeliveryAttempt(
         delivery_id=due.delivery_id,
@@ -140,7 +140,7 @@ def test_a_receiver_that_is_gone_gets_nothing_that_waited(tmp_path: Path) -> Non
 
 
 def test_receivers_of_a_tenant_hear_of_its_alerts_and_those_of_nobody_of_all(tmp_path: Path) -> None:
-    """Whatever becomes of an alert is queued for its tenant and for the operator, and for nobody else."""
+    """Every event of an alert is queued for its tenant and for the operator, and for no other receiver."""
     with a_store(tmp_path) as store:
         for tenant in ("", "acme", "other"):
             a_webhook(store, f"w-{tenant}", tenant)
@@ -157,7 +157,7 @@ def test_receivers_of_a_tenant_hear_of_its_alerts_and_those_of_nobody_of_all(tmp
 
 
 def worse(rate: float, *, trace: str = "0" * 32) -> Escalation:
-    """The alert of `a_finding()` is about something worse."""
+    """Let the alert of `a_finding()` worsen."""
     side = ComparedSide(release="1.5.0", rate=rate, low=rate - 0.1, high=rate + 0.1, count=40)
     finding = a_finding(9, candidate=side, regressed_count=30, document={"examples": [{"traceId": trace}], "sql": "s"})
     return Escalation(tenant="", alert_id=a_finding().alert_id, finding=finding)

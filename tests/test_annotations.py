@@ -21,7 +21,7 @@ SESSIONS = "SELECT count(DISTINCT session_id) FROM traces"
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all, with three traces."""
+    """Yield one server for all, with three traces."""
     with an_offline_server(tmp_path_factory.mktemp("annotations") / "data") as server:
         assert server.running is not None
         for at_s, trace in enumerate((TRACE, OTHER, THIRD)):
@@ -34,7 +34,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
 
 
 def said(api: Offline, **params: object) -> list[dict[str, Any]]:
-    """What was said, the latest first."""
+    """List annotations, latest first."""
     annotations: list[dict[str, Any]] = api.ask("GET", "annotations", params=params)
     return annotations
 

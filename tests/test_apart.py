@@ -86,7 +86,7 @@ PARAMETERS: dict[str, Parameter] = {"number": 10_000, "text": "span 2"}
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store with some spans, of which two statements may share 128 MiB."""
+    """Yield a store with some spans, of which two statements may share 128 MiB."""
     options = StoreOptions(
         database=DatabaseOptions(query_bytes=128 << 20, queries_at_once=2),
         writer=WriterOptions(commit_interval_s=0.001),
@@ -97,13 +97,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def tree_of(statement: str) -> str:
-    """The tree of a SELECT."""
+    """Return the tree of a SELECT."""
     ((tree,),) = duckdb.execute("SELECT json_serialize_sql($text::VARCHAR)", {"text": statement}).fetchall()
     return str(tree)
 
 
 def memory_bytes() -> int:
-    """What this process has in memory."""
+    """Return the resident memory of this process."""
     (pages,) = Path("/proc/self/statm").read_text().split()[1:2]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 

@@ -28,7 +28,7 @@ LISTS = (
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A client of a server with some of everything that is listed."""
+    """Yield a client of a server with some of everything that is listed."""
     data = tmp_path_factory.mktemp("server") / "data"
     with a_closed_server(data, webhook_private_hosts=("127.0.0.1",)) as server, a_client() as client:
         client.base_url = httpx.URL(f"http://{server.running.http}")
@@ -53,14 +53,14 @@ def _rule(client: httpx.Client) -> str:
 
 
 def content(answer: httpx.Response) -> list[Any]:
-    """What is listed."""
+    """Return the entries of a list response."""
     document = answer.raise_for_status().json()
     entries: list[Any] = document if isinstance(document, list) else document["content"]
     return entries
 
 
 def names(entries: list[Any]) -> list[str]:
-    """What tells them apart; how they do may change between two answers."""
+    """Return the values that identify entries; the fields of an entry may change between two responses."""
     return [str(each.get("id") or each["name"]) for each in entries]
 
 

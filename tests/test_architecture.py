@@ -105,7 +105,7 @@ def test_the_environment_is_read_in_one_place() -> None:
 
 
 def test_endings_of_file_names_are_read_in_one_place() -> None:
-    """Whoever names a file in capitals gets what the name says, since only one function looks at endings."""
+    """A file name in capitals is read by its suffix, since only one function looks at suffixes."""
     reading = re.compile(r"""\.suffix\b(?! *=)|glob\(f?"\*\.\w|endswith\(\(?["']\.""")
     places = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
@@ -183,7 +183,7 @@ def test_deciding_and_judging_need_no_database(module: str) -> None:
 
 @pytest.mark.parametrize("library", ["scipy", "openai", "jsonschema"])
 def test_a_server_starts_without_what_it_may_never_need(library: str) -> None:
-    """Libraries that are large and seldom asked are loaded by whoever asks first."""
+    """Large libraries that are seldom needed are loaded on first use."""
     assert library not in loaded_by("collector.program")
 
 

@@ -21,14 +21,14 @@ NAMED = [{"field": "name", "op": "=", "value": "span 3"}]
 
 
 def fill(store: Store, *, batches: int, spans: int = 10) -> None:
-    """Traces a minute apart, a commit each."""
+    """Store traces a minute apart, a commit each."""
     for number in range(batches):
         start_ns = START_NS + number * MINUTE_NS
         commit(store, a_batch(an_export(spans, trace=number, first=spans * number, start_ns=start_ns)))
 
 
 def finished(live: Matcher, backfill_id: str) -> Backfill:
-    """The backfill, once it has ended."""
+    """Return the backfill, once it has ended."""
     deadline_s = time.monotonic() + WAIT_S
     while time.monotonic() < deadline_s:
         (backfill,) = [one for one in every_backfill(live) if one.backfill_id == backfill_id]
@@ -40,7 +40,7 @@ def finished(live: Matcher, backfill_id: str) -> Backfill:
 
 @pytest.mark.parametrize("target", ["SPAN", "TRACE"])
 def test_a_backfill_is_about_the_tenant_of_its_rule(tmp_path: Path, target: str) -> None:
-    """That of a tenant's rule looks at its spans alone, that of a rule of nobody at everybody's."""
+    """That of a tenant's rule looks at its spans alone, that of a shared rule at those of all tenants."""
     of_nobody, of_a = active(1, target=target), active(2, target=target, tenant="a")
     in_force = InForce()
     with a_store(tmp_path) as store, matching(store, in_force) as live:
@@ -263,12 +263,12 @@ def test_backfills_under_way_are_bounded_for_a_rule_and_a_tenant(
 
 
 def limits(*, rows: int) -> WindowLimits:
-    """As many spans at once."""
+    """Return as many spans at once."""
     return WindowLimits(rows=rows, nbytes=1 << 20)
 
 
 def not_started(store: Store, in_force: InForce) -> Matcher:
-    """A matcher whose steps a test makes."""
+    """Return a matcher whose steps a test makes."""
     return Matcher(
         store.matching, lambda: in_force.rules, Settling(), enqueued=in_force.note, revision=in_force.revision
     )

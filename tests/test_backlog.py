@@ -30,13 +30,13 @@ class Requests:
         )
 
     def come(self, spans: int = 1, *, nbytes: int = 1) -> None:
-        """A request comes."""
+        """Add a request."""
         number = next(self._numbers)
         batch = a_batch(an_export(spans, first=number * MAX_COMMIT_ROWS))
         self._backlog.add([SpoolGroup(sequence=number, batch=batch, nbytes=nbytes)])
 
     def committed_at(self, now_s: float) -> int:
-        """How many spans are committed at a time; a write task is what there is to do where none are due."""
+        """Return the number of spans in a commit; do a write task if none are due."""
         self.now_s = now_s
         write_task = self._backlog.ask(lambda: None, 0)
         work = self._backlog.next_work()

@@ -21,7 +21,7 @@ CONTENT = "SELECT count(*), sum(hash(t)::HUGEINT) FROM {table} AS t WHERE {bound
 
 
 def content(store: Store, batch: object) -> dict[str, object]:
-    """What the tables hold of the commits up to one, as counts and sums of hashes of whole rows."""
+    """Summarize the commits up to a batch in each table: counts, and sums of hashes of whole rows."""
     bound = {"span": f"batch <= {batch}", "trace_part": f"batch <= {batch}"}
     statements = {table: CONTENT.format(table=table, bound=bound.get(table, "true")) for table in TABLES[:2]}
     with store._database.cursor() as cursor:  # hashes of whole rows, in statements of clients, have a limit of memory

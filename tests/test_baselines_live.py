@@ -37,7 +37,7 @@ class Shop:
 
     @property
     def rules(self) -> str:
-        """The address of the rules of the project."""
+        """Return the address of the rules of the project."""
         return f"{self.server.http}/api/v1/projects/{self.project}/trace-eval-rules"
 
     def save(self, characters: int = 0, **keys: Any) -> None:
@@ -116,7 +116,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A server whose sessions come to rest at once."""
+    """Yield a server whose sessions come to rest at once."""
     at_once = {"TRACEJURY_SETTLE_AFTER_ROOT_SECONDS": 0.1}
     with a_live_server(tmp_path_factory.mktemp("baselines") / "data", flags=ANY_PORTS, env=at_once) as server:
         yield server
@@ -124,7 +124,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 @pytest.fixture
 def shop(server: Live, seed: int) -> Iterator[Shop]:
-    """A project with a rule."""
+    """Yield a project with a rule."""
     with over_http(server) as send:
         shop = Shop(server, send, random.Random(seed))
         shop.save(20)
@@ -362,7 +362,7 @@ class Mood:
 
 @pytest.fixture
 def judged(server: Live, seed: int) -> Iterator[tuple[Shop, Mood, Callable[[str], None]]]:
-    """A project whose rule asks a judge, and how to give the judge another model."""
+    """Yield a project whose rule asks a judge, and how to give the judge another model."""
     mood = Mood()
     with over_http(server) as send, a_model(mood) as model:
         shop = Shop(server, send, random.Random(seed))

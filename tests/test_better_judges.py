@@ -28,7 +28,7 @@ VOTED = range(0, 120, 3)
 
 
 def a_judge(request: ModelRequest) -> Says:
-    """Passes every other bad answer, unless its prompt is strict or has examples; what is judged comes last."""
+    """Pass every other bad answer, unless the prompt is strict or has examples; the judged text comes last."""
     number = int(re.findall(r"answer number (\d+)", request.user)[-1])
     is_strict = "strictly" in request.system or 'name="examples"' in request.user
     passes = is_good(number) if is_strict else is_good(number) or number % 20 < 10
@@ -36,14 +36,14 @@ def a_judge(request: ModelRequest) -> Says:
 
 
 def a_rule(**config: object) -> dict[str, Any]:
-    """The rule with such a prompt."""
+    """Return the rule with such a prompt."""
     settings = {"criteria": "Is it polite?", "evaluationParams": ["ACTUAL_OUTPUT"], **config}
     return {"name": "polite", "evaluator": "llm_judge", "config": settings}
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """A server whose lenient judge has judged all answers; Ada has voted on forty."""
+    """Yield a server whose lenient judge has judged all answers; Ada has voted on forty."""
     with (
         a_model(a_judge) as model,
         an_offline_server(tmp_path_factory.mktemp("better") / "data", encryption_key=ENCRYPTION_KEY) as server,
@@ -62,7 +62,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
 
 
 def place_of(api: Offline) -> tuple[str, dict[str, Any]]:
-    """The path of the rule, and the rule."""
+    """Return the path of the rule, and the rule."""
     rule = api.ask("GET", "trace-eval-rules")["content"][0]
     return f"projects/shop/trace-eval-rules/{rule['id']}", rule
 

@@ -41,22 +41,22 @@ SOON = {"TRACEJURY_COMMIT_INTERVAL_MS": 10}
 
 
 def bare_deflate(body: bytes) -> bytes:
-    """What some senders mean by deflate: no header, no checksum."""
+    """Compress as raw deflate, without header and checksum, which some senders send."""
     return zlib.compress(body, wbits=-zlib.MAX_WBITS)
 
 
 def gzip_members(body: bytes) -> bytes:
-    """One gzip file in two members."""
+    """Return one gzip file in two members."""
     return gzip.compress(body[:100]) + gzip.compress(body[100:])
 
 
 def zstd_frames(body: bytes) -> bytes:
-    """One zstd body in two frames."""
+    """Return one zstd body in two frames."""
     return zstandard.compress(body[:100]) + zstandard.compress(body[100:])
 
 
 def zstd_stream(body: bytes) -> bytes:
-    """A zstd frame that does not tell its size."""
+    """Return a zstd frame that does not tell its size."""
     compressor = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     return compressor.compress(body) + compressor.flush()
 
@@ -80,21 +80,21 @@ CHECKED = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A server with default limits."""
+    """Yield a server with default limits."""
     with a_live_server(tmp_path_factory.mktemp("bodies") / "data", env=SOON) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A server with small limits."""
+    """Yield a server with small limits."""
     env = SOON | {"TRACEJURY_MAX_BODY_BYTES": RECEIVED, "TRACEJURY_MAX_DECOMPRESSED_BYTES": DECOMPRESSED}
     with a_live_server(tmp_path_factory.mktemp("tight") / "data", env=env) as server:
         yield server
 
 
 def stored(server: Live, trace_id: str) -> int:
-    """How many spans of the trace are stored when all is committed."""
+    """Count the stored spans of a trace once all is committed."""
     with over_http(server) as send:  # what was sent before this is committed before this
         last = a_batch(random.Random(), 1)
         assert send(last.body).kind == "taken"
@@ -129,7 +129,7 @@ def test_a_body_that_is_cut_off_is_no_success(server: Live, encoding: str, compr
 
 
 def ends(whole: bytes, cut: int) -> bool:
-    """Whether another frame or member begins here."""
+    """Return whether another frame or member begins here."""
     return whole[cut:].startswith((b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"))
 
 
@@ -155,7 +155,7 @@ def test_bodies_up_to_the_limit_are_taken(tight: Live) -> None:
     """A body of exactly the limit is read; one byte more is 413 or RESOURCE_EXHAUSTED, for good."""
     batch = a_batch(random.Random(), 100)
     padding = RECEIVED - len(batch.body)
-    field = b"\xfa\x3f" + varint(padding - 2 - 3)  # field 1023, which nobody knows; its length takes three bytes
+    field = b"\xfa\x3f" + varint(padding - 2 - 3)  # field 1023, which is unknown; its length takes three bytes
     full = (batch.body + field).ljust(RECEIVED, b"x")
     with over_http(tight) as http, over_grpc(tight) as call:
         assert http(full).kind == call(full).kind == "taken"
@@ -167,12 +167,12 @@ def test_bodies_up_to_the_limit_are_taken(tight: Live) -> None:
 
 
 def varint(number: int) -> bytes:
-    """A number as protobuf writes it."""
+    """Return a number as protobuf writes it."""
     return bytes([number & 0x7F]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + varint(number >> 7)
 
 
 def check_too_large_for_grpc(server: Live, body: bytes, compression: grpc.Compression) -> None:
-    """The call fails with RESOURCE_EXHAUSTED and without RetryInfo."""
+    """Check that the call fails with RESOURCE_EXHAUSTED and without RetryInfo."""
     with (
         grpc.insecure_channel(server.grpc) as channel,
         pytest.raises(grpc.RpcError) as failure,
@@ -262,7 +262,7 @@ def test_a_size_that_is_announced_too_large_is_refused(tight: Live) -> None:
 
 
 def test_a_slow_sender_is_waited_for(server: Live) -> None:
-    """A body that comes byte by byte is read to its end, and nobody else has to wait for it."""
+    """A body that comes byte by byte is read to its end, and no other request waits for it."""
     slow, other = a_batch(random.Random(), 1), a_batch(random.Random(), 5)
     with ExitStack() as stack:
         stalled = [stack.enter_context(Connection(server.ready["otlp_http"])) for _ in range(50)]
@@ -343,13 +343,13 @@ def test_a_stalled_grpc_call_gives_its_turn_to_a_sender_without_any() -> None:
 
 
 def late(body: bytes, go_on: threading.Event) -> Iterator[bytes]:
-    """The one message of a call, which does not come before it may."""
+    """Yield the one message of a call, which does not come before it may."""
     go_on.wait(PATIENCE_S)
     yield body
 
 
 def timed(send: Send, body: bytes) -> tuple[Answer, float]:
-    """What a sender hears, and after how many seconds."""
+    """Send a body; return the response and the seconds that it took."""
     started = time.monotonic()
     return send(body), time.monotonic() - started
 
@@ -373,7 +373,7 @@ def test_a_sender_that_goes_away_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reason", ["malformed", "no room"])
 def test_a_refused_message_is_let_go_with_its_answer(tmp_path: Path, reason: str) -> None:
-    """Nothing keeps what was refused over gRPC until Python looks for cycles, whoever refused it."""
+    """Nothing keeps what was refused over gRPC until Python looks for cycles, at whichever layer it was refused."""
     body = b"\x0a" + bytes(LARGE) if reason == "malformed" else a_batch(random.Random(), 1, text="x" * LARGE).body
     with a_server(tmp_path / "data") as server, grpc.insecure_channel(server.grpc) as channel, ExitStack() as stack:
         stack.enter_context(no_cycles_are_looked_for())

@@ -35,7 +35,7 @@ def raw_deflate(data: bytes) -> bytes:
 
 
 def zstd_without_size(data: bytes) -> bytes:
-    """A frame that does not tell its size, as a streaming sender makes it."""
+    """Return a frame that does not tell its size, as a streaming sender makes it."""
     packer = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     return packer.compress(data) + packer.flush()
 
@@ -54,7 +54,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 def read(
     data: bytes, encoding: str = "", *, limits: BodyLimits = WIDE, budget: ByteBudget | None = None, step: int = 1 << 16
 ) -> bytes:
-    """What `read_body` makes of a body that arrives in steps; the budget is whole again afterwards."""
+    """Run `read_body` on a body that arrives in steps; check that the budget is restored."""
     budget = budget or ByteBudget(a_limit(MANY))
     parts = [data[start : start + step] for start in range(0, len(data), step)] or [b""]
     messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
@@ -140,7 +140,7 @@ def test_every_truncation_of_several_frames_is_malformed() -> None:
 
 
 def assert_read_or_malformed(data: bytes, encoding: str) -> None:
-    """The body is read, or refused in the words for damage."""
+    """Check that the body is read, or refused as damaged."""
     message = ""
     try:
         read(data, encoding)

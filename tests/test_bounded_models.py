@@ -9,7 +9,7 @@ from tracejury.chat_model import ChatCompletions, ChatQuestion, ChatReply, NoRep
 
 
 def ask(base_url: str, text: str = "?", timeout_s: float = 50.0) -> ChatReply:
-    """What the model answers to one message, at the first attempt."""
+    """Send one message to the model, without retries."""
     model = ChatCompletions(base_url, "m", attempts=1, timeout_s=timeout_s)
     return asyncio.run(model.ask(ChatQuestion([{"role": "user", "content": text}]), lambda: None))
 

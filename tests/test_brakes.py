@@ -21,7 +21,7 @@ JOBS = 40
 
 @contextmanager
 def a_rule_at_work(directory: Path, model: ModelServer, **limits: object) -> Iterator[tuple[Book, ActiveRule]]:
-    """A rule with more jobs than its connection lets leave soon, some of which have left."""
+    """Yield a rule with more jobs than its connection lets leave soon, some of which have left."""
     with a_store(directory) as store:
         commit(store, a_batch(*(an_output(f"answer {trace}", trace=trace) for trace in range(JOBS))))
         book, hub = Book(store), Hub(store)
@@ -35,7 +35,7 @@ def a_rule_at_work(directory: Path, model: ModelServer, **limits: object) -> Ite
 
 
 def kinds(book: Book) -> list[tuple[object, ...]]:
-    """Why jobs ended, and how many of each kind."""
+    """Count jobs by error kind."""
     select = "SELECT coalesce(error_kind, outcome) AS kind, count(*) FROM evaluation GROUP BY kind ORDER BY kind"
     return rows(book.store, select)
 

@@ -41,21 +41,21 @@ def unknown_bug(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """A store with three spans."""
+    """Yield a store with three spans."""
     with a_store(tmp_path) as opened:
         commit(opened, a_batch(an_export(3)))
         yield opened
 
 
 def breaks(store: Store, statement: str = BREAKS, *, asker: str = "") -> str:
-    """What whoever breaks the database is told."""
+    """Run a statement that breaks the database; return the error of its caller."""
     with pytest.raises(BadQuery) as error:
         store.queries.sql(statement, max_rows=1, timeout_s=PATIENCE_S, terms=QueryOptions(asker=asker))
     return str(error.value)
 
 
 def spellings() -> Iterator[str]:
-    """The same bug in other words, as often as one likes."""
+    """Yield the same bug in other words, as often as one likes."""
     return (f"{BREAKS} AS v{number}" for number in itertools.count())
 
 
@@ -86,7 +86,7 @@ def test_arrow_and_batches_break_it_no_worse(store: Store) -> None:
 
 
 def test_a_statement_that_broke_it_is_refused_before_it_is_run(store: Store) -> None:
-    """Repeated, also by somebody else, it opens nothing again; and after some of them its asker asks nothing."""
+    """Repeated, also by another caller, it opens nothing again; after some of them its caller is refused."""
     breaks(store, asker="a")
     assert "is refused" in breaks(store, asker="b")
     assert store.queries.offences.count == 1
@@ -259,7 +259,7 @@ def test_over_http_everybody_else_has_an_answer(tmp_path: Path) -> None:
 
 @pytest.fixture
 def attached_server(tmp_path: Path) -> Iterator[Closed]:
-    """A server where DuckDB attaches."""
+    """Yield a server where DuckDB attaches."""
     with a_closed_server(tmp_path, quack=ANY_PORT) as server:
         yield server
 
@@ -295,7 +295,7 @@ def test_the_catalog_of_quack_is_made_anew(tmp_path: Path) -> None:
             return True
 
         def batches(self, _token: str, _statement: str) -> Iterator[pa.RecordBatch]:
-            """Nothing."""
+            """Yield nothing."""
             yield pa.RecordBatch.from_pylist([])
 
     one = quack.Quack(options, Nobody())

@@ -22,13 +22,13 @@ AFTER_THE_LEASE = 11  # minutes
 
 
 def slowly(_: ModelRequest) -> Says:
-    """An answer that takes long enough to be killed in."""
+    """Return an answer that takes long enough to be killed in."""
     time.sleep(0.03)
     return Says({"score": 1})
 
 
 def begun(data: Path, *, minutes: int = 0) -> "subprocess.Popen[str]":
-    """A process that asks, from its first question on."""
+    """Start a process; return once it has sent its first request."""
     process = forking.start(
         [sys.executable, "-m", "tests.judge_crowd", str(data), str(minutes)],
         cwd=ROOT,
@@ -49,7 +49,7 @@ def spend(data: Path, *, minutes: int) -> None:
 
 
 def numbers(data: Path, select: str) -> tuple[int, ...]:
-    """The one row that the database answers, all of it numbers."""
+    """Return the one row that the database answers, all of it numbers."""
     with a_store(data) as store:
         (row,) = Hub(store).rows(select)
     return tuple(int(str(number)) for number in row)

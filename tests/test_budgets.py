@@ -26,7 +26,7 @@ TWICE = 12  # questions that are answered with an error first
 
 
 def crowd(hub: Hub, times: int, **rule: object) -> list[Reply | BaseException]:
-    """What comes of asking so often at once."""
+    """Send so many requests at once."""
     active = an_active_rule(**rule)  # type: ignore[arg-type] # keys of the rule
 
     async def ask_all() -> list[Reply | BaseException]:
@@ -41,14 +41,14 @@ async def asked(server: ModelServer, times: int) -> None:
 
 
 def replies(outcomes: list[Reply | BaseException]) -> int:
-    """How many of them were answered; the others must be over budget."""
+    """Count the successful requests; the others must be over budget."""
     assert [each for each in outcomes if not isinstance(each, Reply | OverBudget)] == []
     return sum(isinstance(each, Reply) for each in outcomes)
 
 
 @pytest.mark.parametrize("whose", ["rule", "project", "connection"])
 def test_a_crowd_makes_as_many_calls_as_the_budget_has(tmp_path: Path, whose: str) -> None:
-    """Of sixty questions at once exactly seventeen are asked, whoever's budget it is, and each is on record."""
+    """Of sixty requests at once exactly seventeen are sent, for each kind of budget, and each is on record."""
     limit = {"callsPerDay": 17}
     project_budgets = {"shop": Budget(calls_per_day=17)} if whose == "project" else {}
     rule = {"budget": limit} if whose == "rule" else {}
@@ -189,7 +189,7 @@ def test_what_nobody_knows_counts_as_it_was_set_aside(tmp_path: Path) -> None:
 
 
 def test_what_never_left_is_a_failed_call(tmp_path: Path) -> None:
-    """An endpoint that nobody listens at, however often it is tried, spends nothing; each try is a failed call."""
+    """An endpoint without a listener, however often it is tried, spends nothing; each try is a failed call."""
     with a_store(tmp_path) as store:
         hub = Hub(store)
         hub.connections.create(a_connection(f"http://127.0.0.1:{unused_port()}/v1"))
@@ -267,7 +267,7 @@ def test_each_project_has_its_own_share(tmp_path: Path) -> None:
 
 
 def test_a_model_without_a_price_is_refused_under_a_limit_in_usd(tmp_path: Path) -> None:
-    """Nothing is asked before somebody gave a price, or allowed it."""
+    """No request is sent until a price is set, or unpriced models are allowed."""
     with a_model(GOOD) as server, a_store(tmp_path) as store:
         hub = Hub(store)
         hub.connections.create(a_connection(server.base_url))

@@ -30,13 +30,13 @@ PAGE = (ROOT / "docs" / "review.md").read_text(encoding="utf-8")
 
 
 def table(*counts: int) -> Confusion:
-    """Counts in the order people pass and judge passes, pass and fail, fail and pass, fail and fail."""
+    """Build a confusion matrix: people pass and judge passes, pass and fail, fail and pass, fail and fail."""
     names = ("passed_passed", "passed_failed", "failed_passed", "failed_failed")
     return Confusion(**dict(zip(names, counts, strict=True)))
 
 
 def bounds(calibration: Calibration) -> tuple[float, float, float]:
-    """The corrected rate with its interval."""
+    """Return the corrected rate with its interval."""
     assert calibration.corrected.value is not None
     assert calibration.corrected.interval is not None
     return calibration.corrected.value, calibration.corrected.interval.low, calibration.corrected.interval.high
@@ -175,7 +175,7 @@ def test_weighted_labels_cover_what_people_would_find() -> None:
 
 
 def of(difference: CorrectedDifference | None) -> CorrectedDifference:
-    """What is there."""
+    """Narrow an optional difference."""
     assert difference is not None
     return difference
 
@@ -249,12 +249,12 @@ TRACES = 300
 
 
 def is_good(number: int) -> bool:
-    """What people would say of an answer: seven of ten are good."""
+    """Return the label that people would give: seven of ten answers are good."""
     return number % 10 < 7
 
 
 def a_biased_judge(request: ModelRequest) -> Says:
-    """Passes all good answers but a few, and every other bad one."""
+    """Pass all good answers but a few, and every other bad one."""
     match = re.search(r"answer number (\d+)", request.user)
     assert match is not None
     number = int(match[1])
@@ -263,7 +263,7 @@ def a_biased_judge(request: ModelRequest) -> Says:
 
 
 def some_answers() -> bytes:
-    """Traces with one answer each."""
+    """Return traces with one answer each."""
     request = ExportTraceServiceRequest()
     for number in range(TRACES):
         one = an_export(f"{number + 1:032x}", "chat", at_s=number)
@@ -275,7 +275,7 @@ def some_answers() -> bytes:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """A server whose biased judge has judged all answers; nobody has voted."""
+    """Start a server whose biased judge has judged all answers, without any votes."""
     with (
         a_model(a_biased_judge) as model,
         an_offline_server(tmp_path_factory.mktemp("example") / "data", encryption_key=ENCRYPTION_KEY) as api,
@@ -296,7 +296,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
 
 
 def vote_on_every_third(example: Offline) -> None:
-    """A hundred votes of Ada's; casting them again changes nothing."""
+    """Cast a hundred votes of Ada's; casting them again changes nothing."""
     for number in range(0, TRACES, 3):
         vote = {"verdict": "CORRECT" if is_good(number) else "INCORRECT", "by": "Ada"}
         path = f"traces/{number + 1:032x}/annotation?spanId={1:016x}"
@@ -342,7 +342,7 @@ def test_an_even_vote_counts_for_nothing_until_it_is_decided(example: Offline) -
 
 
 def without_fingerprint(text: str) -> list[str]:
-    """The lines, with what depends on the connection's address left out."""
+    """Return the lines, with what depends on the connection's address left out."""
     return [re.sub(r"^judge [0-9a-f]{12}", "judge", line).rstrip() for line in text.strip().splitlines()]
 
 

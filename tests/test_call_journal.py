@@ -12,7 +12,7 @@ NOON = dt.datetime(2026, 11, 21, 12, 0, 0, 250, dt.UTC).replace(tzinfo=None)
 
 
 def a_call(number: int) -> ReservedCall:
-    """A request that is set aside for."""
+    """Build a request that is set aside for."""
     return ReservedCall(
         call_id=number,
         day=NOON.date(),
@@ -28,7 +28,7 @@ def a_call(number: int) -> ReservedCall:
 
 
 def an_answer(number: int) -> SettledCall:
-    """What became of it."""
+    """Build a settled call."""
     return SettledCall(
         call_id=number, input_tokens=1, output_tokens=None, tokens=3, usd=None, outcome="answered", ended_at=NOON
     )
@@ -42,7 +42,7 @@ RECORDS = [
 
 
 def read(directory: Path) -> list[JournalRecord]:
-    """What a new process finds."""
+    """Read the journal as a new process does."""
     return list(CallJournal(directory).recover())
 
 

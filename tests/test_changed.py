@@ -43,7 +43,7 @@ def commit(repository: Path, *names: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository of one commit, with an empty record."""
+    """Return a repository of one commit, with an empty record."""
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     commit(tmp_path, "old", "tests/soaked.toml")
     return tmp_path

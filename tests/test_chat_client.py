@@ -42,12 +42,12 @@ AT_ONCE = {"retry-after-ms": "1"}
 
 
 def ask(base_url: str, protocol: Protocol = "CHAT_COMPLETIONS", **settings: object) -> Answered:
-    """One question to the model at this address."""
+    """Send one message to the model at this address."""
     return ask_each(base_url, protocol, 1, **settings)[0]
 
 
 def ask_each(base_url: str, protocol: Protocol, times: int, **settings: object) -> list[Answered]:
-    """The same question several times, one after another, through one client."""
+    """Send the same message several times, one after another, through one client."""
     connection = ModelConnection(base_url=base_url, model="judge-1", protocol=protocol, timeout_s=5)
 
     async def run() -> list[Answered]:
@@ -58,7 +58,7 @@ def ask_each(base_url: str, protocol: Protocol, times: int, **settings: object) 
 
 
 def failure(step: object, protocol: Protocol = "CHAT_COMPLETIONS", **settings: object) -> Unanswered:
-    """How a question fails."""
+    """Send a request that fails; return the failure."""
     with a_model(step) as server, pytest.raises(Unanswered) as raised:
         ask(server.base_url, protocol, **settings)
     return raised.value

@@ -21,7 +21,7 @@ SCORE = ("score", "reason")
 def read(
     text: str, required: Collection[str] = SCORE, judged: str = "", optional: Collection[str] = ()
 ) -> dict[str, JsonValue] | str:
-    """The verdict in a reply, or the kind of failure that it is."""
+    """Return the verdict in a reply, or the kind of failure that it is."""
     try:
         return find_reply(text, required, judged, optional)
     except NoVerdict as error:

@@ -31,7 +31,7 @@ def _commands(of: click.Command, name: str = "") -> Iterator[tuple[str, click.Co
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server that holds two traces of different projects."""
+    """Yield a server that holds two traces of different projects."""
     with a_server(tmp_path_factory.mktemp("server") / "data") as server:
         for request in (an_export("a" * 32, "old"), an_export("b" * 32, "invoke", "chat", project="docs", at_s=60)):
             post(f"http://{server.http}/api/v1/traces", request.SerializeToString())
@@ -41,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with one trace, left by a server that was stopped."""
+    """Return a data directory with one trace, left by a server that was stopped."""
     data = tmp_path_factory.mktemp("left") / "data"
     with a_server(data) as server:
         post(f"http://{server.http}/api/v1/traces", an_export("c" * 32, "kept").SerializeToString())
@@ -263,7 +263,7 @@ def test_every_command_explains_itself(command: list[str]) -> None:
 
 @pytest.fixture
 def other() -> Iterator[str]:
-    """The URL of a server that is scripted by `Answers`."""
+    """Yield the URL of a server that is scripted by `Answers`."""
     with a_scripted_server() as url:
         yield url
 
@@ -319,12 +319,12 @@ def test_more_traces_than_a_page_are_fetched(other: str) -> None:
 
 
 def a_summary(number: int) -> dict[str, object]:
-    """One entry of a list of traces."""
+    """Return one entry of a list of traces."""
     return {"traceId": str(number)}
 
 
 def on_a_terminal(*arguments: object) -> str:
-    """What a command writes to a terminal."""
+    """Run a command on a pseudo-terminal; return its output."""
     ours, theirs = os.openpty()
     command = [sys.executable, "-c", "from collector.cli.main import main; main()", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TERM": "xterm", "COLUMNS": "100"}

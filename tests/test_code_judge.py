@@ -26,22 +26,22 @@ QUESTION = {"inputs": {"input": "What is the weather?"}, "actualOutputs": {"outp
 
 
 def judged(source: str, case: Mapping[str, Any] = QUESTION, **configuration: Any) -> Outcome:
-    """What the evaluator says when this program judges."""
+    """Evaluate a case with this program as the judge."""
     return run_judge({"script": [sys.executable, "-c", source]} | configuration, case)
 
 
 def run_judge(configuration: Mapping[str, Any], case: Mapping[str, Any] = QUESTION) -> Outcome:
-    """What the evaluator says with this configuration."""
+    """Evaluate a case with this configuration."""
     return asyncio.run(run(build("code_judge", configuration), parse_case(case)))
 
 
 def printing(answer: object) -> str:
-    """A program that prints this."""
+    """Return a program that prints this."""
     return f"print({answer if isinstance(answer, str) else json.dumps(answer)!r})"
 
 
 def failure_of(source: str, **configuration: Any) -> Failure:
-    """How an evaluation fails when this program judges."""
+    """Return the failure of an evaluation with this program as the judge."""
     outcome = judged(source, **configuration)
     assert isinstance(outcome, Failure), outcome
     return outcome
@@ -210,7 +210,7 @@ CASE = {
 
 
 def payload(case: Mapping[str, Any], **configuration: Any) -> dict[str, Any]:
-    """What a program reads of the case."""
+    """Return the input that a program reads for the case."""
     source = "import json, sys; print(json.dumps({'score': 1, 'details': json.load(sys.stdin)}))"
     verdict = judged(source, case, **configuration)
     assert isinstance(verdict, Verdict), verdict
@@ -308,14 +308,14 @@ def test_what_utf_8_cannot_carry_reaches_the_program() -> None:
 
 
 def example(name: str, case: Mapping[str, Any], **configuration: Any) -> Verdict:
-    """The verdict of one of the programs that ship with the documentation."""
+    """Return the verdict of one of the programs that ship with the documentation."""
     outcome = run_judge({"script": [sys.executable, str(EXAMPLES / name)], **configuration}, case)
     assert isinstance(outcome, Verdict), outcome
     return outcome
 
 
 def a_run(*tools: str, **more: Any) -> dict[str, Any]:
-    """A case in which these tools were called."""
+    """Build a case in which these tools were called."""
     calls = [{"name": tool} for tool in tools]
     case: dict[str, Any] = {
         "inputs": {"input": "Find the docs"},

@@ -29,12 +29,12 @@ MIB = 1 << 20
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The lines about conditions."""
+    """Return the lines about conditions."""
     return [record.getMessage() for record in caplog.records if record.name == "collector.conditions"]
 
 
 def lines(server: Live, name: str) -> list[str]:
-    """The lines of a server's log that tell of a condition."""
+    """Return the lines of a server's log that tell of a condition."""
     return [line.partition("collector.conditions: ")[2] for line in server.log.splitlines() if f" {name}" in line]
 
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_looked_at_hides_no_other(caplog: pytest.LogCaptureFixtur
 
 
 def watching(store: Store, *, stuck_s: float = 30.0) -> ServerConditions:
-    """What is watched of a store without rules."""
+    """Watch the conditions of a store without rules."""
     return ServerConditions(
         server_conditions(
             ServerState(
@@ -167,13 +167,13 @@ def test_a_backup_and_a_schema_step_are_told(
 
 
 def ready(server: Live) -> tuple[int, str]:
-    """What the server says of its readiness."""
+    """Query readiness: status and text."""
     answer = server.client.get(f"{server.http}/ready")
     return answer.status_code, answer.json()["status"]
 
 
 def standing(server: Live) -> list[str]:
-    """The names of the conditions that last, as `tracejury status` shows them."""
+    """Return the names of the conditions that last, as `tracejury status` shows them."""
     document = json.loads(run("status", "--json", "--server", server.http).stdout)
     return [each["name"] for each in document["server"]["conditions"]]
 
@@ -224,7 +224,7 @@ RULE = "name: helpful\ncriteria: It helps.\nconnectionId: main\nconditions: [{fi
 
 
 def shown(server: Live) -> Sequence[str]:
-    """What operators see of the rules: the list and the status in the terminal, and three pages."""
+    """Collect what operators see of the rules: list and status in the terminal, and three pages."""
     commands = [run(*command, "--server", server.http).stdout for command in (("rules", "list"), ("status",))]
     (rule,) = server.client.get(f"{server.http}/api/v1/trace-eval-rules").json()["content"]
     paths = ("/status", "/rules", f"/rules/{rule['id']}")

@@ -410,7 +410,7 @@ def is_ended(client: socket.socket) -> bool:
 
 @contextmanager
 def impatient(data: Path, **settings: object) -> Iterator[Running]:
-    """A server that waits for its clients for a second or two."""
+    """Start a server that waits for its clients for a second or two."""
     patience = {"first_byte_seconds": 1, "header_seconds": 2, "idle_seconds": 2}
     with a_server(data, **patience, **settings) as server:
         yield server

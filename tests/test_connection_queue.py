@@ -45,11 +45,11 @@ class VirtualExecutor:
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def now_s(self) -> float:
-        """The time."""
+        """Return the time."""
         return self.clock_s
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
-        """Those whose rule there is."""
+        """Build tasks for the jobs whose rule exists."""
         ruled = [(job, self.rule_of(job)) for job in jobs]
         return [Task(job, active) for job, active in ruled if active is not None]
 
@@ -60,7 +60,7 @@ class VirtualExecutor:
             self.at(self.takes_s, partial(self._end, line, task))
 
     def room_to_prepare(self) -> int:
-        """As many as a real executor prepares at a time."""
+        """Return as many as a real executor prepares at a time."""
         return 64
 
     def prepare(self, jobs: Sequence[Job]) -> None:
@@ -88,18 +88,18 @@ class VirtualExecutor:
 
 
 def a_queue(executor: VirtualExecutor, in_flight: int = 1, **more: object) -> ConnectionQueue:
-    """A queue of an executor."""
+    """Build a queue of an executor."""
     parts: dict[str, object] = {"breaker": None, "passing": frozenset()}
     return ConnectionQueue(executor=executor, in_flight=lambda: in_flight, **(parts | more))  # type: ignore[arg-type]
 
 
 def jobs(*numbers: int) -> list[Job]:
-    """Jobs of these numbers."""
+    """Return jobs of these numbers."""
     return [replace(A_JOB, job_id=number) for number in numbers]
 
 
 def utilisation(executor: VirtualExecutor, in_flight: int, turn_s: float) -> tuple[float, int]:
-    """The share of the time that slots are busy, once it has settled, and how many jobs were claimed ahead at most.
+    """Return the settled share of time that slots are busy, and the maximum number of jobs claimed ahead.
 
     There are always jobs to claim. A turn of the ledger follows the other while something ended or can be claimed.
     """
@@ -159,13 +159,13 @@ def test_nothing_is_claimed_ahead_before_something_ended() -> None:
 
 
 def a_breaker() -> Breaker:
-    """One whose pauses take ten seconds."""
+    """Return one whose pauses take ten seconds."""
     return Breaker(wait_s=lambda _failures, _requested_s: 10.0)
 
 
 @pytest.mark.parametrize("other", [None, Fallback(connection_id="2", name="other")])
 def test_what_waits_for_a_connection_that_is_down_is_handed_back(other: Fallback | None) -> None:
-    """It is claimed again once the connection is asked again; where somebody is asked instead it goes on."""
+    """It is claimed again once the connection works again; with a fallback it goes on."""
     executor, breaker = VirtualExecutor(), a_breaker()
     queue = a_queue(executor, 2, breaker=breaker, fallback=lambda: other)
     queue.take(jobs(1, 2))

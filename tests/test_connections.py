@@ -40,7 +40,7 @@ GOOD = Says({"ok": True, "score": 1})
 
 @contextmanager
 def an_api(data: Path, **settings: Any) -> Iterator[tuple[httpx.Client, Running]]:
-    """A server, and a client of its API."""
+    """Start a server, and a client of its API."""
     settings = {"encryption_key": SecretStr(ENCRYPTION_KEY), **settings}
     with (
         a_server(data, **settings) as server,
@@ -50,7 +50,7 @@ def an_api(data: Path, **settings: Any) -> Iterator[tuple[httpx.Client, Running]
 
 
 def created(client: httpx.Client, **keys: object) -> dict[str, Any]:
-    """A connection that was just made."""
+    """Create a connection."""
     answer = client.post(PATH, json=a_connection(OFF, **keys))
     assert answer.status_code == 201, answer.text
     document: dict[str, Any] = answer.json()
@@ -148,7 +148,7 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("variable", ["TRACEJURY_ENCRYPTION_KEY", "tracejury_data", "not a name", "A-B"])
 def test_our_own_variables_are_no_keys(tmp_path: Path, variable: str) -> None:
-    """What encrypts all keys cannot be sent to somebody's endpoint."""
+    """The variable of the encryption key cannot be sent to an endpoint."""
     with an_api(tmp_path) as (client, _):
         answer = client.post(PATH, json=a_connection(OFF, credentialRef=variable))
         assert (answer.status_code, answer.json()["problems"][0]["key"]) == (400, "credentialRef")
@@ -219,7 +219,7 @@ def test_a_key_never_leaves(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
 
 
 def test_a_key_that_is_not_mentioned_stays_with_its_host(tmp_path: Path) -> None:
-    """An address that would be told a key that somebody else entered needs the key again."""
+    """A new address that would receive a stored key needs the key again."""
     with an_api(tmp_path) as (client, server):
         made = created(client, apiKey=KEY)
         place = f"{PATH}/{made['id']}"
@@ -370,7 +370,7 @@ def test_judges_share_a_model_until_the_connection_changes(tmp_path: Path) -> No
 
 
 def test_how_long_to_wait_reaches_the_failure(tmp_path: Path) -> None:
-    """A Retry-After that is too long for the client is told to whoever plans the next attempt."""
+    """A Retry-After that is too long for the client is passed on to the scheduler of the next attempt."""
     with a_model(Status(429, headers={"retry-after": "77"})) as server, a_store(tmp_path) as store:
         hub = Hub(store)
         hub.connections.create(a_connection(server.base_url))
@@ -484,7 +484,7 @@ def test_files_are_adopted_once(tmp_path: Path) -> None:
 
 
 def test_changes_are_told(tmp_path: Path) -> None:
-    """Whoever follows hears of each change once it can be seen, and of no refusal."""
+    """Followers are notified of each change once it can be seen, and of no refusal."""
     with a_store(tmp_path) as store:
         connections, seen = Hub(store).connections, list[list[str]]()
         connections.follow(lambda: seen.append([each.text.model for each in connections.all()]))
@@ -517,7 +517,7 @@ def test_a_hanging_connection_holds_up_no_other(tmp_path: Path) -> None:
 
 
 def _store_rule(store: Store, name: str, connection: str, *, enabled: bool) -> None:
-    """As much of a rule as tells which connection it names."""
+    """Store as much of a rule as names its connection."""
     document = json.dumps({"name": name, "evaluator": "llm_judge", "connectionId": connection})
     now = datetime.now(UTC).replace(tzinfo=None)
     number = int.from_bytes(name.encode()[:3], "big")

@@ -38,7 +38,7 @@ CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """A server with keys and one trace."""
+    """Yield a server with keys and one trace."""
     with a_closed_server(tmp_path_factory.mktemp("contract") / "data") as closed:
         body = an_export("a" * 32, "one", "two").SerializeToString()
         headers = {"content-type": "application/x-protobuf"}
@@ -49,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
 
 @pytest.fixture(scope="module")
 def document(server: Closed) -> dict[str, Any]:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     body: dict[str, Any] = server.ask("GET", "/openapi.json").json()
     return body
 

@@ -34,7 +34,7 @@ TOOL: Attributes = {
 
 
 def a_chat(sent: list[Any], answered: Any) -> Attributes:
-    """A call of a model."""
+    """Build a call of a model."""
     attributes = {"gen_ai.input.messages": json.dumps(sent), "gen_ai.output.messages": json.dumps([answered])}
     return {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", **attributes}
 

@@ -19,7 +19,7 @@ PER_CELL = 12
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
-    """A server whose rule has an alert about its last release."""
+    """Yield a server whose rule has an alert about its last release."""
     with a_history(tmp_path_factory.mktemp("corrected") / "data") as history:
         yield history
 

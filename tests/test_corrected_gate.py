@@ -16,13 +16,13 @@ ITEMS = 100
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Offline]:
-    """A server of its own."""
+    """Start a server for each test."""
     with an_offline_server(tmp_path / "data") as server:
         yield server
 
 
 def a_run(api: Offline, passes: int, version: str | None = "1") -> str:
-    """A run of which so many items pass; its id."""
+    """Build a run of which so many items pass; its id."""
     run_id = api.begin()
     items = [
         {
@@ -54,7 +54,7 @@ def vote(api: Offline, run_id: str, passes: int, *, wrong_every: int) -> None:
 
 
 def gate(api: Offline, candidate: str, baseline: str) -> Any:
-    """What the gate says."""
+    """Compare two runs."""
     experiment = api.ask("GET", f"runs/{candidate}")["experimentId"]
     body = {"candidateRunId": candidate, "baselineRunId": baseline}
     return api.ask("POST", f"experiments/{experiment}/gate", json=body)

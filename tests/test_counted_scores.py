@@ -59,18 +59,18 @@ class Watched:
         return ids
 
     def say(self, trace_ids: list[str], **fields: Any) -> None:
-        """Somebody says something of each trace, as an application sends it."""
+        """Score each trace, as an application does."""
         for at in range(0, len(trace_ids), 100):
             scores = [{"traceId": each, "name": "thumbs", **fields} for each in trace_ids[at : at + 100]]
             self.api.ask("POST", "scores", 201, json={"scores": scores})
 
     def stream(self, name: str = "thumbs") -> dict[str, Any] | None:
-        """How the monitors of one question stand."""
+        """Return the monitors of one question."""
         monitors = self.api.ask("GET", "monitors", params={"rule": "answers"})["content"]
         return next((each for each in monitors if each["fingerprint"] == f"scores:{name}"), None)
 
     def counted(self, results: int, name: str = "thumbs") -> dict[str, Any]:
-        """How the monitors of one question stand, once they have seen so many."""
+        """Return the monitors of one question once they have counted so many results."""
 
         def seen(stream: dict[str, Any] | None) -> bool:
             return stream is not None and stream["results"] >= results
@@ -83,7 +83,7 @@ class Watched:
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
-    """A server, its rule in force."""
+    """Yield a server, its rule in force."""
     with an_offline_server(tmp_path / "data") as server:
         yield Watched(server)
 
@@ -161,7 +161,7 @@ def test_a_score_waits_for_its_trace_to_be_decided_about(watched: Watched) -> No
 
 
 def test_what_was_counted_leaves_with_its_trace(watched: Watched) -> None:
-    """A deleted trace takes the rows about it along, with the note that somebody wrote."""
+    """A deleted trace takes the rows about it along, with the note of an annotator."""
     gone, stays = watched.traces(2)
     watched.say([gone, stays], label="up", author="Ada", comment="a note")
     watched.counted(2)
@@ -171,7 +171,7 @@ def test_what_was_counted_leaves_with_its_trace(watched: Watched) -> None:
 
 
 def an_event(trace_id: str, name: str = "thumbs", **attributes: str) -> LogRecord:
-    """A score as an event about the first span of a trace."""
+    """Build a score as an event about the first span of a trace."""
     event_attributes = {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.label": "pass", **attributes}
     return LogRecord(
         trace_id=bytes.fromhex(trace_id),
@@ -183,7 +183,7 @@ def an_event(trace_id: str, name: str = "thumbs", **attributes: str) -> LogRecor
 
 
 def tell(watched: Watched, *events: LogRecord) -> None:
-    """Send events, as whoever evaluates elsewhere does."""
+    """Send events, as an external evaluator does."""
     assert watched.api.running is not None
     post(f"http://{watched.api.running.otlp_http}/v1/logs", a_log_export(*events).SerializeToString())
 

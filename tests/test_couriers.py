@@ -28,7 +28,7 @@ SMALLER = gzip.compress(b'{"fine": 1}', mtime=0)
 
 @pytest.fixture(params=["direct", "proxied"])
 def way(request: pytest.FixtureRequest) -> str:
-    """How requests go."""
+    """Return how requests reach the endpoint."""
     return str(request.param)
 
 
@@ -40,7 +40,7 @@ def used(
     way: str = "direct",
     closes: bool = False,
 ) -> Result:
-    """What comes of using an endpoint that answers so; where it is proxied, the server is the proxy too."""
+    """Use an endpoint that responds like this; if it is proxied, the server is the proxy too."""
 
     async def run() -> Result:
         async with a_wire_server(answers, closes=closes) as server:
@@ -193,7 +193,7 @@ def test_a_connection_is_kept() -> None:
     [
         (OK.replace(b"200 OK", b"200 OK\r\nConnection: close"), False),
         (OK, True),
-        (OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n1234", False),  # to a question that nobody asked
+        (OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n1234", False),  # a response without a request
     ],
 )
 def test_a_connection_that_ended_or_says_too_much_is_not_used_again(answer: bytes, closes: bool) -> None:  # noqa: FBT001
@@ -228,7 +228,7 @@ def test_a_connection_that_idled_for_long_is_not_used_again() -> None:
 
 
 def test_a_request_that_was_given_up_does_not_answer_the_next() -> None:
-    """The connection of a request that nobody waits for any more is closed."""
+    """The connection of an abandoned request is closed."""
     half, rest = OK[:20], OK
 
     async def use(server: WireServer, exchange: Exchange) -> int:

@@ -18,13 +18,13 @@ LATER = {"TRACEJURY_COMMIT_INTERVAL_MS": 10_000}
 
 
 def stored_ids(server: Live) -> list[str]:
-    """Every stored span id, as often as it is stored."""
+    """Return every stored span id, as often as it is stored."""
     rows = server.sql("SELECT string_agg(span_id, ' ') FROM spans")
     return str(rows[0][0] or "").split()
 
 
 def check_exactly_once(server: Live, acknowledged: list[str]) -> None:
-    """Every acknowledged span is there, and no span is there twice, also not in the roll-up."""
+    """Check that every acknowledged span is stored once, also in the roll-up."""
     ids = stored_ids(server)
     assert len(ids) == len(set(ids))
     assert set(acknowledged) - set(ids) == set()
@@ -95,11 +95,11 @@ class Spooled:
 
     @property
     def starts(self) -> list[int]:
-        """How long the segment was before each batch."""
+        """List the segment's length before each batch."""
         return [0, *self.ends[:-1]]
 
     def copy(self, to: Path) -> "Spooled":
-        """The same directory again, to be damaged."""
+        """Return the same directory again, to be damaged."""
         shutil.copytree(self.data, to)
         return Spooled(data=to, segment=to / self.segment.relative_to(self.data), batches=self.batches, ends=self.ends)
 
@@ -116,7 +116,7 @@ class Spooled:
 
 
 def the_segment(data: Path) -> Path:
-    """The only file of the spool."""
+    """Return the only file of the spool."""
     (segment,) = (data / "spool").glob("*.spool")
     return segment
 
@@ -140,7 +140,7 @@ def spooled(tmp_path_factory: pytest.TempPathFactory) -> Spooled:
 
 
 def found(server: Live, batches: list[Batch]) -> list[bool]:
-    """Which of the batches are stored; none is stored in part."""
+    """Return for each batch whether it is stored; fail if one is stored in part."""
     ids = set(stored_ids(server))
     parts = [len(ids & set(batch.span_ids)) for batch in batches]
     assert [part for part, batch in zip(parts, batches, strict=True) if part not in {0, len(batch.span_ids)}] == []
@@ -148,7 +148,7 @@ def found(server: Live, batches: list[Batch]) -> list[bool]:
 
 
 def check_it_goes_on(server: Live, data: Path) -> None:
-    """A server that found damage takes new spans, and they are there after another crash."""
+    """Check that a server that found damage takes new spans, and keeps them through another crash."""
     batches = [a_batch(random.Random(), 25) for _ in range(3)]
     with over_http(server) as http, over_grpc(server) as call:
         for batch, send in zip(batches, (http, call, http), strict=True):

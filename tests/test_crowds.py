@@ -52,7 +52,7 @@ class Calls:
 
 
 def cost(signal: Signal, body: bytes) -> tuple[int, Receipt | Exception]:
-    """Calls that decoding takes, and what came of it."""
+    """Count the calls that decoding takes; return them with the result."""
     with Calls() as calls:
         (outcome,) = decode([Request(body=body, signal=signal)], received_at_us=RECEIVED_AT_US).outcomes
     return calls.count, outcome
@@ -101,12 +101,12 @@ def test_a_large_request_of_nothing_is_a_request() -> None:
 
 
 def a_span(number: int, more: bytes = b"") -> bytes:
-    """A valid span of which some bytes more are read."""
+    """Build a valid span of which some bytes more are read."""
     return field(2, field(1, b"%016d" % (number + 1)) + field(2, b"%08d" % (number + 1)) + more)
 
 
 def deep(levels: int) -> bytes:
-    """An attribute whose value is nested so many levels deep."""
+    """Return an attribute whose value is nested so many levels deep."""
     value = field(1, b"x")
     for _ in range(levels):
         value = field(5, field(1, value))

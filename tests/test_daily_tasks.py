@@ -28,7 +28,7 @@ SPANS, FAILING = 5_000, 4_321
 
 @dataclass(slots=True)
 class Hand:
-    """Somebody who does something: what it took is counted."""
+    """A user whose clicks and keys are counted."""
 
     watch: Watch
     task: str
@@ -42,7 +42,7 @@ class Hand:
         self.clicks += 1
 
     def press(self, *keys: str) -> None:
-        """One key after the other."""
+        """Press one key after the other."""
         for key in keys:
             self.watch.page.keyboard.press(key)
             self.keys += 1
@@ -52,7 +52,7 @@ class Hand:
         self.watch.page.locator(selector).filter(has_text=text).first.wait_for()
 
     def done(self, *, clicks: int = 0, keys: int = 0) -> None:
-        """It took no more than this."""
+        """Check that the task took at most this much."""
         print(f"{self.task}: {self.clicks} clicks, {self.keys} keys, {time.monotonic() - self.began_s:.1f} s")  # noqa: T201
         assert self.clicks <= clicks
         assert self.keys <= keys
@@ -60,7 +60,7 @@ class Hand:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all, with the sample and a trace of 5,000 spans of which one failed."""
+    """Yield one server for all, with the sample and a trace of 5,000 spans of which one failed."""
     with a_shown_server(tmp_path_factory.mktemp("tasks") / "data") as server:
         url = f"http://{server.running.otlp_http}/v1/traces"
         for export in (a_long_export(), a_dear_export()):
@@ -71,7 +71,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 def now(export: ExportTraceServiceRequest) -> ExportTraceServiceRequest:
-    """The export as if it had been made a minute ago."""
+    """Return the export as if it had been made a minute ago."""
     spans = export.resource_spans[0].scope_spans[0].spans
     shift = time.time_ns() - 60 * 10**9 - spans[0].start_time_unix_nano
     for span in spans:
@@ -81,7 +81,7 @@ def now(export: ExportTraceServiceRequest) -> ExportTraceServiceRequest:
 
 
 def a_long_export() -> ExportTraceServiceRequest:
-    """One trace of many spans, three levels deep, of which one failed."""
+    """Return one trace of many spans, three levels deep, of which one failed."""
     export = now(an_export(LONG_ID, *(f"step {number}" for number in range(SPANS)), project="long"))
     spans = export.resource_spans[0].scope_spans[0].spans
     for number, span in enumerate(spans):
@@ -96,7 +96,7 @@ def a_long_export() -> ExportTraceServiceRequest:
 
 
 def a_dear_export() -> ExportTraceServiceRequest:
-    """A trace of a user that cost much."""
+    """Build a trace of a user that cost much."""
     export = now(an_export(DEAR_ID, "dear question", project="long"))
     span = export.resource_spans[0].scope_spans[0].spans[0]
     attributes: dict[str, Any] = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "big-1", "user.id": "ada"}
@@ -310,7 +310,7 @@ def test_what_a_prompt_costs_in_the_playground(browser: "Browser", tmp_path: Pat
 
 
 def test_a_view_is_shared(shown: Shown, browser: "Browser") -> None:
-    """What somebody sees is in the address: another browser shows the same rows in the same order."""
+    """The state of a page is in the address: another browser shows the same rows in the same order."""
     with a_page(browser, shown.origin) as mine, a_page(browser, shown.origin) as theirs:
         mine.open("/traces?project=sample&status=ok")
         hand = Hand(mine, "share a view")
@@ -323,7 +323,7 @@ def test_a_view_is_shared(shown: Shown, browser: "Browser") -> None:
 
 
 def test_a_trace_id_in_the_search_finds_the_trace(shown: Shown) -> None:
-    """Whoever has an id from a log is led there; an id that is not here is looked for as a text."""
+    """An id from a log leads to its trace; an unknown id is searched for as a text."""
     with Visit(shown.origin) as visit:
         assert visit.get(f"/traces?text={LONG_ID.upper()}").headers["location"] == f"/traces/{LONG_ID}"
         assert "No trace has all" in visit.get(f"/traces?text={'f' * 32}").text

@@ -41,7 +41,7 @@ WHOLE = "SELECT count(*), bit_xor(hash(s)) FROM span AS s"
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory whose log was moved into the file, with several blocks of spans."""
+    """Return a data directory whose log was moved into the file, with several blocks of spans."""
     data = tmp_path_factory.mktemp("stopped")
     with a_store(data) as store:
         for number in range(3):
@@ -51,13 +51,13 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(stopped: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be damaged."""
+    """Return a copy of it, to be damaged."""
     return Path(shutil.copytree(stopped, tmp_path / "data"))
 
 
 @pytest.fixture(scope="module")
 def checked(stopped: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, Result]]:
-    """A copy of it, and what `tracejury check` tells of the copy while each block is damaged."""
+    """Return a copy of it, and what `tracejury check` tells of the copy while each block is damaged."""
     data = Path(shutil.copytree(stopped, tmp_path_factory.mktemp("checked") / "data"))
     results = {}
     for number in blocks(data / FILE_NAME):
@@ -69,7 +69,7 @@ def checked(stopped: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 @pytest.fixture(scope="module")
 def used(checked: tuple[Path, dict[int, Result]]) -> dict[int, str]:
-    """The blocks that are in use, and what a check reports when each is damaged."""
+    """Return the blocks that are in use, and what a check reports when each is damaged."""
     damage = re.compile(r"^Error: (.*); these help:$", re.MULTILINE)
     reports = {number: damage.search(result.output) for number, result in checked[1].items()}
     return {number: report[1] for number, report in reports.items() if report}
@@ -77,7 +77,7 @@ def used(checked: tuple[Path, dict[int, Result]]) -> dict[int, str]:
 
 @pytest.fixture(scope="module")
 def of_spans(stopped: Path, used: dict[int, str], tmp_path_factory: pytest.TempPathFactory) -> int:
-    """A block without which the server starts, and some spans cannot be read."""
+    """Return a block without which the server starts, and some spans cannot be read."""
     for number in (number for number, report in used.items() if report.startswith("table span: ")):
         copy = Path(shutil.copytree(stopped, tmp_path_factory.mktemp("one") / "data"))
         flip_in_block(copy / FILE_NAME, number)
@@ -230,12 +230,12 @@ def test_a_copy_under_way_has_no_name(data: Path) -> None:
 
 
 def names(data: Path) -> set[str]:
-    """The files of a directory without DuckDB's log, which comes and goes."""
+    """Return the files of a directory without DuckDB's log, which comes and goes."""
     return {path.name for path in data.iterdir()} - {f"{FILE_NAME}.wal"}
 
 
 def is_copy(descriptor: Path, data: Path) -> bool:
-    """Whether an open file is a copy under way in a directory."""
+    """Return whether an open file is a copy in progress in a directory."""
     try:
         target = descriptor.readlink()
     except FileNotFoundError:
@@ -525,7 +525,7 @@ def test_a_record_that_a_kill_tore_is_no_damage(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory as a kill leaves it: the database has a log."""
+    """Return a data directory as a kill leaves it: the database has a log."""
     data = tmp_path_factory.mktemp("killed")
     with a_store(data / "made") as store:
         for number in range(6):

@@ -32,7 +32,7 @@ def run(directory: Path, *statements: str) -> None:
 
 
 def versions(store: Store) -> list[tuple[object, ...]]:
-    """The schema steps that the file has seen."""
+    """Return the schema steps that the file has seen."""
     return rows(store, "SELECT version, name FROM tracejury_schema ORDER BY version")
 
 
@@ -68,7 +68,7 @@ def test_a_step_that_was_left_out_is_made_up_for(tmp_path: Path, step: Step) -> 
 
 
 def building_on(step: Step) -> set[Step]:
-    """The later steps that no file can have seen without this one.
+    """Return the later steps that no file can have seen without this one.
 
     They change a table that it makes, or renames, or read a column that it adds.
     """
@@ -82,24 +82,24 @@ def building_on(step: Step) -> set[Step]:
 
 
 def reads_added(other: Step, steps: set[Step]) -> bool:
-    """Whether a step names a column that one of these adds to a table that it names too."""
+    """Return whether a step names a column that one of these adds to a table that it names too."""
     added = [pair for _, _, text in steps for pair in re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", text)]
     words = set(re.findall(r"\w+", other[2]))
     return any({table, column} <= words for table, column in added)
 
 
 def made_by(step: Step) -> set[str]:
-    """The tables that there are under their names since a step."""
+    """Return the tables that there are under their names since a step."""
     return set(re.findall(r"(?:CREATE TABLE|RENAME TO) (\w+)", step[2]))
 
 
 def changed_by(step: Step) -> set[str]:
-    """The tables that a step changes."""
+    """Return the tables that a step changes."""
     return set(re.findall(r"(?:ALTER TABLE|UPDATE|DROP TABLE) (\w+)", step[2]))
 
 
 def a_file_that_saw(directory: Path, steps: list[Step]) -> None:
-    """An empty file that other versions made."""
+    """Create an empty file of another version."""
     run(
         directory,
         "CREATE TABLE tracejury_schema (version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP)",
@@ -109,7 +109,7 @@ def a_file_that_saw(directory: Path, steps: list[Step]) -> None:
 
 
 def check_up_to_date(directory: Path) -> None:
-    """The file opens with all steps, and takes spans."""
+    """Check that the file opens with all steps, and takes spans."""
     with a_store(directory) as store:
         assert versions(store) == [(number, name) for number, name, _ in sql.migrations()]
         commit(store, a_batch(an_export(2)))
@@ -319,7 +319,7 @@ def test_the_log_is_shortened_between_transactions(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_lets_go_of_cached_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DuckDB keeps a share of its memory of the file's blocks, unless somebody reads in that moment."""
+    """DuckDB keeps a share of its memory of the file's blocks, unless there is a reader at that moment."""
     monkeypatch.setattr(clearing, "_LEAST_CACHED_BYTES", 1 << 20)
 
     def cached_bytes() -> int:
@@ -349,7 +349,7 @@ def test_a_checkpoint_lets_go_of_cached_blocks(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_log_that_cannot_be_shortened_is_told_before_duckdb_moves_it(tmp_path: Path) -> None:
-    """While somebody reads what was there before a change, the log grows; who commits next clears DuckDB's buffers."""
+    """While a reader holds an older state, the log grows; the next commit clears DuckDB's buffers."""
     with contextlib.closing(Database(tmp_path, DatabaseOptions(memory_limit="128MB"))) as database:
         with database.transaction() as cursor:
             cursor.execute("CREATE TABLE more AS SELECT 'a' AS text")

@@ -35,14 +35,14 @@ TRACE = "a" * 32
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all."""
+    """Start one server for all tests."""
     with an_offline_server(tmp_path_factory.mktemp("datasets") / "data") as server:
         yield server
 
 
 @pytest.fixture(name="api")
 def an_empty_dataset(server: Offline) -> Offline:
-    """The server with the dataset `qa` without a version, and no other."""
+    """Return the server with the dataset `qa` without a version, and no other."""
     for each in server.ask("GET", "datasets"):
         server.ask("DELETE", f"datasets/{each['id']}", 204)
     server.dataset(description="capitals", tags=["geo"])
@@ -389,7 +389,7 @@ def test_what_is_to_be_redacted_is_not_stored(tmp_path: Path) -> None:
 
 
 def send(api: Offline, trace_id: str = TRACE, *, session: str | None = None, at_s: int = 0) -> None:
-    """A trace with two spans, committed."""
+    """Send a trace with two spans and wait for its commit."""
     assert api.running is not None
     export = an_export(trace_id, "ask", "call", at_s=at_s)
     for span in export.resource_spans[0].scope_spans[0].spans:

@@ -36,12 +36,12 @@ Row = dict[str, object]
 
 
 def group(*bodies: bytes, **options: Any) -> Decoded:
-    """The bodies decoded as one group."""
+    """Return the bodies decoded as one group."""
     return decode([Request(body=body, **options) for body in bodies], received_at_us=RECEIVED_AT_US)
 
 
 def check(result: Decoded, requests: int) -> None:
-    """What holds for every answer: an outcome for each request, and as many rows as were accepted."""
+    """Check invariants of every result: one outcome per request, and as many rows as were accepted."""
     assert len(result.outcomes) == requests
     accepted = sum(outcome.accepted for outcome in result.outcomes if isinstance(outcome, Receipt))
     assert result.batch.spans.num_rows == accepted
@@ -56,7 +56,7 @@ def check(result: Decoded, requests: int) -> None:
 
 
 def _in_numbers(kind: pa.DataType) -> pa.DataType:
-    """The type with its instants as numbers."""
+    """Return the type with its instants as numbers."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
     if pa.types.is_list(kind):
@@ -70,7 +70,7 @@ SPANS_IN_NUMBERS = pa.schema([field.with_type(_in_numbers(field.type)) for field
 
 
 def rows_of(batch: SpanBatch) -> list[Row]:
-    """The spans of a batch with their resource and scope, attributes as values."""
+    """Return the spans of a batch with their resource and scope, attributes as values."""
     resources = {row["resource_id"]: row for row in batch.resources.to_pylist(maps_as_pydicts="strict")}
     scopes = {row["scope_id"]: row for row in batch.scopes.to_pylist(maps_as_pydicts="strict")}
     rows = []
@@ -84,7 +84,7 @@ def rows_of(batch: SpanBatch) -> list[Row]:
 
 
 def plain_rows(request: ExportTraceServiceRequest, tenant: str = "") -> list[Row]:
-    """What `rows_of` should give, read with the ordinary protobuf classes."""
+    """Compute the rows that `rows_of` should return, with the ordinary protobuf classes."""
     return [_plain_row(*each, tenant) for each in flat(request) if is_valid(each[2])]
 
 
@@ -152,7 +152,7 @@ OURS = {"received_at", "project", "service_name"}  # columns that OTLP does not 
 
 
 def comparable(rows: list[Row]) -> list[object]:
-    """Rows in a form that compares exactly, whatever the order of their columns."""
+    """Return rows in a form that compares exactly, whatever the order of their columns."""
     return [_sorted({key: value for key, value in row.items() if key not in OURS}) for row in rows]
 
 
@@ -190,7 +190,7 @@ def test_project_and_service_come_from_the_resource(export: ExportTraceServiceRe
 
 
 def _as_stored(pairs: Any) -> dict[str, str | None]:
-    """The attributes as SQL sees them, which is what the conventions read."""
+    """Return the attributes as SQL sees them, which is what the conventions read."""
     alone = ExportTraceServiceRequest()
     resource_spans = alone.resource_spans.add()
     resource_spans.resource.attributes.extend(pairs)
@@ -266,7 +266,7 @@ def test_empty_and_concatenated_requests_are_requests(body: bytes, accepted: int
 
 
 def invalid(**changes: Any) -> Span:
-    """A span that is invalid in the ways given."""
+    """Return a span that is invalid in the ways given."""
     return Span(**{"trace_id": b"t" * 16, "span_id": b"s" * 8, "name": "n"} | changes)
 
 
@@ -326,7 +326,7 @@ def test_every_kind_of_fault_is_named() -> None:
 
 
 def with_bad_utf8(place: Callable[[Span], Any]) -> bytes:
-    """Three spans, the second of which holds bytes that are no UTF-8, in a field named by `place`."""
+    """Return three spans, the second of which holds bytes that are no UTF-8, in a field named by `place`."""
     request = an_export(3)
     place(flat(request)[1][2])
     body = request.SerializeToString()
@@ -448,7 +448,7 @@ def test_a_malformed_request_fails_alone(position: int) -> None:
 
 
 def a_rich_request() -> bytes:
-    """A request with something in every corner."""
+    """Build a request with something in every corner."""
     request = an_export(4)
     for _, scope_spans, span in flat(request):
         scope_spans.scope.name = "scope"
@@ -550,7 +550,7 @@ def test_many_distinct_resources_are_no_trouble() -> None:
 
 
 def alone(span: bytes) -> bytes:
-    """A request with this one span."""
+    """Return a request with this one span."""
     return in_field(1, in_field(2, in_field(2, span)))
 
 
@@ -622,7 +622,7 @@ def test_what_is_large_and_deep_is_read_like_the_rest(
 
 
 def a_large_request(spans: int) -> ExportTraceServiceRequest:
-    """A request of some kilobytes a span."""
+    """Build a request of some kilobytes a span."""
     request = an_export(spans)
     request.resource_spans[0].schema_url = "resource"
     request.resource_spans[0].scope_spans[0].schema_url = "scope"
@@ -743,7 +743,7 @@ def test_ptars_still_overflows_the_stack() -> None:
 @pytest.mark.costly("collector/otlp")
 @pytest.mark.usefixtures("no_panic")
 def test_mutated_requests_never_panic() -> None:
-    """Lengths that nobody means well with, anywhere in requests, make no Rust panic."""
+    """Hostile lengths anywhere in requests make no Rust panic."""
     chosen = random.Random(117)
     body = an_export(3).SerializeToString()
     lengths = [varint(2**64 - step) for step in (1, 2, 60, 300)] + [b"\xff" * 10, b"\xff" * 9 + b"\x7f"]

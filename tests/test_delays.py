@@ -47,12 +47,12 @@ class Machine:
         self.steady_ns += ns
 
     def delays(self, store: Store) -> StoredDelays:
-        """The delays of a store on this machine."""
+        """Return the delays of a store on this machine."""
         return StoredDelays(store._writer, ClockShift(lambda: self.wall_ns, lambda: self.steady_ns))
 
 
 def a_webhook(store: Store) -> str:
-    """A receiver of the project shop; its id."""
+    """Build a receiver of the project shop; its id."""
     policy, secrets = AddressPolicy(["127.0.0.0/8"]), Secrets(ENCRYPTION_KEY)
     receivers = Receivers(store.webhooks, store.outbox, policy, secrets=secrets, rotation_s=86_400)
     return receivers.create("shop", Wish(url="http://127.0.0.1:9/hook", secret=None)).webhook_id

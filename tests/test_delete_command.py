@@ -15,7 +15,7 @@ TRACES = tuple(f"{number:032x}" for number in range(1, 5))
 
 @pytest.fixture
 def at(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """A server with three traces of one project and one of another; yields how to reach it."""
+    """Yield a server with three traces of one project and one of another; yields how to reach it."""
     with a_server(tmp_path / "data") as server, a_client() as client:
         for number, trace in enumerate(TRACES):
             export = an_export(trace, "root", "child", project="other" if number == 3 else "team/app", at_s=number * 60)
@@ -27,7 +27,7 @@ def at(tmp_path: Path) -> Iterator[tuple[str, str]]:
 
 
 def left(at: tuple[str, str]) -> set[str]:
-    """The traces that are there."""
+    """Return the traces that are there."""
     listed = run("sql", "--csv", "SELECT trace_id FROM traces", *at)
     return set(listed.output.split()[1:])
 

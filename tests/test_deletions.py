@@ -78,7 +78,7 @@ class Marker(Filler):
 
 
 def marked(marker: Marker) -> tuple[ExportTraceServiceRequest, ExportLogsServiceRequest]:
-    """Spans, and log records about them, in which every field is set."""
+    """Return spans, and log records about them, in which every field is set."""
     spans, logs = ExportTraceServiceRequest(), ExportLogsServiceRequest()
     marker.fill(spans)
     marker.fill(logs)
@@ -96,7 +96,7 @@ def _records(logs: ExportLogsServiceRequest) -> Iterator[LogRecord]:
 
 
 def marks_in(directory: Path, marks: Sequence[str]) -> set[str]:
-    """Which of these texts any file of a data directory holds."""
+    """Return the texts that any file of a data directory contains."""
     held = b"".join(path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file())
     by_form = {form: mark for mark in marks for form in forms(mark.encode())}
     lengths = sorted({len(form) for form in by_form})
@@ -106,7 +106,7 @@ def marks_in(directory: Path, marks: Sequence[str]) -> set[str]:
 
 
 def _beginning_alike(held: bytes, starts: Collection[bytes]) -> list[int]:
-    """Where one of these texts of one length stands: the places are narrowed down by one byte after the other."""
+    """Find the offsets of texts of one length, by narrowing candidates down byte by byte."""
     content = np.frombuffer(held, np.uint8)
     places = np.arange(len(content) - _START_BYTES)
     for number in range(_START_BYTES):
@@ -117,7 +117,7 @@ def _beginning_alike(held: bytes, starts: Collection[bytes]) -> list[int]:
 
 
 def forms(mark: bytes) -> list[bytes]:
-    """How a text may be written: as it is, and where bytes are told, in hexadecimal or in base64."""
+    """List the encodings of a text: plain, and, as bytes, hexadecimal and base64."""
     return [mark, mark.hex().encode(), b64encode(mark)[:-4]]
 
 
@@ -150,7 +150,7 @@ def test_no_file_holds_any_field_of_what_was_deleted(tmp_path: Path, neighbours:
 
 
 def test_projects_that_traces_name_come_and_go_with_them(tmp_path: Path) -> None:
-    """Whoever asks again sees those that came since, and none whose last trace was deleted, though others came."""
+    """A later list has those that came since, and none whose last trace was deleted, though others came."""
 
     def named(tenant: str | None = None) -> list[tuple[str, str]]:
         return [(project.tenant, project.name) for project in store.rulebook.projects(tenant)]
@@ -331,7 +331,7 @@ def test_a_deletion_asked_for_while_row_groups_are_merged_forbids_it_afterwards(
 
 
 def test_rows_are_written_anew_where_others_checkpoints_moved_them(tmp_path: Path) -> None:
-    """Whoever checkpoints during a pass moves what is behind: all that was deleted is erased all the same."""
+    """A checkpoint during a pass moves what is behind: all that was deleted is erased all the same."""
     marks = [f"span {8192 * number + 8000 + each}" for number in range(2, 8) for each in range(0, 192, 16)]
     with a_store(tmp_path) as store:
         store._database._connection.execute("SET GLOBAL force_compression = 'uncompressed'")

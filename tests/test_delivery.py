@@ -40,21 +40,21 @@ DAY_S = 24 * HOUR_S
 
 
 def verify(taken: Taken, secret: str) -> dict[str, object]:
-    """What the request says, once the independent library finds its signature and its time good."""
+    """Verify signature and time with the independent library; return the payload."""
     key: str | bytes = secret if secret.startswith("whsec_") else secret.encode()
     document: dict[str, object] = StandardWebhook(key).verify(taken.body, dict(taken.headers))
     return document
 
 
 def is_signed(taken: Taken, secret: str) -> bool:
-    """Whether the independent library signs the request like this, however old it is."""
+    """Return whether the independent library produces the same signature, however old the request is."""
     at = datetime.fromtimestamp(int(taken.headers["webhook-timestamp"]), UTC)
     signature = StandardWebhook(secret).sign(taken.headers["webhook-id"], at, taken.body.decode())
     return signature in taken.headers["webhook-signature"].split(" ")
 
 
 def seeds_signature(taken: Taken, secret: str) -> str:
-    """What `X-Dokimos-Signature` has to be."""
+    """Compute the expected `X-Dokimos-Signature`."""
     return hmac.new(secret.encode(), taken.body, hashlib.sha256).hexdigest()
 
 
@@ -134,7 +134,7 @@ def test_a_receiver_gets_what_it_wants_of_its_project(tmp_path: Path) -> None:
 
 
 def answers(*statuses: int) -> Callable[[BaseHTTPRequestHandler, int], None]:
-    """A receiver that answers with these, and with the last one from then on."""
+    """Answer with these, and with the last one from then on."""
     return lambda handler, number: answer(handler, statuses[min(number, len(statuses)) - 1])
 
 
@@ -314,14 +314,14 @@ def test_a_slow_receiver_holds_up_nobody(tmp_path: Path) -> None:
 
 
 def endless_head(handler: BaseHTTPRequestHandler, _: int) -> None:
-    """Headers without an end."""
+    """Send headers without an end."""
     handler.send_response(200)
     for number in range(1 << 20):
         handler.wfile.write(f"X-{number}: {'x' * 1000}\r\n".encode())
 
 
 def dripping_head(handler: BaseHTTPRequestHandler, _: int) -> None:
-    """A status line, a character at a time, each sooner than a read may take."""
+    """Send a status line one character at a time, each sooner than a read times out."""
     for _ in range(100):
         handler.wfile.write(b"H")
         handler.wfile.flush()
@@ -329,7 +329,7 @@ def dripping_head(handler: BaseHTTPRequestHandler, _: int) -> None:
 
 
 def huge_body(handler: BaseHTTPRequestHandler, _: int) -> None:
-    """A gigabyte after a success."""
+    """Send a gigabyte after a success."""
     handler.send_response(200)
     handler.send_header("Content-Length", str(1 << 30))
     handler.end_headers()
@@ -338,7 +338,7 @@ def huge_body(handler: BaseHTTPRequestHandler, _: int) -> None:
 
 
 def endless_body(handler: BaseHTTPRequestHandler, _: int) -> None:
-    """A success that never ends."""
+    """Send a success that never ends."""
     handler.send_response(200)
     handler.send_header("Transfer-Encoding", "chunked")
     handler.end_headers()
@@ -348,7 +348,7 @@ def endless_body(handler: BaseHTTPRequestHandler, _: int) -> None:
 
 
 def rubbish(handler: BaseHTTPRequestHandler, _: int) -> None:
-    """No HTTP at all."""
+    """Send no HTTP at all."""
     handler.wfile.write(b"\x00\xff" * 1000)
 
 
@@ -443,7 +443,7 @@ def test_the_next_address_is_tried_where_one_is_silent(tmp_path: Path) -> None:
 
 
 def test_what_is_no_http_is_not_quoted(tmp_path: Path) -> None:
-    """Whoever chose a URL does not learn from the error what answers there."""
+    """The error does not reveal to the owner of a URL what answers there."""
 
     def banner(handler: BaseHTTPRequestHandler, _: int) -> None:
         handler.wfile.write(b"220 internal mail server\r\n\r\n")

@@ -23,7 +23,7 @@ EACH = 4
 
 @contextmanager
 def a_process(data: Path, url: str, first: int, count: int) -> Iterator["subprocess.Popen[str]"]:
-    """A process that is ready; killed at the end of the block."""
+    """Start a process that is ready; killed at the end of the block."""
     command = [sys.executable, "-m", "tests.alerting_process", str(data), url, str(first), str(count)]
     with forking.start(command, cwd=ROOT, env=environment(), stdout=forking.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -35,13 +35,13 @@ def a_process(data: Path, url: str, first: int, count: int) -> Iterator["subproc
 
 
 def committed(process: "subprocess.Popen[str]") -> set[str]:
-    """The alerts that a killed process had committed, and said so."""
+    """Return the alerts that a killed process had committed, and said so."""
     assert process.stdout is not None
     return {line.strip() for line in process.stdout if line.endswith("\n")}
 
 
 def ids_by_alert(script: Script) -> dict[str, set[str]]:
-    """The ids under which each alert arrived."""
+    """Return the ids under which each alert arrived."""
     ids: dict[str, set[str]] = defaultdict(set)
     for each in script.taken:
         ids[json.loads(each.body)["data"]["alertId"]].add(each.headers["webhook-id"])

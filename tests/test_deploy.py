@@ -39,7 +39,7 @@ DOORS = {4317, 4318, 8080}
 
 
 def panels(source: str) -> list[Any]:
-    """Every panel of every dashboard that asks this kind of data source, named by dashboard and panel."""
+    """Return every panel of every dashboard that asks this kind of data source, named by dashboard and panel."""
     boards = [json.loads(path.read_text(encoding="utf-8")) for path in DASHBOARDS]
     return [
         pytest.param(panel, id=f"{board['uid']}: {panel['title']}")
@@ -51,7 +51,7 @@ def panels(source: str) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A server with a trace of now, an evaluation of it, and one of a trace that has left."""
+    """Yield a server with a trace of now, an evaluation of it, and one of a trace that has left."""
     results = """INSERT INTO evaluation BY NAME SELECT 1 AS job_id, 7 AS revision, seq, '' AS tenant, 'shop' AS project,
         trace_id, 0 AS round, 'tone' AS name, 'scored' AS outcome, 0.5 AS score, true AS passed, 1 AS attempts,
         now()::TIMESTAMP AS created_at FROM span LIMIT 1"""
@@ -94,7 +94,7 @@ def test_every_panel_asks_what_the_views_answer(api: httpx.Client, panel: Any) -
 
 @pytest.fixture(scope="module")
 def metrics(api: httpx.Client) -> dict[str, set[str]]:
-    """The samples that /metrics tells, by name, with the names of their labels."""
+    """Return the samples that /metrics tells, by name, with the names of their labels."""
     families = text_string_to_metric_families(api.get("/metrics").text)
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
@@ -291,7 +291,7 @@ def test_the_collector_keeps_its_queue_on_a_disk() -> None:
 
 
 def test_the_compose_file_is_what_compose_takes(tmp_path: Path) -> None:
-    """It fits the schema of the Compose specification, in which a key that nobody knows is an error."""
+    """It fits the schema of the Compose specification, in which an unknown key is an error."""
     validator = str(Path(sysconfig.get_path("scripts"), "check-jsonschema"))
     fits = [validator, "--builtin-schema", "vendor.compose-spec"]  # which it brings along, and need not fetch
     subprocess.run([*fits, str(DEPLOY / "compose.yaml")], check=True)
@@ -331,7 +331,7 @@ def test_the_kubernetes_manifest_hangs_together(api: httpx.Client, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", sorted(KUBERNETES))
 def test_the_manifest_is_what_kubernetes_takes(kind: str) -> None:
-    """Each object fits the schema of its kind, in which a field that nobody knows is an error."""
+    """Each object fits the schema of its kind, in which an unknown field is an error."""
     version = latest_version()
     assert version.startswith(validate(KUBERNETES[kind], version, strict=True))  # which raises, or tells the schemas
     wrong = KUBERNETES[kind] | {"metadta": {}}

@@ -30,7 +30,7 @@ ARGUMENTS, RESULT = '{"city": "Oslo"}', '{"celsius": -3}'
 
 
 def request_of(protocol: Protocol, messages: list[Message] | None = None, **more: Any) -> dict[str, Any]:
-    """The body for a conversation."""
+    """Return the body for a conversation."""
     dialogue = ChatDialogue(**{"messages": TALK if messages is None else messages, "tools": [WEATHER], **more})
     return dialogue_request(protocol, "m-1", dialogue)
 
@@ -139,7 +139,7 @@ IN_WORDS: dict[Protocol, list[dict[str, Any]]] = {
 
 
 def showing(part: dict[str, Any], role: str = "user", times: int = 1) -> list[Message]:
-    """A conversation in which somebody shows a picture between two words."""
+    """Build a conversation in which a message shows a picture between two words."""
     words: list[Any] = [{"type": "text", "content": word} for word in ("Look", "here")]
     user: list[Message] = [{"role": "user", "parts": [{"type": "text", "content": "Go"}]}]
     return [*user, {"role": role, "parts": [words[0], *[part] * times, words[1]]}]
@@ -187,7 +187,7 @@ def test_a_picture_is_set_aside_for_by_what_models_make_of_it(protocol: Protocol
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_pictures_that_are_not_sent_are_told(protocol: Protocol, talk: list[Message], why: str) -> None:
-    """Of somebody else, by an address, too many or too large: nothing is sent, and the message says why."""
+    """In a message of another role, by an address, too many or too large: nothing is sent, and the message says why."""
     with pytest.raises(NotSendable, match=why):
         request_of(protocol, talk)
 

@@ -100,7 +100,7 @@ def test_others_are_told_at_once_and_a_digest_is_tried_again(tmp_path: Path) -> 
 
 
 def test_what_is_gathered_is_called_off_with_the_receiver(tmp_path: Path) -> None:
-    """Whoever is switched off or deleted gets no digest, and nothing that waits for one can be queued by itself."""
+    """A receiver that is switched off or deleted gets no digest, and nothing that waits for one is queued alone."""
     with a_receiver() as (url, script), an_alerting(tmp_path, behind_s=20 * HOUR_S) as alerting:
         webhook = alerting.webhook(url, digest_minutes=60)
         alerting.open(1)
@@ -131,7 +131,7 @@ def test_a_digest_of_very_many_alerts_counts_what_it_leaves_out(tmp_path: Path) 
 
 
 def test_tests_and_runs_are_told_at_once(tmp_path: Path) -> None:
-    """A digest is of alerts: whoever presses the button for a test need not wait for the hour."""
+    """A digest is of alerts: a test of the receiver does not wait for the hour."""
     with a_receiver() as (url, script), an_alerting(tmp_path, behind_s=20 * HOUR_S) as alerting:
         webhook = alerting.webhook(url, digest_minutes=60)
         assert alerting.receivers.test(webhook)

@@ -35,7 +35,7 @@ def taken(load: Load, spans: int) -> None:
 
 
 def check_all_there(server: Live, sent: Sent) -> None:
-    """Exactly the acknowledged spans are stored, each once; nobody was told anything but to come back."""
+    """Check that exactly the acknowledged spans are stored, each once, and that the others may be sent again."""
     assert (sent.counts["rejected"], sent.without_delay) == (0, 0)
     server.committed(sent.counts["taken"])
     rows = server.sql("SELECT string_agg(span_id, ' ') FROM spans")
@@ -69,7 +69,7 @@ def test_a_full_disk_is_the_senders_news_and_passes(tmp_path: Path, seed: int) -
 
 
 def check_every_door_refuses(server: Live) -> None:
-    """Both protocols say that they are behind, and for how long."""
+    """Check that both protocols report overload, and for how long."""
     for door in DOORS.values():
         with door(server) as send:
             answer = send(a_batch(random.Random(), 1).body)
@@ -101,7 +101,7 @@ def test_a_crash_on_a_full_disk_loses_nothing(tmp_path: Path, seed: int) -> None
 
 
 def on_two_disks(tmp_path: Path) -> tuple[Path, Path, dict[Path, int]]:
-    """A disk for the database and one for its spool."""
+    """Return a disk for the database and one for its spool."""
     database, spool = tmp_path / "disk", tmp_path / "disk" / "data" / "spool"
     return database, spool, {database: 96 * MIB, spool: 256 * MIB}
 
@@ -214,7 +214,7 @@ def test_a_little_room_goes_to_what_was_promised(tmp_path: Path, seed: int) -> N
 
 
 def a_dataset(server: Live, name: str) -> int:
-    """The status of a write that is not of spans."""
+    """Create a dataset, a write that is not of spans; return the status."""
     document = {"name": name, "description": "y" * 2000}
     return server.client.post(f"{server.http}/api/v1/datasets", json=document).status_code
 

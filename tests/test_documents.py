@@ -17,7 +17,7 @@ _CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def anchors(document: Path) -> set[str]:
-    """What links into a document can name: its headings, as GitHub writes them in addresses, and anchors of its own."""
+    """List the anchors of a document that links can name: headings as GitHub writes them, and explicit anchors."""
     text = _CODE.sub("", document.read_text(encoding="utf-8"))
     headings = _HEADING.findall(text)
     return set(_ANCHOR.findall(text)) | {

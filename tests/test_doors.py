@@ -71,14 +71,14 @@ FAULTS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A server that all tests here send to."""
+    """Yield a server that all tests here send to."""
     with a_live_server(tmp_path_factory.mktemp("doors") / "data", env={"TRACEJURY_COMMIT_INTERVAL_MS": 10}) as server:
         yield server
 
 
 @pytest.fixture
 def source() -> random.Random:
-    """Ids of this test."""
+    """Return ids of this test."""
     return random.Random()
 
 
@@ -90,7 +90,7 @@ def stored(server: Live, *trace_ids: str, spans: int) -> None:
 
 
 def error_of(reply: httpx.Response, kind: str) -> Status:
-    """The error in the body, which has to be in the request's encoding."""
+    """Return the error in the body, which has to be in the request's encoding."""
     assert reply.headers["content-type"] == kind
     if kind == JSON:
         return json_format.Parse(reply.content, Status())
@@ -98,14 +98,14 @@ def error_of(reply: httpx.Response, kind: str) -> Status:
 
 
 def call(server: Live, body: bytes, method: str = EXPORT_TRACES, **options: Any) -> bytes:
-    """One gRPC call."""
+    """Make a gRPC call."""
     with grpc.insecure_channel(server.grpc) as channel:
         reply: bytes = export_on(channel, method)(body, timeout=PATIENCE_S, **options)
         return reply
 
 
 def failed_call(server: Live, body: bytes, method: str = EXPORT_TRACES, **options: Any) -> grpc.RpcError:
-    """One gRPC call that fails."""
+    """Make a gRPC call that fails; return the error."""
     with pytest.raises(grpc.RpcError) as failure:
         call(server, body, method, **options)
     return failure.value
@@ -210,7 +210,7 @@ def test_other_content_types_are_refused(server: Live, source: random.Random, ki
 
 
 def test_an_unknown_content_encoding_is_refused(server: Live, source: random.Random) -> None:
-    """A compression that nobody can undo here is 415, and the message names those that are known."""
+    """An unsupported compression is 415, and the message names those that are known."""
     for encoding in ("br", "snappy", "gzip, gzip"):
         reply = post(server, a_batch(source, 1).body, encoding=encoding)
         assert reply.status_code == 415
@@ -238,7 +238,7 @@ def test_other_paths_do_not_exist(server: Live, path: str) -> None:
     "method", ["/opentelemetry.proto.collector.trace.v1.TraceService/Import", "/grpc.health.v1.Health/Check", "/x"]
 )
 def test_other_calls_do_not_exist(server: Live, method: str) -> None:
-    """A gRPC method that nobody serves is UNIMPLEMENTED."""
+    """An unknown gRPC method is UNIMPLEMENTED."""
     assert failed_call(server, b"", method).code() is grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -424,7 +424,7 @@ def test_a_database_that_is_behind_says_when_to_come_back(tmp_path: Path, source
 
 
 def check_refusals(server: Live, batch: Batch) -> None:
-    """Every door refuses the batch for now."""
+    """Check that every listener refuses the batch for now."""
     for kind, body in ((PROTOBUF, batch.body), (JSON, as_json(batch.body))):
         reply = post(server, body, kind=kind)
         assert (reply.status_code, int(reply.headers["retry-after"]) > 0) == (503, True)
@@ -478,7 +478,7 @@ def test_the_seeds_path_refuses_like_the_others(server: Live, body: bytes, kind:
 
 
 def preflight(server: Live, url: str, origin: str) -> httpx.Response:
-    """What a browser asks before it sends."""
+    """Send the preflight request of a browser."""
     headers = {"origin": origin, "access-control-request-method": "POST"}
     return server.client.options(url, headers=headers | {"access-control-request-headers": "content-type"})
 

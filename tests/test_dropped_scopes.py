@@ -31,7 +31,7 @@ ROOT_SCOPES = ((SDK, "2.14.0"), (LIBRARY, "0.1.80"), (SDK, "3.0.0"), ("", ""))
 
 
 def a_request(project: str = "shop", scopes: Any = ROOT_SCOPES) -> ExportTraceServiceRequest:
-    """Two spans of each scope."""
+    """Return two spans of each scope."""
     export = ExportTraceServiceRequest()
     of_resource = export.resource_spans.add()
     of_resource.resource.attributes.add(key="service.name").value.string_value = project
@@ -50,7 +50,7 @@ def a_request(project: str = "shop", scopes: Any = ROOT_SCOPES) -> ExportTraceSe
 
 
 def left(entries: dict[str, list[str]], *requests: ExportTraceServiceRequest) -> tuple[list[str], dict[Any, int]]:
-    """The names of the spans that stay, each once, and what was dropped by entry."""
+    """Return the names of the spans that stay, each once, and what was dropped by entry."""
     scopes = ScopeFilter(entries)
     batch, dropped = scopes.drop(a_batch(*requests))
     assert batch.spans.num_rows + dropped.total() == sum(
@@ -116,7 +116,7 @@ def test_what_is_dropped_is_accepted_counted_and_not_stored(tmp_path: Path) -> N
 
 
 def a_call(number: int, scope: str, **more: Any) -> ExportTraceServiceRequest:
-    """A call of a model by itself in a trace."""
+    """Build a call of a model by itself in a trace."""
     start_ns, parent = more.pop("start_ns", 10**18 + number), more.pop("parent", "")
     export = a_request(more.pop("project", "shop"), [(scope, "")])
     (of_scope,) = export.resource_spans[0].scope_spans
@@ -193,7 +193,7 @@ def test_calls_within_one_trace_are_not_recorded_twice(tmp_path: Path) -> None:
 
 
 def agent_calls(project: str, runs: int, first: int = 0) -> list[ExportTraceServiceRequest]:
-    """Runs of an agent with two calls each: a trace of its framework, and a trace of the client for each call."""
+    """Return runs of an agent with two calls each: a trace of its framework, and one of the client for each call."""
     exports = []
     for number in range(first, first + 2 * runs):
         trace = f"{project:8}{number // 2:8}"

@@ -56,7 +56,7 @@ def test_a_key_is_pasted_into_a_server_without_settings(tmp_path: Path) -> None:
 
 
 def test_several_starts_make_one_key(tmp_path: Path) -> None:
-    """Whoever makes a key at the same time, there is one, whole, and nothing else is left."""
+    """If several processes make a key at the same time, there is one, whole, and nothing else is left."""
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: make_key(tmp_path), range(64)))
     assert [path.name for path in tmp_path.iterdir()] == [KEY_FILE]

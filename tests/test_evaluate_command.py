@@ -27,7 +27,7 @@ TOOLS = ["get_temperature", "get_humidity"]
 
 
 def tracejury(*arguments: object, stdin: bytes | str | None = None) -> Result:
-    """One command, in this process, with this standard input."""
+    """Run a command in this process with this standard input."""
     result = CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
@@ -40,7 +40,7 @@ def evaluated(*arguments: object, stdin: object) -> tuple[int, Any]:
 
 
 def answers(*lines: bytes | Mapping[str, Any]) -> tuple[Result, list[Any]]:
-    """What a batch of these lines prints."""
+    """Evaluate a batch of these lines."""
     stdin = b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
     result = tracejury("evaluate", "--batch", "-", stdin=stdin)
     return result, [json.loads(line) for line in result.stdout.splitlines()]
@@ -173,7 +173,7 @@ def test_evaluators_are_listed_with_what_they_read_and_take() -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server that holds the recorded run of an agent."""
+    """Yield a server that holds the recorded run of an agent."""
     with a_server(tmp_path_factory.mktemp("server") / "data") as server:
         post(f"http://{server.http}/api/v1/traces", json_request.to_protobuf(AGENT.read_bytes()))
         assert server.store.wait_committed(10)
@@ -234,7 +234,7 @@ def test_what_was_retrieved_is_cut_into_passages(retrieved: str, passages: list[
 
 
 def a_span(number: int, name: str, arguments: object, result: object, **more: object) -> dict[str, Any]:
-    """A tool's span as the console exporter prints it."""
+    """Build a tool's span as the console exporter prints it."""
     return {
         "name": name,
         "context": {"trace_id": f"0x{1:032x}", "span_id": f"0x{number:016x}", "trace_state": "[]"},
@@ -257,7 +257,7 @@ def a_span(number: int, name: str, arguments: object, result: object, **more: ob
 
 
 def the_weather_run(city: str) -> list[dict[str, Any]]:
-    """Two calls of tools in a wrapper of content, the later one printed first, and a span that is no real call."""
+    """Return two tool calls in a wrapper of content, the later one printed first, and a span that is no call."""
     return [
         a_span(2, "get_humidity", {"city": city}, {"content": {"humidity": 65}}),
         a_span(1, "get_temperature", {"city": city}, {"content": {"temperature": 25.0, "unit": "fahrenheit"}}),
@@ -281,33 +281,33 @@ class Weather:
             self.write_evaluator(evaluator, f"uipath-tool-call-{kind}", {"name": evaluator, "strict": False, **more})
 
     def write_evaluator(self, key: str, kind: str, config: Mapping[str, Any]) -> None:
-        """One evaluator file."""
+        """Write an evaluator file."""
         document = {"version": "1.0", "id": key, "evaluatorTypeId": kind, "evaluatorConfig": config, "description": ""}
         (self.evaluators / f"{key}.json").write_text(json.dumps(document), encoding="utf-8")
 
     def write_set(self, *items: Mapping[str, Any], **more: object) -> None:
-        """The eval set."""
+        """Write the eval set."""
         document = {"version": "1.0", "id": "weather", "name": "Weather", "evaluations": items, **more}
         self.set.write_text(json.dumps(document), encoding="utf-8")
 
     def write_run(self, name: str, spans: Sequence[Mapping[str, Any]]) -> None:
-        """The spans of an item, one a line."""
+        """Write the spans of an item, one a line."""
         (self.traces / f"{name}.jsonl").write_text("\n".join(map(json.dumps, spans)), encoding="utf-8")
 
     def judge(self, *more: object) -> Result:
-        """What the command says about it."""
+        """Run the command on it."""
         files = ("--eval-set", self.set, "--evaluators", self.evaluators, "--traces", self.traces)
         return tracejury("evaluate", *files, *more)
 
 
 @pytest.fixture
 def weather(tmp_path: Path) -> Weather:
-    """The four evaluators, and no item yet."""
+    """Return the four evaluators, and no item yet."""
     return Weather(tmp_path)
 
 
 def an_item(key: str, city: str, **criteria: object) -> dict[str, Any]:
-    """An item with criteria of all four, some of them changed."""
+    """Build an item with criteria of all four, some of them changed."""
     criterias: dict[str, object] = {
         "ToolCallCountEvaluator": {"toolCallsCount": {name: ["=", 1] for name in TOOLS}},
         "ToolCallOrderEvaluator": {"toolCallsOrder": TOOLS},

@@ -24,7 +24,7 @@ from tests.evaluating import ScriptedJudge
 
 
 def a_kind(check: Check, **changes: object) -> EvaluatorKind[ExactMatch]:
-    """A kind of evaluator with this check."""
+    """Build a kind of evaluator with this check."""
     values = {
         "name": "a_kind",
         "title": "A EvaluatorKind",
@@ -38,7 +38,7 @@ def a_kind(check: Check, **changes: object) -> EvaluatorKind[ExactMatch]:
 
 
 def judged(kind: EvaluatorKind[ExactMatch], judge: Judge | None = None, **configuration: object) -> Outcome:
-    """What an evaluator of the kind says about an empty case."""
+    """Evaluate an empty case."""
     return asyncio.run(run(kind.build({"evaluationParams": []} | configuration, judge), Case()))
 
 

@@ -59,12 +59,12 @@ CONFIGURATIONS: dict[str, Sequence[dict[str, Any]]] = {
 
 
 def oracle(grid: Sequence[Sequence[bool]]) -> Callable[[int, int], bool]:
-    """Whether a cell of the grid is set."""
+    """Return a predicate: whether a cell of the grid is set."""
     return lambda row, column: grid[row][column]
 
 
 def width(grid: Sequence[Sequence[bool]]) -> int:
-    """How many columns a grid has."""
+    """Return the number of columns of a grid."""
     return len(grid[0]) if grid else 0
 
 

@@ -20,7 +20,7 @@ BLOCK = re.compile(r"^```json (evaluate|judge|outcome)\n(.*?)^```$", re.MULTILIN
 
 
 def examples(*, judged: bool) -> Iterator[Any]:
-    """Each evaluation of a page, with what its judge answers, if one is asked, and what comes of it."""
+    """Yield each evaluation of a page, with what its judge answers, if one is asked, and what comes of it."""
     for page in PAGES:
         example: dict[str, Any] = {}
         for number, (kind, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):

@@ -38,13 +38,13 @@ SCENARIOS = [
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all."""
+    """Start one server for all tests."""
     with an_offline_server(tmp_path_factory.mktemp("conversations") / "data") as server:
         yield server
 
 
 def a_file(folder: Path, **plan: Any) -> Path:
-    """The file of an experiment, with a simulation and its agent beside it."""
+    """Return the file of an experiment, with a simulation and its agent beside it."""
     (folder / "agent.py").write_text(AGENT, encoding="utf-8")
     simulation = {"simulation": "refunds", "scenarios": SCENARIOS, "target": {"command": [sys.executable, "agent.py"]}}
     (folder / "refunds.yaml").write_text(yaml.safe_dump(simulation), encoding="utf-8")
@@ -56,7 +56,7 @@ def a_file(folder: Path, **plan: Any) -> Path:
 
 
 def run(server: Offline, file: Path, *options: str) -> Result:
-    """What the command says."""
+    """Run the command against a server."""
     return CliRunner().invoke(main, ["experiments", "run", str(file), "--server", server.url, *options])
 
 

@@ -36,7 +36,7 @@ print(json.dumps({"output": {"Norway": "Oslo"}.get(land, "Paris"), "usage": {"in
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all, with the cases as a dataset."""
+    """Yield one server for all, with the cases as a dataset."""
     with an_offline_server(tmp_path_factory.mktemp("files") / "data") as server:
         server.dataset("capitals")
         server.version(*CASES, name="capitals")
@@ -44,7 +44,7 @@ def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offli
 
 
 def a_file(folder: Path, **plan: Any) -> Path:
-    """The file of an experiment, with the program beside it."""
+    """Return the file of an experiment, with the program beside it."""
     (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
     task = {"command": [sys.executable, "program.py"], "environment": {"GREETING": "hello"}}
     content = {
@@ -59,13 +59,13 @@ def a_file(folder: Path, **plan: Any) -> Path:
 
 
 def run(server: Offline | str, file: Path, *options: str) -> Result:
-    """What the command says, of a server or over a URL."""
+    """Run the command against a server or a URL."""
     url = server if isinstance(server, str) else server.url
     return CliRunner().invoke(main, ["experiments", "run", str(file), "--server", url, *options])
 
 
 def shown(result: Result) -> dict[str, Any]:
-    """The run, of a command that was to print it as JSON."""
+    """Decode the run that a command printed as JSON."""
     assert result.exit_code == 0, result.output
     document: dict[str, Any] = json.loads(result.stdout)
     return document
@@ -90,7 +90,7 @@ def test_a_command_answers_each_case(server: Offline, tmp_path: Path) -> None:
 
 
 def wait_for(server: Offline, run_id: str) -> dict[str, Any]:
-    """The run once the server's evaluators are done."""
+    """Return the run once the server's evaluators are done."""
     for _ in range(600):
         run_document: dict[str, Any] = server.ask("GET", f"runs/{run_id}")
         if run_document["status"] != "EVALUATING":

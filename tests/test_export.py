@@ -34,7 +34,7 @@ DAYS = ("--from", "2026-11-20", "--to", "2026-11-24")
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Iterator[list[tuple[str, str]]]:
-    """A server with traces of two days, as both ways to name it."""
+    """Yield a server with traces of two days, as both ways to name it."""
     with a_server(tmp_path / "data") as server:
         for number, at_s in ((2, 1), (1, 0), (3, 2 * DAY_S)):
             export = an_export(trace_id(number), "root", "step", at_s=at_s)
@@ -81,7 +81,7 @@ ROWS = """
 
 
 def everything() -> list[ExportTraceServiceRequest]:
-    """Requests in which every field of OTLP is set, at all times, of values as deep as they are stored."""
+    """Return requests in which every field of OTLP is set, at all times, of values as deep as they are stored."""
     filler, full = Filler(), ExportTraceServiceRequest()
     filler.fill(full)
     odd = roots(4, trace=1)
@@ -138,7 +138,7 @@ def test_spans_without_a_start_are_of_the_first_day(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_exported_for_all_tenants(tmp_path: Path) -> None:
-    """Whoever has the files exports the spans of every tenant, in either form."""
+    """Access to the files exports the spans of every tenant, in either form."""
     with a_store(tmp_path / "data") as store:
         for number, tenant in enumerate(["", "acme", "other"]):
             commit(store, a_batch(roots(1, trace=number), tenant=tenant))
@@ -217,7 +217,7 @@ def test_an_answer_that_breaks_off_leaves_no_file(begun: bytes, tmp_path: Path) 
 
 @contextmanager
 def a_server_that_stalls(answer: bytes) -> Iterator[str]:
-    """The URL of a server that begins to answer, and then neither goes on nor goes away."""
+    """Yield the URL of a server that begins to answer, and then neither goes on nor goes away."""
     stalled = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 

@@ -40,25 +40,25 @@ PROGRAM = """
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A server that all tests here send to."""
+    """Yield a server that all tests here send to."""
     with a_live_server(tmp_path_factory.mktemp("exporters") / "data") as server:
         yield server
 
 
 def over_grpc(server: Live, compression: str) -> SpanExporter:
-    """The exporter for gRPC."""
+    """Return the exporter for gRPC."""
     kinds = {"none": grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip, "deflate": grpc.Compression.Deflate}
     return GrpcExporter(endpoint=server.grpc, insecure=True, compression=kinds[compression])
 
 
 def over_http(server: Live, compression: str) -> SpanExporter:
-    """The exporter for HTTP."""
+    """Return the exporter for HTTP."""
     kinds = {"none": Compression.NoCompression, "gzip": Compression.Gzip, "deflate": Compression.Deflate}
     return HttpExporter(endpoint=f"{server.otlp_http}/v1/traces", compression=kinds[compression])
 
 
 def an_agent_runs(processor: SpanProcessor, *, project: str) -> str:
-    """A trace of three spans with everything that the API can set; its id."""
+    """Build a trace of three spans with everything that the API can set; its id."""
     provider = TracerProvider(resource=Resource({"service.name": "agent", "dokimos.project": project}))
     provider.add_span_processor(processor)
     tracer = provider.get_tracer("agents", "1.2", attributes={"of": "scope"})

@@ -40,7 +40,7 @@ TIMES: dict[str, Times] = {
 
 
 def an_export_at(times: Iterable[int], *, first: int = 0, text: str = "") -> ExportTraceServiceRequest:
-    """A trace with a span at each of these times, the ids counted from `first`."""
+    """Build a trace with a span at each of these times, the ids counted from `first`."""
     starts = list(times)
     request = an_export(len(starts), first=first)
     for (_, _, span), start_ns in zip(flat(request), starts, strict=True):
@@ -51,7 +51,7 @@ def an_export_at(times: Iterable[int], *, first: int = 0, text: str = "") -> Exp
 
 
 def all_of(batches: Iterable[list[Span]]) -> list[Span]:
-    """The spans, one after the other."""
+    """Return the spans, one after the other."""
     return [span for batch in batches for span in batch]
 
 
@@ -138,7 +138,7 @@ def test_of_tenants_a_tenant_sees_its_own_and_the_shared(tmp_path: Path) -> None
 
 
 def test_nothing_is_open_while_nobody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is slow in taking spans keeps the file from nothing: it is opened again, and the rest still comes."""
+    """A slow client of an export keeps the file from nothing: it is opened again, and the rest still comes."""
     monkeypatch.setattr("storage.query.exports.WINDOW_ROWS", 10)
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(95)))
@@ -286,7 +286,7 @@ PIECES = {
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with a large trace."""
+    """Return a data directory with a large trace."""
     folder = tmp_path_factory.mktemp("large") / "data"
     with a_store(folder) as store:
         for first in range(0, LARGE_SPANS, 500):
@@ -295,7 +295,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def some_large_spans(first: int) -> ExportTraceServiceRequest:
-    """A hundred spans with long texts."""
+    """Return a hundred spans with long texts."""
     request = an_export(100, first=first, start_ns=START_NS)
     for _, _, span in flat(request):
         span.attributes.add(key="text").value.string_value = span.name * (LARGE_TEXT // len(span.name) + 1)

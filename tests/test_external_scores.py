@@ -26,7 +26,7 @@ QUERY = """
 
 
 def a_score(name: str, value: float | None = None, more: Mapping[str, str] = MappingProxyType({})) -> LogRecord:
-    """An event about the first span of the first trace; `more` are attributes."""
+    """Build an event about the first span of the first trace; `more` are attributes."""
     attributes = [KeyValue(key="gen_ai.evaluation.name", value=AnyValue(string_value=name))]
     if value is not None:
         attributes.append(KeyValue(key="gen_ai.evaluation.score.value", value=AnyValue(double_value=value)))
@@ -75,7 +75,7 @@ CASES: Mapping[str, tuple[LogRecord, tuple[object, ...]]] = {
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store with one event of each kind, a trace each."""
+    """Yield a store with one event of each kind, a trace each."""
     records = [LogRecord() for _ in CASES]
     for number, (record, (expected, _)) in enumerate(zip(records, CASES.values(), strict=True)):
         record.CopyFrom(expected)
@@ -114,7 +114,7 @@ def test_what_came_from_here_is_no_score_from_elsewhere(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server with a trace of one span."""
+    """Yield a server with a trace of one span."""
     with a_server(tmp_path_factory.mktemp("data")) as running:
         post(f"http://{running.otlp_http}/v1/traces", an_export(1).SerializeToString())
         yield running
@@ -126,7 +126,7 @@ def through_http(server: Running, export: ExportLogsServiceRequest) -> None:
 
 
 def through_json(server: Running, export: ExportLogsServiceRequest) -> None:
-    """JSON over HTTP."""
+    """Send JSON over HTTP."""
     headers = {"content-type": "application/json"}
     answer = request(f"http://{server.otlp_http}/v1/logs", "POST", content=logs_as_json(export), headers=headers)
     assert answer.status_code == 200

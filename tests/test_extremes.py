@@ -54,7 +54,7 @@ READ = {"after", "base", "before", "from", "number", "time", "to", "version"}
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
-    """A server with something of everything, and with every number of spans at its extremes."""
+    """Yield a server with something of everything, and with every number of spans at its extremes."""
     with two_tenants(tmp_path_factory.mktemp("extremes") / "data") as tenancy:
         send(tenancy)
         yield tenancy
@@ -62,13 +62,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
 
 @pytest.fixture(scope="module")
 def bodies(served: Tenancy) -> tuple[dict[str, str], int]:
-    """What came of the bodies with every number at its extremes."""
+    """Send all bodies with every number at its extremes."""
     return send_bodies(served)
 
 
 @pytest.fixture(scope="module")
 def filled(served: Tenancy, bodies: tuple[dict[str, str], int]) -> Tenancy:
-    """The server, once spans and bodies have every number at its extremes."""
+    """Return the server, once spans and bodies have every number at its extremes."""
     assert bodies
     return served
 
@@ -88,13 +88,13 @@ def send(tenancy: Tenancy) -> None:
 
 
 def ask(tenancy: Tenancy, method: str, path: str, **content: Any) -> Any:
-    """The answer to the tenant's administrator, or to one of the server where a tenant has no business."""
+    """Send a request as the tenant's administrator, or as one of the server if a tenant has no access."""
     answer = tenancy.server.ask(method, path, key=tenancy.key(TENANT), **content)
     return tenancy.server.ask(method, path, key=tenancy.key(""), **content) if answer.status_code == 403 else answer
 
 
 def traces_for(place: int) -> list[str]:
-    """Traces that a route is asked about: one with spans of every pair of times, and a ninth of those that have one.
+    """Return traces to request from a route: one with spans of every pair of times, and a ninth of those with one.
 
     A ninth has each start and each end once, and another ninth is for the next route, so that routes together are asked
     about every pair. `make soak` asks each about all.
@@ -104,7 +104,7 @@ def traces_for(place: int) -> list[str]:
 
 
 def paths(tenancy: Tenancy) -> Iterator[str]:
-    """Every route that is read, about what there is; those of traces about traces of extremes."""
+    """Yield every route that is read, about what there is; those of traces about traces of extremes."""
     ids = {**tenancy.ids[TENANT], "digest": "x", "name": "x", "service": "shop"}
     places = itertools.count()
     for template in GET_ROUTES:
@@ -262,7 +262,7 @@ def test_every_metric_is_looked_at(filled: Tenancy) -> None:
 
 
 def numbers_for(name: str, kind: str, path: str) -> Sequence[str]:
-    """Extremes for a parameter: all where it is read as a number or a time, and else a few."""
+    """Return extremes for a parameter: all where it is read as a number or a time, and else a few."""
     return some_of(JSON_NUMBERS, f"{path} {name}", AS_TEXT) if kind == "string" and name not in READ else JSON_NUMBERS
 
 
@@ -305,7 +305,7 @@ def test_every_path_takes_numbers_at_their_extremes(filled: Tenancy) -> None:
 
 
 def filled_in(template: str, ids: dict[str, str]) -> str:
-    """A path of a route, about things with these ids."""
+    """Return a path of a route, about things with these ids."""
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: quote(str(ids.get(match[1], "1")), safe=""), template)
 
 
@@ -349,7 +349,7 @@ SUM = re.compile(
 
 
 def numbers_in(schema: Any, schemas: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """The schemas of numbers in a schema, those that it refers to included."""
+    """Yield the schemas of numbers in a schema, those that it refers to included."""
     if schema.get("type") in ("integer", "number"):
         yield schema
     inner = [each for key in ("anyOf", "oneOf", "allOf") for each in schema.get(key, ())]

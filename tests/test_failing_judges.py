@@ -59,7 +59,7 @@ class Mood:
 
 @contextmanager
 def judged_over(folder: Path, url: str, *rules: dict[str, Any], **settings: Any) -> Iterator[Offline]:
-    """A server with a connection `main` and rules in files."""
+    """Start a server with a connection `main` and rules in files."""
     (folder / "rules").mkdir()
     for number, rule in enumerate(rules):
         (folder / "rules" / f"{number}.yaml").write_text(yaml.safe_dump(rule))
@@ -80,24 +80,24 @@ def send(server: Offline, traces: Sequence[int], output: str = "42") -> None:
 
 
 def holding(server: Offline, name: str = "judge_failing") -> list[str]:
-    """The messages of the condition, as of now."""
+    """Return the messages of the condition, as of now."""
     conditions = server.ask("GET", "status")["server"]["conditions"]
     return [each["message"] for each in conditions if each["name"] == name]
 
 
 def reported(server: Offline) -> str:
-    """The message of the one condition, once it holds."""
+    """Return the message of the one condition, once it holds."""
     (message,) = until(lambda: holding(server), bool, within_s=LONG_S)
     return message
 
 
 def page(server: Offline, path: str) -> str:
-    """A page."""
+    """Get a page."""
     return server.answer("GET", f"../..{path}").text
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The lines of the log about the condition."""
+    """Return the lines of the log about the condition."""
     messages = [record.getMessage() for record in caplog.records if record.name == "collector.conditions"]
     return [message for message in messages if message.startswith("judge_failing")]
 
@@ -517,7 +517,7 @@ def test_an_evaluation_of_a_run_reports_by_the_same_mechanism(tmp_path: Path) ->
 
 
 def a_failure(kind: str = "unavailable") -> Failure:
-    """A failed evaluation."""
+    """Build a failed evaluation."""
     return Failure(name="n", fingerprint=None, kind=kind, message="why", usage=None)
 
 

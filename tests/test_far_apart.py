@@ -21,7 +21,7 @@ ENOUGH: Final = Limits(rows=1_000, nbytes=1 << 30)
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Two traces, many commits of others, one more trace, and a result about each of the three."""
+    """Yield a store with two traces, many commits of others, one more trace, and a result about each of the three."""
     with a_store(tmp_path_factory.mktemp("far")) as store:
         for place, number in enumerate((*FAR[:2], *range(2, 2 + BETWEEN), FAR[2])):
             commit(store, a_batch(an_export(2, trace=number, first=2 * place)))

@@ -6,14 +6,14 @@ from collector.following import FAIR_AFTER_S, IngestFirst
 
 
 class Behind:
-    """An ingest that is behind the first so many times that somebody asks."""
+    """An ingest that is behind for the first so many checks."""
 
     def __init__(self, times: int) -> None:
         self.checks = 0
         self._times = times
 
     def __call__(self) -> bool:
-        """Whether it is behind."""
+        """Return whether it is behind."""
         self.checks += 1
         return self.checks <= self._times
 

@@ -37,7 +37,7 @@ print(json.dumps(told))
 
 
 def told(*arguments: str, **how: Any) -> dict[str, Any]:
-    """What a forked process says of itself."""
+    """Run the program in a forked process; return what it prints about itself."""
     done = forking.run([sys.executable, "-c", PROGRAM, *arguments], check=True, **how)
     document: dict[str, Any] = json.loads(done.stdout)
     return document
@@ -83,7 +83,7 @@ def test_a_forked_process_ends_as_others_do() -> None:
                 process.wait(0.01)
             process.send_signal(number)
         assert process.returncode == -number
-        process.kill()  # which is nobody by now
+        process.kill()  # which has ended by now
 
 
 def test_a_program_of_others_can_start_a_forked_process(tmp_path: Path) -> None:

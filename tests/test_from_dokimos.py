@@ -54,7 +54,7 @@ class Row:
 
 
 def rows() -> Iterator[Row]:
-    """Every row of every table of the page."""
+    """Yield every row of every table of the page."""
     kind = ""
     for line in PAGE.splitlines():
         if not line.startswith("|"):
@@ -71,7 +71,7 @@ ROWS: Final = list(rows())
 
 
 def words(schema: Any) -> Iterator[str]:
-    """The names and fixed values in a JSON schema."""
+    """Yield the names and fixed values in a JSON schema."""
     if isinstance(schema, dict):
         yield from schema.get("properties", {})
         fixed = [*schema.get("enum", ()), schema.get("const")]
@@ -86,13 +86,13 @@ def words(schema: Any) -> Iterator[str]:
 
 
 def words_of(*models: Any) -> set[str]:
-    """The same of models."""
+    """Return the same of models."""
     return {word for model in models for word in words(TypeAdapter(model).json_schema(by_alias=True))}
 
 
 @cache
 def keys() -> set[str]:
-    """What evaluators can be told, and read."""
+    """List the keys of evaluator configurations and cases."""
     read = {part for kind in KINDS.values() for each in kind.reads for part in each.split(".")}
     names = words_of(*(kind.configuration for kind in KINDS.values()), JudgeSettings, AgentTrace, Case, ToolDefinition)
     return read | names | set(READY_MADE) | {"judge"}
@@ -100,26 +100,26 @@ def keys() -> set[str]:
 
 @cache
 def fields_of_api() -> set[str]:
-    """Fields, parameters and values of the API, of files of experiments and of settings."""
+    """Return fields, parameters and values of the API, of files of experiments and of settings."""
     arguments = [tool.arguments for tool in BY_NAME.values()]
     return set(words(the_document())) | words_of(Plan, AlertEvent, *arguments) | set(Settings.model_fields)
 
 
 @cache
 def requests() -> set[str]:
-    """Every route of the API and of the pages, with places for what is chosen."""
+    """Return every route of the API and of the pages, with places for what is chosen."""
     made = [*routes(), *make_site().routes]
     api_routes = [route for route in made if isinstance(route, APIRoute)]
     return {f"{method} {place(route.path)}" for route in api_routes for method in route.methods or ()}
 
 
 def place(path: str) -> str:
-    """A path with nothing said of what is chosen in it."""
+    """Return a path with nothing said of what is chosen in it."""
     return re.sub(r"\{[^}]+\}", "{}", path)
 
 
 def is_command(text: str) -> bool:
-    """Whether a command is one of the program, and has the options that follow it."""
+    """Return whether the text is a command of the program with valid options."""
     command: click.Command = main
     for part in text.split()[1:]:
         if part.startswith("--"):
@@ -134,7 +134,7 @@ def is_command(text: str) -> bool:
 
 
 def is_python(text: str) -> bool:
-    """Whether a name can be imported from the package, and takes the parameters that follow it, in this order."""
+    """Return whether a name is importable from the package and takes these parameters in this order."""
     match = PYTHON.fullmatch(text)
     if match is None:
         return False
@@ -158,7 +158,7 @@ def is_python(text: str) -> bool:
 
 
 def is_named(text: str) -> bool:
-    """Whether a name is one of ours, by how it looks."""
+    """Return whether a name looks like one of ours."""
     if text.startswith("tracejury "):
         return is_command(text)
     if text.startswith("TRACEJURY_"):

@@ -23,7 +23,7 @@ LOCAL = {"CI": ""}
 
 
 def an_export(*scores: Any, name: str = "exact", ids: bool = False, **more: Any) -> dict[str, Any]:
-    """An experiment's export with one evaluator; lists are trials."""
+    """Build an experiment's export with one evaluator; lists are trials."""
     return {
         "version": 1,
         "experimentName": "agent",
@@ -61,7 +61,7 @@ class Desk:
         return CliRunner().invoke(main, arguments, env={**LOCAL, "TRACEJURY_UPDATE_BASELINE": "", **(env or {})})
 
     def verdict(self) -> Any:
-        """The verdict that it left."""
+        """Return the verdict that it left."""
         return json.loads((self.folder / "gate" / "agent.json").read_text(encoding="utf-8"))
 
     def report(self, *options: str, env: dict[str, str] | None = None) -> Result:
@@ -72,7 +72,7 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """An empty folder."""
+    """Return an empty folder."""
     return Desk(tmp_path)
 
 
@@ -203,7 +203,7 @@ def test_what_disappeared_is_told_or_fails(desk: Desk) -> None:
 
 
 def partly_judged(scored: int, outcome: str) -> dict[str, Any]:
-    """An export as the server writes it: failed and skipped evaluations have neither threshold nor direction."""
+    """Return an export as the server writes it: failed and skipped evaluations have neither threshold nor direction."""
     export = an_export(*[0.2] * 40, better="lower", fingerprint="f1")
     lost = {"evaluator": "exact", "averageScore": None, "score": None, "success": None, "outcome": outcome}
     for item in export["items"][scored:]:
@@ -313,7 +313,7 @@ def test_an_error_beside_a_score_is_a_failure_of_the_evaluator(desk: Desk) -> No
 
 
 def github_env(url: str, event: Path, number: int | None = 7) -> dict[str, str]:
-    """What a workflow of a pull request knows."""
+    """Build the environment of a pull request workflow."""
     event.write_text(json.dumps({"pull_request": {"number": number}} if number else {}), encoding="utf-8")
     return {
         "GITHUB_API_URL": url,
@@ -324,7 +324,7 @@ def github_env(url: str, event: Path, number: int | None = 7) -> dict[str, str]:
 
 
 def gitlab_env(url: str) -> dict[str, str]:
-    """What a pipeline of a merge request knows."""
+    """Build the environment of a merge request pipeline."""
     return {
         "CI_API_V4_URL": url,
         "CI_PROJECT_ID": "3",
@@ -350,7 +350,7 @@ def test_one_comment_stays_however_often_is_pushed(desk: Desk, service: str) -> 
 
 
 def test_a_fork_gets_no_comment_and_no_failure(desk: Desk) -> None:
-    """A token that may only read, no pull request, no token and nobody there are warnings; the summary is written."""
+    """A token that may only read, no pull request, no token and no server are warnings; the summary is written."""
     desk.gate(an_export(1, 1))
     summary, event = desk.folder / "summary.md", desk.folder / "event.json"
     with a_forge(read_only=True) as forge:

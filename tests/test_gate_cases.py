@@ -45,7 +45,7 @@ FIELDS = {
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """An empty folder."""
+    """Return an empty folder."""
     return Desk(tmp_path)
 
 

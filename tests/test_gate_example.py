@@ -40,7 +40,7 @@ class Repository:
         self.env = {**outer, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": paths, "CI": "", **env}
 
     def run(self, command: str, **env: str) -> tuple[int, list[str]]:
-        """What a command exits with, and the lines that it prints: standard output, then standard error."""
+        """Run a command; return its exit code and its lines: standard output, then standard error."""
         done = subprocess.run(
             command.split(),
             cwd=self.folder,

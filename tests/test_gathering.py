@@ -18,12 +18,12 @@ LONG_S = 600.0
 
 
 def a_request(number: int, *, nbytes: int = 0) -> Request:
-    """One span, in a request of so many bytes or a few more."""
+    """Return one span, in a request of so many bytes or a few more."""
     return Request(body=an_export(f"{number + 1:032x}", "step" + "x" * nbytes).SerializeToString())
 
 
 def groups_of(store: Store, *clients: list[Request], monkeypatch: pytest.MonkeyPatch, gather_s: float) -> list[int]:
-    """How many requests each group had: of clients that send the next request once the one before is answered."""
+    """Send requests of concurrent clients; return the number of requests in each group."""
     monkeypatch.setattr(ingest, "_GATHER_S", gather_s)
     groups: list[FinishedWork] = []
 
@@ -45,7 +45,7 @@ def groups_of(store: Store, *clients: list[Request], monkeypatch: pytest.MonkeyP
 
 
 def test_whoever_sends_alone_is_answered_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One request after the other, each of which nobody else could share a group with."""
+    """One request after the other, each of which no other could share a group with."""
     with a_store(tmp_path) as store:
         requests = [a_request(number) for number in range(20)]
         assert groups_of(store, requests, monkeypatch=monkeypatch, gather_s=LONG_S) == [1] * 20

@@ -23,9 +23,9 @@ TRACE = "a" * 32
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The package that a generator makes, where Python finds it."""
+    """Yield the package that a generator makes, where Python finds it."""
     folder = tmp_path_factory.mktemp("client")
-    (folder / "configuration.yaml").write_text("post_hooks: []\n")  # no formatting: nobody reads it
+    (folder / "configuration.yaml").write_text("post_hooks: []\n")  # no formatting: it is not read
     generator = Path(sysconfig.get_path("scripts"), "openapi-python-client")
     paths = ["--path", str(CONTRACT), "--output-path", str(folder / PACKAGE)]
     options = ["--meta", "none", "--config", str(folder / "configuration.yaml")]
@@ -36,7 +36,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def part(name: str) -> ModuleType:
-    """A module of the client."""
+    """Return a module of the client."""
     return importlib.import_module(f"{PACKAGE}.{name}")
 
 

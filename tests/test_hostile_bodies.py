@@ -34,13 +34,13 @@ LARGE = b" " * 7_900_000 + b'{"sql": "SELECT 1"}'
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A client of a server without keys."""
+    """Yield a client of a server without keys."""
     with an_api(tmp_path_factory.mktemp("data")) as (client, _):
         yield client
 
 
 def raw(api: httpx.Client, head: str) -> socket.socket:
-    """A connection on which a request began."""
+    """Return a connection on which a request began."""
     connection = socket.create_connection((api.base_url.host, api.base_url.port or 80), timeout=PATIENCE_S)
     host = f"\nhost: {api.base_url.netloc.decode()}"
     connection.sendall((head + host).replace("\n", "\r\n").encode() + b"\r\n\r\n")
@@ -135,7 +135,7 @@ def test_large_bodies_are_parsed_in_a_thread_one_of_a_client_at_a_time() -> None
 
 
 def a_request(key: str) -> Request:
-    """A request with this key."""
+    """Build a request with this key."""
     caller = Caller(role=Role.VIEWER, key_id=key)
 
     async def receive() -> Message:

@@ -44,7 +44,7 @@ TURNS, MEGABYTE = 1_000, 1 << 20
 
 
 def fence_of(request: ModelRequest) -> str:
-    """The conversation that a judge is shown, which stands in one fence that nothing in it ends."""
+    """Return the conversation that a judge is shown, which stands in one fence that nothing in it ends."""
     start = request.user.index('name="conversation">\n')
     mark = request.user[:start].rpartition("<data-")[2].split(" ")[0]
     inside, end, _ = request.user[start:].partition(f"</data-{mark}>")
@@ -71,14 +71,14 @@ def test_orders_in_a_transcript_are_data(evaluator: str) -> None:
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[ModelServer]:
-    """A judge that is not impressed."""
+    """Yield a judge that is not impressed."""
     with a_model(Says({"score": 0.5, "reason": "so so"})) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Iterator[Offline]:
-    """A server with a rule about sessions whose judge is that model."""
+    """Yield a server with a rule about sessions whose judge is that model."""
     settings = {"settle_after_root_seconds": 0.1}
     with an_offline_server(tmp_path_factory.mktemp("hostile") / "data", **settings) as server:
         server.ask("POST", "llm-connections", 201, json={"name": "main", "baseUrl": model.base_url, "model": "m"})
@@ -96,7 +96,7 @@ def send(api: Offline, session: str, turns: Sequence[Sequence[dict[str, Any]]], 
 
 
 def verdict_of(api: Offline, session: str) -> dict[str, Any]:
-    """The verdict on the whole session, once it is there over all its turns."""
+    """Return the verdict on the whole session, once it is there over all its turns."""
 
     def found() -> Any:
         answer = api.answer("GET", f"sessions/{session}", params={"size": 1})
@@ -111,7 +111,7 @@ def verdict_of(api: Offline, session: str) -> dict[str, Any]:
 
 
 def pages(api: Offline, session: str) -> list[str]:
-    """The page of the session, and the list of sessions."""
+    """Return the page of the session, and the list of sessions."""
     with a_client() as client:
         answers = [client.get(f"{api.url}/sessions/{session}"), client.get(f"{api.url}/sessions")]
     assert [answer.status_code for answer in answers] == [200, 200]

@@ -108,7 +108,7 @@ class Walk:
 
 @pytest.fixture(name="walk", scope="module")
 def a_walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
-    """One server for all."""
+    """Start one server for all tests."""
     data = tmp_path_factory.mktemp("hostile") / "data"
     with two_tenants(data) as tenancy:
         walk = Walk(tenancy, data, tmp_path_factory.mktemp("files"))
@@ -124,7 +124,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(name="failed")
 def what_failed() -> Iterator[list[str]]:
-    """All that failed, told together at the end."""
+    """Collect failures; report them together at the end."""
     failed: list[str] = []
     yield failed
     assert failed == []
@@ -295,7 +295,7 @@ def test_a_body_that_cannot_be_stored_is_refused(walk: Walk, path: str, body: st
 
 @cache
 def looked_at(walk: Walk) -> tuple[dict[str, dict[str, str]], list[PageForm]]:
-    """The query parameters of each page, with the rest of a query that has them, and the forms that are posted."""
+    """Return the query parameters of each page, with the rest of such a query, and the posted forms."""
     parameters: dict[str, dict[str, str]] = defaultdict(dict)
     forms: dict[tuple[str, frozenset[str]], PageForm] = {}
     for template in GET_ROUTES:
@@ -368,7 +368,7 @@ def test_a_backfill_of_a_page_takes_any_instant(walk: Walk, moment: str) -> None
 
 
 class _Screen(StringIO):
-    """What a terminal is sent."""
+    """The output of a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -33,21 +33,21 @@ KINDS: dict[str, tuple[str, dict[str, Any], list[dict[str, Any]]]] = {  # where,
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server that asks for no key."""
+    """Yield a server that asks for no key."""
     with a_server(tmp_path_factory.mktemp("versions") / "data") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def api(server: Running) -> Iterator[httpx.Client]:
-    """A client of its API."""
+    """Yield a client of its API."""
     with httpx.Client(base_url=f"http://{server.http}", trust_env=False, timeout=60) as client:
         yield client
 
 
 @pytest.fixture
 def made(api: httpx.Client, kind: str) -> Iterator[str]:
-    """The path of one that was made, of version 1."""
+    """Yield the path of one that was made, of version 1."""
     where, document, _ = KINDS[kind]
     answer = api.post(where, json=document)
     assert (answer.status_code, answer.headers["etag"]) == (201, '"1"'), answer.text

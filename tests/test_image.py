@@ -22,7 +22,7 @@ PLACE = "/opt/tracejury"
 
 
 def steps_of_the_first_stage() -> Iterator[tuple[str, str]]:
-    """Its instructions in order, each as one line."""
+    """Yield its instructions in order, each as one line."""
     stage = DOCKERFILE.split("\nFROM ")[1] if DOCKERFILE.startswith("#") else DOCKERFILE.split("FROM ")[1]
     for line in re.sub(r"\\\n\s*", "", stage).splitlines()[1:]:
         instruction, _, rest = line.partition(" ")

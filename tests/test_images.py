@@ -32,18 +32,18 @@ HTML = b"<!doctype html><script>alert(1)</script>"
 
 
 def a_gif(wide: int = 3, high: int = 2) -> bytes:
-    """As much of a picture as tells its size."""
+    """Return as much of a picture as tells its size."""
     return b"GIF89a" + struct.pack("<HH", wide, high) + b"\0\0\0;"
 
 
 def a_jpeg(wide: int = 3, high: int = 2) -> bytes:
-    """The same, with a segment before the frame."""
+    """Return the same, with a segment before the frame."""
     other = b"\xff\xe0" + struct.pack(">H", 4) + b"ab"
     return b"\xff\xd8" + other + b"\xff\xc2" + struct.pack(">HBHHB", 11, 8, high, wide, 1) + b"\x01\x11\x00\xff\xd9"
 
 
 def a_webp(kind: bytes, body: bytes) -> bytes:
-    """The same, in one of its three forms."""
+    """Return the same, in one of its three forms."""
     return b"RIFF" + struct.pack("<I", len(body) + 12) + b"WEBP" + kind + struct.pack("<I", len(body)) + body
 
 
@@ -55,7 +55,7 @@ WEBPS = {
 
 
 def a_blob(content: bytes | str, media_type: str = "image/png") -> dict[str, Any]:
-    """A part of a message."""
+    """Build a part of a message."""
     text = content if isinstance(content, str) else base64.b64encode(content).decode()
     return {"type": "blob", "modality": "image", "mime_type": media_type, "content": text}
 
@@ -138,13 +138,13 @@ def test_a_large_picture_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_media_are_named_with_type_and_size(part: dict[str, Any], title: str) -> None:
-    """Or with where they are, which nobody asks."""
+    """Or with their address, which is never requested."""
     assert media_of(part).title == title
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Running"]:
-    """A server with a conversation that carries pictures and what poses as some."""
+    """Yield a server with a conversation that carries pictures and what poses as some."""
     parts = [
         {"type": "text", "content": "Look"},
         a_blob(a_png()),

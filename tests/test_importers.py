@@ -142,7 +142,7 @@ QUESTION = {"question": "Where is my parcel?"}
 def items_of(
     folder: Path, tool: str, name: str, content: object, left_out: Callable[[str], None] = lambda _: None
 ) -> list[dict[str, Any]]:
-    """The items in a file of a tool."""
+    """Return the items in a file of a tool."""
     file = folder / name
     text = content if isinstance(content, str) else json.dumps(content)
     if name.lower().endswith(".jsonl") and isinstance(content, list):
@@ -393,7 +393,7 @@ def test_variables_in_files_are_what_promptfoo_made_of_them(tmp_path: Path) -> N
 
 
 def written(tool: str, name: str) -> list[dict[str, Any]]:
-    """The items in a file that a tool wrote itself."""
+    """Return the items in a file that a tool wrote itself."""
     return [json.loads(line) for line in lines_of(WRITTEN / tool / name, tool)]
 
 
@@ -481,7 +481,7 @@ def test_values_that_no_item_can_hold_are_errors(tmp_path: Path, tool: str, name
 
 @pytest.fixture(name="api", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all."""
+    """Start one server for all tests."""
     with an_offline_server(tmp_path_factory.mktemp("importers") / "data") as server:
         yield server
 

@@ -8,7 +8,7 @@ WAIT_S = 20.0
 
 
 def taking(inbox: Inbox[int], taken: list[list[int]], *, beyond: int = 0) -> threading.Thread:
-    """A thread that takes once."""
+    """Start a thread that takes once."""
     thread = threading.Thread(target=lambda: taken.append(inbox.take(10, beyond=beyond)))
     thread.start()
     return thread
@@ -30,7 +30,7 @@ def test_who_helps_out_takes_only_what_is_beyond() -> None:
 
 
 def test_closing_ends_every_wait() -> None:
-    """Whoever waits, for any item or for many, is told that there is nothing more."""
+    """Waiters, for any item or for many, learn that there is nothing more."""
     inbox: Inbox[int] = Inbox()
     taken: list[list[int]] = []
     waiting = [taking(inbox, taken), taking(inbox, taken, beyond=5)]

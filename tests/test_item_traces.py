@@ -28,18 +28,18 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture(name="api", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all; traces settle soon."""
+    """Yield one server for all; traces settle soon."""
     with an_offline_server(tmp_path_factory.mktemp("item-traces") / "data", **QUICK) as server:
         yield server
 
 
 def trace_id() -> str:
-    """An id that no other test has."""
+    """Return an id that no other test has."""
     return f"{next(_NUMBERS):032x}"
 
 
 def request_of(trace: str, *spans: Mapping[str, Any], failed: bool = False) -> dict[str, Any]:
-    """An export request: the first span is the root, the others are below it unless `parent` says otherwise."""
+    """Return an export request: the first span is the root, the others are below it unless `parent` says otherwise."""
     start_ns = time.time_ns()
     times = {"startTimeUnixNano": str(start_ns), "endTimeUnixNano": str(start_ns + 1_000_000)}
     built = []
@@ -60,7 +60,7 @@ def store(api: Offline, trace: str, *spans: Mapping[str, Any], failed: bool = Fa
 
 
 def judged(api: Offline, *items: Mapping[str, Any], **evaluation: Any) -> Any:
-    """The items of an ended run, each with its only result, after an evaluation of them."""
+    """Return the items of an ended run, each with its only result, after an evaluation of them."""
     run = api.begin()
     numbered = [{"itemKey": str(number), "inputs": {}, **item} for number, item in enumerate(items)]
     api.report(run, *numbered)
@@ -70,7 +70,7 @@ def judged(api: Offline, *items: Mapping[str, Any], **evaluation: Any) -> Any:
 
 
 def settled(api: Offline, run: str) -> Any:
-    """The results of the items of a run once nothing is open."""
+    """Return the results of the items of a run once nothing is open."""
     ended = until(
         lambda: api.ask("GET", f"runs/{run}"),
         lambda document: document["status"] != "EVALUATING",

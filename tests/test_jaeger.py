@@ -69,7 +69,7 @@ READ_OF_SPAN = {
 
 @pytest.fixture(scope="module")
 def jaeger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A server with three traces; the first has everything that Jaeger tells of."""
+    """Yield a server with three traces; the first has everything that Jaeger tells of."""
     first = an_export(trace_id(1), "root", "step")
     root, step = first.resource_spans[0].scope_spans[0].spans
     root.kind, root.trace_state = Span.SPAN_KIND_SERVER, "a=b"
@@ -96,7 +96,7 @@ def jaeger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 
 
 def ask(jaeger: httpx.Client, path: str, **parameters: Any) -> Any:
-    """The data of an answer, in the envelope that all have."""
+    """Send a request; return the data in the envelope of every response."""
     response = jaeger.get(path, params=parameters or None)
     assert response.status_code == httpx.codes.OK, response.text
     assert response.json().keys() == ENVELOPE
@@ -104,7 +104,7 @@ def ask(jaeger: httpx.Client, path: str, **parameters: Any) -> Any:
 
 
 def found(jaeger: httpx.Client, **parameters: Any) -> list[int]:
-    """Which of the three traces a search finds."""
+    """Search; return which of the three traces match."""
     return [int(trace["traceID"], 16) - 1 for trace in ask(jaeger, "traces", **(AROUND | parameters))]
 
 
@@ -119,7 +119,7 @@ def test_what_clients_ask_is_answered(jaeger: httpx.Client, path: str) -> None:
 
 
 def fits(document: Any, shape: dict[str, Any]) -> bool:
-    """Whether all is there that is read, and of its type."""
+    """Return whether the document has all members of the shape, with their types."""
     return all(isinstance(document[key], kind) for key, kind in shape.items())
 
 
@@ -156,7 +156,7 @@ def test_the_jaeger_ui_of_2_has_its_v3_paths(jaeger: httpx.Client) -> None:
 
 
 def instant(after_ns: int) -> str:
-    """An instant so long after the first span, as RFC 3339 with nanoseconds."""
+    """Return an instant so long after the first span, as RFC 3339 with nanoseconds."""
     seconds, nanoseconds = divmod(START_NS + after_ns, 1_000_000_000)
     return f"{dt.datetime.fromtimestamp(seconds, dt.UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
 
@@ -165,7 +165,7 @@ AROUND_V3 = {"query.startTimeMin": instant(-10_000_000_000), "query.startTimeMax
 
 
 def found_v3(jaeger: httpx.Client, **parameters: object) -> list[int]:
-    """Which of the three traces a search finds, asked as `query.…`; empty if Jaeger's word for that is the answer."""
+    """Search with `query.…` parameters; return which of the three traces match, none if Jaeger says so."""
     params = AROUND_V3 | {f"query.{name}": str(value) for name, value in parameters.items()}
     response = jaeger.get("v3/traces", params=params)
     if response.status_code == httpx.codes.NOT_FOUND:
@@ -180,7 +180,7 @@ def found_v3(jaeger: httpx.Client, **parameters: object) -> list[int]:
 
 
 def with_base64_ids(document: Any) -> Any:
-    """OTLP has ids in hex, where the JSON of protobuf has base64."""
+    """Replace the hex ids of OTLP with the base64 of protobuf's JSON."""
     match document:
         case dict():
             return {

@@ -26,7 +26,7 @@ LEASE_US = 60_000_000
 
 
 def a_book(store: Store, *, jobs: int = 4) -> Book:
-    """A rule with some jobs."""
+    """Build a rule with some jobs."""
     book = Book(store)
     active = book.rule(target="TRACE", evaluator="tool_error", name="errors")
     book.enqueue(active, [(trace_id(number), None) for number in range(jobs)])
@@ -34,7 +34,7 @@ def a_book(store: Store, *, jobs: int = 4) -> Book:
 
 
 def a_turn(*, at_us: int = NOW_US, **more: object) -> LedgerTurn:
-    """A turn with what it is to do."""
+    """Build a turn with what it is to do."""
     return LedgerTurn(now_us=at_us, until_us=at_us + LEASE_US, **more)  # type: ignore[arg-type] # its fields
 
 
@@ -45,13 +45,13 @@ def claim(store: Store, jobs: int = 10, *, at_us: int = NOW_US, **more: object) 
 
 
 def a_result(job_id: int, **more: object) -> JobResult:
-    """A verdict, unless told otherwise."""
+    """Build a verdict, unless told otherwise."""
     fields: dict[str, object] = {"outcome": "scored", "score": 1.0, "passed": True}
     return JobResult(job_id=job_id, name="x", **fields | more)  # type: ignore[arg-type] # its fields
 
 
 def a_failure(job_id: int, kind: str = "timeout") -> JobResult:
-    """A failure."""
+    """Build a failure."""
     return a_result(job_id, outcome="failed", score=None, passed=None, error_kind=kind, reason="too late")
 
 
@@ -114,7 +114,7 @@ def test_a_job_that_was_put_back_waits(tmp_path: Path) -> None:
 
 
 def test_a_lease_that_ends_frees_its_job(tmp_path: Path) -> None:
-    """A job that nobody holds is claimed again when its lease has ended; one whose lease is renewed is not."""
+    """A job without a holder is claimed again when its lease has ended; one whose lease is renewed is not."""
     with a_store(tmp_path) as store:
         a_book(store, jobs=2)
         claim(store)
@@ -210,7 +210,7 @@ class _HandsIn:
         self.ledger: Ledger | None = None
 
     def room(self) -> int:
-        """As many as the ledger has."""
+        """Return as many as the ledger has."""
         return 10
 
     def pause_s(self) -> None:
@@ -282,7 +282,7 @@ class _Full:
         return 0
 
     def pause_s(self) -> None:
-        """Nobody knows for how long."""
+        """Return None: the length of the pause is unknown."""
 
     def take(self, jobs: Sequence[Job]) -> None:
         """Not asked for."""

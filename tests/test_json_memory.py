@@ -37,19 +37,19 @@ BODIES = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A server that has read some JSON."""
+    """Yield a server that has read some JSON."""
     with a_live_server(tmp_path_factory.mktemp("json") / "data") as server:
         assert post(server, as_json(a_batch(random.Random(), 50).body), kind=JSON).status_code == 200
         yield server
 
 
 def filled(outer: bytes, item: bytes, size: int) -> bytes:
-    """A body with as many items as fit into a size."""
+    """Return a body with as many items as fit into a size."""
     return outer % b",".join([item] * (size // (len(item) + 1)))
 
 
 def largest_taken(outer: bytes, item: bytes) -> bytes:
-    """The largest body of this kind that is not refused for its memory."""
+    """Return the largest body of this kind that is not refused for its memory."""
     sample = filled(outer, item, 1 << 20)
     return filled(
         outer, item, min(LARGEST - 1000, int(len(sample) * (TAKEN_BYTES - (1 << 16)) / memory_needed(sample)))
@@ -57,7 +57,7 @@ def largest_taken(outer: bytes, item: bytes) -> bytes:
 
 
 def memory_bytes(server: Live, name: str) -> int:
-    """What the system says of the process's memory: VmRSS now, VmHWM the most since `forget_peak`."""
+    """Read the process's memory from the system: VmRSS now, VmHWM the peak since `forget_peak`."""
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith(name))
     return int(line.split()[1]) * 1024

@@ -27,36 +27,36 @@ Json = dict[str, Any]
 
 
 def a_span(**fields: Any) -> Json:
-    """A request with one span that has these fields."""
+    """Build a request with one span that has these fields."""
     span = {"traceId": TRACE_ID, "spanId": SPAN_ID, "name": "n"} | fields
     return {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
 
 
 def a_value(value: Any) -> Json:
-    """A request with one span that has one attribute."""
+    """Build a request with one span that has one attribute."""
     return a_span(attributes=[{"key": "k", "value": value}])
 
 
 def read(document: object) -> ExportTraceServiceRequest:
-    """The document as the decoder will see it."""
+    """Return the document as the decoder will see it."""
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
     return ExportTraceServiceRequest.FromString(to_protobuf(body))
 
 
 def span_of(document: object) -> Span:
-    """The only span of a request."""
+    """Return the only span of a request."""
     ((_, _, span),) = flat(read(document))
     return span
 
 
 def value_of(document: object) -> AnyValue:
-    """The value of its only attribute."""
+    """Return the value of its only attribute."""
     (pair,) = span_of(document).attributes
     return pair.value
 
 
 def fault(document: object) -> str:
-    """Why a document is refused."""
+    """Return the error for a document."""
     with pytest.raises(Malformed) as refusal:
         read(document)
     return str(refusal.value)
@@ -342,7 +342,7 @@ def test_every_unicode_encoding_of_json_is_read(encoding: str) -> None:
 
 
 def nested(levels: int, kind: str) -> Json:
-    """A value that many levels deep."""
+    """Return a value that many levels deep."""
     value: Json = {"intValue": 1}
     for _ in range(levels):
         items = [value] if kind == "arrayValue" else [{"key": "k", "value": value}]
@@ -377,7 +377,7 @@ def test_numbers_with_thousands_of_digits_are_refused() -> None:
 
 
 def as_json(request: ExportTraceServiceRequest) -> Json:
-    """The request in OTLP's JSON, written with protobuf's own printer: only ids and enums differ."""
+    """Return the request in OTLP's JSON, written with protobuf's own printer: only ids and enums differ."""
     document: Json = json_format.MessageToDict(request, use_integers_for_enums=True)
     for resource_spans in document.get("resourceSpans", []):
         for scope_spans in resource_spans.get("scopeSpans", []):
@@ -396,7 +396,7 @@ def test_json_means_the_same_as_protobuf(request_: ExportTraceServiceRequest) ->
 
 
 def _text(request: ExportTraceServiceRequest) -> str:
-    """A request in a form in which NaN is equal to NaN, without the field that is not for traces."""
+    # NaN is equal to NaN in text.
     return re.sub(r"\n *key_strindex: 1", "", str(request))
 
 

@@ -23,7 +23,7 @@ VERDICT = '{"score": 0.9}'
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ModelServer]:
-    """A server for all tests of this module, each of which sets its script."""
+    """Yield a server for all tests of this module, each of which sets its script."""
     with a_model(VERDICT) as started:
         yield started
 

@@ -36,7 +36,7 @@ WHERE rule = '{}' ORDER BY job_id
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    """A server whose traces settle at once."""
+    """Yield a server whose traces settle at once."""
     settles = {"settle_after_root_seconds": 0, "settle_quiet_seconds": 0}
     with a_played_server(tmp_path_factory.mktemp("now") / "data", **settles) as made:
         made.connect()
@@ -47,7 +47,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
 
 @pytest.fixture
 def rule(played: Played) -> Iterator[Any]:
-    """Makes rules, which are gone after the test."""
+    """Yield a function that makes rules, which are deleted after the test."""
     made: list[str] = []
     with a_client() as client:
 
@@ -64,7 +64,7 @@ def rule(played: Played) -> Iterator[Any]:
 
 
 def judge(played: Played, rule_id: str, **fields: Any) -> httpx.Response:
-    """What is answered to whoever wants the span judged by a rule."""
+    """Request the judgement of the span by a rule."""
     body = {"traceId": TRACE, "spanId": SPAN} | fields
     with a_client() as client:
         path = f"{played.origin}/api/v1/{RULES}/{rule_id}/judge"
@@ -260,7 +260,7 @@ def test_the_page_offers_rules_with_their_prices(played: Played, rule: Any) -> N
 
 
 def test_a_verdict_stands_in_place_of_why_there_was_none(played: Played, rule: Any) -> None:
-    """What conditions left out says so until somebody has it judged."""
+    """A span that conditions left out says so until it is judged on request."""
     rule_id = rule(**SHORT | {"name": "left out"})
     other = "9f" * 16
     send(played.running.otlp_http, a_conversation(other))

@@ -14,7 +14,7 @@ CASE = {"actualOutputs": {"output": "Oslo"}}
 
 
 def tracejury(*arguments: str, stdin: object = CASE) -> Result:
-    """One command, in this process, with this on standard input."""
+    """Run a command in this process with this on standard input."""
     text = stdin if isinstance(stdin, str) else json.dumps(stdin)
     result = CliRunner().invoke(main, ["evaluate", *arguments], input=text)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -22,7 +22,7 @@ def tracejury(*arguments: str, stdin: object = CASE) -> Result:
 
 
 def judged(*flags: str) -> Result:
-    """One case judged by criteria."""
+    """Judge one case by criteria."""
     return tracejury("--evaluator", "llm_judge", "--config", json.dumps(CRITERIA), *flags, "-")
 
 

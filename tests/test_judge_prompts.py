@@ -49,7 +49,7 @@ BOTH = {"scores": [{"index": 1, "score": 1, "reason": "warm"}, {"index": 2, "sco
 
 @pytest.mark.parametrize("own", [False, True])
 def test_every_part_of_a_case_is_shown_in_a_fence(own: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    """What spans say stands between fences that it cannot end, in the user's part, whoever wrote the prompt."""
+    """What spans say stands between fences that it cannot end, in the user's part, with any prompt."""
     places = "\n".join(f"{{{{{label}}}}}" for label in PARTS.values())
     template = {"template": f"version: 1\n[system]\nJudge.\n[user]\n{places}"} if own else {}
     configuration = {"criteria": "Right?", "evaluationParams": [*PARTS], **template}
@@ -68,7 +68,7 @@ def test_every_part_of_a_case_is_shown_in_a_fence(own: bool) -> None:  # noqa: F
 
 @pytest.mark.parametrize("part", ["TOOL_CALLS", "TOOLS", "CONTEXT", "CONVERSATION", "METADATA"])
 def test_a_part_that_is_missing_is_a_bad_case(part: str) -> None:
-    """Nobody is asked about a case that lacks what the judge should see."""
+    """The judge is not asked about a case that lacks what it should see."""
     failure = failure_of("llm_judge", SHOWN | {"evaluationParams": [part]}, CASE, Says({"score": 1}))
     assert failure.kind == "bad_case"
     assert f"{part} is required" in failure.message

@@ -24,7 +24,7 @@ YEARS_S = 100 * 365 * 86_400.0
 
 
 def judged(server: Running, model: ModelServer) -> None:
-    """Three questions of a rule in a running server: one is answered, one fails, one is over budget."""
+    """Run three jobs of a rule in a server: one is answered, one fails, one is over budget."""
     connection = a_connection(model.base_url, maxOutputTokens=64, budget={"callsPerDay": 1})
     server.pipeline.judging.connections.create(connection)
 
@@ -42,7 +42,7 @@ def judged(server: Running, model: ModelServer) -> None:
 
 
 def rows(server: Running, select: str, parameters: Mapping[str, Any] = MappingProxyType({})) -> Sequence[Sequence[Any]]:
-    """What the server's database answers."""
+    """Query the server's database."""
     return server.store.queries.sql(select, parameters, max_rows=1000, timeout_s=20).rows
 
 

@@ -28,7 +28,7 @@ FAR = dt.datetime(2100, 1, 1)  # noqa: DTZ001 - the tables hold UTC without sayi
 
 
 def a_rule(rules: RulesInForce, name: str, target: str = "SPAN") -> int:
-    """The number of the revision of a rule that is put in force."""
+    """Return the number of the revision of a rule that is put in force."""
     condition = {"field": "name", "op": "=", "value": "refund"}
     text = json.dumps({"name": name, "target": target, "evaluator": "tool_error", "conditions": [condition]})
     return rules.create("shop", parse_json(text), text).stored.revision
@@ -36,7 +36,7 @@ def a_rule(rules: RulesInForce, name: str, target: str = "SPAN") -> int:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server with six traces of two spans, an hour from each other, and three rules; nothing is judged yet."""
+    """Yield a server with six traces of two spans, an hour from each other, and three rules; nothing is judged yet."""
     with a_server(tmp_path_factory.mktemp("server") / "data") as server:
         for number, trace_id in enumerate(TRACES):
             export = an_export(trace_id, "agent", "refund", at_s=3_600 * number)
@@ -48,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def numbers(server: Running) -> dict[str, int]:
-    """The revisions of the rules, by name; the first trace is judged in all ways that there are."""
+    """Return the revisions of the rules, by name; the first trace is judged in all ways that there are."""
     store, trace_id = server.store, TRACES[0]
     numbers = {name: a_rule(server.pipeline.rules, name) for name in ("spans", "other")}
     numbers["whole"] = a_rule(server.pipeline.rules, "whole", "TRACE")
@@ -72,7 +72,7 @@ def numbers(server: Running) -> dict[str, int]:
 
 @pytest.fixture
 def document(server: Running, numbers: dict[str, int]) -> dict[str, Any]:
-    """The document of the first trace, which is judged."""
+    """Return the document of the first trace, which is judged."""
     assert numbers
     with a_client() as client:
         answer = client.get(f"http://{server.http}/api/v1/traces/{TRACES[0]}")
@@ -232,7 +232,7 @@ def test_a_trace_that_is_not_there_was_not_judged(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def listed(server: Running, numbers: dict[str, int]) -> httpx.URL:
-    """Where traces are listed, once some of them are judged by the rule `other`."""
+    """Judge some traces by the rule `other`; return the URL of the list."""
     other, project = numbers["other"], "shop"
     for job, (place, passed) in enumerate(((1, False), (2, True), (3, False), (4, False)), start=10):
         _, refund = seqs(server.store, TRACES[place])
@@ -243,7 +243,7 @@ def listed(server: Running, numbers: dict[str, int]) -> httpx.URL:
 
 
 def found(url: httpx.URL, **parameters: object) -> list[int]:
-    """Which traces are listed, by their place, in order."""
+    """List the traces; return their numbers, in order."""
     with a_client() as client:
         answer = client.get(url, params={name: str(value) for name, value in parameters.items()})
     assert answer.status_code == 200, answer.text

@@ -21,7 +21,7 @@ CLAIMS = {"claims": ["It costs $500.", "It is blue."]}
 
 
 def verdicts(*words: str) -> dict[str, Any]:
-    """An answer that gives one word for each claim, in order."""
+    """Return an answer that gives one word for each claim, in order."""
     rows = [{"index": index, "reason": f"because {word}", "verdict": word} for index, word in enumerate(words, start=1)]
     return {"verdicts": rows}
 
@@ -277,12 +277,12 @@ def test_a_verdict_that_is_no_word_of_ours_is_a_failure() -> None:
 
 
 def chunks(*texts: str) -> dict[str, Any]:
-    """A case with these retrieved chunks."""
+    """Return a case with these retrieved chunks."""
     return {"inputs": {"input": "What are symptoms?"}, "actualOutputs": {"retrievalContext": [*texts]}}
 
 
 def relevance(request: ModelRequest) -> Step:
-    """Scores what speaks of dehydration, and nothing else."""
+    """Score what speaks of dehydration, and nothing else."""
     chunk = request.user.partition('name="chunk"')[2]
     return Says(
         {"reason": "it does", "score": 0.95} if "ehydration" in chunk else {"reason": "it does not", "score": 0}
@@ -346,7 +346,7 @@ TALK = {
 
 
 def conversation(messages: object = TALK) -> dict[str, Any]:
-    """A case with this conversation."""
+    """Return a case with this conversation."""
     return {"actualOutputs": {"trajectory": messages}}
 
 
@@ -377,7 +377,7 @@ def test_weights_of_zero_are_no_weights() -> None:
 
 
 def test_an_empty_conversation_scores_zero() -> None:
-    """Nobody said anything, so nobody is asked."""
+    """Nothing was said, so no judge is asked."""
     empties: list[object] = [[], {"messages": []}]
     for empty in empties:
         outcome, requests = judged("conversation_trajectory", {"criteria": ["safety"]}, conversation(empty), [])
@@ -426,7 +426,7 @@ PAIR = {
 
 
 def prefers(text: str) -> Any:
-    """A judge that prefers this text wherever it is."""
+    """Return a judge that prefers this text wherever it is."""
 
     def script(request: ModelRequest) -> Step:
         first = request.user.partition('name="first"')[2].partition('name="second"')[0]

@@ -13,7 +13,7 @@ SPENT = Usage(calls=1, model="m", input_tokens=10, output_tokens=2, cost_usd=0.5
 
 
 def a_verdict(score: float, *, direction: Direction = "higher", fingerprint: str = "f") -> Verdict:
-    """What one judge says, at a threshold of a half."""
+    """Build the verdict of one judge, with a threshold of a half."""
     return Verdict(
         name="Polite",
         fingerprint=fingerprint,
@@ -27,7 +27,7 @@ def a_verdict(score: float, *, direction: Direction = "higher", fingerprint: str
 
 
 def counted(*outcomes: Outcome) -> Outcome:
-    """What the votes come to."""
+    """Combine the votes."""
     return outcome_of_votes(
         [JudgeVote(connection=f"c{at}", model="m", outcome=each) for at, each in enumerate(outcomes)]
     )

@@ -21,7 +21,7 @@ USE = "USE tracejury"
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    """A database without rows, of which a cursor is idle."""
+    """Yield a database without rows, of which a cursor is idle."""
     prepare(tmp_path)
     database = Database(tmp_path, DatabaseOptions())
     with database.transaction() as cursor:  # which sets the number of threads for the first time

@@ -24,7 +24,7 @@ PROTOBUF = {"content-type": "application/x-protobuf"}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """A server with keys, and a trace of the same id for two tenants, and one for nobody in particular."""
+    """Start a server with keys, a trace of the same id for two tenants, and one without a tenant."""
     with a_closed_server(tmp_path_factory.mktemp("keys") / "data") as closed:
         for name, project in (("ingest of acme", "acme's"), ("ingest of other", "other's"), ("ingest", "shared")):
             send(closed, name, "a" * 32, project)
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
 
 @pytest.fixture
 def open_server(tmp_path: Path) -> Iterator[Running]:
-    """A server that asks for no key."""
+    """Yield a server that asks for no key."""
     with a_server(tmp_path / "data") as running:
         yield running
 
@@ -49,7 +49,7 @@ def send(server: Closed, name: str, trace_id: str, project: str) -> None:
 
 
 def projects(server: Closed, name: str) -> list[tuple[str, str]]:
-    """The traces that a key sees in the list."""
+    """Return the traces that a key sees in the list."""
     listed = server.ask("GET", "/api/v1/traces", key=server.keys[name]).json()["content"]
     return sorted((trace["traceId"][0], trace["project"]) for trace in listed)
 
@@ -164,7 +164,7 @@ def test_only_administrators_look_behind_the_views(server: Closed, statement: st
     ],
 )
 def test_views_are_open_to_viewers(server: Closed, statement: str) -> None:
-    """Whoever reads may ask any question about the documented views."""
+    """A key that reads may run any query on the documented views."""
     answer = server.ask("POST", "/api/v1/sql", key=server.keys["viewer"], json={"sql": statement})
     assert answer.status_code == 200, answer.text
 
@@ -234,7 +234,7 @@ def test_all_that_is_wrong_is_told_at_once(server: Closed, body: Any, fields: li
 
 
 def entries(server: Closed, key: str, **filters: object) -> list[dict[str, Any]]:
-    """The newest entries of the audit that are as wanted."""
+    """Return the newest entries of the audit that are as wanted."""
     audit = server.ask("GET", "/api/v1/audit?size=1000", key=key).json()["content"]
     return [entry for entry in audit if all(entry[name] == value for name, value in filters.items())]
 
@@ -319,7 +319,7 @@ def test_bytes_of_metrics_count_for_a_key(tmp_path: Path) -> None:
 
 
 def test_open_reads_show_what_is_shared(tmp_path: Path) -> None:
-    """With `reads: open` nobody needs a key to read shared traces; tenants, SQL and writing stay closed."""
+    """With `reads: open` shared traces need no key; tenants, SQL and writing stay closed."""
     with a_closed_server(tmp_path / "data", reads="open") as server:
         send(server, "ingest of acme", "a" * 32, "acme's")
         send(server, "ingest", "c" * 32, "shared")
@@ -372,7 +372,7 @@ def test_an_open_server_stays_on_this_machine(tmp_path: Path, door: str) -> None
 
 
 def test_the_first_key_closes_the_server(open_server: Running) -> None:
-    """From the answer on, a key is needed; and the audit tells who made it: somebody without a key."""
+    """From the answer on, a key is needed; and the audit tells who made it: a caller without a key."""
     url = f"http://{open_server.http}/api/v1/api-keys"
     assert request(url, "POST", json={"name": "x", "role": "VIEWER"}).status_code == 409
     made = request(url, "POST", json={"name": "x", "role": "ADMIN"}).json()
@@ -403,7 +403,7 @@ def test_the_commands_send_the_key_of_the_environment(server: Closed) -> None:
 
 
 def test_who_has_the_files_sees_all_tenants(tmp_path: Path) -> None:
-    """Commands on a data directory that no server holds show every trace, whoever sent it."""
+    """Commands on a data directory that no server holds show the traces of every tenant."""
     with a_closed_server(tmp_path / "data") as server:
         send(server, "ingest of acme", "a" * 32, "acme's")
         send(server, "ingest", "c" * 32, "shared")
@@ -414,7 +414,7 @@ def test_who_has_the_files_sees_all_tenants(tmp_path: Path) -> None:
 
 
 def test_a_refused_request_costs_little(server: Closed) -> None:
-    """A body that belongs to nobody is not read: the answer to a request without a key does not wait for it."""
+    """An unauthorized body is not read: the answer to a request without a key does not wait for it."""
     with httpx.Client(trust_env=False, timeout=30) as client:
         answer = client.post(f"http://{server.running.otlp_http}/v1/traces", content=bytes(1 << 20), headers=PROTOBUF)
     assert answer.status_code == 401

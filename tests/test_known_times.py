@@ -25,7 +25,7 @@ times = st.sampled_from((*TIMES_NS, START_NS)) | st.integers(0, 2**64 - 1)
 
 
 def an_odd_export(spans: list[tuple[int, int, list[int]]]) -> ExportTraceServiceRequest:
-    """Spans with these starts, ends and times of events."""
+    """Return spans with these starts, ends and times of events."""
     request = an_export(len(spans))
     for span, (start_ns, end_ns, moments) in zip(request.resource_spans[0].scope_spans[0].spans, spans, strict=True):
         span.start_time_unix_nano, span.end_time_unix_nano = start_ns, end_ns
@@ -95,7 +95,7 @@ numbers = (
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """One store for all examples, each of which is a tenant's."""
+    """Yield one store for all examples, each of which is a tenant's."""
     with a_store(tmp_path_factory.mktemp("numbers")) as opened:
         yield opened
 
@@ -126,6 +126,6 @@ def test_whatever_spans_count_and_when_views_and_exports_work(
 
 
 def exported(spans: Sequence[Span]) -> list[dict[str, Any]]:
-    """The spans of an export in OTLP/JSON."""
+    """Return the spans of an export in OTLP/JSON."""
     groups = json.loads(b"[" + resource_spans(spans) + b"]")
     return [span for group in groups for scope in group["scopeSpans"] for span in scope["spans"]]

@@ -16,7 +16,7 @@ SIZES = ("bytes", "memory")
 
 
 def least() -> Iterator[tuple[str, Any]]:
-    """The least value of each number and size of the settings."""
+    """Yield the least value of each number and size of the settings."""
     yield "duckdb_memory", "32MB"
     for name, schema in Settings.model_json_schema()["properties"].items():
         for each in (schema, *schema.get("anyOf", ())):

@@ -26,7 +26,7 @@ TIMES: Final = "from=2020-01-01T00:00:00Z&to=2030-01-01T00:00:00Z"
 
 @pytest.fixture(name="api", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """A server with 20 MB of spans, a run and a dataset of 12 MB."""
+    """Yield a server with 20 MB of spans, a run and a dataset of 12 MB."""
     data = tmp_path_factory.mktemp("left") / "data"
     with an_offline_server(data, idle_seconds=IDLE_S, answer_bytes=1 << 30) as api:
         assert api.running is not None

@@ -20,12 +20,12 @@ class HandClock:
     now_s = 0.0
 
     def __call__(self) -> float:
-        """The time."""
+        """Return the time."""
         return self.now_s
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was told, in its order, once."""
+    """Return the messages that were logged, in order."""
     messages = [record.getMessage() for record in caplog.records if record.name.endswith("ledger")]
     caplog.clear()
     return messages

@@ -28,7 +28,7 @@ from tests.wire import Connection
 def refusal(
     *flags: object, env: Mapping[str, object] | None = None, ports: Sequence[str] = ANY_PORTS, code: int = 1
 ) -> str:
-    """What a server says that does not start: one line, no stack trace."""
+    """Start a server that must not start; return its error: one line, no stack trace."""
     command = [TRACEJURY, "serve", *ports, *(str(flag) for flag in flags)]
     ended = forking.run(command, env=environment(env), timeout=PATIENCE_S)
     assert (ended.returncode, ended.stdout) == (code, "")
@@ -63,7 +63,7 @@ def test_stopping_under_load_loses_nothing(tmp_path: Path, seed: int, number: si
 
 
 def test_stopping_does_not_wait_for_stalled_senders(tmp_path: Path) -> None:
-    """Whoever does not finish his request is cut off within the deadline, and what others sent is stored."""
+    """A sender that does not finish its request is cut off within the deadline, and what others sent is stored."""
     batch = a_batch(random.Random(), 30)
     env = {"TRACEJURY_SHUTDOWN_SECONDS": 3, "TRACEJURY_COMMIT_INTERVAL_MS": 10_000}
     with a_live_server(tmp_path / "data", env=env) as server, ExitStack() as stack:
@@ -83,7 +83,7 @@ def test_stopping_does_not_wait_for_stalled_senders(tmp_path: Path) -> None:
         hanging: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(EXPORT_TRACES)
         call_under_way = hanging.future(_nothing_until(let_go), timeout=PATIENCE_S)
         assert server.stop() == 0  # they stall for as long as the test runs
-        # Whoever was cut off is told, or may guess, that he may come again.
+        # A client that was cut off learns, or may guess, that it may retry.
         assert {connection.reply().status for connection in stalled} == {503}
         assert call_under_way.code() in {grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE}
         assert "Traceback" not in server.log
@@ -92,7 +92,6 @@ def test_stopping_does_not_wait_for_stalled_senders(tmp_path: Path) -> None:
 
 
 def _nothing_until(let_go: threading.Event) -> Iterator[bytes]:
-    """Requests of a client that sends none."""
     let_go.wait()
     yield b""
 
@@ -159,7 +158,7 @@ def test_of_two_servers_on_the_same_ports_one_wins(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("door", ["--grpc", "--otlp-http", "--http"])
 def test_a_port_in_use_is_said(tmp_path: Path, door: str) -> None:
-    """An address that somebody else listens on is named, and the data directory is let go."""
+    """An address with another listener is named, and the data directory is let go."""
     with socket.create_server(("127.0.0.1", 0)) as holder:
         taken = f"127.0.0.1:{holder.getsockname()[1]}"
         error = refusal("--data", tmp_path / "data", door, taken)
@@ -184,13 +183,13 @@ def an_empty_file(path: Path) -> None:
 
 
 def a_foreign_database(path: Path) -> None:
-    """A DuckDB file of something else."""
+    """Create a DuckDB file of another program."""
     with duckdb.connect(str(path)) as database:
         database.execute("CREATE TABLE orders (id INTEGER)")
 
 
 def a_newer_schema(path: Path) -> None:
-    """A file of ours, from the future."""
+    """Create a file of ours with a future schema."""
     with a_live_server(path.parent) as server:
         assert server.stop() == 0
     with duckdb.connect(str(path)) as database:
@@ -198,7 +197,7 @@ def a_newer_schema(path: Path) -> None:
 
 
 def half_a_database(path: Path) -> None:
-    """A file of ours that lost its end."""
+    """Create a file of ours that lost its end."""
     with a_live_server(path.parent) as server, over_http(server) as send:
         assert send(a_batch(random.Random(), 5000).body).kind == "taken"
         assert server.stop() == 0

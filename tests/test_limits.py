@@ -64,14 +64,12 @@ def _texts(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _shape(text: ast.expr) -> str:
-    """Return a text as it is written, with {} in the place of each value."""
     if isinstance(text, ast.JoinedStr):
         return "".join(str(each.value) if isinstance(each, ast.Constant) else "{}" for each in text.values)
     return str(text.value) if isinstance(text, ast.Constant) else ""
 
 
 def _names_a_limit(text: ast.expr, names: AbstractSet[str]) -> bool:
-    """Return whether a text formats a `Limit`: one that has a name in the tree, or what is called a limit."""
     formatted = [ast.unparse(each.value) for each in ast.walk(text) if isinstance(each, ast.FormattedValue)]
     return any("limit" in each.lower() or names & set(re.findall(r"\w+", each)) for each in formatted)
 

@@ -22,7 +22,7 @@ from tests.serving import ANY_PORT
 
 
 async def answering(_scope: object, _receive: object, send: Callable[[dict[str, Any]], Any]) -> None:
-    """An application that answers everything with nothing."""
+    """Answer every request with an empty response."""
     await send({"type": "http.response.start", "status": 204, "headers": []})
     await send({"type": "http.response.body"})
 
@@ -33,7 +33,7 @@ def never_made(_around: object) -> NoReturn:
 
 
 def dates(*, pause_s: float) -> list[float]:
-    """What two answers give as their time, in seconds; there is a pause between them."""
+    """Return the Date headers of two responses in seconds, with a pause between them."""
 
     async def run() -> list[float]:
         times = []

@@ -68,7 +68,7 @@ WISHES: Final = {
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Traces in several commits, a second apart; every seventh has a part that comes with the last and starts late."""
+    """Yield a store with traces in several commits, a second apart; every seventh has a part in the last commit."""
     with a_store(tmp_path_factory.mktemp("listing")) as store:
         for first in range(COMMITS):
             exports = [_whole(number) for number in range(first, TRACES, COMMITS)]
@@ -241,7 +241,7 @@ def test_values_of_spans_and_results_count_traces(store: Store, plainly: str) ->
 
 
 def values_of(shape: TraceShape, name: str) -> list[tuple[object, ...]]:
-    """The values of one kind with their counts."""
+    """Return the values of one kind with their counts."""
     return [(each.value, each.traces) for each in shape.facets[name].values] if name in shape.facets else []
 
 

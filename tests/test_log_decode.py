@@ -40,7 +40,7 @@ from tests.wire import in_field
 
 
 def check(result: Decoded, requests: int) -> None:
-    """What holds for every answer: an outcome for each request, and as many rows as were accepted."""
+    """Check invariants of every result: one outcome per request, and as many rows as were accepted."""
     assert len(result.outcomes) == requests
     accepted = sum(outcome.accepted for outcome in result.outcomes if isinstance(outcome, Receipt))
     batch = result.batch
@@ -59,7 +59,7 @@ def check(result: Decoded, requests: int) -> None:
 
 
 def receipt_of(request: bytes | ExportLogsServiceRequest) -> Receipt:
-    """What became of the records of a request."""
+    """Return the receipt of a request."""
     result = decoded_logs(request)
     check(result, 1)
     (receipt,) = result.outcomes
@@ -68,7 +68,7 @@ def receipt_of(request: bytes | ExportLogsServiceRequest) -> Receipt:
 
 
 def rows_of(result: Decoded) -> list[object]:
-    """The decoded records in a form that compares exactly."""
+    """Return the decoded records in a form that compares exactly."""
     resources = {row["resource_id"]: row for row in result.batch.resources.to_pylist(maps_as_pydicts="strict")}
     scopes = {row["scope_id"]: row for row in result.batch.scopes.to_pylist(maps_as_pydicts="strict")}
     rows = []
@@ -102,7 +102,7 @@ LOGS_IN_NUMBERS = pa.schema([field.with_type(pa.int64()) if field.name in TIMES 
 
 
 def plain_rows(request: ExportLogsServiceRequest) -> list[object]:
-    """What `rows_of` should give, read with the ordinary protobuf classes."""
+    """Compute the rows that `rows_of` should return, with the ordinary protobuf classes."""
     return [exact(_plain_row(*each)) for each in flat_logs(request) if is_kept(each[2])]
 
 
@@ -268,7 +268,7 @@ def test_copies_have_one_id_whatever_the_encoding() -> None:
 
 
 def rich() -> bytes:
-    """A request with every kind of value."""
+    """Return a request with every kind of value."""
     values = [
         AnyValue(),
         AnyValue(bool_value=True),
@@ -344,7 +344,7 @@ def test_a_large_request_is_read_like_a_small_one() -> None:
 
 
 def nested(levels: int) -> AnyValue:
-    """A value inside so many arrays."""
+    """Return a value inside so many arrays."""
     value = AnyValue(string_value="deep")
     for _ in range(levels):
         outer = AnyValue()

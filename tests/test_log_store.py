@@ -23,19 +23,19 @@ DAY_NS = 86_400 * 10**9
 
 
 def bodies(store: Store, trace: int = 0, tenant: str = "") -> list[object]:
-    """The bodies of the log records of a trace, in its order."""
+    """Return the bodies of the log records of a trace, in its order."""
     trace_read = store.queries.trace(trace_id(trace), tenant=tenant)
     assert trace_read is not None
     return [log.body for log in trace_read.logs]
 
 
 def messages(*numbers: int) -> list[str]:
-    """What the numbered records say."""
+    """Return the bodies of the numbered records."""
     return [f"message {number}" for number in numbers]
 
 
 def counted(store: Store) -> tuple[int, int]:
-    """How many log records were stored, and how many were there already."""
+    """Count stored log records and duplicates."""
     totals = store.totals
     kept = (totals.logs_stored, totals.logs_already_present)
     assert rows(store, "SELECT logs_stored, logs_already_present FROM ingest_state") == [kept]
@@ -221,7 +221,7 @@ def test_log_records_are_found_by_the_number_of_their_commit(tmp_path: Path) -> 
 
 
 def in_spool(directory: Path, *batches: SpanBatch, position: Position | None = None) -> None:
-    """A data directory as a crash leaves it: batches in the spool, in the database up to a position."""
+    """Create a data directory as a crash leaves it: batches in the spool, in the database up to a position."""
     with a_store(directory) as store, store._database.transaction() as cursor:
         done = position or Position()
         cursor.execute("UPDATE ingest_state SET spool_sequence = ?, spool_rows = ?", [done.sequence, done.rows])
@@ -232,7 +232,7 @@ def in_spool(directory: Path, *batches: SpanBatch, position: Position | None = N
 
 
 def mixed(number: int) -> SpanBatch:
-    """Two spans and three log records that tell their number."""
+    """Return two spans and three log records that tell their number."""
     spans, logs = a_batch(an_export(2, first=2 * number)), a_log_batch(some_logs(3, first=3 * number))
     return SpanBatch(spans=spans.spans, resources=spans.resources, scopes=spans.scopes, logs=logs.logs)
 

@@ -60,13 +60,13 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A server that the tests here share; each sends traces of its own."""
+    """Yield a server that the tests here share; each sends traces of its own."""
     with a_live_server(tmp_path_factory.mktemp("logs") / "data", env={"TRACEJURY_MAX_BODY_BYTES": 1 << 20}) as server:
         yield server
 
 
 def bodies(server: Live, trace_id: str) -> list[object]:
-    """What the stored log records of a trace say, by time."""
+    """Return the bodies of a trace's stored log records, by time."""
     return [body for (body,) in server.sql(f"SELECT body FROM logs WHERE trace_id = '{trace_id}' ORDER BY time")]
 
 
@@ -76,7 +76,7 @@ def visible(server: Live, batch: Batch) -> None:
 
 
 def log_tally(server: Live) -> tuple[int, int]:
-    """How many log records are stored, and how many came again."""
+    """Count stored log records and duplicates."""
     ((stored, present),) = server.sql("SELECT logs_stored, logs_already_present FROM ingest_state")
     assert isinstance(stored, int)
     assert isinstance(present, int)
@@ -84,13 +84,13 @@ def log_tally(server: Live) -> tuple[int, int]:
 
 
 def over_grpc(server: Live, compression: str) -> LogRecordExporter:
-    """The exporter for gRPC."""
+    """Return the exporter for gRPC."""
     kinds = {"none": grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip}
     return GrpcLogExporter(endpoint=server.grpc, insecure=True, compression=kinds[compression])
 
 
 def over_http(server: Live, compression: str) -> LogRecordExporter:
-    """The exporter for HTTP."""
+    """Return the exporter for HTTP."""
     kinds = {"none": Compression.NoCompression, "gzip": Compression.Gzip}
     return HttpLogExporter(endpoint=f"{server.otlp_http}/v1/logs", compression=kinds[compression])
 
@@ -281,13 +281,13 @@ def test_recorded_log_records_are_read_as_they_were_sent(tmp_path: Path, folder:
 
 
 def the_trace(trace: Trace | None) -> Trace:
-    """The trace, which is there."""
+    """Return the trace, which is there."""
     assert trace is not None
     return trace
 
 
 def check_exactly_once(server: Live, acknowledged: list[str]) -> None:
-    """Every acknowledged log record is there, and none is there twice."""
+    """Check that every acknowledged log record is stored once."""
     stored = str(server.sql("SELECT string_agg(body, '|') FROM logs")[0][0] or "").split("|")
     stored = [body for body in stored if body]
     assert len(stored) == len(set(stored))

@@ -69,7 +69,7 @@ class Seen(HTMLParser):
 
 
 def assert_harmless(text: str) -> None:
-    """Nothing but texts, and links that whoever wants to may follow."""
+    """Check that there are only texts and links."""
     html = str(rich_block(text, "/whole"))
     seen = Seen(html)
     assert seen.tags <= _ALLOWED

@@ -84,12 +84,12 @@ def test_a_new_rule_decides_about_what_comes_after_it(tmp_path: Path) -> None:
 
 
 def cursor_is_at_the_end(store: Store) -> bool:
-    """Whether everything that is committed is matched."""
+    """Return whether everything that is committed is matched."""
     return rows(store, "SELECT m.seq >> 20 = i.batch FROM matching_state AS m, ingest_state AS i") == [(True,)]
 
 
 def some_traces(store: Store, exports: int) -> None:
-    """Spans of some traces in one commit."""
+    """Store spans of some traces in one commit."""
     commit(store, *(a_batch(an_export(3, trace=number, first=10 * number)) for number in range(exports)))
 
 

@@ -36,7 +36,7 @@ FROM span
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store for many examples."""
+    """Yield a store for many examples."""
     with a_store(tmp_path_factory.mktemp("meaning")) as opened:
         yield opened
 
@@ -76,7 +76,7 @@ def test_decisions_are_those_of_the_meaning(
 
 
 def numbered(drafts: list[tuple[Any, ...]]) -> Iterator[ActiveRule]:
-    """Those of the candidates that are rules."""
+    """Yield the candidates that are rules, with their revisions."""
     for revision, (conditions, target, rate, project) in enumerate(drafts):
         try:
             rule = a_rule(conditions=conditions, target=target, sampleRate=rate, project=project)
@@ -86,14 +86,14 @@ def numbered(drafts: list[tuple[Any, ...]]) -> Iterator[ActiveRule]:
 
 
 def decided(store: Store) -> list[tuple[int, int, Decision]]:
-    """What is stored: revision, number of the span or of the trace's last, and what became of it."""
+    """Return the stored decisions: revision, number of the span or of the trace's last span, and decision."""
     with store.matching._database.cursor() as cursor:
         rows = cursor.execute("SELECT revision, seq, outcome, clause FROM decision ORDER BY revision, seq").fetchall()
     return [(number, seq, Decision(outcome=OUTCOMES[outcome], clause=clause)) for number, seq, outcome, clause in rows]
 
 
 def meant(store: Store, active: ActiveRule) -> list[tuple[int, int, Decision]]:
-    """The same by the meaning of the rule, from the rows of the view."""
+    """Return the same by the meaning of the rule, from the rows of the view."""
     with store.matching._database.cursor() as cursor:
         answer = cursor.execute("SELECT * FROM spans ORDER BY seq")
         names = [column[0] for column in answer.description or []]
@@ -109,7 +109,7 @@ def meant(store: Store, active: ActiveRule) -> list[tuple[int, int, Decision]]:
 
 
 def by_number(decided: tuple[int, int, Decision]) -> tuple[int, int]:
-    """The order in which decisions are compared."""
+    """Return the order in which decisions are compared."""
     return decided[:2]
 
 

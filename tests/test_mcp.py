@@ -35,7 +35,7 @@ WRITING = {
 
 @contextmanager
 def error_of_the_protocol(message: str) -> Iterator[None]:
-    """The client raises it, within the groups of its tasks."""
+    """Expect an error of the protocol, which the client raises within the groups of its tasks."""
     with pytest.raises((MCPError, ExceptionGroup)) as raised:
         yield
     error: BaseException = raised.value
@@ -46,7 +46,7 @@ def error_of_the_protocol(message: str) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServer]:
-    """One server for all."""
+    """Start one server for all tests."""
     with an_mcp_server(tmp_path_factory.mktemp("mcp") / "data") as running:
         yield running
 
@@ -67,7 +67,7 @@ def test_both_generations_of_the_protocol_are_spoken(server: McpServer, mode: st
 
 
 def test_tools_say_what_they_do(server: McpServer) -> None:
-    """Whoever reads changes nothing, nothing is destroyed, and each argument and answer has a schema."""
+    """Tools that read change nothing, nothing is destroyed, and each argument and answer has a schema."""
     listed = server.with_client("editor", lambda client: client.list_tools())
     for tool in listed.tools:
         assert tool.annotations is not None
@@ -350,7 +350,7 @@ def over_http(server: McpServer, body: dict[str, Any], path: str = "", **headers
 
 
 def initializing(version: str) -> dict[str, Any]:
-    """The message that a client of before 2026 begins with."""
+    """Return the message that a client of before 2026 begins with."""
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     return {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
 

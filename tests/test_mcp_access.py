@@ -56,7 +56,7 @@ RIGHTS = ("role", "may not", "needs a key", "belongs to no tenant", "not for key
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServer]:
-    """One server for all; what there is belongs to no tenant."""
+    """Yield one server for all; what there is belongs to no tenant."""
     with an_mcp_server(tmp_path_factory.mktemp("mcp") / "data") as running:
         for name, key in (("sums", "editor"), ("kept", "editor"), ("kept of acme", "editor of acme")):
             items = {"items": [{"id": "one", "inputs": {"input": "1+1"}, "expectedOutputs": {"output": "2"}}]}
@@ -68,7 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServer]:
 
 
 def arguments_of(server: McpServer, tool: str, key: str) -> dict[str, Any]:
-    """What each tool is asked for, of what there is."""
+    """Return valid arguments for each tool."""
     before, after = server.runs
     trace = {"trace_id": TRACE.format(1)}
     if tool == "cancel_run":
@@ -99,7 +99,7 @@ def arguments_of(server: McpServer, tool: str, key: str) -> dict[str, Any]:
 
 
 def test_each_tool_is_in_the_matrix() -> None:
-    """A new one is for nobody until somebody looked at it."""
+    """A new one is closed to all keys until it is added."""
     assert set(WHO) == {tool.name for tool in TOOLS}
 
 

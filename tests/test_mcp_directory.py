@@ -19,7 +19,7 @@ CHANGING = {tool.name for tool in TOOLS if tool.writes or tool.name == "test_rul
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a server with keys left behind."""
+    """Return the data directory of a stopped server with keys."""
     folder = tmp_path_factory.mktemp("mcp") / "data"
     with an_mcp_server(folder):
         pass
@@ -68,7 +68,7 @@ def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 
 
 def test_a_directory_has_no_server_and_no_application(tmp_path: Path) -> None:
-    """Whoever names both is asked which one is meant."""
+    """A command that names both is refused with a question which one is meant."""
     for flags in (["--server", "http://127.0.0.1:1"], ["--app", "true", "--app-runs", "1"]):
         result = run("mcp", "--data", tmp_path, *flags)
         assert result.exit_code == 2

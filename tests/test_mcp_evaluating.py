@@ -24,14 +24,14 @@ ITEMS = [
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[ModelServer]:
-    """What judges ask."""
+    """Start the model that judges use."""
     with a_model(Says({"score": 1.0, "reason": "it is right"})) as model:
         yield model
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Iterator[McpServer]:
-    """One server for all, with a dataset of four sums, and two connections of which one has a limit."""
+    """Yield one server for all, with a dataset of four sums, and two connections of which one has a limit."""
     connection = {"baseUrl": model.base_url, "model": "m", "protocol": "CHAT_COMPLETIONS"}
     connections = {"open": connection, "limited": connection | {"budget": {"callsPerDay": 5}}}
     with an_mcp_server(tmp_path_factory.mktemp("mcp") / "data", llm_connections=connections) as running:
@@ -43,12 +43,12 @@ def server(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Iter
 
 
 def outputs(*answers: object) -> list[dict[str, Any]]:
-    """What an application made of the items, in their order."""
+    """Build the outputs of an application, in the order of the items."""
     return [{"item_id": item["id"], "output": answer} for item, answer in zip(ITEMS, answers, strict=False)]
 
 
 def runs_of(server: McpServer, experiment: str) -> int:
-    """How many runs there are of an experiment."""
+    """Count the runs of an experiment."""
     listed = server.content("list_experiments", limit=200)["runs"]
     return sum(each["experiment_name"] == experiment for each in listed)
 

@@ -26,7 +26,7 @@ ITEMS = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project with a file of sums, and other files."""
+    """Return a project with a file of sums, and other files."""
     folder = tmp_path / "project"
     (folder / "cases").mkdir(parents=True)
     (folder / "cases" / "sums.jsonl").write_text("".join(f"{json.dumps(item)}\n" for item in ITEMS), encoding="utf-8")
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def with_program(folder: Path, act: Callable[[Client], Awaitable[T]], *flags: str, **environ: str) -> T:
-    """The tools of the program that a client starts for a folder."""
+    """Return the tools of the program that a client starts for a folder."""
 
     async def ask() -> T:
         program, *arguments = forking.command(forking.TRACEJURY, "mcp", "--folder", folder, *flags)
@@ -56,13 +56,13 @@ async def found(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any
 
 
 async def judged(client: Client, *answers: str) -> dict[str, Any]:
-    """A run with these answers to the sums."""
+    """Evaluate these answers to the sums."""
     outputs = [{"item_id": item["id"], "output": answer} for item, answer in zip(ITEMS, answers, strict=True)]
     return await found(client, "run_evaluation", dataset_path="cases/sums.jsonl", outputs=outputs)
 
 
 def judge_flags(model: ModelServer, calls: int) -> tuple[str, ...]:
-    """The options that describe a model."""
+    """Return the options that describe a model."""
     url = ("--judge-base-url", model.base_url, "--judge-model", "m", "--judge-protocol", "CHAT_COMPLETIONS")
     return (*url, "--judge-calls", str(calls))
 

@@ -43,12 +43,12 @@ HIDDEN = re.compile(
 
 
 def trace_id(name: str) -> str:
-    """The trace whose texts are of that sort."""
+    """Return the trace whose texts are of that sort."""
     return f"{0xABC000 + list(HOSTILE).index(name):032x}"
 
 
 def a_hostile_trace(name: str) -> ExportTraceServiceRequest:
-    """A trace that says its text wherever an application can say something."""
+    """Build a trace that says its text wherever an application can say something."""
     text, request = HOSTILE[name], ExportTraceServiceRequest()
     resource_spans = request.resource_spans.add()
     for key, value in (("service.name", text), ("service.version", text), ("dokimos.project", "hostile")):
@@ -79,7 +79,7 @@ def a_hostile_trace(name: str) -> ExportTraceServiceRequest:
 
 @pytest.fixture(name="trap", scope="module")
 def a_link_that_nobody_follows() -> Iterator[socket.socket]:
-    """Where links in texts lead."""
+    """Open the socket that links in texts lead to."""
     with socket.create_server(("127.0.0.1", 0)) as trap:
         trap.settimeout(0)
         yield trap
@@ -87,7 +87,7 @@ def a_link_that_nobody_follows() -> Iterator[socket.socket]:
 
 @pytest.fixture(name="server", scope="module")
 def a_server_that_was_told(tmp_path_factory: pytest.TempPathFactory, trap: socket.socket) -> Iterator[McpServer]:
-    """One server for all, which has a trace of each sort, items of datasets made of them, and one of links."""
+    """Start one server for all tests, with a trace of each sort, items of datasets made of them, and one of links."""
     host, port = trap.getsockname()
     HOSTILE["links"] = (
         f"![x](http://{host}:{port}/a) <img src='http://{host}:{port}/b'> http://{host}:{port}/c?q={ORDER}"
@@ -112,7 +112,7 @@ def a_server_that_was_told(tmp_path_factory: pytest.TempPathFactory, trap: socke
 
 
 def fenced_data(text: str) -> Any:
-    """What stands between the marks of an answer, of which nothing escapes, hides or goes on too long."""
+    """Return the data between the fences of a result; fail if any of it escapes, hides or is too long."""
     assert HIDDEN.search(text) is None
     assert len(text) < MOST_CHARACTERS + 15_000
     note, opening, body, closing = text.split("\n")
@@ -176,7 +176,7 @@ def test_resources_are_fenced_as_answers_are(server: McpServer) -> None:
 
 
 def test_what_a_refusal_names_is_one_line_or_fenced(server: McpServer) -> None:
-    """A release that nobody wanted is data, and what is echoed of an argument ends no line."""
+    """A release that was not asked for is data, and what is echoed of an argument ends no line."""
     result = server.call("compare_releases", rule=RULE, baseline="0", candidate="1.5.0")
     why, fence = text_of(result).split("\n", 1)
     assert result.is_error
@@ -190,14 +190,14 @@ def test_what_a_refusal_names_is_one_line_or_fenced(server: McpServer) -> None:
 
 
 def test_no_link_is_followed(server: McpServer, trap: socket.socket) -> None:
-    """Nobody asked for what a text links to, after all that was shown."""
+    """No address in a text was requested, after all that was shown."""
     assert server.content("get_trace", trace_id=trace_id("links"))["input"] == HOSTILE["links"]
     with pytest.raises(BlockingIOError):
         trap.accept()
 
 
 def deep(levels: int) -> dict[str, Any]:
-    """An object in an object, and so on, under long names."""
+    """Return an object in an object, and so on, under long names."""
     nested: dict[str, Any] = {}
     for _ in range(levels):
         nested = {"k" * 150: nested}

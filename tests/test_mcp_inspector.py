@@ -22,20 +22,20 @@ TRANSPORTS = ("http", "stdio")
 
 @pytest.fixture(scope="module")
 def program() -> list[str]:
-    """How the inspector is started."""
+    """Return the command of the inspector."""
     return inspector()
 
 
 @pytest.fixture(scope="module")
 def server(program: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServer]:
-    """One server for all; none where there is no inspector."""
+    """Yield one server for all; none where there is no inspector."""
     assert program
     with an_mcp_server(tmp_path_factory.mktemp("inspected") / "data") as running:
         yield running
 
 
 def inspected(program: list[str], server: McpServer, transport: str, *method: str) -> Any:
-    """What the inspector prints of a method, as JSON."""
+    """Call a method with the inspector; return the JSON that it prints."""
     key = server.closed.keys["viewer"]
     of_server = {"TRACEJURY_URL": f"http://{server.closed.running.http}", "TRACEJURY_API_KEY": key}
     target = [TRACEJURY, "mcp"]

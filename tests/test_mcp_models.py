@@ -47,21 +47,21 @@ def geography(question: ModelRequest) -> Step:
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[ModelServer]:
-    """A model that knows four capitals."""
+    """Yield a model that knows four capitals."""
     with a_model(geography) as model:
         yield model
 
 
 @pytest.fixture(autouse=True)
 def fresh(model: ModelServer) -> None:
-    """Each test counts its own questions."""
+    """Reset the model's requests, since each test counts its own."""
     model.requests.clear()
     model.script = geography
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServer]:
-    """A server with a dataset of four countries."""
+    """Yield a server with a dataset of four countries."""
     with an_mcp_server(tmp_path_factory.mktemp("mcp") / "data") as running:
         made = _ask(running, "POST", "datasets", {"name": DATASET})
         _ask(running, "POST", f"datasets/{made['id']}/versions", {"items": ITEMS})
@@ -75,7 +75,7 @@ def _ask(server: McpServer, method: str, path: str, body: object = None, key: st
 
 
 def connect(server: McpServer, model: ModelServer, **connections: dict[str, Any]) -> None:
-    """Connections to the model with these keys, and no others."""
+    """Replace all connections by ones to the model with these keys."""
     for each in _ask(server, "GET", "llm-connections", key="admin"):
         _ask(server, "DELETE", f"llm-connections/{each['id']}", key="admin")
     for name, keys in connections.items():
@@ -85,12 +85,12 @@ def connect(server: McpServer, model: ModelServer, **connections: dict[str, Any]
 
 
 def run_of(server: McpServer, run_id: str) -> Any:
-    """A run with its items."""
+    """Return a run with its items."""
     return _ask(server, "GET", f"runs/{run_id}?size=200")
 
 
 def runs_of(server: McpServer, experiment: str) -> list[dict[str, Any]]:
-    """The runs of an experiment, as a list tells them."""
+    """Return the runs of an experiment, as a list tells them."""
     listed = server.content("list_experiments", limit=200)["runs"]
     return [each for each in listed if each["experiment_name"] == experiment]
 

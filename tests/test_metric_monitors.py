@@ -27,7 +27,7 @@ _ROOT = "/api/v1/metric-monitors"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server, the one for all tests here: each has a project of its own."""
+    """Yield a server, the one for all tests here: each has a project of its own."""
     with a_server(tmp_path_factory.mktemp("metrics") / "data", project_budgets={"thrifty": {"callsPerDay": 10}}) as it:
         yield it
 
@@ -102,7 +102,7 @@ def look(server: Running, monitor: dict[str, Any], *, later_s: float = 3) -> dic
 
 
 def alerts(server: Running, monitor: dict[str, Any]) -> list[Alert]:
-    """The alerts of one monitor, newest first."""
+    """Return the alerts of one monitor, newest first."""
     return server.store.alerts.newest(AlertFilter(rule=monitor["id"]))
 
 
@@ -273,7 +273,7 @@ def test_too_few_say_nothing(server: Running) -> None:
 
 
 def test_silence_is_told_once_a_whole_window_was_watched(server: Running) -> None:
-    """An application that stopped sending is missed, not one that could not send because nobody was there yet."""
+    """An application that stopped sending is missed, not one that could not send because the server was down."""
     monitor = watch(server, project="silent", metric="span_count", below=1, windowSeconds=60)
     assert look(server, monitor, later_s=30)["standing"] == "waiting"
     assert look(server, monitor, later_s=90)["standing"] == "alert"
@@ -283,7 +283,7 @@ def test_silence_is_told_once_a_whole_window_was_watched(server: Running) -> Non
 
 
 def test_a_rule_that_stopped_matching_is_told(server: Running) -> None:
-    """What a rule matches is counted by its name; with nothing matched in a window, somebody is alerted."""
+    """What a rule matches is counted by its name; with nothing matched in a window, an alert opens."""
     with a_client() as client:
         rule = {"name": "matcher", "evaluator": "length", "config": {"maximumOutputLength": 20}}
         answer = client.post(f"http://{server.http}/api/v1/projects/matched/trace-eval-rules", json=rule)
@@ -389,7 +389,7 @@ def test_judgements_that_fail_are_a_rate_like_another(server: Running) -> None:
 
 
 def test_a_monitor_that_is_changed_or_deleted_ends_its_alert(server: Running) -> None:
-    """Another text begins anew, and a deleted monitor leaves no alert open that nobody would ever end."""
+    """Another text begins anew, and a deleted monitor leaves no alert open for ever."""
     monitor = watch(server, project="ending", metric="span_errors", above=0.2)
     send(server, "ending", 30, failed=30)
     look(server, monitor)

@@ -38,7 +38,7 @@ PROMISED = set(
 
 
 def samples(text: str) -> dict[str, float]:
-    """The samples of an exposition, as the parser of Prometheus' own client reads them."""
+    """Return the samples of an exposition, as the parser of Prometheus' own client reads them."""
     return {
         f"{sample.name}{sorted(sample.labels.items())}": sample.value
         for family in text_string_to_metric_families(text)
@@ -47,17 +47,17 @@ def samples(text: str) -> dict[str, float]:
 
 
 def sample(name: str, **labels: str) -> str:
-    """What a sample is called."""
+    """Return the name of a sample."""
     return f"{name}{sorted(labels.items())}"
 
 
 def scraped(server: Live) -> dict[str, float]:
-    """The samples that a server tells now."""
+    """Return the samples that a server tells now."""
     return samples(server.client.get(f"{server.http}/metrics").raise_for_status().text)
 
 
 def undecoded(server: Live, unit: str, protocol: str, reason: str) -> float:
-    """Requests, or bytes, that were turned away before anybody counted their spans."""
+    """Return the requests, or bytes, that were turned away before their spans were counted."""
     return scraped(server).get(sample(f"tracejury_undecoded_{unit}_total", protocol=protocol, reason=reason), 0)
 
 
@@ -235,7 +235,7 @@ def test_the_process_and_its_version_are_told(tmp_path: Path) -> None:
 
 
 def test_jobs_alerts_and_results_are_counted_by_their_state(tmp_path: Path) -> None:
-    """What waits, what is done, and what nobody has looked at; a look is kept for the numbers of one scrape."""
+    """What waits, what is done, and what is not acknowledged; a look is kept for the numbers of one scrape."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(storing.an_export(2)))
         book = Book(store)
@@ -253,7 +253,7 @@ def test_jobs_alerts_and_results_are_counted_by_their_state(tmp_path: Path) -> N
 
 
 def test_what_sweeps_take_away_is_added_up(tmp_path: Path) -> None:
-    """Over all sweeps since the start, whoever asked for them."""
+    """Over all sweeps since the start, automatic and manual."""
     with a_store(tmp_path) as store:
         sweeper = Sweeper(store.retention, interval_s=3600, max_bytes=None, now_us=lambda: 1 << 52)
         for trace in range(2):
@@ -291,7 +291,7 @@ def test_labels_are_escaped() -> None:
 
 @pytest.fixture
 def number() -> Iterator[str]:
-    """A request that is being answered."""
+    """Hold a request open; yield the number of open ones."""
     token = request_id.set("abc")
     yield "abc"
     request_id.reset(token)

@@ -299,7 +299,7 @@ def test_other_settings_hold_from_the_first_result_and_stragglers_do_not_turn_ba
 
 
 def edited(book: Book, **monitor: object) -> tuple[ActiveRule, ActiveRule]:
-    """A rule, and the revision of it that has other settings of its monitors."""
+    """Return a rule, and the revision of it that has other settings of its monitors."""
     old, new = book.rule("check", **CHECK), book.rule("check", **CHECK, monitor=monitor)
     book.revisions[2] = new = replace(new, rule_id=old.rule_id)
     write(book.store, "UPDATE rule_revision SET rule_id = 'id-1'")
@@ -412,7 +412,7 @@ def test_scores_are_watched_where_a_rule_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("origin, minutes", [("API", 0), ("FILE", 10)])
 def test_a_rule_that_is_deleted_ends_its_alerts(tmp_path: Path, origin: str, minutes: int) -> None:
-    """Once, and whoever was told that one is open is told so; that of a file stays while the file is replaced."""
+    """Once, and receivers of the open alert are notified; that of a file stays while the file is replaced."""
     source, deleted_s = random.Random(9), 1_795_255_200
     at_s = [deleted_s + 60 * minutes - 1]
     with a_store(tmp_path) as store:

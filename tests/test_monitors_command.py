@@ -17,19 +17,19 @@ from tests.source_tree import ROOT
 
 
 def a_line(**changed: Any) -> str:
-    """A line of the file; a key with `...` is left out."""
+    """Build a line of the file; a key with `...` is left out."""
     line = {"stream": "a", "release": "1", "passed": True, "score": None, **changed}
     return json.dumps({key: value for key, value in line.items() if value is not ...})
 
 
 def replay(*arguments: str, stdin: bytes | None = None) -> Result:
-    """The command."""
+    """Run the command."""
     return CliRunner().invoke(main, ["monitors", "replay", *arguments], input=stdin)
 
 
 @pytest.fixture
 def scores(tmp_path: Path) -> Path:
-    """Two streams, one of which becomes worse with its second release, after 500 results."""
+    """Return two streams, one of which becomes worse with its second release, after 500 results."""
     drawn = random.Random(1)
     lines = []
     for at in range(1_000):

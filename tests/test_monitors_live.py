@@ -35,7 +35,7 @@ monitor: {json.dumps(MONITOR)}
 def answers(
     source: random.Random, count: int, rate: float, release: str, *, project: str = "shop", service: str = "shop"
 ) -> bytes:
-    """Spans whose answers are short at this rate, each of a trace and a session of its own, as a request."""
+    """Return spans whose answers are short at this rate, each of a trace and a session of its own, as a request."""
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
     for key, value in (("service.name", service), ("service.version", release), ("dokimos.project", project)):
@@ -58,7 +58,7 @@ def answers(
 
 @contextmanager
 def a_watching_server(folder: Path, url: str) -> Iterator[Live]:
-    """A server with the rule and the receiver in its configuration."""
+    """Start a server with the rule and the receiver in its configuration."""
     (folder / "rules").mkdir(exist_ok=True)
     (folder / "rules" / "short.yaml").write_text(RULE)
     webhook = {"project": "shop", "url": url, "secret": SECRET}
@@ -75,7 +75,7 @@ def a_watching_server(folder: Path, url: str) -> Iterator[Live]:
 
 
 def watched(server: Live, results: int) -> dict[str, Any]:
-    """The one stream, once its monitors have looked at so many results."""
+    """Wait until the monitors have looked at so many results; return the one stream."""
 
     def look() -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = server.client.get(f"{server.http}/api/v1/monitors").json()["content"]
@@ -86,7 +86,7 @@ def watched(server: Live, results: int) -> dict[str, Any]:
 
 
 def told(script: Script) -> list[dict[str, Any]]:
-    """What the receiver was told, with signatures that hold."""
+    """Return the payloads that the receiver got, after verifying their signatures."""
     return [StandardWebhook(SECRET).verify(each.body, dict(each.headers)) for each in script.taken]
 
 

@@ -75,7 +75,7 @@ def test_all_routes_take_any_name(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server with a trace of each name: of a project, a service and a session that are called so."""
+    """Yield a server with a trace of each name: its project, service and session have that name."""
     with a_server(tmp_path_factory.mktemp("names") / "data") as running:
         for number, name in enumerate(NAMES, start=1):
             export = an_export(f"{number:032x}", "root", project=name)

@@ -60,7 +60,7 @@ HANGS = [
 
 @pytest.fixture(scope="module")
 def asker() -> Iterator[Asker]:
-    """A process with a store."""
+    """Yield a process with a store."""
     with Asker() as one:
         yield one
 

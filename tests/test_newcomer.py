@@ -23,7 +23,7 @@ tracejury() {
 
 
 def steps() -> list[tuple[str, str]]:
-    """What is to be typed, with the files that are written before it; and what is shown for it."""
+    """Return each step: the text to type, with the files written before it, and the expected output."""
     steps_read: list[tuple[str, str]] = []
     for kind, text in re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
         if kind == "python":
@@ -37,7 +37,7 @@ def steps() -> list[tuple[str, str]]:
 
 
 def installed(folder: Path) -> Path:
-    """A folder with what the SDK's wheel holds, and the plugin that pytest finds by it."""
+    """Return a folder with what the SDK's wheel holds, and the plugin that pytest finds by it."""
     wheel = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "wheel")]
     subprocess.run([*wheel, str(ROOT / "sdk" / "python")], check=True, capture_output=True, timeout=120)
     (made,) = (folder / "wheel").glob("*.whl")
@@ -47,7 +47,7 @@ def installed(folder: Path) -> Path:
 
 
 def follow(folder: Path, site: Path, url: str) -> list[str]:
-    """What each step shows, when they are typed one after the other."""
+    """Type the steps one after the other; return the output of each."""
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith(("TRACEJURY", "PYTEST", "OTEL"))
     }

@@ -61,7 +61,7 @@ ADDED = {"tasks": ["pay"]}
 
 
 def case_of(*tools: Mapping[str, Any], root: Mapping[str, Any] | None = None, model: bool = True) -> Case:
-    """The case of a trace of an agent that calls a model and these tools."""
+    """Return the case of a trace of an agent that calls a model and these tools."""
     spans = [a_span({"gen_ai.operation.name": "invoke_agent", **(root or {})}, span_id="a" * 16)]
     if model:
         spans.append(a_span(MODEL, span_id="b" * 16, parent_span_id="a" * 16, start_ns=2, end_ns=3))
@@ -83,7 +83,7 @@ def case_of(*tools: Mapping[str, Any], root: Mapping[str, Any] | None = None, mo
 
 
 def outcome_of(name: str, case: Case, configuration: Mapping[str, Any] | None = None) -> Outcome:
-    """The outcome of an evaluator whose judge is never to be asked."""
+    """Return the outcome of an evaluator whose judge is never to be asked."""
     kind, settings = KINDS[name], configuration or CONFIGURATIONS.get(name, {})
     judge = None if kind.judge(kind.settings(settings)) == "never" else ScriptedJudge()
     return asyncio.run(run(build(name, settings, judge), case))
@@ -252,7 +252,7 @@ READS: Final = {name: set(content.split()) for content, names in READ.items() fo
 
 
 def partial_case(captured: AbstractSet[str], expected: Mapping[str, Any]) -> Case:
-    """The case of an agent's trace that recorded this content, with what a rule expects."""
+    """Return the case of an agent's trace that recorded this content, with what a rule expects."""
     messages = [{"role": "user", "parts": [{"type": "text", "content": "pay 1"}]}]
     thought = {"type": "reasoning", "content": "I pay."}
     answered = [{"role": "assistant", "parts": [thought, {"type": "text", "content": "1"}], "finish_reason": "stop"}]
@@ -356,7 +356,7 @@ WITH_CAPTURE_OFF: Final[Mapping[str, list[Mapping[str, Any]]]] = {
 
 
 def hollow_case(library: str) -> Case:
-    """The case of such a trace, with a rule that names the tools."""
+    """Return the case of such a trace, with a rule that names the tools."""
     spans = [
         a_span(one, span_id=f"{at:016x}", parent_span_id=f"{1:016x}" if at > 1 else None, start_ns=at, end_ns=99)
         for at, one in enumerate(WITH_CAPTURE_OFF[library], 1)
@@ -371,7 +371,7 @@ def _with_rule(case: Case) -> Case:
 
 
 def assert_nothing_is_judged(case: Case) -> None:
-    """Each evaluator that reads content skips a case, and the others pass it."""
+    """Check that evaluators that read content skip the case, and that the others pass it."""
     for name in sorted(KINDS.keys() - NOTHING_OF_THE_TRACE.keys()):
         outcome = outcome_of(name, case)
         if name in BY_NAMES_AND_NUMBERS:

@@ -14,7 +14,7 @@ from tests.storing import a_store
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[socket.socket]:
-    """Where systemd would listen."""
+    """Listen as systemd does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "notify"))
         listening.settimeout(30)
@@ -22,7 +22,7 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 def told(manager: socket.socket, expected: str) -> list[str]:
-    """What comes up to what is wanted, which is the last."""
+    """Read states up to and including `expected`."""
     heard = [manager.recv(100).decode()]
     while heard[-1] != expected:
         heard.append(manager.recv(100).decode())
@@ -30,7 +30,7 @@ def told(manager: socket.socket, expected: str) -> list[str]:
 
 
 def falls_silent(manager: socket.socket) -> None:
-    """Nothing comes for a second, after what was said before."""
+    """Check that nothing more is sent for a second."""
     manager.settimeout(1)
     for _ in range(1000):
         try:
@@ -66,7 +66,7 @@ def test_a_paused_server_gives_no_sign_of_life(tmp_path: Path, manager: socket.s
 
 
 def test_the_watchdog_of_another_process_is_not_fed(tmp_path: Path, manager: socket.socket) -> None:
-    """What the environment says of another process, or not in microseconds, is passed over; nobody has to listen."""
+    """A value for another process, or not in microseconds, is passed over; a missing listener is no error."""
     env = {"NOTIFY_SOCKET": tmp_path / "notify", "WATCHDOG_USEC": 300_000, "WATCHDOG_PID": 1}
     with a_live_server(tmp_path / "data", env=env) as server:
         assert told(manager, "READY=1") == ["READY=1"]

@@ -21,7 +21,7 @@ ANNOTATION = {
 
 @contextmanager
 def a_server_that_answers(document: object) -> Iterator[str]:
-    """A server that answers every request with one document."""
+    """Start a server that answers every request with one document."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

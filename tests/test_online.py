@@ -95,14 +95,14 @@ provider.shutdown()
 def a_judging_server(
     folder: Path, model: ModelServer, *, rules: Mapping[str, str], env: Mapping[str, object] | None = None
 ) -> Iterator[Live]:
-    """A server with these rules, whose connection `local` is the model; traces settle soon."""
+    """Start a server with these rules, whose connection `local` is the model; traces settle soon."""
     config = write_config(folder, model, rules)
     with a_live_server(folder / "data", flags=(*ANY_PORTS, "--config", str(config)), env=env) as server:
         yield server
 
 
 def write_config(folder: Path, model: ModelServer, rules: Mapping[str, str]) -> Path:
-    """The settings and the rules as files."""
+    """Write the settings and the rules as files; return the path of the settings."""
     (folder / "rules").mkdir(exist_ok=True)
     for name, text in rules.items():
         (folder / "rules" / f"{name}.yaml").write_text(text)
@@ -127,7 +127,7 @@ def an_agent(server: Live, how: str) -> str:
 
 
 def command(server: Live, *arguments: str) -> str:
-    """What a command prints about the server."""
+    """Run a command against the server; return its output."""
     done = forking.run([TRACEJURY, *arguments, "--server", server.http], env=environment(), timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout

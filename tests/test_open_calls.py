@@ -39,11 +39,11 @@ class Stored:
         assert self.traces.wait_idle(WAIT_S)
 
     def calls(self) -> list[tuple[object, ...]]:
-        """The calls by time, each with its result."""
+        """Return the calls by time, each with its result."""
         return rows(self.store, CALLS)
 
     def kept(self) -> int:
-        """How many calls and results are kept."""
+        """Count the calls and results that are kept."""
         with self.store._database.cursor() as cursor:
             ((count,),) = cursor.execute("SELECT count(*) FROM tool_call").fetchall()
         return int(count)
@@ -57,20 +57,20 @@ class Stored:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Iterator[Stored]:
-    """An empty store."""
+    """Yield an empty store."""
     with a_store(tmp_path) as store, adding_up(store) as traces:
         yield Stored(store, traces)
 
 
 def asking(identity: str, **arguments: str) -> Attributes:
-    """A message of a model that calls a tool."""
+    """Return a message of a model that calls a tool."""
     return dict(call("find", {**arguments}, identity))
 
 
 def request(
     number: int, sent: Sequence[Attributes], answer: Attributes, *, at_s: float = 0, trace: int | None = None
 ) -> ExportTraceServiceRequest:
-    """A request to a model that is a trace of its own."""
+    """Return a request to a model that is a trace of its own."""
     export = ExportTraceServiceRequest()
     resource = export.resource_spans.add()
     resource.resource.attributes.add(key="service.name").value.string_value = "shop"
@@ -92,7 +92,7 @@ def request(
 
 
 def failing(message: str, identity: str) -> Attributes:
-    """The result of a call that failed."""
+    """Return the result of a call that failed."""
     part = {"type": "tool_call_response", "id": identity, "response": message, "is_error": True}
     return {"role": "tool", "parts": [part]}
 
@@ -191,12 +191,12 @@ def test_a_trace_that_cannot_be_added_up_stops_no_other(stored: Stored) -> None:
 
 
 def told(number: int, result: str) -> ExportTraceServiceRequest:
-    """A request that is sent the result of a call."""
+    """Return a request that is sent the result of a call."""
     return request(number, [ONE, response(result, "c1")], FINAL)
 
 
 def of(export: ExportTraceServiceRequest, **values: str) -> ExportTraceServiceRequest:
-    """The request as one of a session, a user, a service or a project."""
+    """Return the request as one of a session, a user, a service or a project."""
     keys = {"session": "session.id", "user": "user.id"}
     own = {"service": "service.name", "project": "openinference.project.name"}
     for name, value in values.items():

@@ -21,12 +21,12 @@ MODEL = re.compile(r"#/components/schemas/(\w+)")
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    """The OpenAPI document of this code."""
+    """Return the OpenAPI document of this code."""
     return the_document()
 
 
 def operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Every operation by its method and path."""
+    """Return every operation by its method and path."""
     return [
         (f"{method.upper()} {path}", operation)
         for path, methods in document["paths"].items()
@@ -35,7 +35,7 @@ def operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def is_named(schema: dict[str, Any]) -> bool:
-    """Whether a schema is a named model, a list of one, or one of several."""
+    """Return whether a schema is a named model, a list of one, or one of several."""
     of = [schema["items"]] if schema.get("type") == "array" else schema.get("anyOf", [schema])
     return all(MODEL.fullmatch(each.get("$ref", "")) for each in of)
 
@@ -75,7 +75,7 @@ def test_operations_have_names_that_clients_can_use(document: dict[str, Any]) ->
 
 
 def test_the_committed_document_is_that_of_this_code(document: dict[str, Any], request: pytest.FixtureRequest) -> None:
-    """Whoever changes the contract sees the change in a file, and in this failure what would break clients."""
+    """A change of the contract shows in a file, and this failure lists what would break clients."""
     text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     if request.config.getoption("--update-golden"):
         COMMITTED.write_text(text, encoding="utf-8")
@@ -106,7 +106,7 @@ def test_what_breaks_clients_is_told(document: dict[str, Any]) -> None:
 
 
 def an_answer(body: object) -> httpx.Response:
-    """What /health could answer about a job that is tried again."""
+    """Build a response of /health about a job that is retried."""
     request = httpx.Request("POST", "http://127.0.0.1/api/v1/jobs/retry")
     return httpx.Response(200, json=body, request=request)
 

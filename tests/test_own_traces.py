@@ -25,7 +25,7 @@ OWN = """
 
 
 def traces_of(server: Running) -> OwnTraces:
-    """What sends the traces of a server."""
+    """Return the sender of a server's own traces."""
     traces = cast("MethodType", server.context.watch).__self__
     assert isinstance(traces, OwnTraces)
     return traces
@@ -68,7 +68,7 @@ def test_requests_are_told_by_their_routes(tmp_path: Path) -> None:
     """A request is a span with its route and status, unless it sends spans or is about a server itself."""
     with a_server(tmp_path / "b") as taker:
         endpoint = f"http://{taker.otlp_http}/v1/traces"
-        assert taker.context.watch is None  # without an endpoint there is nobody who hears
+        assert taker.context.watch is None  # without an endpoint there is no receiver
         with a_server(tmp_path / "a", own_traces_endpoint=endpoint) as server:
             url = f"http://{server.http}/api/v1/traces"
             body, headers = an_export(2).SerializeToString(), {"content-type": PROTOBUF}
@@ -109,7 +109,7 @@ def test_attempts_to_tell_receivers_are_told(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_that_is_away_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit into the queue is dropped, and the end waits for nobody."""
+    """What does not fit into the queue is dropped, and shutdown does not wait."""
     monkeypatch.setattr(own_traces, "_FLUSH_S", 0.05)
     traces = OwnTraces("http://127.0.0.1:9/v1/traces", {}, instance="here")
     for number in range(5_000):

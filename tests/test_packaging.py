@@ -12,7 +12,7 @@ from tests.source_tree import PACKAGES, ROOT
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built by the hatchling of this environment, without the network."""
+    """Return the wheel, built by the hatchling of this environment, without the network."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     subprocess.run(build, cwd=folder, check=True, capture_output=True)

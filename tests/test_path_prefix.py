@@ -30,7 +30,7 @@ _LINK = re.compile(r'\s(?:href|src|action|formaction|data-(?!root)[a-z]+)="(/[^"
 
 @contextmanager
 def a_proxy(server: str, *, strips: bool) -> Iterator[str]:
-    """A reverse proxy at loopback that has the server under a path and nothing else; yields its address."""
+    """Start a loopback reverse proxy with the server under a path and nothing else; yield its address."""
 
     class Proxy(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -70,7 +70,7 @@ def a_proxy(server: str, *, strips: bool) -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["strips", "keeps"])
 def proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
-    """A server with a trace, and the address of a proxy that takes the prefix off or keeps it."""
+    """Yield a server with a trace, and the address of a proxy that takes the prefix off or keeps it."""
     data = tmp_path_factory.mktemp("prefix") / "data"
     with a_server(data, path_prefix=PREFIX, api_key=KEY) as server, a_proxy(server.http, strips=request.param) as proxy:
         export = an_export(TRACE, "root", "child")
@@ -86,7 +86,7 @@ def proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def a_client(proxy: str) -> httpx.Client:
-    """A client of the API, with the key."""
+    """Build a client of the API, with the key."""
     headers = {"authorization": f"Bearer {KEY}"}
     return httpx.Client(base_url=proxy, headers=headers, trust_env=False, timeout=60)
 

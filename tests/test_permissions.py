@@ -21,14 +21,14 @@ pytestmark = pytest.mark.costly("collector/children", "collector/cli", "collecto
 
 @pytest.fixture(autouse=True)
 def loose() -> Iterator[None]:
-    """A umask that hides nothing, as in a container without a profile."""
+    """Yield a umask that hides nothing, as in a container without a profile."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
 def readable_by_others(*directories: Path) -> dict[str, str]:
-    """The modes of what others may read, write or enter, by path."""
+    """Return the modes of what others may read, write or enter, by path."""
     paths = [path for directory in directories for path in (directory, *directory.rglob("*"))]
     modes = {str(path): stat.S_IMODE(path.lstat().st_mode) for path in paths}
     return {path: f"{mode:04o}" for path, mode in modes.items() if mode & 0o077}

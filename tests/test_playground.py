@@ -23,19 +23,19 @@ SELECT rule_id, project, connection_id, outcome, tokens FROM judge_call WHERE to
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    """One for all."""
+    """Start one server for all tests."""
     with a_played_server(tmp_path_factory.mktemp("played") / "data") as made:
         yield made
 
 
 def on_record(played: Played) -> int:
-    """How many calls there were by now."""
+    """Count the calls so far."""
     assert played.running.store.spending.flush(60)
     return len(played.sql(COUNTED))
 
 
 def settled(played: Played, before: int, more: int) -> list[tuple[object, ...]]:
-    """The calls on record after so many others, once there are so many."""
+    """Return the calls on record after so many others, once there are so many."""
     return until(lambda: played.sql(COUNTED), lambda rows: len(rows) == before + more)[before:]
 
 
@@ -257,7 +257,7 @@ def test_another_model_has_its_own_price(played: Played) -> None:
     ],
 )
 def test_what_is_wrong_is_told_by_field(played: Played, more: dict[str, Any], field: str) -> None:
-    """The answer is 400, and nobody is asked."""
+    """The answer is 400, and no model is asked."""
     played.connect()
     answer = played.play("one", **more)
     assert (answer.status_code, field in {each["field"] for each in answer.json()["errors"]}) == (400, True)
@@ -277,7 +277,7 @@ def test_what_cannot_be_sent_is_refused_before_anything_leaves(played: Played) -
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """A server with keys."""
+    """Yield a server with keys."""
     settings = {"webhook_private_hosts": ("127.0.0.1",), "encryption_key": ENCRYPTION_KEY}
     with a_closed_server(tmp_path_factory.mktemp("keys") / "data", **settings) as made:
         yield made
@@ -310,7 +310,7 @@ def test_a_tenant_asks_over_its_own_connections(closed: Closed) -> None:
 
 
 def test_only_who_may_write_may_ask(closed: Closed) -> None:
-    """A viewer, a reviewer and a sender are refused, and so is whoever has no key; nothing leaves."""
+    """A viewer, a reviewer, a sender and a caller without a key are refused; nothing leaves."""
     with a_model(Says("Hello.")) as model:
         connections = closed.running.context.judging.connections
         name = connections.create(a_connection(model.base_url, name="for roles")).connection_id

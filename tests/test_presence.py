@@ -19,7 +19,7 @@ keys = st.tuples(st.sampled_from(["", "a", "b"]), st.integers(0, 2), st.integers
 
 
 def a_table(rows: list[tuple[str, int, int]]) -> pa.Table:
-    """The keys of spans."""
+    """Return the keys of spans."""
     columns = {
         "tenant": [tenant for tenant, _, _ in rows],
         "trace_id": [trace_id(trace) for _, trace, _ in rows],
@@ -29,7 +29,7 @@ def a_table(rows: list[tuple[str, int, int]]) -> pa.Table:
 
 
 def some_hashes(seed: int, count: int) -> presence.Hashes:
-    """Hashes as those of random keys are."""
+    """Return hashes as those of random keys are."""
     return np.random.default_rng(seed).integers(0, 2**64, size=count, dtype=np.uint64)
 
 

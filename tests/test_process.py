@@ -18,14 +18,14 @@ ENVIRONMENT = {"PATH": os.defpath}
 
 
 def python(source: str) -> tuple[str, ...]:
-    """A command that runs this program."""
+    """Return a command that runs this program."""
     return (sys.executable, "-c", source)
 
 
 def output_of(
     command: Sequence[str] | str, document: bytes = b"{}", time_limit_s: float = 10, output_bytes: int = 1 << 20
 ) -> bytes:
-    """What a program prints."""
+    """Run a program; return its output."""
     program = JudgeProgram(
         command=command,
         environment=ENVIRONMENT,
@@ -37,7 +37,7 @@ def output_of(
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process still does anything; a zombie does not."""
+    """Return whether the process still runs; a zombie does not."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
@@ -46,7 +46,7 @@ def is_running(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> None:
-    """A killed process is gone very soon."""
+    """Wait for a killed process to end."""
     deadline = time.monotonic() + 5
     while is_running(pid):
         assert time.monotonic() < deadline, f"{pid} is still running"
@@ -206,7 +206,7 @@ def test_the_environment_is_what_it_is_given(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_cancelled_run_leaves_nothing(tmp_path: Path) -> None:
-    """When nobody waits for the answer any more, the program is killed."""
+    """When the run is cancelled, the program is killed."""
     file = tmp_path / "pid"
     source = f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     program = JudgeProgram(

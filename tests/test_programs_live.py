@@ -20,7 +20,7 @@ config: {maximumOutputLength: 1}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A server with a rule about answers that were cut off; each test sends traces of its own."""
+    """Yield a server with a rule about answers that were cut off; each test sends traces of its own."""
     folder = tmp_path_factory.mktemp("rules")
     (folder / "cut.yaml").write_text(RULE)
     data = tmp_path_factory.mktemp("programs") / "data"

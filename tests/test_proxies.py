@@ -20,7 +20,7 @@ FORGED = "203.0.113.7"
 
 
 def a_wrong_key(number: int) -> str:
-    """A key that opens nothing, another one for each number."""
+    """Build a key that opens nothing, another one for each number."""
     return f"tj_wrong-key-number-{number:08}"
 
 

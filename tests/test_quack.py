@@ -47,7 +47,7 @@ def send(url: str, number: int) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """A server with keys and a trace."""
+    """Yield a server with keys and a trace."""
     with a_closed_server(Path(tmp_path_factory.mktemp("quack")), quack=ANY_PORT, sql_seconds=5) as closed:
         send(f"http://{closed.running.otlp_http}", 1)
         assert closed.running.store.wait_committed(PATIENCE_S)
@@ -56,14 +56,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
 
 
 def attached(server: Closed, key: str) -> Any:
-    """A client that shows a key of the server."""
+    """Return a client that shows a key of the server."""
     assert server.running.quack is not None
     return a_client(server.running.quack, server.keys.get(key, key))
 
 
 @pytest.fixture(scope="module")
 def client(server: Closed) -> Iterator[Client]:
-    """A DuckDB that has attached the server, with the key of a viewer."""
+    """Yield a DuckDB that has attached the server, with the key of a viewer."""
     with attached(server, "viewer") as one:
         assert "error" not in one.attached
         yield one
@@ -206,7 +206,7 @@ def test_attached_views_cannot_be_changed(client: Client, statement: str) -> Non
 
 @pytest.mark.parametrize("role", ["operator", "viewer", "editor", "admin"])
 def test_keys_that_read_attach(server: Closed, role: str) -> None:
-    """Whoever may read everything sees the views, and an administrator no more than these."""
+    """A key that may read everything sees the views, and an administrator's no more than these."""
     with attached(server, role) as one:
         assert "rows" in one.ask("SELECT count(*) FROM tj.traces")
         assert "documented views" in one.remotely("FROM api_key")["error"]
@@ -239,7 +239,7 @@ def test_a_key_that_is_gone_reads_nothing(server: Closed) -> None:
 
 @pytest.fixture
 def patient(tmp_path: Path) -> Iterator[Closed]:
-    """A server that lets a query take longer than any test waits, and runs two of one key at the same time."""
+    """Yield a server that lets a query take longer than any test waits, and runs two of one key at the same time."""
     with a_closed_server(tmp_path, quack=ANY_PORT, sql_seconds=3600, sql_at_once=3) as closed:
         yield closed
 
@@ -385,7 +385,7 @@ def _attaches(address: str) -> bool:
 
 
 def test_without_any_key_nobody_attaches(tmp_path: Path) -> None:
-    """A server that asks for no key cannot tell a page in somebody's browser from a client, and answers neither."""
+    """A server that asks for no key cannot tell a page in a browser from a client, and answers neither."""
     with a_server(tmp_path, quack=ANY_PORT) as running:
         assert running.quack is not None
         with a_client(running.quack, "whatever") as client:
@@ -426,14 +426,14 @@ class _Desk:
 
 @pytest.fixture
 def quack(tmp_path: Path) -> Quack:
-    """One that does not listen, and takes 64 KiB of an answer."""
+    """Return one that does not listen and takes 64 KiB of an answer."""
     return Quack(
         QuackOptions(address=ANY_PORT, views={}, answers=tmp_path, answer_bytes=64 << 10, all_bytes=64 << 10), _Desk()
     )
 
 
 def test_too_much_is_an_error_and_never_a_wrong_sum(quack: Quack) -> None:
-    """Of an answer that is cut the beginning can be read, and whoever reads on is told."""
+    """Of an answer that is cut the beginning can be read, and reading on is an error."""
     quack._sessions["s"] = _QuackSession(token="t")
     select = quack._answer("s", "SELECT n FROM numbers")
     assert select is not None

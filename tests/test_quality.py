@@ -23,14 +23,14 @@ score_sum, score_square_sum, judge_calls, input_tokens, output_tokens, cost_usd)
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """One store for all; each test has a rule of its own."""
+    """Yield one store for all tests, each with a rule of its own."""
     with a_store(tmp_path_factory.mktemp("quality")) as store:
         yield store
 
 
 @pytest.fixture(scope="module")
 def book(store: Store) -> Book:
-    """Its rules."""
+    """Put its rules in force."""
     return Book(store)
 
 
@@ -45,7 +45,7 @@ class Results:
         self.key = RuleKey("", project, active.rule_id)
 
     def add(self, score: float | None = 1.0, **columns: object) -> int:
-        """One more."""
+        """Add a result."""
         Results.jobs += 1
         fields = {
             "score": score,
@@ -58,11 +58,11 @@ class Results:
         return Results.jobs
 
     def days(self) -> list[StreamDay]:
-        """Its days, as the overview of all rules has them."""
+        """Return the results by day, as the overview of all rules has them."""
         return [day for day in self.store.quality.streams(from_us=FROM_US) if day.rule_id == self.key.rule_id]
 
     def steps(self, step: str = "day", **basis: bool) -> list[Cell]:
-        """Its sums."""
+        """Return the sums of the results."""
         basis_of = Basis(**basis)
         return self.store.quality.steps(self.key, from_us=FROM_US, step=step, basis=basis_of)  # type: ignore[arg-type] # of the tests
 
@@ -146,7 +146,7 @@ def test_points_hold_scores_as_monitors_do(book: Book) -> None:
 
 
 def test_results_of_traces_that_left_are_in_the_sums_of_days(book: Book) -> None:
-    """They are told as a sum of scores in days and longer steps, and not in hours, which nobody knows."""
+    """They are told as a sum of scores in days and longer steps, and not in hours, which are not kept."""
     results = Results(book)
     results.add(1.0)
     write(
@@ -164,7 +164,7 @@ def test_results_of_traces_that_left_are_in_the_sums_of_days(book: Book) -> None
 
 
 def test_groups_are_of_a_tenant_and_of_nobody(book: Book) -> None:
-    """Results of another tenant are in no line, and whoever sees all sees all; a rule is found by its name or id."""
+    """Results of another tenant are in no line, and the operator sees all; a rule is found by its name or id."""
     results = Results(book)
     for tenant, release in (("", "1"), ("acme", "1"), ("acme", "2"), ("other", "2")):
         results.add(tenant=tenant, release=release, cost_usd=0.25)
@@ -292,7 +292,6 @@ def test_results_stand_at_the_time_of_what_was_judged(book: Book) -> None:
 
 
 def _day(days: int) -> int:
-    """When the day so many days ago began."""
     start = (NOW - days * DAY).replace(hour=0, minute=0, second=0, microsecond=0)
     return (start - dt.datetime(1970, 1, 1, tzinfo=start.tzinfo)) // dt.timedelta(microseconds=1)
 

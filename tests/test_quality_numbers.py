@@ -15,12 +15,12 @@ DAY_US = 86_400_000_000
 
 
 def us(year: int, month: int, day: int, hour: int = 0) -> int:
-    """An instant."""
+    """Return an instant."""
     return int(dt.datetime(year, month, day, hour, tzinfo=dt.UTC).timestamp()) * 1_000_000
 
 
 def a_cell(*scores: float, at_us: int = us(2026, 11, 16), **changes: Any) -> Cell:
-    """Results with these scores, of which those from 0.5 on passed."""
+    """Return results with these scores, of which those from 0.5 on passed."""
     points = []
     for score in scores:
         point, above = split(score)

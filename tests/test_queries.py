@@ -36,7 +36,7 @@ tenants = (f"tenant {number}" for number in itertools.count())
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """One store for all: each test and each example is a tenant of its own."""
+    """Yield one store for all: each test and each example is a tenant of its own."""
     with a_store(tmp_path_factory.mktemp("data")) as opened:
         commit(opened, a_batch(an_export(3), tenant="sql"))
         yield opened
@@ -87,7 +87,7 @@ def add_span(request: ExportTraceServiceRequest, brought: Brought, name: str, st
 
 
 def summary_of(trace: int, tenant: str, spans: list[tuple[int, str, Brought]]) -> TraceSummary:
-    """What is to be said of a trace, computed from its spans."""
+    """Compute the summary of a trace from its spans."""
     ordered = sorted(spans, key=lambda span: span[0])
     _, name, named_by = next((span for span in ordered if span[2].root), ordered[0])
     ends = [start_ns + 500 for start_ns, _, brought in spans if brought.ended]
@@ -438,7 +438,7 @@ WISHES = (
 
 
 def is_like(trace: TraceSummary, like: TracesLike) -> bool:
-    """What each wish means, of the summary."""
+    """Apply each filter to the summary."""
     return (
         like.project in {None, trace.project}
         and like.service in {None, trace.service_name}

@@ -20,19 +20,19 @@ QUERY = "SELECT current_setting('threads')"
 
 @pytest.fixture(autouse=True)
 def rests_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for the next question of a page."""
+    """Rest at once instead of waiting for the next query of a page."""
     monkeypatch.setattr(threads, "_REST_S", 0.0)
 
 
 def of_own_work(database: Database) -> int:
-    """The threads that a statement of the server's own work has."""
+    """Return the threads that a statement of the server's own work has."""
     with database.cursor() as cursor:
         ((number,),) = cursor.execute(QUERY).fetchall()
     return int(number)
 
 
 def test_a_commit_has_one_thread_and_a_question_all(tmp_path: Path) -> None:
-    """Whoever asks has all threads, also right after a commit; a commit takes them back when nobody asks."""
+    """A query has all threads, also right after a commit; a commit takes them back when there are no queries."""
     options = StoreOptions(database=DatabaseOptions(threads=3), writer=WriterOptions(commit_interval_s=0.001))
     with Store.open(tmp_path, options) as store:
         for number in range(3):
@@ -44,7 +44,7 @@ def test_a_commit_has_one_thread_and_a_question_all(tmp_path: Path) -> None:
 
 
 def niceness_of(thread: int) -> int | None:
-    """How far a thread stands back; None: it has ended."""
+    """Return the niceness of a thread; None if it has ended."""
     try:
         return os.getpriority(os.PRIO_PROCESS, thread)
     except ProcessLookupError:
@@ -125,7 +125,7 @@ def test_questions_and_commits_at_once_end(tmp_path: Path) -> None:
 
 
 def test_a_statement_that_fails_does_not_end_a_moment(tmp_path: Path) -> None:
-    """What somebody asks in his own words may fail, and the page that shows it goes on asking."""
+    """A statement of a user may fail, and the page that shows it goes on querying."""
     with Store.open(tmp_path, StoreOptions()) as store:
         commit(store, a_batch(an_export(2)))
         with store.queries.at_one_moment():

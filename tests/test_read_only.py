@@ -131,7 +131,7 @@ def stopped_data(directory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Such a directory, for reading."""
+    """Return such a directory, for reading."""
     return stopped_data(tmp_path_factory.mktemp("stopped"))
 
 

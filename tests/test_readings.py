@@ -53,7 +53,7 @@ class Edition(ConventionsReader):
 
 
 def a_talk(*, trace: int = 0, first: int = 0, start_ns: int = START_NS) -> ExportTraceServiceRequest:
-    """A model's span that asks for a tool, and the tool's span, of one trace."""
+    """Build a model's span that asks for a tool, and the tool's span, of one trace."""
     request = an_export(2, trace=trace, first=first, start_ns=start_ns)
     model, tool = request.resource_spans[0].scope_spans[0].spans
     messages = '[{"role": "user", "parts": [{"type": "text", "content": "Weather?"}]}]'
@@ -70,7 +70,7 @@ def a_talk(*, trace: int = 0, first: int = 0, start_ns: int = START_NS) -> Expor
 
 
 def test_a_row_is_complete_at_its_commit(tmp_path: Path) -> None:
-    """Whoever asks within the commit that stores a span finds what it means."""
+    """A query within the commit that stores a span finds what it means."""
     reads: list[list[tuple[object, ...]]] = []
     with a_store(tmp_path) as store:
         writer = store._writer
@@ -118,7 +118,7 @@ def test_parts_in_any_order_of_tenants_stay_apart(tmp_path: Path) -> None:
 
 
 def test_adding_up_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    """What is committed while nobody adds up is by the next start, and nothing of what was before."""
+    """What is committed while the updater is down is added up by the next start, and nothing of what was before."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(5)))
         with adding_up(store) as traces:
@@ -305,7 +305,7 @@ def test_traces_that_do_not_fit_together_are_each_added_up_whole(
 
 
 def a_long_talk(calls: int) -> ExportTraceServiceRequest:
-    """A root with its texts, and models' calls below it, each of which asks for a tool that fails."""
+    """Build a root with its texts, and models' calls below it, each of which asks for a tool that fails."""
     request = an_export(2 * calls + 1)
     root, *others = request.resource_spans[0].scope_spans[0].spans
     root.attributes.add(key="input.value").value.string_value = "q"
@@ -551,7 +551,7 @@ def test_kills_leave_one_row_a_span_and_one_sum_a_trace(tmp_path: Path, seed: in
 
 
 def all_added_up(server: Live) -> bool:
-    """Whether every span means something, and every trace is added up."""
+    """Return whether every span is read and every trace is added up."""
     ((spans, read, _),) = server.sql(EVERY_SPAN)
     ((traces, added_up),) = server.sql(EVERY_TRACE)
     behind = "SELECT (SELECT batch FROM trace_state) = (SELECT batch FROM ingest_state)"
@@ -607,7 +607,7 @@ def test_a_command_reads_again_what_an_older_version_read(tmp_path: Path) -> Non
 
 
 def test_who_waits_is_not_told_before_a_commit_was_noted(tmp_path: Path) -> None:
-    """A commit can be read some moments before it is noted; whoever waits then waits for its traces too."""
+    """A commit can be read some moments before it is noted; a waiter then waits for its traces too."""
     with a_store(tmp_path) as store, adding_up(store) as traces:
         assert traces.wait_idle(WAIT_S)
         note, noted = store._writer._committed, threading.Event()

@@ -47,7 +47,7 @@ each_scenario = pytest.mark.parametrize("folder", SCENARIOS, ids=lambda p: f"{p.
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """All scenarios, each a tenant: most with their log records last, some with them first, all read."""
+    """Yield all scenarios, each a tenant: most with their log records last, some with them first, all read."""
     traces = {tenant_of(folder): a_part(folder, "traces") for folder in SCENARIOS}
     logs = {tenant_of(folder): a_part(folder, "logs") for folder in SCENARIOS if (folder / "logs.json").exists()}
     assert set(LOGS_FIRST) <= logs.keys()
@@ -62,7 +62,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def a_part(folder: Path, name: str) -> SpanBatch:
-    """What a scenario sent of one signal."""
+    """Load the spans or log records of a scenario."""
     kind, signal = KINDS[name]
     request = otlp_json.loads((folder / f"{name}.json").read_text(encoding="utf-8"), kind)
     sent = Request(body=request.SerializeToString(), tenant=tenant_of(folder), signal=signal)
@@ -111,7 +111,7 @@ def test_a_document_says_all_of_a_reading(store: Store, folder: Path) -> None:
 
 
 def span_row(reading: SpanReading) -> dict[str, Any]:
-    """What the view should show of a span: its JSON decoded."""
+    """Compute the row that the view should show, with its JSON decoded."""
     row = {name: getattr(reading, name) for name in AS_IS}
     for name in ("input_messages", "output_messages"):
         messages = getattr(reading, name)
@@ -127,13 +127,13 @@ def span_row(reading: SpanReading) -> dict[str, Any]:
 
 
 def decoded(name: str, value: Any, like: Any = None) -> Any:
-    """A column as a value: of JSON what it says, however it is spaced. A result is JSON unless it is a text."""
+    """Return a column as a value: of JSON what it says, however it is spaced. A result is JSON unless it is a text."""
     is_json = name in JSON or (name in RESULTS and not isinstance(like, str))
     return json.loads(value) if is_json and value is not None else value
 
 
 def records(store: Store, view: str, tenant: str) -> list[dict[str, Any]]:
-    """The rows of a view that belong to a scenario."""
+    """Return the rows of a view that belong to a scenario."""
     table = store.queries.sql(f"FROM {view} WHERE tenant = '{tenant}'", max_rows=10_000, timeout_s=60)
     names = [column.name for column in table.columns]
     return [dict(zip(names, row, strict=True)) for row in table.rows]

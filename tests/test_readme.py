@@ -25,7 +25,7 @@ EVALUATING = DOCS["evaluating"].partition("\n## One case at a time\n")[2].partit
 
 
 def steps(text: str) -> Iterator[tuple[str, list[str]]]:
-    """What is typed in the examples of a section, and what is shown for it."""
+    """Yield each command of a section's examples with the output shown for it."""
     for block in re.findall(r"^```\n(\$ .*?)^```$", text, re.MULTILINE | re.DOTALL):
         for step in block.removeprefix("$ ").split("\n$ "):
             command, *shown = step.rstrip("\n").split("\n")
@@ -34,14 +34,14 @@ def steps(text: str) -> Iterator[tuple[str, list[str]]]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """An empty server."""
+    """Yield an empty server."""
     with a_server(tmp_path_factory.mktemp("readme") / "data") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def report(server: Running) -> SampleReport:
-    """The sample, which the server has."""
+    """Return the sample, which the server has."""
     sent = send_sample(grpc=server.grpc, otlp_http=server.otlp_http)
     assert server.store.wait_committed(20)
     assert server.traces.wait_idle(20)
@@ -66,7 +66,7 @@ def test_the_sample_is_the_same_whenever_it_is_sent(server: Running, report: Sam
 
 
 def traces_of(server: Running, report: SampleReport) -> list[Trace]:
-    """The traces of the sample as they are stored."""
+    """Return the traces of the sample as they are stored."""
     stored = [server.store.queries.trace(trace_id) for trace_id in report.trace_ids]
     return [trace for trace in stored if trace is not None]
 
@@ -91,7 +91,7 @@ def test_examples_of_evaluations_run_as_they_stand(
 
 
 def test_what_examples_write_is_outside_of_the_program() -> None:
-    """Whoever follows them in the working copy makes no file in a package of ours."""
+    """Running them in the working copy makes no file in a package of ours."""
     ours = "|".join(PACKAGES)
     blocks = re.findall(r"^```\w*\n(.*?)^```$", "\n".join([README, *DOCS.values()]), re.MULTILINE | re.DOTALL)
     for block in blocks:

@@ -16,26 +16,26 @@ NOW_US = 1_795_000_000_000_000
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """A store with a view of the tenant `acme`."""
+    """Yield a store with a view of the tenant `acme`."""
     with a_store(tmp_path) as made:
         made.saved_views.create("v", text("mine"), tenant="acme", by="key", now_us=NOW_US)
         yield made
 
 
 def text(name: str) -> SavedViewText:
-    """A view of this name."""
+    """Return a view of this name."""
     return SavedViewText(name=name, project=None, query="")
 
 
 def the_view(store: Store) -> SavedView:
-    """The view as it is stored."""
+    """Return the view as it is stored."""
     (view,) = store.saved_views.find(None, "v")
     return view
 
 
 @pytest.mark.parametrize("change", [{"tenant": "other"}, {"tenant": ""}, {"version": 2}, {"view_id": "w"}])
 def test_a_record_is_changed_by_its_tenant_id_and_version_alone(store: Store, change: dict[str, str | int]) -> None:
-    """Whoever has another tenant, version or id in hand neither replaces nor deletes it."""
+    """A request with another tenant, version or id neither replaces nor deletes it."""
     view = the_view(store)
     wrong = replace(view, **change)  # type: ignore[arg-type] # of its fields
     with pytest.raises(Conflict):

@@ -36,7 +36,7 @@ TURNS = [
 
 
 def a_batch(path: Path, kind: str) -> SpanBatch:
-    """What a framework sent of one signal."""
+    """Load the spans or log records of a recorded session."""
     shape, signal = KINDS[kind]
     request = otlp_json.loads(path.with_suffix(f"{kind}.json").read_text(encoding="utf-8"), shape)
     sent = Request(body=request.SerializeToString(), tenant=path.stem, signal=signal)
@@ -45,7 +45,7 @@ def a_batch(path: Path, kind: str) -> SpanBatch:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """All recorded sessions, each of a tenant of its own, log records last."""
+    """Yield all recorded sessions, each of a tenant of its own, log records last."""
     with a_store(tmp_path_factory.mktemp("data")) as opened, adding_up(opened) as traces:
         for kind in KINDS:
             paths = [path for path in SESSIONS if path.with_suffix(f"{kind}.json").exists()]
@@ -55,14 +55,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def found(store: Store, path: Path) -> SessionTraces:
-    """The recorded session."""
+    """Return the recorded session."""
     session = store.sessions.traces(script.SESSION, limit=50, tenant=path.stem)
     assert session is not None
     return session
 
 
 def spoken(messages: Any) -> list[tuple[str, str]]:
-    """What users and the application said."""
+    """Return role and text of the messages of users and the application."""
     texts = [
         (message["role"], "".join(part["content"] for part in message["parts"] if part["type"] == "text"))
         for message in messages

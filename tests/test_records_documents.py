@@ -80,7 +80,7 @@ def a_span(
     end_ns: int | None = START_NS + 1_500_000,
     attributes: Mapping[str, AttributeValue] | None = None,
 ) -> Span:
-    """A span of a tool call that failed, with something in every field."""
+    """Build a span of a tool call that failed, with something in every field."""
     return Span(
         tenant="",
         trace_id=TRACE_ID,
@@ -122,22 +122,22 @@ def a_span(
 
 
 def shown(document: WireDocument) -> dict[str, Any]:
-    """A document as a client reads it."""
+    """Return a document as a client reads it."""
     return cast("dict[str, Any]", json.loads(msgspec.json.encode(document)))
 
 
 def shown_span(span: Span, *logs: LogRecord) -> dict[str, object]:
-    """The document of a span, read without keys of an operator's own."""
+    """Return the document of a span, read without keys of an operator's own."""
     return shown(span_document(span, read_span(span, logs, NO_KEYS), logs, judged_by_span(Judged())[None]))
 
 
 def shown_trace(trace: Trace) -> dict[str, object]:
-    """The document of a trace, read without keys of an operator's own."""
+    """Return the document of a trace, read without keys of an operator's own."""
     return shown(trace_document(trace, read_trace(trace.spans, trace.logs, NO_KEYS), Judged()))
 
 
 def a_summary(*, end_ns: int | None = START_NS + 2_000_000) -> TraceSummary:
-    """One row of the list of traces."""
+    """Return one row of the list of traces."""
     return TraceSummary(
         trace_id=TRACE_ID,
         tenant="",

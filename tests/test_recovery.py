@@ -26,7 +26,7 @@ TEXT_BYTES, SPANS_A_COMMIT = 150_000, 10
 
 @contextmanager
 def a_small_store(directory: Path) -> Iterator[Store]:
-    """A store whose DuckDB may hold little."""
+    """Open a store whose DuckDB may hold little."""
     options = StoreOptions(writer=WriterOptions(commit_interval_s=0.001), database=DatabaseOptions(memory_limit=MEMORY))
     with Store.open(directory, options) as store:
         yield store
@@ -110,7 +110,7 @@ def test_a_database_that_cannot_be_opened_again_is_told_and_takes_nothing(
 
 
 def watching(store: Store) -> ServerConditions:
-    """What is watched of a store without rules."""
+    """Watch the conditions of a store without rules."""
     watched = ServerState(
         store=store,
         ingest=Ingest(store, queue_bytes=1 << 20),

@@ -27,12 +27,12 @@ PROTOBUF = {"content-type": "application/x-protobuf"}
 
 
 def a_plan(*presets: str, keys: tuple[str, ...] = (), patterns: tuple[str, ...] = ()) -> RedactionPlan:
-    """A plan."""
+    """Build a plan."""
     return make_plan(keys=keys, patterns=patterns, presets=presets)
 
 
 def an_export_that_says(text: str) -> ExportTraceServiceRequest:
-    """Spans that hold a text wherever a sender can put one."""
+    """Return spans that hold a text wherever a sender can put one."""
     export = an_export(2)
     resource = export.resource_spans[0].resource
     resource.attributes.add(key="r").value.string_value = text
@@ -86,7 +86,7 @@ def test_logs_are_looked_into() -> None:
 
 
 def attributes_of(batch: SpanBatch) -> dict[str, tuple[str | None, str]]:
-    """The attributes of the first span, each with the letter of its type."""
+    """Return the attributes of the first span, each with the letter of its type."""
     row = batch.spans.slice(0, 1).to_pylist()[0]
     return {
         key: (value, letter) for (key, value), letter in zip(row["attributes"], row["attribute_types"], strict=True)
@@ -138,7 +138,7 @@ def test_keys_are_globs_of_the_whole(key: str, expected: tuple[str, str]) -> Non
 
 
 def only(text: str, plan: RedactionPlan) -> str:
-    """A text after redaction."""
+    """Return a text after redaction."""
     export = an_export(1)
     export.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="t").value.string_value = text
     redacted, _ = attributes_of(Redactor(plan).redact(a_batch(export)))["t"]

@@ -12,7 +12,7 @@ from tests.storing import WAIT_S, a_batch, an_export, commit, rows
 
 
 def totals(store: Store) -> tuple[int, int]:
-    """How many spans were stored, and how many were there already, as the file says."""
+    """Read the counts of stored and duplicate spans from the file."""
     ((stored, already_present),) = rows(store, "SELECT stored, already_present FROM ingest_state")
     assert (stored, already_present) == (store.totals.stored, store.totals.already_present)
     assert rows(store, "SELECT count(*) FROM spans") == [(stored,)]
@@ -20,13 +20,13 @@ def totals(store: Store) -> tuple[int, int]:
 
 
 def a_refreshing_store(directory: Path) -> Store:
-    """A store that opens its file again after every commit."""
+    """Build a store that opens its file again after every commit."""
     writer = WriterOptions(commit_interval_s=0.001, refresh_rows=1)
     return Store.open(directory, StoreOptions(writer=writer))
 
 
 def opened(store: Store) -> object:
-    """The file as it is open now."""
+    """Return the file as it is open now."""
     return store._database._connection
 
 
@@ -48,7 +48,7 @@ def test_the_file_is_opened_again_after_so_many_rows(tmp_path: Path) -> None:
 
 
 def test_a_reader_is_never_cut_off(tmp_path: Path) -> None:
-    """While somebody reads, the file stays open, and commits go on; afterwards it is opened again."""
+    """While there is a reader, the file stays open, and commits go on; afterwards it is opened again."""
     with a_refreshing_store(tmp_path) as store:
         commit(store, a_batch(an_export(3)))
         with store._database.cursor() as reader:

@@ -28,12 +28,12 @@ margins = st.sampled_from(MARGINS)
 
 
 def sequences(length: int) -> Iterator[tuple[int, ...]]:
-    """All outcomes of so many results that pass or fail."""
+    """Yield all outcomes of so many results that pass or fail."""
     return itertools.product((0, 1), repeat=length)
 
 
 def chance(passes: int, results: int, mean: float) -> float:
-    """The probability of one sequence with so many passes."""
+    """Return the probability of one sequence with so many passes."""
     return float(mean**passes * (1 - mean) ** (results - passes))
 
 
@@ -74,7 +74,7 @@ def test_scores_of_any_shape_are_no_evidence_without_a_drop(
 
 @pytest.mark.parametrize("mean", MEANS)
 def test_stopping_when_it_looks_best_does_not_lift_the_mean(mean: float) -> None:
-    """Whoever stops at a wealth of 1.15, with results of both sides alternating, still expects at most 1."""
+    """Stopping at a wealth of 1.15, with results of both sides alternating, still has an expectation of at most 1."""
     known: dict[tuple[int, int, int, int], float] = {}
 
     def evidence(outcome: tuple[int, ...]) -> float:

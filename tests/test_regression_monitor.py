@@ -38,15 +38,15 @@ class Source:
         self._random = random.Random(seed)
 
     def passes(self, count: int, rate: float, release: str | None = "1") -> list[MonitoredResult]:
-        """Results that pass at this rate."""
+        """Return results that pass at this rate."""
         return [MonitoredResult(release, self._random.random() < rate, None) for _ in range(count)]
 
     def scores(self, count: int, mean: float, release: str | None = "1") -> list[MonitoredResult]:
-        """Scores around this mean."""
+        """Return scores around this mean."""
         return [MonitoredResult(release, None, min(max(self._random.gauss(mean, 0.1), 0), 1)) for _ in range(count)]
 
     def mixed(self, *parts: list[MonitoredResult]) -> list[MonitoredResult]:
-        """The results of several releases that are live at once, each in its order."""
+        """Return the results of several releases that are live at once, each in its order."""
         order = [at for at, part in enumerate(parts) for _ in part]
         self._random.shuffle(order)
         sides: list[Iterator[MonitoredResult]] = [iter(part) for part in parts]
@@ -54,7 +54,7 @@ class Source:
 
 
 def heard(monitored: Sequence[MonitoredResult], **chosen: Any) -> list[EpisodeEvent]:
-    """What the monitors say of a stream."""
+    """Run the monitors over a stream; return their events."""
     return taken(Monitor(MonitorSettings(**chosen)), monitored)
 
 
@@ -64,7 +64,7 @@ def taken(monitor: Monitor, stream: Sequence[MonitoredResult]) -> list[EpisodeEv
 
 
 def told(events: Sequence[EpisodeEvent]) -> list[tuple[str, str, str | None]]:
-    """The events without their numbers."""
+    """Return the events without their numbers."""
     return [(event.kind, event.change, event.release) for event in events]
 
 
@@ -314,7 +314,7 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
 
 
 def of(stream: Sequence[MonitoredResult], stretches: Sequence[Stretch]) -> list[bool]:
-    """The passes and failures of the results that stretches say, of a stream that is numbered by tens."""
+    """Return the passes and failures of the results that stretches say, of a stream that is numbered by tens."""
     return [
         bool(result.passed)
         for at, result in enumerate(stream, 1)

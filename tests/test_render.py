@@ -44,7 +44,7 @@ def a_span(
     events: tuple[SpanEventDocument, ...] = (),
     links: tuple[LinkDocument, ...] = (),
 ) -> SpanDocument:
-    """A span with what the test is about."""
+    """Build a span with what the test is about."""
     return a_document(
         SpanDocument,
         span_type="other",
@@ -64,7 +64,7 @@ def a_span(
 
 
 def a_trace(*spans: SpanDocument, name: str = "root") -> TraceDocument:
-    """A trace of these spans."""
+    """Build a trace of these spans."""
     return a_document(
         TraceDocument,
         trace_id="4bf92f3577b34da6a3ce929d0e0e4736",
@@ -80,7 +80,7 @@ def a_trace(*spans: SpanDocument, name: str = "root") -> TraceDocument:
 
 
 def lines(trace: TraceDocument, width: int = 100) -> list[str]:
-    """The lines of the printed trace below its header."""
+    """Return the lines of the printed trace below its header."""
     header, titles, *texts = trace_text(trace, width=width)
     assert header.plain.startswith("trace ")
     assert titles.plain.split() == ["SPAN", "TYPE", "DURATION", "START", "STATUS"]
@@ -116,7 +116,7 @@ def test_a_trace_reads_as_a_tree() -> None:
 
 @st.composite
 def any_spans(draw: st.DrawFn) -> list[SpanDocument]:
-    """Spans with any parent structure: several roots, orphans, cycles, the same id more than once."""
+    """Return spans with any parent structure: several roots, orphans, cycles, the same id more than once."""
     ids = st.sampled_from("abcdefgh")
     parents = st.none() | st.just("") | ids | st.just("missing")
     keys = draw(st.lists(st.tuples(ids, parents, st.integers(0, 3)), max_size=14))
@@ -198,7 +198,7 @@ def test_many_events_and_links_are_counted() -> None:
 
 
 def test_an_error_that_repeats_its_exception_is_shown_once() -> None:
-    """The SDK writes an exception both as status and as event; reading it twice helps nobody."""
+    """The SDK writes an exception both as status and as event, of which one is enough."""
     attributes: dict[str, object] = {"exception.type": "ValueError", "exception.message": "no"}
     event = a_document(SpanEventDocument, time=time_text(START_NS), name="exception", attributes=attributes)
     printed = lines(a_trace(a_span(status=("ERROR", "ValueError: no"), events=(event,))))
@@ -206,7 +206,7 @@ def test_an_error_that_repeats_its_exception_is_shown_once() -> None:
 
 
 def is_harmless(text: str) -> bool:
-    """No character of it controls a terminal or reorders what is shown."""
+    """Return whether no character controls a terminal or reorders text."""
     return all(
         character == "\n" or unicodedata.category(character) not in {"Cc", "Cs", "Zl", "Zp"} for character in text
     ) and not (set(text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"))
@@ -300,7 +300,7 @@ def test_instants_offsets_and_counts_read_well() -> None:
 
 
 def a_table(*columns: str, rows: tuple[tuple[object, ...], ...]) -> TableView:
-    """A query's answer."""
+    """Build a query's answer."""
     described = tuple({"name": name, "type": "VARCHAR"} for name in columns)
     return TableView.model_validate({"columns": described, "rows": rows, "truncated": False})
 

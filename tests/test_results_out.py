@@ -43,7 +43,7 @@ def judge(book: Book, count: int = 1, *, reason: str = "because", span: int | No
 
 
 def scored(job_id: int, reason: str) -> JobResult:
-    """A score that did not pass."""
+    """Return a score that did not pass."""
     return JobResult(
         job_id=job_id, name="tone", outcome="scored", score=0.25, passed=False, reason=reason, fingerprint="print-1"
     )
@@ -56,7 +56,7 @@ def finish(store: Store, results: Sequence[JobResult]) -> None:
 
 @contextmanager
 def telling(store: Store, receiver: Receiver, most: int = 100) -> Iterator[ResultsExporter]:
-    """The thread at work."""
+    """Start the thread."""
     exporter = ResultsExporter(store.results_out, endpoint_at(receiver.url, {"x-key": "k"}), most=most, waits=QUICK)
     exporter.start()
     try:
@@ -107,7 +107,7 @@ def test_an_event_says_what_the_result_says(tmp_path: Path, receiving: Receiving
 
 
 def test_what_failed_has_no_score_and_what_was_skipped_is_not_told(tmp_path: Path) -> None:
-    """A broken judge is not a bad score, for whoever is told either."""
+    """A broken judge is not a bad score, to either kind of receiver."""
     with a_store(tmp_path) as store, a_receiver(in_turn(Reply())) as receiver:
         commit(store, a_batch(an_export(2)))
         book = Book(store)
@@ -169,7 +169,7 @@ def test_requests_stay_small(tmp_path: Path, receiving: Receiving) -> None:
 
 
 def test_a_receiver_over_grpc_that_is_away_is_waited_for(tmp_path: Path) -> None:
-    """What OTLP lists as retryable, and what somebody mends, is tried again, later if a RetryInfo asks for it."""
+    """What OTLP lists as retryable, and what an operator can mend, is tried again, later if a RetryInfo asks for it."""
     code = grpc.StatusCode
     script = [Reply(code=each) for each in (code.UNAVAILABLE, code.ABORTED, code.UNAUTHENTICATED, code.UNIMPLEMENTED)]
     script += [Reply(code=code.UNAVAILABLE, retry_s=0.01), Reply(code=code.RESOURCE_EXHAUSTED, retry_s=3600), Reply()]
@@ -208,13 +208,13 @@ def test_an_answer_over_grpc_is_read(reply: Reply, answer: Answer) -> None:
         assert endpoint.post(b"") == answer
         endpoint.close()
     endpoint = endpoint_at(receiver.url, {})
-    assert isinstance(endpoint.post(b""), RetryLater)  # nobody is there
+    assert isinstance(endpoint.post(b""), RetryLater)  # nothing listens
     endpoint.close()
 
 
 @pytest.mark.costly("collector/closable_exporter.py", "collector/exporting")
 def test_grpc_goes_over_tls(tmp_path: Path) -> None:
-    """A server whose authority the environment names is told, and one that nobody vouches for is told nothing."""
+    """A server whose authority the environment names is told, and one with an unknown authority is told nothing."""
     key, certificate = a_certificate()
     roots = tmp_path / "roots.pem"
     roots.write_bytes(certificate)
@@ -258,7 +258,7 @@ def test_what_was_told_and_not_noted_is_told_again_alike(tmp_path: Path, receivi
 
 
 def test_a_server_that_tells_itself_shows_each_result_once(tmp_path: Path) -> None:
-    """There is no loop: its own events are log records and nothing else, and are told nobody."""
+    """There is no loop: its own events are log records and nothing else, and are not sent on."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2)))
         judge(Book(store), 3)
@@ -309,7 +309,7 @@ def test_a_header_whose_variable_is_not_set_stops_the_start() -> None:
     "header, value", [("grpc-timeout", "1S"), ("x-trace-bin", "AAAA"), ("x!", "1"), ("x", "k\u00fc"), ("x", "a\nb")]
 )
 def test_a_header_that_grpc_cannot_send_stops_the_start(header: str, value: str) -> None:
-    """Rather than that no call ever leaves; the value is told nobody."""
+    """Rather than that no call ever leaves; the error does not show the value."""
     with pytest.raises(BadSettings, match=f"results_headers: {header} and its value cannot go") as error:
         endpoint_at("grpc://127.0.0.1:4317", {header: value})
     assert value not in str(error.value)

@@ -29,7 +29,7 @@ def fill(store: Store, *statements: str) -> None:
 
 
 def evaluated(number: int) -> list[str]:
-    """Rows that a rule and its judge would leave about the first span of a trace."""
+    """Return rows that a rule and its judge would leave about the first span of a trace."""
     trace = f"'' AS tenant, '{trace_id(number)}' AS trace_id"
     seq = f"(SELECT min(seq) FROM span WHERE trace_id = '{trace_id(number)}')"
     start = f"(SELECT min(start_time) FROM span WHERE trace_id = '{trace_id(number)}') AS start_time"
@@ -53,7 +53,7 @@ def later(number: int, interval: str) -> str:
 
 
 def counts(store: Store) -> dict[str, object]:
-    """How many rows each table has that is about spans."""
+    """Count the rows of each table that refers to spans."""
     return {table: rows(store, f"SELECT count(*) FROM {table}")[0][0] for table in TABLES_OF_SPANS}
 
 
@@ -195,7 +195,7 @@ def test_a_file_that_is_too_large_loses_the_oldest_first(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["trace_id", "session_id", "user_id", "project", "before_ns"])
 def test_traces_are_deleted_by_what_is_known_of_them(tmp_path: Path, name: str) -> None:
-    """Each filter deletes the trace that it names and no other, whoever keeps it."""
+    """Each filter deletes the trace that it names and no other, wherever it is kept."""
     values = {"trace_id": trace_id(1), "session_id": "s", "user_id": "ann", "project": "lab", "before_ns": START_NS}
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(3, trace=1, project="lab", start_ns=START_NS - 9), an_export(2, trace=2)))
@@ -243,7 +243,7 @@ def test_the_disk_gets_back_what_a_sweep_frees(tmp_path: Path) -> None:
 
 
 def test_a_reader_keeps_what_it_reads_and_room_comes_back_after_it(tmp_path: Path) -> None:
-    """Holes are punched only while nobody reads, so a query that began before a sweep ends right."""
+    """Holes are punched only while there is no reader, so a query that began before a sweep ends right."""
     with a_store(tmp_path) as store:
         commit(store, *(a_batch(an_export(8192, trace=number, first=8192 * number)) for number in range(4)))
         with store._database.cursor() as reader:
@@ -294,7 +294,7 @@ def test_ten_days_of_traffic_level_off(tmp_path: Path) -> None:
 
 
 def a_secret_export(trace: int, spans: int, secret: str) -> ExportTraceServiceRequest:
-    """A trace whose spans tell something, each something else."""
+    """Build a trace whose spans tell something, each something else."""
     request = an_export(spans, trace=trace, first=1000 * trace)
     for number, span in enumerate(request.resource_spans[0].scope_spans[0].spans):
         span.attributes.add(key="input.value").value.string_value = f"{secret}-{number:04}-{'x' * (number % 7)}"
@@ -302,7 +302,7 @@ def a_secret_export(trace: int, spans: int, secret: str) -> ExportTraceServiceRe
 
 
 def bytes_on_disk(directory: Path) -> bytes:
-    """Whatever the files of a data directory hold."""
+    """Read all files of a data directory."""
     return b"".join(path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file())
 
 

@@ -14,7 +14,7 @@ OTHER = {"subject": "Paul Allen", "predicate": "co-founded", "object": "Microsof
 
 
 def items(retrieved: object, relevant: object) -> dict[str, Any]:
-    """A case with retrieved and relevant items."""
+    """Return a case with retrieved and relevant items."""
     return {"actualOutputs": {"retrieved": retrieved}, "expectedOutputs": {"relevant": relevant}}
 
 

@@ -27,13 +27,13 @@ RULE = {
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Offline]:
-    """A server of its own for each."""
+    """Start a server for each test."""
     with an_offline_server(tmp_path / "data") as server:
         yield server
 
 
 def a_run(api: Offline, count: int) -> str:
-    """A run with so many items; its id."""
+    """Build a run with so many items; its id."""
     run_id = api.begin()
     api.report(
         run_id, *({"itemKey": f"item {each}", "inputs": {"question": f"Question {each}?"}} for each in range(count))
@@ -42,7 +42,7 @@ def a_run(api: Offline, count: int) -> str:
 
 
 def a_queue(api: Offline, count: int, **text: object) -> str:
-    """A queue with the items of a run; its path."""
+    """Build a queue with the items of a run; its path."""
     queue = (
         f"review-queues/{api.ask('POST', 'review-queues', 201, json={'name': 'q', 'question': 'tone', **text})['id']}"
     )
@@ -51,7 +51,7 @@ def a_queue(api: Offline, count: int, **text: object) -> str:
 
 
 def vote(api: Offline, queue: str, status: int = 200, **fields: object) -> Any:
-    """What comes of a vote on the next entry."""
+    """Vote on the next entry."""
     entry = api.ask("POST", f"{queue}/next", params={"by": "Ada"})["entry"]["id"]
     return api.ask("PUT", f"{queue}/entries/{entry}/vote", status, params={"by": "Ada"}, json=fields)
 

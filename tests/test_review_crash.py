@@ -16,7 +16,7 @@ PEOPLE = 3
 
 
 def review(url: str, queue: str, by: str, answered: set[tuple[str, str]]) -> None:
-    """Vote until there is nothing left, or nobody answers."""
+    """Vote until there is nothing left, or the server is gone."""
     with a_client() as client:
         api = Offline(url, client)
         try:
@@ -29,7 +29,7 @@ def review(url: str, queue: str, by: str, answered: set[tuple[str, str]]) -> Non
 
 
 def votes(server: Live) -> list[tuple[str, str]]:
-    """What is stored."""
+    """Read the stored votes."""
     return [(str(item), str(by)) for item, by in server.sql("SELECT item_number, author FROM annotations ORDER BY ALL")]
 
 
@@ -70,7 +70,7 @@ def test_no_vote_that_was_answered_is_lost(tmp_path: Path, seed: int, kills: int
 
 
 def a_queue(api: Offline, entries: int) -> str:
-    """The path of a queue with so many items of a run, of which two people look at each."""
+    """Return the path of a queue with so many items of a run, of which two people look at each."""
     run = api.begin()
     for first in range(0, entries, 20):
         api.report(run, *({"itemKey": f"item {number}"} for number in range(first, first + 20)))

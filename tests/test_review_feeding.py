@@ -44,7 +44,7 @@ def stored(store: Store, statement: str) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """A store with results of two rules, which disagree on every hundredth trace, and a few votes."""
+    """Yield a store with results of two rules, which disagree on every hundredth trace, and a few votes."""
     with a_store(tmp_path) as made:
         stored(
             made,
@@ -58,13 +58,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def a_feed(policy: FeedPolicy, share: float = 1, **more: Any) -> Feed:
-    """A feed of the rule `one`."""
+    """Build a feed of the rule `one`."""
     feed = Feed(rule_id="one", policy=policy, share=share, margin=0.1, against=None)
     return replace(feed, **more)
 
 
 def a_queue(store: Store) -> ReviewQueue:
-    """A new queue."""
+    """Build a new queue."""
     text = QueueText(
         name="q",
         question="verdict",
@@ -84,7 +84,7 @@ def a_queue(store: Store) -> ReviewQueue:
 
 
 def filled(store: Store, *feeds: Feed) -> list[ReviewEntry]:
-    """What is in a new queue that such feeds filled."""
+    """Fill a new queue with such feeds; return its entries."""
     queue, feeding = a_queue(store), store.review_feeding
     added = feeding.fill(queue, feeds, now_us=NOW_US)
     assert feeding.fill(queue, feeds, now_us=NOW_US) == 0, "the same results are drawn once"
@@ -94,7 +94,7 @@ def filled(store: Store, *feeds: Feed) -> list[ReviewEntry]:
 
 
 def numbers(entries: list[ReviewEntry]) -> set[int]:
-    """Which results entries are about."""
+    """Return the numbers of the entries' results."""
     return {int(str(each.trace_id), 16) for each in entries}
 
 
@@ -146,7 +146,7 @@ def test_old_results_are_left_out(store: Store) -> None:
 
 
 def test_a_server_fills_its_queues(tmp_path: Path) -> None:
-    """A queue names rules that there are, and what these find becomes entries without anybody asking."""
+    """A queue names rules that there are, and what these find becomes entries by itself."""
     with an_offline_server(tmp_path / "data", settle_after_root_seconds=0) as api:
         rule = {
             "name": "long",
@@ -167,7 +167,7 @@ def test_a_server_fills_its_queues(tmp_path: Path) -> None:
 
 
 def send(api: Offline) -> None:
-    """A trace whose answer is too short."""
+    """Send a trace whose answer is too short."""
     assert api.running is not None
     request = an_export("a1" * 16, "root")
     span = request.resource_spans[0].scope_spans[0].spans[0]

@@ -21,7 +21,7 @@ SPAN = f"{1:016x}"
 
 
 def trace_id(number: int) -> str:
-    """The id of a trace of the tests."""
+    """Return the id of a trace of the tests."""
     return f"{number + 1:032x}"
 
 
@@ -36,14 +36,14 @@ def send_traces(api: Offline, count: int = TRACES) -> None:
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all, with some traces."""
+    """Yield one server for all, with some traces."""
     with an_offline_server(tmp_path_factory.mktemp("queues") / "data") as server:
         send_traces(server)
         yield server
 
 
 def a_queue(api: Offline, name: str, *numbers: int, **text: object) -> str:
-    """A new queue with these traces, and a question of its own; its path."""
+    """Build a new queue with these traces, and a question of its own; its path."""
     made = api.ask("POST", "review-queues", 201, json={"name": name, "question": name, **text})
     path = f"review-queues/{made['id']}"
     targets = [{"traceId": trace_id(number)} for number in numbers]
@@ -53,12 +53,12 @@ def a_queue(api: Offline, name: str, *numbers: int, **text: object) -> str:
 
 
 def given(api: Offline, queue: str, by: str) -> Any:
-    """The entry that somebody is given, or None."""
+    """Return the entry that a reviewer is assigned, or None."""
     return api.ask("POST", f"{queue}/next", params={"by": by})["entry"]
 
 
 def vote(api: Offline, queue: str, entry: str, by: str, label: str = "CORRECT", status: int = 200) -> Any:
-    """What a vote is answered with."""
+    """Vote on an entry."""
     return api.ask("PUT", f"{queue}/entries/{entry}/vote", status, params={"by": by}, json={"label": label})
 
 
@@ -80,7 +80,7 @@ def test_an_entry_is_given_to_as_many_as_are_wanted(api: Offline) -> None:
 
 
 def test_who_is_unsure_leaves_the_entry_to_others(api: Offline) -> None:
-    """It stays open and goes to somebody else, also beyond the number that is wanted; the first may decide it later."""
+    """It stays open and goes to another reviewer, also beyond the required number; the first may decide it later."""
     queue = a_queue(api, "unsure", 0)
     entry = given(api, queue, "Ada")["id"]
     vote(api, queue, entry, "Ada", "UNSURE")
@@ -119,7 +119,7 @@ def test_at_the_same_instant_nobody_gets_what_has_no_room(api: Offline) -> None:
 
 
 def test_requests_may_be_carried_out_in_another_order_than_they_came(api: Offline) -> None:
-    """Who read the time before somebody else was given an entry finds it taken."""
+    """Who read the time before another reviewer was given an entry finds it taken."""
     path = a_queue(api, "out of order", 0)
     assert api.running is not None
     store = api.running.store
@@ -153,7 +153,7 @@ def test_people_at_once_finish_a_queue_with_as_many_votes_as_are_wanted(api: Off
 
 
 def test_a_lease_ends_and_costs_nobody_his_vote(tmp_path: Path) -> None:
-    """When its time is over an entry goes to somebody else, and whoever had it may still vote."""
+    """When its time is over an entry goes to another reviewer, and the one who had it may still vote."""
     with an_offline_server(tmp_path / "data", review_lease_seconds=1) as api:
         send_traces(api, 1)
         queue = a_queue(api, "slow", 0)
@@ -215,7 +215,7 @@ def test_a_vote_is_an_annotation_of_the_queues_question(api: Offline) -> None:
 
 
 def test_blind_means_that_nothing_others_said_is_told_before_the_vote(api: Offline) -> None:
-    """Neither votes, nor results, nor why an entry is there are told to whoever has not voted; then all of it is."""
+    """Neither votes, nor results, nor why an entry is there are shown before the vote; then all of it is."""
     run_id = api.begin()
     wrong = {"name": "exact", "score": 0, "threshold": 1, "reason": "the judge's word"}
     texts = {"inputs": {"q": "2+2?"}, "actualOutputs": {"output": "3"}, "expectedOutputs": {"output": "4"}}
@@ -295,7 +295,7 @@ def test_targets_are_of_what_is_there(api: Offline) -> None:
 
 
 def test_entries_leave_with_their_traces(tmp_path: Path) -> None:
-    """A trace that is deleted leaves every queue with whoever looked at it, and the others stay."""
+    """A trace that is deleted leaves every queue, with its votes, and the others stay."""
     with an_offline_server(tmp_path / "data") as api:
         send_traces(api, 2)
         queue = a_queue(api, "leaving", 0, 1)

@@ -50,7 +50,7 @@ tenants = (f"tenant {number}" for number in itertools.count())
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """One store for all: each test and each example is a tenant of its own."""
+    """Yield one store for all: each test and each example is a tenant of its own."""
     with a_store(tmp_path_factory.mktemp("data")) as opened:
         yield opened
 
@@ -68,18 +68,18 @@ def stored(store: Store, request: ExportTraceServiceRequest) -> tuple[str, list[
 
 
 def there_and_back(store: Store, request: ExportTraceServiceRequest) -> ExportTraceServiceRequest:
-    """The request as it is exported again, and read by what reads the OTLP/JSON of senders."""
+    """Return the request as it is exported again, and read by what reads the OTLP/JSON of senders."""
     return exported(stored(store, request)[1])
 
 
 def exported(traces: Iterable[Trace]) -> ExportTraceServiceRequest:
-    """The traces as one request that was OTLP/JSON."""
+    """Return the traces as one request that was OTLP/JSON."""
     document = b"".join(encode.json_document(trace.spans for trace in traces))
     return ExportTraceServiceRequest.FromString(json_request.to_protobuf(document))
 
 
 def with_attribute(fill: Callable[[AnyValue], object]) -> ExportTraceServiceRequest:
-    """A request that has an attribute wherever OTLP has attributes."""
+    """Return a request that has an attribute wherever OTLP has attributes."""
     request = an_export()
     ((resource_spans, scope_spans, span),) = flat(request)
     for holder in (resource_spans.resource, scope_spans.scope, span, span.events.add(), span.links.add()):
@@ -159,12 +159,12 @@ def test_a_value_comes_back_in_every_place(store: Store, field: str, value: obje
 
 
 def an_empty_array(value: AnyValue) -> None:
-    """No items."""
+    """Encode an array without items."""
     value.array_value.SetInParent()
 
 
 def an_empty_map(value: AnyValue) -> None:
-    """No pairs."""
+    """Encode a map without pairs."""
     value.kvlist_value.SetInParent()
 
 
@@ -182,7 +182,7 @@ def a_list_of_nothing(value: AnyValue) -> None:
 
 
 def a_list_of_all(value: AnyValue) -> None:
-    """One item of each kind."""
+    """Encode one item of each kind."""
     items = value.array_value.values
     items.add(string_value="1")
     items.add(int_value=1)
@@ -194,27 +194,27 @@ def a_list_of_all(value: AnyValue) -> None:
 
 
 def a_map_without_keys_or_values(value: AnyValue) -> None:
-    """Pairs that lack one half or both."""
+    """Encode pairs that lack one half or both."""
     value.kvlist_value.values.add(key="k")
     value.kvlist_value.values.add().value.bytes_value = b"x"
 
 
 def a_map_with_a_repeated_key(value: AnyValue) -> None:
-    """The last counts."""
+    """Repeat a key; the last one counts."""
     for number in (1, 2, 3):
         value.kvlist_value.values.add(key="again").value.int_value = number
         value.kvlist_value.values.add(key=f"other {number}").value.double_value = math.nan
 
 
 def as_deep_as_protobuf_goes(value: AnyValue) -> None:
-    """Arrays inside arrays, as many as fit into the 100 messages that protobuf's parsers take."""
+    """Nest arrays, as many as fit into the 100 messages of protobuf's parsers."""
     for _ in range(47):
         value = value.array_value.values.add()
     value.bytes_value = b"bottom"
 
 
 def maps_as_deep_as_protobuf_goes(value: AnyValue) -> None:
-    """Maps inside maps, as many as fit into the 100 messages that protobuf's parsers take."""
+    """Nest maps, as many as fit into the 100 messages of protobuf's parsers."""
     for _ in range(31):
         value = value.kvlist_value.values.add(key="down").value
     value.bytes_value = b"bottom"
@@ -283,7 +283,7 @@ def test_any_request_comes_back(store: Store, request: ExportTraceServiceRequest
 
 
 def an_odd_export(odd_ns: int) -> ExportTraceServiceRequest:
-    """Spans that start, end, or have an event at an odd time, and one that does not."""
+    """Return spans that start, end, or have an event at an odd time, and one that does not."""
     pairs = [(START_NS, START_NS), (odd_ns, 0), (odd_ns, odd_ns), (START_NS, odd_ns), (odd_ns, START_NS)]
     request = an_export(len(pairs) + 1)
     for (_, _, span), (start_ns, end_ns) in zip(flat(request), pairs, strict=False):

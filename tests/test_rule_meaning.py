@@ -126,7 +126,7 @@ operands = st.one_of(texts, st.sampled_from(NUMBERS), st.booleans(), st.sampled_
 
 @st.composite
 def conditions(draw: st.DrawFn) -> dict[str, Any]:
-    """A condition that may be one."""
+    """Return a condition that may be one."""
     operator = draw(st.sampled_from(OPERATORS))
     special: dict[str, st.SearchStrategy[Any]] = {
         "in": st.lists(operands, min_size=1, max_size=4),
@@ -148,7 +148,7 @@ clauses = st.recursive(
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
-    """The view `spans` over tables in memory."""
+    """Yield the view `spans` over tables in memory."""
     with views_in_memory() as connection:
         yield connection
 
@@ -204,7 +204,7 @@ def test_events_are_counted_by_name_and_tell_the_first_value(
 
 
 def disagreements(database: duckdb.DuckDBPyConnection, pattern: str, texts: list[str]) -> list[str]:
-    """The texts in which only one of the two finds the expression."""
+    """Return the texts in which only one of the two finds the expression."""
     ours = regex(pattern)
     select = "SELECT regexp_matches(text, $re2::VARCHAR) FROM (SELECT unnest($texts::VARCHAR[]) AS text)"
     theirs = database.execute(select, {"texts": texts, "re2": ours.re2}).fetchall()

@@ -22,7 +22,7 @@ waits = st.floats(0, 86_400)
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database in memory."""
+    """Yield a database in memory."""
     with views_in_memory() as connection:
         yield connection
 
@@ -75,7 +75,7 @@ def test_a_trace_is_filtered_where_its_best_span_stopped() -> None:
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> Arrivals:
-    """What may be known of a trace."""
+    """Draw a possible state of a trace."""
     first, last = sorted((draw(moments), draw(moments)))
     return Arrivals(root_ended=draw(st.booleans()), first_ns=first, last_ns=last)
 

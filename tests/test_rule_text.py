@@ -48,7 +48,7 @@ monitor: {alpha: 0.01, margin: 0.05, minResults: 50, baseline: 500, every: 5000,
 
 
 def problems(text: str) -> list[tuple[int, str, str]]:
-    """What is wrong with a text: line, key, message."""
+    """Parse an invalid text; return line, key and message of each problem."""
     with pytest.raises(BadRule) as caught:
         parse_rule(text)
     assert caught.value.problems
@@ -56,14 +56,14 @@ def problems(text: str) -> list[tuple[int, str, str]]:
 
 
 def problem_of(**keys: object) -> str:
-    """The one thing that is wrong with a rule, with its key."""
+    """Return the one thing that is wrong with a rule, with its key."""
     text = json.dumps({"name": "a rule", "evaluator": "tool_error", **keys})
     ((_, key, message),) = problems(text)
     return f"{key}: {message}"
 
 
 def is_rule_or_told(text: str) -> bool:
-    """Whether it is a rule; if not, each problem has a line of the text."""
+    """Return whether the text is a rule; if not, check that each problem has a line of the text."""
     try:
         parse_rule(text)
     except BadRule as error:

@@ -48,7 +48,7 @@ TRACE = "0" * 31 + "1"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server with a trace of the project shop and a folder with a rule about all projects and one that is none."""
+    """Yield a server with a trace of the project shop and a folder with a shared rule and an invalid one."""
     folder = tmp_path_factory.mktemp("rules")
     (folder / "file.yaml").write_text(FOLDER_RULE)
     (folder / "wrong.yaml").write_text("name: x\n\nevaluatr: tool_error\n")
@@ -61,7 +61,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def api(server: Running) -> Iterator[httpx.Client]:
-    """A client of the API; the rules that it made are gone afterwards."""
+    """Yield a client of the API; the rules that it made are gone afterwards."""
     with a_client() as client:
         client.base_url = httpx.URL(f"http://{server.http}/api/v1")
         yield client
@@ -71,7 +71,7 @@ def api(server: Running) -> Iterator[httpx.Client]:
 
 
 def made(api: httpx.Client, project: str = "shop", **keys: object) -> dict[str, Any]:
-    """A rule that was created."""
+    """Create a rule."""
     answer = api.post(f"/projects/{project}/trace-eval-rules", json=OURS | keys)
     assert answer.status_code == 201, answer.text
     document: dict[str, Any] = answer.json()
@@ -104,7 +104,7 @@ def test_every_key_of_ours_goes_in_and_comes_out(api: httpx.Client) -> None:
 
 @pytest.mark.parametrize("keys", [SEEDS, OURS], ids=["seeds", "ours"])
 def test_an_answer_sent_back_changes_nothing(api: httpx.Client, keys: dict[str, Any]) -> None:
-    """Whoever reads a rule, changes one key and sends all of it back, changes that key only."""
+    """A client that reads a rule, changes one key and sends all of it back, changes that key only."""
     document = api.post("/projects/shop/trace-eval-rules", json=keys).json()
     place = f"/projects/shop/trace-eval-rules/{document['id']}"
     again = api.put(place, json=document)

@@ -34,7 +34,7 @@ TRACES = [f"{number:032x}" for number in range(1, 21)]
 
 
 def an_agent(trace_id: str, *, tool_ms: int, marked: bool = False) -> ExportTraceServiceRequest:
-    """A trace of the last minute: an agent, a model, and a tool that takes so long."""
+    """Build a trace of the last minute: an agent, a model, and a tool that takes so long."""
     request = ExportTraceServiceRequest()
     resource_spans = request.resource_spans.add()
     resource_spans.resource.attributes.add(key="service.name").value.string_value = "shop"
@@ -57,7 +57,7 @@ def an_agent(trace_id: str, *, tool_ms: int, marked: bool = False) -> ExportTrac
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server with twenty traces, of which the tool is slow in five, and one of our own spans."""
+    """Yield a server with twenty traces, of which the tool is slow in five, and one of our own spans."""
     with a_server(tmp_path_factory.mktemp("server") / "data") as server:
         for number, trace_id in enumerate(TRACES):
             export = an_agent(trace_id, tool_ms=900 if number < 5 else 20)
@@ -79,14 +79,14 @@ def _wait_read(server: Running) -> None:
 
 @pytest.fixture
 def rule(tmp_path: Path) -> Path:
-    """The rule about traces, in a file."""
+    """Return the rule about traces, in a file."""
     file = tmp_path / "tools.yaml"
     file.write_text(TOOLS)
     return file
 
 
 def decisions(document: Any) -> list[tuple[str, str | None, int]]:
-    """What became of how many, and why."""
+    """Return decision, reason and count of each entry."""
     return [(each["decision"], each["why"], each["count"]) for each in document["decisions"]]
 
 

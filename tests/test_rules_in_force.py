@@ -37,7 +37,7 @@ HOSTILE = "\x1b[2J\u202e\r\nß😀'; DROP TABLE rule; --"
 
 @contextmanager
 def in_force(store: Store, folder: Path | None = None, *, poll_s: float = 0.01) -> Iterator[RulesInForce]:
-    """The rules of a store and a folder, while they are followed."""
+    """Yield the rules of a store and a folder, while they are followed."""
     rules = RulesInForce(store.rulebook, folder, poll_s=poll_s)
     rules.start()
     try:
@@ -48,26 +48,26 @@ def in_force(store: Store, folder: Path | None = None, *, poll_s: float = 0.01) 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store."""
+    """Yield an empty store."""
     with a_store(tmp_path / "data") as store:
         yield store
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An empty folder of rules."""
+    """Return an empty folder of rules."""
     made = tmp_path / "rules"
     made.mkdir()
     return made
 
 
 def a_text(name: str = "refunds", **keys: object) -> str:
-    """A rule as JSON."""
+    """Build a rule as JSON."""
     return json.dumps({"name": name, "evaluator": "tool_error", **keys})
 
 
 def parsed(name: str = "refunds", **keys: object) -> tuple[RuleText, str]:
-    """A rule and its text."""
+    """Return a rule and its text."""
     text = a_text(name, **keys)
     return parse_json(text), text
 
@@ -81,17 +81,17 @@ def write(folder: Path, **texts: str) -> None:
 
 
 def names(rules: RulesInForce) -> list[str]:
-    """The names of the rules that judge, in order."""
+    """Return the names of the rules that judge, in order."""
     return sorted(active.rule.name for active in rules.active())
 
 
 def told(rules: RulesInForce) -> list[str]:
-    """What is wrong with files."""
+    """Return the messages about invalid files."""
     return [str(problem) for problem in rules.problems]
 
 
 def only(rules: RulesInForce) -> KeptRule:
-    """The one rule that there is."""
+    """Return the one rule that there is."""
     (kept,) = rules.kept()
     return kept
 
@@ -157,7 +157,7 @@ def test_rules_of_a_tenant_take_no_room_of_others(store: Store, monkeypatch: pyt
 
 
 def test_what_a_rule_may_spend_is_what_it_says_last(store: Store) -> None:
-    """Whoever has a job of an earlier revision learns the budget of the one in force, and whether it is enabled."""
+    """A job of an earlier revision has the budget of the one in force, and knows whether it is enabled."""
     with in_force(store) as rules:
         rule_id = rules.create("shop", *parsed(budget={"callsPerDay": 100})).stored.rule_id
         rules.replace("shop", rule_id, *parsed(budget={"callsPerDay": 7}, enabled=False))
@@ -169,7 +169,7 @@ def test_what_a_rule_may_spend_is_what_it_says_last(store: Store) -> None:
 
 
 def test_a_deleted_rule_keeps_its_revisions(store: Store) -> None:
-    """Whoever has a job of it learns what it said and that it is deleted; one made anew is another rule."""
+    """A job of it still finds its text and that it is deleted; one made anew is another rule."""
     with in_force(store) as rules:
         rule_id = rules.create("shop", *parsed()).stored.rule_id
         rules.delete("shop", rule_id)
@@ -371,7 +371,7 @@ def test_a_reload_asked_for_as_a_look_begins_is_made(
 
 
 def test_files_and_the_api_do_not_take_each_others_names(store: Store, folder: Path) -> None:
-    """Whoever comes second is told, and a rule from a file cannot be changed over the API."""
+    """The second is refused, and a rule from a file cannot be changed over the API."""
     with in_force(store, folder) as rules:
         made = rules.create("shop", *parsed())
         write(folder, a=f"project: shop\n{REFUNDS}", b=a_text("mine", project="shop"))
@@ -426,7 +426,7 @@ def test_a_file_that_is_being_written_is_not_read_in_half(store: Store, folder: 
 
 
 def test_every_executor_kind_is_that_of_the_evaluator(store: Store, folder: Path) -> None:
-    """A check asks nobody, a judge a model, and a program of the operator's is code."""
+    """A check asks no model, a judge does, and a program of the operator's is code."""
     made: dict[str, dict[str, Any]] = {
         "check": {},
         "judge": {"evaluator": None, "criteria": "Be kind."},
@@ -443,7 +443,7 @@ def test_every_executor_kind_is_that_of_the_evaluator(store: Store, folder: Path
 
 
 def test_only_files_may_name_programs(store: Store) -> None:
-    """Whoever reaches the API cannot have the server run what he likes."""
+    """A client of the API cannot have the server run what he likes."""
     with in_force(store) as rules, pytest.raises(BadRule, match="only a rule from a file may name it"):
         rules.create("shop", *parsed(evaluator="code_judge", config={"script": ["judge.py"]}))
 

@@ -13,7 +13,7 @@ IN_FORCE = 'SELECT "name", enabled, revision, origin FROM rule WHERE deleted_at 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with one rule."""
+    """Return a folder with one rule."""
     made = tmp_path / "rules"
     made.mkdir()
     (made / "a.yaml").write_text(RULE.format("a"))
@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def names(server: Live) -> list[object]:
-    """The names of the rules that there are."""
+    """Return the names of the rules that there are."""
     return [name for name, *_ in server.sql(IN_FORCE)]
 
 
@@ -48,7 +48,7 @@ def test_a_hangup_reads_the_folder_and_ends_nothing(tmp_path: Path, folder: Path
 
 
 def test_a_hangup_without_a_folder_ends_nothing(tmp_path: Path) -> None:
-    """Whoever sends SIGHUP to all daemons does not end this one."""
+    """A SIGHUP that is sent to all daemons does not end this one."""
     with a_live_server(tmp_path / "data") as server:
         server.process.send_signal(signal.SIGHUP)
         assert until(lambda: server.client.get(f"{server.http}/ready").status_code, lambda code: code == 200)

@@ -24,7 +24,7 @@ PAGE = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
 
 
 def blocks(kind: str) -> list[str]:
-    """The examples of one kind."""
+    """Return the examples of one kind."""
     return re.findall(rf"^```yaml {kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -33,7 +33,7 @@ MEANINGS: list[dict[str, Any]] = yaml.safe_load(blocks("meaning")[0])
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
-    """The view `spans` over tables in memory."""
+    """Yield the view `spans` over tables in memory."""
     with views_in_memory() as connection:
         yield connection
 

@@ -21,7 +21,7 @@ SPANS = pa.table(
 
 
 def a_question(revision: int, ending: str, *, tenant: str | None = None, rate: float = 1.0) -> RuleQuestion:
-    """A rule whose one clause is that a text ends as it says; all of them call their parameters alike."""
+    """Build a rule whose one clause is that a text ends as it says; all of them call their parameters alike."""
     clause = "CASE WHEN NOT coalesce(ends_with(f0, $p0::VARCHAR), false) THEN 0 END"
     return RuleQuestion(
         revision=revision,
@@ -32,7 +32,7 @@ def a_question(revision: int, ending: str, *, tenant: str | None = None, rate: f
 
 
 def expected(question: RuleQuestion, ending: str, rate: float) -> list[dict[str, int | None]]:
-    """The decisions of such a rule, worked out in Python."""
+    """Return the decisions of such a rule, worked out in Python."""
     decisions = []
     for span in SPANS.to_pylist():
         if question.tenant in (None, span["tenant"]):

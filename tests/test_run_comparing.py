@@ -30,19 +30,19 @@ from tests.test_run_diff import Scores, difference, stored
 
 @pytest.fixture(name="api", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all; each test has an experiment of its own."""
+    """Yield one server for all; each test has an experiment of its own."""
     with an_offline_server(tmp_path_factory.mktemp("comparing") / "data") as server:
         yield server
 
 
 def gate(api: Offline, run: str, answered: int = 200, **question: Any) -> Any:
-    """What the gate says of a run."""
+    """Compare a run with its baseline."""
     experiment = api.ask("GET", f"runs/{run}")["experimentId"]
     return api.ask("POST", f"experiments/{experiment}/gate", answered, json={"candidateRunId": run, **question})
 
 
 def judged(scores: dict[str, list[float]], passes: dict[str, list[float]] | None = None) -> FinishedRun:
-    """A run of evaluator `grade`, which passes from 0.5 on, and of `right`, which says 1 or 0, where that is given."""
+    """Return a run of evaluator `grade`, which passes from 0.5 on, and, if given, of `right`, which scores 1 or 0."""
     evaluators = [("grade", scores), *([("right", passes)] if passes else [])]
     results = [
         TrialResult(item=key, evaluator=name, trial=trial, score=score, passed=score >= 0.5)
@@ -122,7 +122,7 @@ def test_the_pass_rate_is_that_of_the_evaluator_that_says_the_same() -> None:
 
 
 def test_without_passes_there_is_no_pass_rate() -> None:
-    """Scores of which nobody said whether they pass have a mean and no pass rate; a floor is not met by them."""
+    """Scores without a pass or fail have a mean and no pass rate; a floor is not met by them."""
     run = run_of(
         [JudgedItem(key="a")], [ComparedEvaluator(name="e")], [TrialResult(item="a", evaluator="e", score=0.7)]
     )

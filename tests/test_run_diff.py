@@ -20,13 +20,13 @@ Scores = dict[str, list[float | None]]
 
 @pytest.fixture(name="api", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all; each test has an experiment of its own."""
+    """Yield one server for all; each test has an experiment of its own."""
     with an_offline_server(tmp_path_factory.mktemp("diff") / "data") as server:
         yield server
 
 
 def stored(api: Offline, experiment: str, scores: Scores, *, end: str = "SUCCESS", **score: Any) -> str:
-    """A run with these scores of each item's trials; None is a trial whose evaluator failed."""
+    """Return a run with these scores of each item's trials; None is a trial whose evaluator failed."""
     run = api.begin(experimentName=experiment)
     score_fields = {"name": "exact", "threshold": 0.5, "fingerprint": "f1", **score}
     items = [
@@ -49,7 +49,7 @@ def stored(api: Offline, experiment: str, scores: Scores, *, end: str = "SUCCESS
 
 
 def difference(api: Offline, run: str, answered: int = 200, **parameters: Any) -> Any:
-    """What the route answers."""
+    """Request the diff of two runs."""
     experiment = api.ask("GET", f"runs/{run}")["experimentId"]
     return api.ask("GET", f"experiments/{experiment}/runs/{run}/diff", answered, params=parameters)
 
@@ -270,7 +270,7 @@ _SIDES = st.dictionaries(
 
 
 def a_run(scores: Scores) -> FinishedRun:
-    """It as arrays."""
+    """Build a finished run from arrays of scores."""
     results = [
         TrialResult(
             item=key,

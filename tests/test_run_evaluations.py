@@ -19,19 +19,19 @@ EXACT: dict[str, Any] = {"evaluator": "exact_match"}
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all."""
+    """Start one server for all tests."""
     with an_offline_server(tmp_path_factory.mktemp("evaluations") / "data") as server:
         yield server
 
 
 @pytest.fixture(name="api")
 def one_server(server: Offline) -> Offline:
-    """The same; each test begins runs of its own."""
+    """Return the server; each test begins runs of its own."""
     return server
 
 
 def answers(count: int = 2, **more: Any) -> list[dict[str, Any]]:
-    """Items of which every second has the answer that is expected."""
+    """Return items of which every second has the answer that is expected."""
     return [
         {
             "itemKey": str(number),
@@ -45,7 +45,7 @@ def answers(count: int = 2, **more: Any) -> list[dict[str, Any]]:
 
 
 def ended(api: Offline, *items: dict[str, Any]) -> str:
-    """A run with these items that has ended."""
+    """Return a run with these items that has ended."""
     run = api.begin()
     api.report(run, *items)
     api.end(run)
@@ -58,7 +58,7 @@ def ask(api: Offline, run: str, status: int = 201, **body: Any) -> Any:
 
 
 def evaluated(api: Offline, run: str) -> Any:
-    """The run once nothing is open."""
+    """Return the run once nothing is open."""
     return until(
         lambda: api.ask("GET", f"runs/{run}"),
         lambda document: document["status"] != "EVALUATING",
@@ -163,7 +163,7 @@ def test_evaluations_of_a_cancelled_run_are_cancelled(tmp_path: Path) -> None:
 
 
 def with_models(tmp_path: Path, **urls: str) -> Any:
-    """A server with connections of these names."""
+    """Return a server with connections of these names."""
     connections = {
         name: {"baseUrl": url, "model": f"model of {name}", "protocol": "CHAT_COMPLETIONS", "price": PRICE}
         for name, url in urls.items()

@@ -22,7 +22,7 @@ SUMMARY = {
 
 
 def steps(mode: str, *expected: object, **configuration: object) -> dict[str, Any]:
-    """A configuration that expects steps; a name is a step without arguments."""
+    """Return a configuration that expects steps; a name is a step without arguments."""
     listed = [{"tool": step} if isinstance(step, str) else step for step in expected]
     return {"mode": mode, "expected": listed, **configuration}
 

@@ -29,14 +29,14 @@ RUBRIC = {"name": "Answer Quality", "threshold": 0.8, "fingerprint": "f1"}
 
 @pytest.fixture(name="api", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all."""
+    """Start one server for all tests."""
     with an_offline_server(tmp_path_factory.mktemp("exports") / "data") as server:
         yield server
 
 
 @pytest.fixture(name="run", scope="module")
 def a_run(api: Offline) -> str:
-    """A run with a case for each outcome, one of them hostile."""
+    """Build a run with a case for each outcome, one of them hostile."""
     run = api.begin(metadata={"model": "m1"}, name="nightly", description=HOSTILE)
     api.report(
         run,
@@ -52,12 +52,12 @@ def a_run(api: Offline) -> str:
 
 
 def scored(score: float, **more: Any) -> dict[str, Any]:
-    """A score of the rubric."""
+    """Return a score of the rubric."""
     return RUBRIC | {"score": score} | more
 
 
 def a_case(key: str, *scores: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """An item as it is reported."""
+    """Build an item as it is reported."""
     return {
         "datasetItemId": key,
         "inputs": {"input": f"about {key}?"},
@@ -68,7 +68,7 @@ def a_case(key: str, *scores: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def exported(api: Offline, run: str, form: str) -> str:
-    """A run as a file."""
+    """Return a run as a file."""
     answer = api.answer("GET", f"runs/{run}/export?format={form}")
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-disposition"].startswith("attachment; ")

@@ -12,13 +12,13 @@ from tests.offline import Offline, an_offline_server
 
 @pytest.fixture(name="api", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all; each test has an experiment of its own."""
+    """Yield one server for all; each test has an experiment of its own."""
     with an_offline_server(tmp_path_factory.mktemp("gate") / "data") as server:
         yield server
 
 
 def a_run(api: Offline, experiment: str, passed: int, **more: Any) -> str:
-    """A run of which so many of the items pass."""
+    """Build a run of which so many of the items pass."""
     of, end, fingerprint = more.pop("of", 40), more.pop("end", "SUCCESS"), more.pop("fingerprint", "f1")
     run = api.begin(experimentName=experiment, **more)
     items = [
@@ -38,7 +38,7 @@ def a_run(api: Offline, experiment: str, passed: int, **more: Any) -> str:
 
 
 def asked(api: Offline, run: str, status: int = 200, **more: Any) -> Any:
-    """What the gate says of a run."""
+    """Compare a run with its baseline."""
     experiment = api.ask("GET", f"runs/{run}")["experimentId"]
     return api.ask("POST", f"experiments/{experiment}/gate", status, json={"candidateRunId": run, **more})
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_compared_is_no_regression(api: Offline) -> None:
 
 
 def judged(api: Offline, experiment: str, *evaluations: dict[str, Any], of: int = 40) -> str:
-    """A run with the same evaluations of each item."""
+    """Return a run with the same evaluations of each item."""
     run = api.begin(experimentName=experiment)
     api.report(run, *({"itemKey": f"item-{at}", "inputs": {}, "evalResults": [*evaluations]} for at in range(of)))
     api.end(run)

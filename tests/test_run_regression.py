@@ -33,19 +33,19 @@ def looked_at(api: Offline, run: str) -> None:
 
 
 def webhook(api: Offline, url: str, *events: str) -> str:
-    """A receiver that is told of these, or that names none."""
+    """Return a receiver that is told of these, or that names none."""
     body: dict[str, Any] = {"url": url, "secret": SECRET} | ({"events": [*events]} if events else {})
     return str(api.ask("POST", "projects/shop/alert-webhooks", 201, json=body)["id"])
 
 
 def told(script: Script) -> list[dict[str, Any]]:
-    """What the receiver was told, with signatures that hold."""
+    """Return the payloads that the receiver got, after verifying their signatures."""
     return [StandardWebhook(SECRET).verify(each.body, dict(each.headers)) for each in script.taken]
 
 
 @pytest.mark.timeout(300)
 def test_a_run_that_is_worse_is_told_once(tmp_path: Path) -> None:
-    """The payload says what the gate says, signed, to whoever names no events; nobody is told of other runs."""
+    """The payload says what the gate says, signed, to receivers that name no events; other runs are not reported."""
     with (
         a_receiver() as (url, script),
         a_receiver() as (other_url, other),
@@ -93,7 +93,7 @@ def test_a_run_that_is_worse_is_told_once(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_what_ended_before_a_restart_is_told_and_what_was_told_is_not(tmp_path: Path) -> None:
-    """A run that nobody looked at before the server ended is told after the next start, and no run is told twice."""
+    """A run that was not looked at before the server ended is reported after the next start, and no run twice."""
     with a_receiver() as (url, script):
         with an_offline_server(tmp_path / "data", **OPTIONS) as api:
             webhook(api, url, "RUN_REGRESSION")
@@ -116,7 +116,7 @@ def test_what_ended_before_a_restart_is_told_and_what_was_told_is_not(tmp_path: 
 
 @pytest.mark.timeout(300)
 def test_who_asks_later_is_not_told_of_earlier_runs(tmp_path: Path) -> None:
-    """A run that ended while nobody asked stays untold, also where it is looked at again."""
+    """A run that ended while there was no receiver stays unreported, also where it is looked at again."""
     with a_receiver() as (url, script), an_offline_server(tmp_path / "data", **OPTIONS) as api:
         stored(api, "e", GOOD)
         earlier = stored(api, "e", BAD)

@@ -36,14 +36,14 @@ ALL = "  - {field: run_id, op: exists, value: false}\n  - {field: item_key, op: 
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all."""
+    """Start one server for all tests."""
     with an_offline_server(tmp_path_factory.mktemp("runs") / "data") as server:
         yield server
 
 
 @pytest.fixture(name="spans")
 def what_ends() -> Iterator[InMemorySpanExporter]:
-    """The spans of this process, which has a provider that marks."""
+    """Yield the spans of this process, which has a provider that marks."""
     if not hasattr(trace.get_tracer_provider(), "add_span_processor"):
         trace.set_tracer_provider(TracerProvider())
     provider: Any = trace.get_tracer_provider()
@@ -55,12 +55,12 @@ def what_ends() -> Iterator[InMemorySpanExporter]:
 
 
 def attributes(spans: Sequence[ReadableSpan], name: str) -> list[Mapping[str, Any]]:
-    """Those of the spans of a name."""
+    """Return the attributes of the spans with this name."""
     return [span.attributes or {} for span in spans if span.name == name]
 
 
 def experiment(client: Client | None, carried: list[str]) -> Any:
-    """A run of two items, in whose task the application has a span."""
+    """Return a run of two items, in whose task the application has a span."""
 
     def application(example: Example) -> str:
         with trace.get_tracer("app").start_as_current_span("application", attributes={"input.value": "a"}):

@@ -17,19 +17,19 @@ WRONG = {"name": "exact", "score": 0.0, "threshold": 1.0, "reason": "4 is not 5"
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all."""
+    """Start one server for all tests."""
     with an_offline_server(tmp_path_factory.mktemp("runs") / "data") as server:
         yield server
 
 
 @pytest.fixture(name="api")
 def one_server(server: Offline) -> Offline:
-    """The same; each test begins runs of its own."""
+    """Return the server; each test begins runs of its own."""
     return server
 
 
 def an_item(key: object, *scores: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """An item as it is reported."""
+    """Build an item as it is reported."""
     return {
         "itemKey": str(key),
         "inputs": {"q": "2+2?"},
@@ -214,7 +214,7 @@ def test_sums_say_of_how_many_items_they_are(api: Offline) -> None:
 
 
 def test_a_run_key_names_one_run(api: Offline) -> None:
-    """Whoever begins a run again, such as another worker of the same session, is told of the one that there is."""
+    """A second begin with the key, such as another worker of the same session, gets the run that there is."""
     begun = {"experimentName": "keyed", "runKey": "session 7"}
     first = api.ask("POST", "projects/shop/runs", 201, json=begun)
     again = api.ask("POST", "projects/shop/runs", 200, json=begun)
@@ -377,7 +377,7 @@ def test_items_are_redacted(tmp_path: Path) -> None:
 
 
 def test_tenants_see_their_own_runs_and_the_shared_ones(tmp_path: Path) -> None:
-    """A run belongs to the tenant of the key that began it, and nobody else changes it."""
+    """A run belongs to the tenant of the key that began it, and no other tenant changes it."""
     with a_closed_server(tmp_path / "data") as server:
 
         def ask(method: str, path: str, key: str, **content: Any) -> Any:

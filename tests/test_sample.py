@@ -20,20 +20,20 @@ TOOLS = {"support-agent": ["get_order", "create_return"], "docs-assistant": [], 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """An empty server."""
+    """Yield an empty server."""
     with a_server(tmp_path_factory.mktemp("sample") / "data") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def provider() -> trace.TracerProvider:
-    """The global one, before anything is sent; other tests of this process may have set it."""
+    """Return the global one, before anything is sent; other tests of this process may have set it."""
     return trace.get_tracer_provider()
 
 
 @pytest.fixture(scope="module")
 def report(server: Running, provider: trace.TracerProvider) -> SampleReport:  # noqa: ARG001 - comes before
-    """What was sent to the server."""
+    """Send the sample to the server."""
     sent = send_sample(grpc=server.grpc, otlp_http=server.otlp_http)
     assert server.store.wait_committed(10)
     return sent
@@ -41,7 +41,7 @@ def report(server: Running, provider: trace.TracerProvider) -> SampleReport:  # 
 
 @pytest.fixture(scope="module")
 def traces(server: Running, report: SampleReport) -> dict[str, Trace]:
-    """What the server stored, by service."""
+    """Return the stored traces, by service."""
     traces_read = [server.store.queries.trace(trace_id) for trace_id in report.trace_ids]
     return {stored.summary.service_name: stored for stored in traces_read if stored is not None}
 

@@ -21,13 +21,13 @@ ROOT = "/api/v1/saved-views"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """One server with keys for all."""
+    """Yield one server with keys for all."""
     with a_closed_server(tmp_path_factory.mktemp("views") / "data") as closed:
         yield closed
 
 
 def made(server: Closed, name: str, query: str = "status=error", key: str = "editor") -> dict[str, object]:
-    """A view that was saved over HTTP."""
+    """Save a view over HTTP."""
     answer = server.ask("POST", ROOT, key=server.keys[key], json={"name": name, "query": query})
     assert (answer.status_code, answer.headers["etag"]) == (201, '"1"'), answer.text
     document: dict[str, object] = answer.json()
@@ -35,7 +35,7 @@ def made(server: Closed, name: str, query: str = "status=error", key: str = "edi
 
 
 def signed_in(server: Closed, name: str) -> Visit:
-    """A browser with the session of a key."""
+    """Sign in with a key; return the browser."""
     visit = Visit(f"http://{server.running.http}")
     assert visit.send("/sign-in", "/sign-in", key=server.keys[name]).status_code == 303
     return visit
@@ -129,7 +129,7 @@ def test_a_view_is_shared_by_its_link(server: Closed) -> None:
 
 
 def test_what_is_wrong_with_a_view_stands_beside_its_field(server: Closed) -> None:
-    """The form comes back with what was typed, also where somebody else had changed the view."""
+    """The form comes back with what was typed, also if another user had changed the view."""
     made(server, "taken")
     with signed_in(server, "editor") as visit:
         page = "/traces/views/new"

@@ -14,13 +14,13 @@ from tests.serving import a_server, run
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """One server with keys for all; each test has names of its own."""
+    """Yield one server with keys for all; each test has names of its own."""
     with a_closed_server(tmp_path_factory.mktemp("views") / "data") as closed:
         yield closed
 
 
 def command(server: Closed, *arguments: str, key: str = "editor") -> Result:
-    """The command, with a key."""
+    """Run the command with a key."""
     env = {"TRACEJURY_URL": f"http://{server.running.http}", "TRACEJURY_API_KEY": server.keys[key]}
     return run("saved-views", *arguments, env=env)
 

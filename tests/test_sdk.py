@@ -39,7 +39,7 @@ CASES = [{"id": str(number), "input": number, "expectedOutput": number * 2} for 
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all, with a dataset of one version."""
+    """Yield one server for all, with a dataset of one version."""
     with an_offline_server(tmp_path_factory.mktemp("sdk") / "data") as server:
         server.dataset()
         server.version(*CASES)
@@ -54,7 +54,7 @@ def a_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(name="client")
 def a_client(server: Offline) -> Iterator[Client]:
-    """A client that waits for nothing."""
+    """Yield a client that waits for nothing."""
     client = Client(server.url, patience_s=0)
     yield client
     client.close()
@@ -62,22 +62,22 @@ def a_client(server: Offline) -> Iterator[Client]:
 
 @pytest.fixture(name="dataset")
 def from_the_server(client: Client, tmp_path: Path) -> Dataset:
-    """The version of the server."""
+    """Return the version of the server."""
     return Dataset.load("dataset://qa@1", client=client, cache=tmp_path)
 
 
 def doubled(example: Example) -> dict[str, Any]:
-    """The task of most tests, which is wrong about 3."""
+    """Double a number, except 3: the task of most tests."""
     return {"output": example.input * 2 if example.input != 3 else 7}
 
 
 def exact(example: Example, outputs: dict[str, Any]) -> bool:
-    """Whether it is right."""
+    """Compare the output with the expectation."""
     return bool(outputs["output"] == example.expected_output)
 
 
 def away() -> Client:
-    """A client of a server that is not there."""
+    """Return a client of a server that is not there."""
     return Client(f"http://127.0.0.1:{unused_port()}", patience_s=0)
 
 
@@ -216,7 +216,7 @@ def test_without_a_server_an_experiment_runs_all_the_same(dataset: Dataset) -> N
 
 
 def test_a_numbered_version_is_pinned_through_an_outage(client: Client, tmp_path: Path) -> None:
-    """It is read from the cache where nobody answers; `latest` is not, and a 404 is told."""
+    """It is read from the cache if the server is away; `latest` is not, and a 404 is told."""
     pinned = Dataset.load("dataset://qa@1", client=client, cache=tmp_path)
     assert (pinned.version, len(pinned)) == (1, 6)
     latest = Dataset.load("dataset://qa@latest", client=client, cache=tmp_path)
@@ -305,7 +305,7 @@ def test_a_run_with_a_key_can_be_interrupted_and_goes_on(server: Offline, client
 
 
 def test_a_run_that_is_over_does_not_go_on(server: Offline, client: Client, dataset: Dataset) -> None:
-    """Whoever goes on with a run that was cancelled is told before anything runs."""
+    """Going on with a run that was cancelled is an error before anything runs."""
     run = server.ask("POST", "projects/shop/runs", 201, json={"experimentName": "over", "runKey": "o"})["runId"]
     server.end(run, "CANCELLED")
     with pytest.raises(RunEnded, match="is CANCELLED"):

@@ -33,7 +33,7 @@ REQUEST = {"role": "assistant", "content": "Let me look.", "tool_calls": [
 
 
 def a_completion(message: dict[str, Any]) -> ChatCompletion:
-    """What the API of chat completions answers."""
+    """Build a response of the chat completions API."""
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     return ChatCompletion.model_validate(
         {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}

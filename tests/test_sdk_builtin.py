@@ -21,7 +21,7 @@ EXAMPLES = [
 
 @pytest.fixture(name="client", scope="module")
 def of_a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A client of one server for all."""
+    """Yield a client of one server for all."""
     with an_offline_server(tmp_path_factory.mktemp("builtin") / "data") as server:
         client = Client(server.url)
         yield client
@@ -29,7 +29,7 @@ def of_a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
 
 
 def answer(example: Example) -> str:
-    """The task, which is wrong about 3."""
+    """Double a number, except 3."""
     return str(example.input) if example.input != 3 else "7"
 
 
@@ -53,7 +53,7 @@ def test_both_ways_say_the_same(client: Client) -> None:
 
 
 def told(score: Any) -> tuple[Any, ...]:
-    """What both ways must agree on."""
+    """Return the fields in which both ways must agree."""
     return (score.name, score.value, score.passed, score.threshold, score.direction, score.fingerprint, score.reason)
 
 
@@ -75,7 +75,7 @@ def test_a_score_is_there_before_the_next_line_is_fed() -> None:
 
 
 def test_a_program_that_dies_costs_what_waits_and_no_more() -> None:
-    """Whoever waits is told what it said last, and the next question starts it again."""
+    """Waiters get its last output, and the next question starts it again."""
     script = "import sys; print('no room', file=sys.stderr); sys.stdin.readline(); sys.exit(3)"
     program = Program((sys.executable, "-c", script))
     for _ in range(2):

@@ -18,7 +18,7 @@ ITEMS = 400
 
 
 def an_experiment(url: str) -> "subprocess.Popen[str]":
-    """The process of an experiment that has begun."""
+    """Start the process of an experiment; return once it has begun."""
     command = [sys.executable, "-m", "tests.experiment_process", url, "one", str(ITEMS)]
     environ = environment({"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk' / 'python' / 'src'}"})
     process = forking.start(command, cwd=ROOT, env=environ, stdout=forking.PIPE, text=True)
@@ -28,7 +28,7 @@ def an_experiment(url: str) -> "subprocess.Popen[str]":
 
 
 def check_once(server: Live) -> None:
-    """No item is there twice, and none with another's answer."""
+    """Check that each item is stored once, with its own answer."""
     rows = server.sql("SELECT item_key, trial, item_number FROM run_items")
     assert not [each for each, count in Counter((row[0], row[1]) for row in rows).items() if count > 1]
 

@@ -11,7 +11,7 @@ from tracejury import Dataset, Example
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all, with a dataset."""
+    """Yield one server for all, with a dataset."""
     with an_offline_server(tmp_path_factory.mktemp("datasets") / "data") as server:
         server.dataset()
         yield server

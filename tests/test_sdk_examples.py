@@ -19,7 +19,7 @@ COMMAND = (str(Path(sys.executable).parent / "tracejury"), "evaluate", "--batch"
 
 
 def schema(**types: str) -> dict[str, Any]:
-    """A JSON schema of an object whose members are all required."""
+    """Return a JSON schema of an object whose members are all required."""
     return {
         "type": "object",
         "properties": {name: {"type": of, "description": f"The {name}"} for name, of in types.items()},
@@ -42,12 +42,12 @@ ANSWER = "Found flights and booked your hotel in Paris."
 
 
 def builtin(evaluator_name: str, /, **config: Any) -> Builtin:
-    """An evaluator of the program."""
+    """Return an evaluator of the program."""
     return Builtin(evaluator_name, config, command=COMMAND)
 
 
 def travel(*expected: ToolCall) -> Example:
-    """What the travel agent is asked, what it should call, and with which tools for which tasks."""
+    """Build a question to the travel agent, with its expected calls and the tools for each task."""
     return Example(
         inputs={"input": QUESTION},
         expected_outputs={"toolCalls": [call.document() for call in expected]},
@@ -56,12 +56,12 @@ def travel(*expected: ToolCall) -> Example:
 
 
 def called(*calls: ToolCall, output: str = ANSWER) -> dict[str, Any]:
-    """What came of the agent: its answer, and its calls."""
+    """Build the output of the agent: its answer and its calls."""
     return {"output": output, "toolCalls": [call.document() for call in calls]}
 
 
 def a_judge(request: ModelRequest) -> Step:
-    """A model that finds both tasks done, and the second call made up."""
+    """Build a model that finds both tasks done, and the second call made up."""
     if "completed" in json.dumps(request.schema):
         return Says({"tasks": [{"index": place, "reason": "done", "completed": True} for place in (1, 2)]})
     calls = [{"index": 1, "reason": "asked", "grounded": True}, {"index": 2, "reason": "no city", "grounded": False}]
@@ -69,7 +69,7 @@ def a_judge(request: ModelRequest) -> Step:
 
 
 def judge(server: ModelServer) -> dict[str, Any]:
-    """Where the judge is, as evaluators are told."""
+    """Return the settings of the judge's connection."""
     return {"baseUrl": server.base_url, "model": "judge", "protocol": "CHAT_COMPLETIONS"}
 
 
@@ -157,7 +157,7 @@ def test_calls_are_compared_in_every_documented_way(
 
 @dataclass(frozen=True)
 class Invoice:
-    """What an application extracts."""
+    """An invoice that an application extracts."""
 
     id: str
     total: float
@@ -192,7 +192,7 @@ def test_retrieved_facts_are_matched_by_their_fields() -> None:
 
 
 class Movie(BaseModel):
-    """What an application answers with."""
+    """A movie in an application's answer."""
 
     title: str
     director: str
@@ -200,7 +200,7 @@ class Movie(BaseModel):
 
 @evaluator(name="Movie Director", threshold=1.0)
 def director(example: Example, outputs: Mapping[str, Any]) -> Score:
-    """Whether the director is right, of outputs and expectations read as movies."""
+    """Compare the directors of outputs and expectations, read as movies."""
     actual, expected = Movie.model_validate(outputs["output"]), Movie.model_validate(example.expected_output)
     right = actual.director == expected.director
     return Score(value=float(right), reason="Director matches" if right else "Wrong director")
@@ -213,7 +213,7 @@ class ResponseLength:
         self._bounds = range(low, high + 1)
 
     def __call__(self, _example: Example, outputs: Mapping[str, Any]) -> Score:
-        """Whether the answer is as long as it should be."""
+        """Check the length of the answer."""
         is_within = len(outputs["output"]) in self._bounds
         return Score(value=float(is_within), reason="Good length" if is_within else "Too short or too long")
 

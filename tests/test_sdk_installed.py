@@ -34,7 +34,7 @@ CAPITALS = {"Norway": "Oslo", "Japan": "Tokyo", "Peru": "Lima", "Atlantis": "now
 
 @pytest.fixture(name="wheel", scope="module")
 def the_built_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built by the hatchling of this environment, without the network."""
+    """Return the wheel, built by the hatchling of this environment, without the network."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(SDK)]
     subprocess.run(build, cwd=folder, check=True, capture_output=True, timeout=120)
@@ -44,7 +44,7 @@ def the_built_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="python", scope="module")
 def an_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The Python of an environment with the wheel and what the programs need, which takes seconds."""
+    """Return the Python of an environment with the wheel and what the programs need, which takes seconds."""
     environment = tmp_path_factory.mktemp("environment") / "venv"
     python = str(environment / "bin" / "python")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=120)
@@ -64,7 +64,7 @@ def install(python: str, *what: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server, with the questions as a dataset."""
+    """Yield one server, with the questions as a dataset."""
     with an_offline_server(tmp_path_factory.mktemp("installed") / "data") as server:
         server.dataset("capitals")
         cases = [
@@ -75,7 +75,7 @@ def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offli
 
 
 def script(request: ModelRequest) -> Step:
-    """The capital; the agent is first told to call its tool. Of Atlantis it knows nothing."""
+    """Answer with the capital, after a call of the agent's tool. Atlantis is unknown."""
     items = [item for item in request.body.get("input", []) if isinstance(item, dict)]
     if request.path == RESPONSES and not any(item.get("type") == "function_call_output" for item in items):
         return Sends(json.dumps(a_call(request)).encode())
@@ -83,7 +83,7 @@ def script(request: ModelRequest) -> Step:
 
 
 def a_call(request: ModelRequest) -> dict[str, Any]:
-    """An answer that calls the tool `population`."""
+    """Build an answer that calls the tool `population`."""
     call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "population", "status": "completed"}
     usage = {"input_tokens": 50, "output_tokens": 5, "total_tokens": 55}
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
@@ -99,12 +99,12 @@ def a_call(request: ModelRequest) -> dict[str, Any]:
 
 
 def bare() -> dict[str, str]:
-    """The environment without what names servers and packages."""
+    """Return the environment without what names servers and packages."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TRACEJURY", "OTEL"))}
 
 
 def run(python: str, program: str, server: Offline, model: ModelServer) -> dict[str, Any]:
-    """What an example says at its end."""
+    """Run an example; return the JSON that it prints at its end."""
     environ = bare() | {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none", "TRACEJURY_URL": server.url}
     command = [python, str(SDK / "examples" / program), "dataset://capitals@1"]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120)

@@ -105,7 +105,7 @@ def test_a_chain_without_documents_is_an_error_of_the_item(message: Any) -> None
 
 
 def test_a_reply_without_a_text_is_an_error_of_the_item() -> None:
-    """Such as a call of a tool that nobody makes."""
+    """Such as a call of an unknown tool."""
     (item,) = result_of(simple_task(lambda _: {"choices": []})).items
     assert "the reply has no text" in str(item.error)
 

@@ -20,7 +20,7 @@ FILES = {
 
 @pytest.fixture(name="installed", params=["folder", "archive"], autouse=True)
 def a_package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package on the path of this process, as files or in an archive."""
+    """Put the package on the path of this process, as files or in an archive."""
     where = tmp_path / "site"
     if request.param == "archive":
         with zipfile.ZipFile(where, "w") as archive:

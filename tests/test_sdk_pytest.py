@@ -33,7 +33,7 @@ def test_doubles(example, record):
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all, with a dataset of one version."""
+    """Yield one server for all, with a dataset of one version."""
     with an_offline_server(tmp_path_factory.mktemp("plugin") / "data") as server:
         server.dataset()
         server.version(*CASES)
@@ -43,7 +43,7 @@ def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offli
 def session(
     folder: Path, text: str, *options: str, url: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """A session of pytest over one file, with the plugin as an installed one is loaded.
+    """Run pytest over one file, with the plugin loaded as an installed one.
 
     The other plugins that are installed here take a third of its time, so the sessions of one test alone have them.
     """
@@ -105,7 +105,7 @@ def test_a_session_without_marks_imports_nothing(tmp_path: Path) -> None:
 
 
 def runs(server: Offline, experiment: str = "suite") -> list[dict[str, object]]:
-    """The runs of an experiment."""
+    """Return the runs of an experiment."""
     listed = server.ask("GET", "projects/shop/experiments")
     ids = [each["id"] for each in listed if each["name"] == experiment]
     run_list: list[dict[str, object]] = server.ask("GET", f"experiments/{ids[0]}/runs") if ids else []

@@ -20,7 +20,7 @@ ITEMS = 8
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all."""
+    """Start one server for all tests."""
     with an_offline_server(tmp_path_factory.mktemp("spool") / "data") as server:
         yield server
 
@@ -177,7 +177,7 @@ def test_the_end_of_a_run_is_kept_if_it_may_be_taken_later(
 
 
 def test_a_closed_reporter_takes_nothing(away: Client) -> None:
-    """An item that would never be sent is an error of whoever reports it, and so is one that is no JSON."""
+    """An item that would never be sent is an error of its caller, and so is one that is no JSON."""
     reporter = Reporter(away, spool=None)
     for item in ({"a": 10**5000}, {"a": float("nan")}, {"a": object()}):
         with pytest.raises((TypeError, ValueError)):

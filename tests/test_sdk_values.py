@@ -128,7 +128,7 @@ GOOD_SCORES: Mapping[str, Any] = {
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all."""
+    """Start one server for all tests."""
     with an_offline_server(tmp_path_factory.mktemp("values") / "data") as server:
         yield server
 

@@ -18,7 +18,7 @@ from tests.serving import PROTOBUF, Answers, a_scripted_server, a_server, an_exp
 
 
 def as_json(request: ExportTraceServiceRequest) -> dict[str, object]:
-    """The request in OTLP/JSON, with what these tests use."""
+    """Return the request in OTLP/JSON, with what these tests use."""
     spans = [
         {
             "traceId": span.trace_id.hex(),
@@ -35,14 +35,14 @@ def as_json(request: ExportTraceServiceRequest) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The real server, empty."""
+    """Yield the real server, empty."""
     with a_server(tmp_path_factory.mktemp("server") / "data") as server:
         yield server
 
 
 @pytest.fixture
 def other() -> Iterator[str]:
-    """The URL of a server that is scripted by `Answers`."""
+    """Yield the URL of a server that is scripted by `Answers`."""
     with a_scripted_server() as url:
         yield url
 

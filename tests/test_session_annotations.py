@@ -11,7 +11,7 @@ SESSION = "chat/with slashes?and=more"
 
 
 def send(api: Offline, number: int) -> None:
-    """A trace of the session."""
+    """Send a trace of the session."""
     assert api.running is not None
     request = an_export(f"{number:032x}", "root", at_s=number)
     span = request.resource_spans[0].scope_spans[0].spans[0]

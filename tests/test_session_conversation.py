@@ -16,18 +16,18 @@ SYSTEM: Message = {"role": "system", "parts": [{"type": "text", "content": "Be k
 
 
 def said(role: str, text: str) -> Message:
-    """A message with one text."""
+    """Return a message with one text."""
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
 def asked_tool(call_id: str) -> list[Message]:
-    """A model's call of a tool and its result, without a text."""
+    """Return a model's call of a tool and its result, without a text."""
     call: Message = {"role": "assistant", "parts": [{"type": "tool_call", "id": call_id, "name": "find"}]}
     return [call, {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": "found"}]}]
 
 
 def a_trace(number: int, conversation: Sequence[Message], *calls: str, cost_usd: float | None = None) -> SessionTrace:
-    """A trace of a session, so many seconds after the first."""
+    """Build a trace of a session, so many seconds after the first."""
     return SessionTrace(
         summary=TraceSummary(
             trace_id=f"{number:032x}", tenant="", project="", service_name="", root_name="",
@@ -52,7 +52,7 @@ def a_trace(number: int, conversation: Sequence[Message], *calls: str, cost_usd:
 
 
 def exchanges(pairs: Sequence[tuple[str, str]], tools: Sequence[bool]) -> list[list[Message]]:
-    """What each turn adds: a question, perhaps the call of a tool, an answer. Answers are numbered."""
+    """Build the messages of each turn: a question, perhaps a tool call, an answer. Answers are numbered."""
     return [
         [said("user", question), *(asked_tool(f"call {n}") if has_tool else ()), said("assistant", f"{n}: {answer}")]
         for n, ((question, answer), has_tool) in enumerate(zip(pairs, tools, strict=False))

@@ -86,7 +86,7 @@ def finish(store: Store) -> None:
 
 
 def check(store: Store, sessions: object) -> None:
-    """Each rule has decided about each session once, and judged those that it matches once, as they are now."""
+    """Check that each rule decided about each session once, and judged matching ones once, as they are now."""
     ((matched,),) = rows(store, MATCHED)
     assert rows(store, DECIDED) == [(revision, sessions, sessions) for revision in RULES]
     judged = {revision: matched if revision == 3 else sessions for revision in RULES}

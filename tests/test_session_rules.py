@@ -23,7 +23,7 @@ RULE = {
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """A server with a rule about sessions, one session that passes, and one that does not."""
+    """Yield a server with a rule about sessions, one session that passes, and one that does not."""
     settings = {"settle_after_root_seconds": 0.1}
     with an_offline_server(tmp_path_factory.mktemp("session-rules") / "data", **settings) as server:
         server.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE)
@@ -38,7 +38,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
 
 
 def verdicts(api: Offline, session: str) -> Any:
-    """What was judged of a session as a whole."""
+    """Return the evaluations of a session as a whole."""
     return api.ask("GET", f"sessions/{session}")["evaluations"]
 
 

@@ -29,7 +29,7 @@ def a_turn(store: Store, number: int, session: str | None, *, first: int = 0, sp
 
 @contextmanager
 def at_work(folder: Path, in_force: InForce) -> Iterator[tuple[Store, Callable[[float], None]]]:
-    """A store with a matcher and sums of traces; and what lets time pass and everything be decided about."""
+    """Open a store with a matcher and sums of traces; and what lets time pass and everything be decided about."""
     with a_store(folder) as store, reading_and_matching(store, in_force) as wait:
         remember(store, *in_force.rules)
 

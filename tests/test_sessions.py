@@ -18,12 +18,12 @@ S = 1_000_000_000
 
 
 def said(role: str, text: str) -> dict[str, Any]:
-    """A message with one text."""
+    """Return a message with one text."""
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
 def a_turn(number: int, session: str, messages: Sequence[dict[str, Any]], *, at_s: int, user: str = "ann") -> bytes:
-    """A trace of a root and a call of a model, which is sent these messages but for the last, which it answers."""
+    """Build a trace of a root and a model call, which gets these messages and answers with the last one."""
     export = an_export(f"{number:032x}", "ask", "chat", at_s=at_s)
     root, call = export.resource_spans[0].scope_spans[0].spans
     for span in (root, call):
@@ -54,7 +54,7 @@ TALK = [
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """A server with a session of three turns, whose id has a slash, and two of one turn."""
+    """Yield a server with a session of three turns, whose id has a slash, and two of one turn."""
     with an_offline_server(tmp_path_factory.mktemp("sessions") / "data") as server:
         assert server.running is not None
         for body in (
@@ -68,12 +68,12 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
 
 
 def ids(api: Offline, **params: Any) -> Any:
-    """The sessions of an answer."""
+    """Return the sessions of an answer."""
     return api.ask("GET", "sessions", params=params)["content"]
 
 
 def named(api: Offline, **params: Any) -> list[str]:
-    """The ids of the sessions of an answer."""
+    """Return the ids of the sessions of an answer."""
     return [each["sessionId"] for each in ids(api, **params)]
 
 

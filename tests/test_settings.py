@@ -210,7 +210,7 @@ WRONG: dict[str, list[Any]] = {
 
 
 def a_file(folder: Path, text: str) -> Path:
-    """A configuration file."""
+    """Build a configuration file."""
     path = folder / "tracejury.yaml"
     path.write_text(text, encoding="utf-8")
     return path
@@ -219,7 +219,7 @@ def a_file(folder: Path, text: str) -> Path:
 def refusal(
     file: Path | None = None, flags: dict[str, Any] | None = None, environ: dict[str, str] | None = None
 ) -> str:
-    """Why settings are refused."""
+    """Read invalid settings; return the error."""
     with pytest.raises(BadSettings) as bad:
         load_settings(file, flags or {}, environ or {})
     return str(bad.value)
@@ -258,7 +258,7 @@ def test_every_setting_can_come_from_every_source(tmp_path: Path, name: str) -> 
 
 
 def _written(value: object) -> object:
-    """The value as YAML has it."""
+    """Return the value as YAML has it."""
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, Redaction | WorkaroundSettings):
@@ -363,7 +363,7 @@ def test_unknown_keys_are_named_wherever_they_stand(tmp_path: Path) -> None:
 
 
 def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
-    """Nobody has to correct one mistake to learn of the next."""
+    """No mistake hides the next."""
     file = a_file(tmp_path, "http: nowhere\ncolour: blue\n5: five\n")
     message = refusal(file, flags={"sql_rows": 0}, environ={"TRACEJURY_LOG_LEVEL": "loud"})
     for part in (f"{file}: http: ", f"{file}: colour: ", f"{file}: 5: ", "--sql-rows: ", "TRACEJURY_LOG_LEVEL: "):

@@ -22,7 +22,7 @@ ABOUT_TRACES = (active(1, target="TRACE"), active(2, target="TRACE", conditions=
 
 
 def children(count: int, *, first: int, trace: int = 0) -> ExportTraceServiceRequest:
-    """Spans of a trace that are no roots."""
+    """Return spans of a trace that are no roots."""
     request = an_export(count, first=first, trace=trace)
     for span in request.resource_spans[0].scope_spans[0].spans:
         span.parent_span_id = b"\xab" * 8
@@ -311,7 +311,7 @@ def test_a_clock_that_was_set_back_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def open_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store for many examples."""
+    """Yield a store for many examples."""
     with a_store(tmp_path_factory.mktemp("open")) as store:
         yield store
 

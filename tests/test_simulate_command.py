@@ -45,7 +45,7 @@ config: {pattern: "."}
 
 
 def a_file(folder: Path, **plan: Any) -> Path:
-    """The file of a simulation, with the agent beside it."""
+    """Return the file of a simulation, with the agent beside it."""
     (folder / "agent.py").write_text(AGENT, encoding="utf-8")
     content = {"simulation": "talks", "scenarios": SCENARIOS, "target": {"command": [sys.executable, "agent.py"]}}
     file = folder / "talks.yaml"
@@ -54,7 +54,7 @@ def a_file(folder: Path, **plan: Any) -> Path:
 
 
 def simulate(file: Path, *options: str) -> Result:
-    """What the command says."""
+    """Run the command."""
     return CliRunner().invoke(main, ["simulate", str(file), *options])
 
 
@@ -80,7 +80,7 @@ def test_a_command_is_talked_to_and_each_conversation_is_kept(tmp_path: Path) ->
 
 
 def both_sides(request: ModelRequest) -> Step:
-    """One server plays user and agent, each with its key."""
+    """Play user and agent on one server, told apart by their keys."""
     assert request.headers["authorization"] == {"user": "Bearer u", "agent": "a"}[request.body["model"]]
     count = sum(message["role"] == "assistant" for message in request.body["messages"])
     return Says(
@@ -154,7 +154,7 @@ def test_what_cannot_be_run_is_told_by_its_key(tmp_path: Path, wrong: dict[str, 
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """One server for all."""
+    """Start one server for all tests."""
     with an_offline_server(tmp_path_factory.mktemp("simulate") / "data") as server:
         yield server
 

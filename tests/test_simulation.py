@@ -45,28 +45,28 @@ SCRIPTED = Scenario("Refund", "refund", user_turns=["I want my money back", "Ord
 
 
 def echo(trajectory: ConversationTrajectory) -> str:
-    """An application that says what it was told."""
+    """Answer with the question."""
     last = trajectory.last_user_message
     return f"You said: {'' if last is None else last.content}"
 
 
 def both_sides(request: ModelRequest) -> Step:
-    """One server plays user and agent, by the model that is asked for."""
+    """Play user and agent on one server, told apart by the requested model."""
     count = sum(message["role"] == "assistant" for message in request.body["messages"])
     return Says(f"{request.body['model']} {count}", 10, 5)
 
 
 def quiet(_done: int, _of: int) -> None:
-    """No progress."""
+    """Show no progress."""
 
 
 def a_simulation(*scenarios: Scenario, application: Any = echo, **more: Any) -> Simulation:
-    """A simulation that shows no progress."""
+    """Build a simulation that shows no progress."""
     return Simulation("test", scenarios or (SCRIPTED,), application, progress=quiet, **more)
 
 
 def places_in(journal: Path) -> Counter[tuple[str, int]]:
-    """How often a journal has each conversation."""
+    """Count each conversation of a journal."""
     documents = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
     return Counter((each["key"], each["trial"]) for each in documents)
 
@@ -243,7 +243,7 @@ def test_goldens_are_made_again_byte_for_byte(tmp_path: Path) -> None:
 
 @pytest.fixture(name="server", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """One server for all."""
+    """Return one server for all."""
     with an_offline_server(tmp_path_factory.mktemp("simulation") / "data") as server:
         yield server
 

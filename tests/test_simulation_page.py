@@ -18,12 +18,12 @@ PAGE = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
 
 
 def blocks(kind: str) -> list[str]:
-    """The examples of one language."""
+    """Return the examples of one language."""
     return re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def a_model(messages: list[Mapping[str, Any]]) -> str:
-    """A model that plays every user."""
+    """Build a model that plays every user."""
     return f"Hurry up! ({len(messages)})"
 
 
@@ -53,13 +53,13 @@ def test_the_page_names_what_there_is() -> None:
 
 
 def shapes(shape: Any) -> list[Any]:
-    """A model, and the models of its fields."""
+    """Return a model, and the models of its fields."""
     inside = [part for field in shape.model_fields.values() for part in parts(field.annotation)]
     return [shape, *(each for part in inside for each in shapes(part))]
 
 
 def parts(annotation: Any) -> list[Any]:
-    """The models in an annotation."""
+    """Return the models in an annotation."""
     if hasattr(annotation, "model_fields"):
         return [annotation]
     return [part for each in get_args(annotation) for part in parts(each)]

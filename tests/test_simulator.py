@@ -28,22 +28,22 @@ SCENARIO = "A parcel is late"
 
 
 def echo(trajectory: ConversationTrajectory) -> str:
-    """An application that says how many messages it has seen."""
+    """Answer with the number of messages so far."""
     return f"reply {len(trajectory.messages)}"
 
 
 def texts(trajectory: ConversationTrajectory) -> list[tuple[str, str]]:
-    """Who said what."""
+    """Return role and text of each message."""
     return [(message.role, message.content) for message in trajectory.messages]
 
 
 def a_user(model: Any, **more: Any) -> LLMSimulatedUser:
-    """A user whom a model plays."""
+    """Build a user whom a model plays."""
     return LLMSimulatedUser(model, persona="a customer", **more)
 
 
 def numbered(messages: list[Mapping[str, Any]]) -> str:
-    """A model that says how many messages it was shown, without the prompt."""
+    """Answer with the number of messages without the prompt."""
     return f"user {len(messages) - 1}"
 
 
@@ -138,7 +138,7 @@ def test_faults_are_told_apart_and_the_turns_so_far_are_kept() -> None:
 
 
 async def slow(_: ConversationTrajectory) -> str:
-    """An application that takes too long."""
+    """Take too long."""
     await asyncio.sleep(60)
     return "never"
 
@@ -216,7 +216,7 @@ def test_each_persona_has_a_prompt_of_its_own() -> None:
 
 
 def scripted_model(request: ModelRequest) -> Step:
-    """A user who looks at its bill with a tool before it speaks."""
+    """Play a user who looks at the bill with a tool before speaking."""
     if any(message.get("role") == "tool" for message in request.body["messages"]):
         tool_text = next(each["content"] for each in request.body["messages"] if each["role"] == "tool")
         return Says(f"My bill is {tool_text}", 11, 3)

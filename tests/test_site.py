@@ -17,7 +17,7 @@ _LOADED = {("link", "href"), ("script", "src"), ("img", "src")}
 
 
 class SitePage(HTMLParser):
-    """What one page links to, loads, and can be linked to by."""
+    """The links, resources and anchors of one page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class SitePage(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as strictly as `make docs` does."""
+    """Return the site, built as strictly as `make docs` does."""
     folder = tmp_path_factory.mktemp("site")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     done = subprocess.run(build, cwd=ROOT, check=False, capture_output=True, text=True)
@@ -49,7 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, SitePage]:
-    """Every page of it but the one for addresses that are wrong."""
+    """Return every page of it but the one for addresses that are wrong."""
     paths = (path for path in site.rglob("*.html") if path.name != "404.html")
     return {path.resolve(): SitePage(path.read_text(encoding="utf-8")) for path in paths}
 

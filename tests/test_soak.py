@@ -17,7 +17,7 @@ REQUESTS = {"dashboards": Asked(took_ms=[1.0, 2.0], statuses={"503": 1})}
 
 
 def samples(*, grows_mib: float = 0.0, lag_s: float = 1.0) -> list[Sample]:
-    """An hour, with memory that goes up and down by 40 MiB and grows by so much in all."""
+    """Return an hour, with memory that goes up and down by 40 MiB and grows by so much in all."""
     return [
         Sample(
             at_s=float(at_s),
@@ -35,7 +35,7 @@ def samples(*, grows_mib: float = 0.0, lag_s: float = 1.0) -> list[Sample]:
 
 
 def broken(measured: Sequence[Sample], kept: Kept = KEPT, requests: dict[str, Asked] = REQUESTS) -> list[str]:
-    """The promises that were not kept."""
+    """Return the promises that were not kept."""
     return [each.promise for each in judge(measured, SECONDS, kept, requests) if not each.holds]
 
 
@@ -67,7 +67,7 @@ def test_what_grows_lags_or_breaks_is_seen() -> None:
 
 
 def test_the_file_is_compared_trace_by_trace(tmp_path: Path) -> None:
-    """A trace that lacks a span is lost, one that nobody sent is strange, and what was deleted may not be there."""
+    """A trace that lacks a span is lost, one that was not sent is strange, and what was deleted may not be there."""
     ids = [bytes([number]) * 16 for number in range(1, 8)]
     whole, partial, absent, deleted, risen, unanswered, strange = ids
     data = tmp_path / "data"

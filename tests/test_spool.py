@@ -22,7 +22,7 @@ LENGTHS_BYTES = 24  # before the three Arrow streams of a batch
 
 
 def a_group(number: int, spans: int = 1) -> SpanBatch:
-    """A batch that tells its number."""
+    """Build a batch that tells its number."""
     return a_batch(an_export(spans, trace=number))
 
 
@@ -30,13 +30,13 @@ BATCHES = [a_group(number) for number in range(4)]
 
 
 def recovered(directory: Path, after: Position | None = None) -> list[SpoolGroup]:
-    """What a restart would find."""
+    """Return what a restart would recover."""
     after = after or Position()
     return list(Spool(directory, after=after).recover(after))
 
 
 def numbers(groups: list[SpoolGroup]) -> list[tuple[int, int]]:
-    """The sequence number of each group, and which of `BATCHES` it is."""
+    """Return the sequence number of each group, and which of `BATCHES` it is."""
     return [(group.sequence, _which(group.batch)) for group in groups]
 
 
@@ -46,14 +46,14 @@ def _which(batch: SpanBatch) -> int:
 
 
 def same(one: SpanBatch, other: SpanBatch) -> bool:
-    """Whether two batches hold the same rows."""
+    """Return whether two batches hold the same rows."""
     return bool(
         one.spans.equals(other.spans) and one.resources.equals(other.resources) and one.scopes.equals(other.scopes)
     )
 
 
 def a_segment(directory: Path, count: int = 3) -> Path:
-    """A segment that holds the first of `BATCHES`, one record each."""
+    """Build a segment that holds the first of `BATCHES`, one record each."""
     spool = Spool(directory, after=Position())
     for batch in BATCHES[:count]:
         spool.append([batch])
@@ -63,7 +63,7 @@ def a_segment(directory: Path, count: int = 3) -> Path:
 
 
 def record_starts(path: Path) -> list[int]:
-    """Where the records of an undamaged segment begin, and where the last one ends."""
+    """Return the offsets of the records of an undamaged segment, and the end of the last one."""
     data, offset = path.read_bytes(), 0
     starts = [0]
     while offset < len(data):
@@ -77,19 +77,19 @@ folders = (f"case {number}" for number in itertools.count())
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[int]]:
-    """The bytes of a segment with three records, and where those begin and end."""
+    """Return the bytes of a segment with three records, and where those begin and end."""
     path = a_segment(tmp_path_factory.mktemp("segment"))
     return path.read_bytes(), record_starts(path)
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place for the folder of each example."""
+    """Return a place for the folder of each example."""
     return tmp_path_factory.mktemp("cases")
 
 
 def find_in(cases: Path, data: bytes) -> list[SpoolGroup]:
-    """What is found in a segment of these bytes."""
+    """Recover a segment of these bytes."""
     folder = cases / next(folders)
     folder.mkdir()
     (folder / "00000000000000000001-000001.spool").write_bytes(data)
@@ -120,7 +120,7 @@ def test_what_was_appended_holds_only_what_was_written(tmp_path: Path) -> None:
 
 
 def addresses(table: pa.Table) -> set[int]:
-    """Where the columns of a table are in memory."""
+    """Return the memory addresses of a table's columns."""
     chunks = [chunk for column in table.columns for chunk in column.chunks]
     return {buffer.address for chunk in chunks for buffer in chunk.buffers() if buffer is not None and buffer.size}
 
@@ -284,12 +284,12 @@ def test_a_file_that_cannot_be_made_durable_is_not_left_open(tmp_path: Path) -> 
 
 
 def open_files() -> list[str]:
-    """The descriptors of this process."""
+    """Return the descriptors of this process."""
     return sorted(path.name for path in Path("/proc/self/fd").iterdir())
 
 
 def first_unused_descriptor() -> int:
-    """The number that the next file gets."""
+    """Return the number that the next file gets."""
     descriptor = os.open("/dev/null", os.O_RDONLY)
     os.close(descriptor)
     return descriptor
@@ -315,7 +315,7 @@ def test_a_disk_that_is_full_from_the_start_refuses(tmp_path: Path) -> None:
 
 
 def older(batch: SpanBatch) -> list[pa.Buffer | bytes]:
-    """The batch as a version would have written it that lacked some columns, and had them in another order."""
+    """Return the batch as a version would have written it that lacked some columns, and had them in another order."""
     spans = batch.spans.drop_columns(["flags", "trace_state", "received_at"])
     events = pa.struct([pa.field("name", pa.string())])
     spans = spans.set_column(

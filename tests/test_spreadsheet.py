@@ -18,13 +18,13 @@ SELECT = f"SELECT {COLUMNS}, -5 AS n, -0.5::DOUBLE AS d, ['=1'] AS l, NULL AS no
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server."""
+    """Yield the address of a server."""
     with a_server(tmp_path_factory.mktemp("data")) as running:
         yield f"http://{running.http}"
 
 
 def cells(text: str) -> list[str]:
-    """The cells of the first row below the header."""
+    """Return the cells of the first row below the header."""
     return list(csv.reader(io.StringIO(text)))[1]
 
 

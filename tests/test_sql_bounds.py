@@ -39,7 +39,7 @@ HUNGRY = [
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store of which queries may take 64 MiB."""
+    """Yield a store of which queries may take 64 MiB."""
     options = StoreOptions(database=DatabaseOptions(query_bytes=64 << 20))
     with Store.open(Path(tmp_path_factory.mktemp("bounds")), options) as opened:
         yield opened
@@ -176,7 +176,7 @@ def test_batches_end_with_whoever_takes_them(store: Store) -> None:
 
 @asynccontextmanager
 async def turns(*, at_once: int, wait_s: float) -> AsyncIterator[QueryTurns]:
-    """Turns that are closed at the end."""
+    """Yield turns that are closed at the end."""
     made = QueryTurns(at_once=at_once, wait_s=wait_s)
     try:
         yield made
@@ -240,7 +240,7 @@ def test_who_leaves_waits_no_longer_and_takes_no_place() -> None:
                 assert set(await asyncio.gather(*gone)) == {"whoever asked has left"}
                 stays = asyncio.create_task(_wait(places))
             assert await stays == ""
-            assert await _wait(places, left) == ""  # where nobody has to wait, nobody is looked at
+            assert await _wait(places, left) == ""  # without waiting, the client is not checked
 
     asyncio.run(wait())
 

@@ -24,7 +24,7 @@ ENDLESS = "SELECT count(*) FROM range(1000000000000) AS a, range(1000000) AS b W
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A server with one trace of two spans, which answers with three rows at most."""
+    """Yield a server with one trace of two spans, which answers with three rows at most."""
     with a_server(Path(tmp_path_factory.mktemp("sql")), sql_rows=3) as server:
         post(f"http://{server.otlp_http}/v1/traces", an_export(trace_id(1), "root", "step").SerializeToString())
         assert server.store.wait_committed(PATIENCE_S)
@@ -33,7 +33,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 
 
 def ask(api: httpx.Client, form: str, select: str = SELECT) -> httpx.Response:
-    """The answer in a form that is named twice over: it has to be the same."""
+    """Request a format in both ways to name it; return the response, which must be the same."""
     named = api.post("/api/v1/sql", params={"format": form}, json={"sql": select})
     accepted = api.post("/api/v1/sql", headers={"accept": f"{FORMS[form].media_type};q=0.9, */*"}, json={"sql": select})
     assert named.status_code == httpx.codes.OK, named.text
@@ -82,7 +82,7 @@ def test_what_is_refused_is_refused_in_every_form(api: httpx.Client) -> None:
 
 
 def test_a_query_ends_when_its_client_leaves(tmp_path: Path) -> None:
-    """A query that nobody waits for any more is stopped long before its time is over."""
+    """A query whose client is gone is stopped long before its time is over."""
     with a_server(tmp_path, sql_seconds=600) as server, httpx.Client(trust_env=False, timeout=0.5) as client:
         with pytest.raises(httpx.ReadTimeout):
             client.post(f"http://{server.http}/api/v1/sql", json={"sql": ENDLESS})

@@ -13,7 +13,7 @@ from tests.serving import a_server, an_export, post
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server that holds two spans."""
+    """Yield a server that holds two spans."""
     with a_server(tmp_path_factory.mktemp("server") / "data") as server:
         post(f"http://{server.http}/api/v1/traces", an_export("a" * 32, "one", "two").SerializeToString())
         assert server.store.wait_committed(10)
@@ -21,7 +21,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def ask(server: Running, statement: str, parameters: Any) -> httpx.Response:
-    """The answer to a query."""
+    """Run a query; return the response."""
     with httpx.Client(trust_env=False) as client:
         content = json.dumps({"sql": statement, "parameters": parameters})
         return client.post(

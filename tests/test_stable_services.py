@@ -144,7 +144,7 @@ def _release(source: random.Random, service: str, version: str, *, captured: boo
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Live]:
-    """A server whose rules judge every trace, and whose traces settle soon."""
+    """Yield a server whose rules judge every trace, and whose traces settle soon."""
     folder = tmp_path / "rules"
     folder.mkdir()
     for name, (evaluator, configuration) in RULES.items():

@@ -24,7 +24,7 @@ STEPS = ((4711, "slow", "SELECT 1"), (4712, "next", "SELECT 1"))
 
 @pytest.fixture
 def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """A directory that two further steps of the schema are new to; none begins until the event is set."""
+    """Yield a directory that two further steps of the schema are new to; none begins until the event is set."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(3)))
     gate, steps, apply = threading.Event(), [*sql.migrations(), *STEPS], migration._apply
@@ -41,7 +41,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.
 
 @contextmanager
 def a_starting_server(data: Path) -> Iterator[Callable[[str], httpx.Response]]:
-    """A server that may take its time to start; what is yielded sends a GET request once it listens."""
+    """Start a server that may take its time to start; what is yielded sends a GET request once it listens."""
     port, end = unused_port(), threading.Event()
 
     def serve() -> None:

@@ -31,7 +31,7 @@ RATES = np.linspace(0.05, 0.95, 19)
 
 
 def covered_rates(interval: Callable[[int, int, float], Interval], count: int, confidence: float) -> list[float]:
-    """The exact share of binomial samples whose interval holds the rate, for each of the rates."""
+    """Return the exact share of binomial samples whose interval holds the rate, for each of the rates."""
     intervals = [interval(passes, count, confidence) for passes in range(count + 1)]
     return [
         sum(
@@ -44,7 +44,7 @@ def covered_rates(interval: Callable[[int, int, float], Interval], count: int, c
 
 
 def covered_pairs(interval: Callable[[Pairs, float], Interval], count: int, confidence: float) -> float:
-    """The share of 2,000 samples of pairs (10 % become worse, 3 % better) whose interval holds the difference."""
+    """Return the share of 2,000 samples of pairs (10 % worse, 3 % better) whose interval holds the difference."""
     generator, hits = np.random.default_rng(count), 0
     for both, worse, better, neither in generator.multinomial(count, [0.7, 0.1, 0.03, 0.17], 2_000).tolist():
         computed = interval(Pairs(both=both, worse=worse, better=better, neither=neither), confidence)

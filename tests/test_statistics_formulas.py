@@ -37,7 +37,7 @@ SIX = (0.0, 0.1, 0.1, 0.3, -0.2, 0.6)
 
 
 def is_near(interval: Interval | None, low: float, high: float, within: float = 6e-7) -> bool:
-    """Whether an interval is that one, but for the rounding of what was published."""
+    """Compare an interval with a published one, up to the rounding of the latter."""
     return interval is not None and (interval.low, interval.high) == pytest.approx((low, high), abs=within)
 
 

@@ -23,7 +23,7 @@ QUARTERS = st.sampled_from([0, 0.25, 0.5, 1])
 def a_run(
     *scores: Any, name: str = "exact", threshold: Any = 0.5, better: str = "higher", **evaluator: Any
 ) -> FinishedRun:
-    """A run of these scores, one or several trials an item; None is a failure."""
+    """Build a run of these scores, one or several trials an item; None is a failure."""
     trials = [each if isinstance(each, Sequence) else (each,) for each in scores]
     lower = better == "lower"
     return run_of(
@@ -46,7 +46,7 @@ def a_run(
 
 
 def flipped(worse: int, better: int, count: int) -> Comparison:
-    """Runs of pass and fail with so many flips."""
+    """Return runs of pass and fail with so many flips."""
     before = [1] * worse + [0] * better + [1] * (count - worse - better)
     after = [0] * worse + [1] * better + [1] * (count - worse - better)
     return compare(a_run(*before), a_run(*after), QUICK)
@@ -197,7 +197,7 @@ def test_several_evaluators_share_the_error() -> None:
 
 
 def _with(one: FinishedRun, other: FinishedRun) -> FinishedRun:
-    """One run of the same items by the evaluators of both."""
+    """Return one run of the same items by the evaluators of both."""
     return replace(
         one,
         evaluators=[*one.evaluators, *other.evaluators],

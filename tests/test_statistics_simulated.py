@@ -37,7 +37,7 @@ LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
 def holds(interval: Interval, truth: float) -> bool:
-    """Whether an interval has the true value in it, its ends too."""
+    """Return whether an interval contains the true value, its ends included."""
     return interval.low - 1e-12 <= truth <= interval.high + 1e-12
 
 
@@ -121,7 +121,7 @@ def test_labels_and_a_judge_together_cover_the_true_rate() -> None:
 
 
 def a_run(latency_ms: NDArray[np.float64]) -> FinishedRun:
-    """A run of which only the times matter."""
+    """Build a run of which only the times matter."""
     shape = (1, *latency_ms.shape)
     return FinishedRun(
         items=[JudgedItem(key=str(at)) for at in range(len(latency_ms))],

@@ -69,7 +69,7 @@ class Unhelpful(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Its URL, without a path."""
+        """Return the base URL."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -123,7 +123,7 @@ def _drip(handler: _Handler, head: bytes) -> None:
 
 @contextmanager
 def an_endpoint(act: Callable[[_Handler], None]) -> Iterator[Unhelpful]:
-    """Such an endpoint."""
+    """Yield such an endpoint."""
     server = Unhelpful(act)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
@@ -140,7 +140,7 @@ def an_endpoint(act: Callable[[_Handler], None]) -> Iterator[Unhelpful]:
 def a_server_with(
     folder: Path, endpoint: Unhelpful, rules: Mapping[str, str], *, forked: bool = True
 ) -> Iterator[Live]:
-    """A server whose judge, receiver of alerts, results and own traces is that endpoint."""
+    """Start a server whose judge, receiver of alerts, results and own traces is that endpoint."""
     (folder / "rules").mkdir()
     (folder / "sleeps.py").write_text(SLEEPS)
     for name, text in rules.items():
@@ -161,7 +161,7 @@ def a_server_with(
 
 
 def a_judged_run(api: Offline, **body: Any) -> str:
-    """A run of one item that has ended, and an evaluator that was asked about it."""
+    """Build a run of one item that has ended, and an evaluator that was asked about it."""
     run = api.begin()
     api.report(run, {"itemKey": "a", "inputs": {"input": "2+2?"}, "actualOutputs": {"output": "4"}})
     api.end(run)

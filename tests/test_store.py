@@ -46,7 +46,7 @@ def stored_spans(store: Store) -> list[tuple[object, ...]]:
 
 
 def counted(store: Store) -> tuple[int, int]:
-    """How many spans were stored, and how many were there already."""
+    """Count stored spans and duplicates."""
     totals = store.totals
     kept = "SELECT batch, stored, already_present, logs_stored, logs_already_present, set_aside FROM ingest_state"
     assert rows(store, kept) == [dataclasses.astuple(totals)]
@@ -140,7 +140,7 @@ tenants = (f"tenant {number}" for number in itertools.count())
 
 @pytest.fixture(scope="module")
 def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store that examples share, each with a tenant of its own."""
+    """Yield a store that examples share, each with a tenant of its own."""
     with a_store(tmp_path_factory.mktemp("shared")) as store:
         yield store
 
@@ -166,7 +166,7 @@ def test_any_deliveries_equal_the_set_of_their_spans(
 
 
 def commit_sizes(store: Store) -> list[int]:
-    """The rows of each commit, in order."""
+    """Return the rows of each commit, in order."""
     return [int(str(count)) for (count,) in rows(store, "SELECT count(*) FROM span GROUP BY batch ORDER BY batch")]
 
 
@@ -202,7 +202,7 @@ def test_spans_are_visible_soon_after_the_append(tmp_path: Path) -> None:
 
 
 def spooled(directory: Path, *batches: SpanBatch) -> None:
-    """A data directory as a crash leaves it: batches in the spool, none in the database."""
+    """Create a data directory as a crash leaves it: batches in the spool, none in the database."""
     with a_store(directory):
         pass
     spool = Spool(directory / "spool", after=Position())
@@ -223,7 +223,7 @@ def test_a_start_commits_what_the_spool_holds(tmp_path: Path) -> None:
 
 
 def a_database_at(directory: Path, position: Position) -> None:
-    """An empty database that claims to have the spool up to a position."""
+    """Create an empty database that claims to have the spool up to a position."""
     with a_store(directory) as store, store._database.transaction() as cursor:
         cursor.execute("UPDATE ingest_state SET spool_sequence = ?, spool_rows = ?", [position.sequence, position.rows])
 
@@ -297,7 +297,7 @@ def test_a_second_store_on_the_directory_is_refused(tmp_path: Path) -> None:
 
 
 def with_column(batch: SpanBatch, name: str, values: pa.Array) -> SpanBatch:
-    """The batch with other values in one column."""
+    """Return the batch with other values in one column."""
     position = batch.spans.schema.get_field_index(name)
     return dataclasses.replace(batch, spans=batch.spans.set_column(position, SPANS.field(name), values))
 
@@ -393,7 +393,7 @@ def test_a_batch_without_rows_is_no_trouble(tmp_path: Path) -> None:
 
 
 def filled(directory: Path, row_groups: int) -> int:
-    """A database file of some megabytes; how many spans it holds."""
+    """Return a database file of some megabytes; how many spans it holds."""
     with a_store(directory) as store:
         for number in range(row_groups):
             commit(store, a_batch(an_export(ROW_GROUP_ROWS, first=number * ROW_GROUP_ROWS)))
@@ -500,7 +500,7 @@ def test_an_open_that_fails_on_the_way_leaves_nothing_open(tmp_path: Path) -> No
 
 
 def test_a_checkpoint_waits_for_who_reads_an_older_state(tmp_path: Path) -> None:
-    """Whoever began to read before an update holds a checkpoint up, and a backup waits until he has finished."""
+    """A read that began before an update holds a checkpoint up, and a backup waits until it has finished."""
     with a_store(tmp_path) as store, store._database.cursor() as reading:
         reading.execute("BEGIN TRANSACTION READ ONLY")
         reading.execute("SELECT * FROM matching_state").fetchall()

@@ -26,7 +26,7 @@ ALL = Limits(rows=100_000, nbytes=1 << 30)
 
 @pytest.fixture(name="store", scope="module")
 def all_scenarios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """All scenarios, each a tenant, with their log records after them."""
+    """Yield all scenarios, each a tenant, with their log records after them."""
     with a_store(tmp_path_factory.mktemp("data")) as store:
         commit(store, *(a_part(folder, "traces") for folder in SCENARIOS))
         commit(store, *(a_part(folder, "logs") for folder in SCENARIOS if (folder / "logs.json").exists()))
@@ -34,13 +34,13 @@ def all_scenarios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def trace_of(folder: Path) -> str:
-    """The id of the trace that a scenario sent."""
+    """Return the id of the trace that a scenario sent."""
     payload = json.loads((folder / "traces.json").read_text(encoding="utf-8"))
     return str(payload["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"])
 
 
 def members_of(store: Store, folder: Path) -> list[TraceMember]:
-    """The spans of a scenario as their columns tell them; none where some of them only announce a span."""
+    """Return the spans of a scenario as their columns tell them; none where some of them only announce a span."""
     window = store.windows.meanings_of_traces([TraceKey(tenant_of(folder), trace_of(folder))], limits=ALL)
     assert window is not None
     is_complete = all(window.spans.column("is_complete").to_pylist())

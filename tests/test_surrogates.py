@@ -20,7 +20,7 @@ ERROR = {"error": {"message": "half \ud800", "type": "t\ud800"}}
 
 @pytest.fixture(name="played", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    """One server with models for all."""
+    """Yield one server with models for all."""
     with a_played_server(tmp_path_factory.mktemp("played") / "data") as server:
         yield server
 

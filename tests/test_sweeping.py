@@ -74,7 +74,7 @@ def test_the_command_sweeps_a_server_and_a_directory(tmp_path: Path) -> None:
 
 
 def test_the_server_sweeps_by_itself(tmp_path: Path) -> None:
-    """What has expired leaves after the interval, without anybody asking."""
+    """What has expired leaves after the interval, without a request."""
     with a_server(tmp_path, sweep_interval_seconds=0.2) as server:
         fill(f"http://{server.otlp_http}/v1/traces", 1)
         assert server.store.wait_committed(PATIENCE_S)
@@ -113,7 +113,6 @@ def test_a_sweep_that_is_killed_has_done_whole_steps(tmp_path: Path, seed: int, 
 
 
 def _over(client: httpx.Client, url: str) -> int:
-    """How many spans are too many after a sweep: some may be, as the readings of what was left come after it."""
     assert client.post(url).status_code == httpx.codes.OK
     return int(client.post(url, params={"dryRun": True}).json()["overSpans"])
 
@@ -182,6 +181,5 @@ def test_what_is_deleted_is_rubbed_out_while_spans_come(tmp_path: Path, seed: in
 
 
 def _holding(directory: Path, words: bytes) -> list[str]:
-    """The files that hold these words."""
     files = [path for path in directory.rglob("*") if path.is_file()]
     return [path.name for path in files if path.exists() and words in path.read_bytes()]

@@ -42,7 +42,7 @@ def test_tables_of_views_are_read_too() -> None:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
-    """An empty database."""
+    """Return an empty database."""
     prepare(tmp_path)
     return Database(tmp_path, DatabaseOptions())
 

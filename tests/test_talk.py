@@ -21,7 +21,7 @@ TRACE, MODEL, TOOL = "0" * 31 + "1", "0" * 15 + "1", "0" * 15 + "2"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server that holds a model's span, which asks for a tool, and the tool's."""
+    """Yield a server that holds a model's span, which asks for a tool, and the tool's."""
     with a_server(tmp_path_factory.mktemp("server") / "data") as running:
         post(f"http://{running.http}/api/v1/traces", a_talk().SerializeToString())
         assert running.store.wait_committed(10)
@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def a_trace(*messages: JsonObject, calls: tuple[ToolCallDocument, ...] = ()) -> TraceDocument:
-    """A trace that says these."""
+    """Build a trace that says these."""
     return a_document(
         TraceDocument,
         trace_id=TRACE,
@@ -45,7 +45,7 @@ def a_trace(*messages: JsonObject, calls: tuple[ToolCallDocument, ...] = ()) -> 
 
 
 def a_call(*, result: object = None, is_error: bool = False, error: str | None = None) -> ToolCallDocument:
-    """A call of a tool."""
+    """Build a call of a tool."""
     arguments = {"city": "Oslo", "days": 3}
     return a_document(
         ToolCallDocument,
@@ -60,7 +60,7 @@ def a_call(*, result: object = None, is_error: bool = False, error: str | None =
 
 
 def lines(trace: TraceDocument) -> list[str]:
-    """What is printed."""
+    """Return the printed lines."""
     return [line for text in conversation_text(trace, width=80, ellipsis="…") for line in text.plain.split("\n")]
 
 

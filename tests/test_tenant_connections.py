@@ -38,12 +38,12 @@ class Many:
         self.judges = ConnectedJudges(self.connections, self.budgets, budgets or {})
 
     def asked(self, tenant: str, named: str | None = None) -> str:
-        """The id of the connection that a rule of a tenant asks."""
+        """Return the id of the connection that a rule of a tenant asks."""
         rule = an_active_rule(connectionId=named)
         return self.judges.connection_of(replace(rule, tenant=tenant))
 
     def ask(self, *jobs: AJob, of: str = "", named: str | None = None, **rule: object) -> list[object]:
-        """What judges of a rule of a tenant are answered, one job after the other."""
+        """Run jobs of a tenant's rule one after the other; return the answers of the judges."""
         active = replace(an_active_rule(connectionId=named, **rule), tenant=of)  # type: ignore[arg-type] # keys
 
         async def ask() -> list[object]:
@@ -63,7 +63,7 @@ async def _tried(judge: object) -> object:
 
 
 def test_rules_of_a_tenant_use_its_connections_and_those_that_are_shared(tmp_path: Path) -> None:
-    """Its own come first, also by name; one of nobody that is not shared is as if it were not there."""
+    """Its own come first, also by name; one of the operator that is not shared is as if it were not there."""
     with a_store(tmp_path) as store:
         many = Many(store)
         make = many.connections.create

@@ -213,7 +213,7 @@ STEADY = {
 
 @pytest.fixture(scope="module")
 def tenancy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
-    """One server for all; what is changed here is what nobody else looks at."""
+    """Start one server for all tests; what is changed here is what no other test looks at."""
     with two_tenants(tmp_path_factory.mktemp("tenants") / "data") as made:
         yield made
 
@@ -224,14 +224,14 @@ _ALIKE = {"trace_id", "span_id", "project", "service", "mark"}
 
 
 def path_of(template: str, ids: dict[str, str], question: str = "") -> str:
-    """A path about these things."""
+    """Return a path about these things."""
     values = ids | {"mark": mark_of(ids["tenant"])}
     template = ELSEWHERE.get(template, template)
     return re.sub(_NAMED, lambda named: values[named.group(1)], template + question)
 
 
 def ask(tenancy: Tenancy, tenant: str, method: str, template: str, of: str) -> httpx.Response:
-    """What a tenant's key is answered about something of another's, or its own."""
+    """Send a request with a tenant's key about an object of a tenant."""
     path = path_of(template, dict(tenancy.ids[of]), QUESTIONS.get(template, ""))
     sent = FORMS.get(template) if method == "POST" else None
     form = sent and {name: path_of(value, dict(tenancy.ids[of])) for name, value in sent.items()}
@@ -243,7 +243,7 @@ def ask(tenancy: Tenancy, tenant: str, method: str, template: str, of: str) -> h
 
 @pytest.fixture(scope="module")
 def summing(tenancy: Tenancy) -> str:
-    """What asks for all rows of each tenant as a number for each table; deliveries change by themselves."""
+    """Return the SQL that sums the rows of each tenant in each table; deliveries change by themselves."""
     tables = tenancy.rows("SELECT table_name FROM duckdb_columns() WHERE column_name = 'tenant' AND NOT internal")
     names = sorted({str(name) for (name,) in tables} - {"audit", "alert_delivery"} - {view for view, _ in sql.views()})
     assert len(names) > 15
@@ -255,7 +255,7 @@ def summing(tenancy: Tenancy) -> str:
 
 
 def everything(tenancy: Tenancy, summing: str, *tenants: str) -> list[tuple[object, ...]]:
-    """All rows of some tenants as a number for each table.
+    """Return all rows of some tenants as a number for each table.
 
     It asks the database itself: what clients' SQL is looked at for would take three times as long as the answer.
     """
@@ -282,7 +282,7 @@ _UNDONE: Final = """
 
 @pytest.fixture(scope="module", name="normalizer")
 def a_normalizer(tenancy: Tenancy) -> Normalizer:
-    """The names of ids, alike for those of the tenant and of what is shared, once all work is done."""
+    """Return the names of ids, alike for those of the tenant and of what is shared, once all work is done."""
     until(lambda: tenancy.rows(_UNDONE), lambda rows: rows == [])
     names = {value: name for tenant in ("", "acme") for name, value in tenancy.ids[tenant].items()}
     return Normalizer(names | {mark_of(tenant): "mark" for tenant in ("", "acme")})
@@ -377,7 +377,7 @@ def test_each_view_tells_whose_each_row_is(tenancy: Tenancy) -> None:
 
 
 def test_a_rule_judges_its_tenant_and_a_shared_rule_everybody(tenancy: Tenancy) -> None:
-    """Each tenant has verdicts of its rules and of those of nobody; what belongs to nobody, of the latter alone."""
+    """Each tenant has verdicts of its rules and of shared ones; traces without a tenant, of the latter alone."""
     of = {tenant: {tenancy.ids[tenant][key] for key in ("rule_id", "trace_rule_id")} for tenant in TENANTS}
     judging = {(tenant, rule) for tenant in TENANTS for rule in of[tenant] | of[""]}
     for table in ("evaluation AS t", "decision JOIN span AS t USING (seq)"):
@@ -413,7 +413,7 @@ def test_activity_is_told_by_tenant(tenancy: Tenancy) -> None:
 
 
 def test_what_is_shared_is_shown_and_kept(tenancy: Tenancy) -> None:
-    """A tenant sees rules and alerts of nobody, and may not change them; connections and receivers it does not see."""
+    """A tenant sees shared rules and alerts, and may not change them; connections and receivers it does not see."""
     ids = tenancy.ids[""]
     rule, alert = f"{PROJECT}/trace-eval-rules/{ids['rule_id']}", f"/api/v1/alerts/{ids['alert_id']}"
     hidden = (f"/api/v1/llm-connections/{ids['connection_id']}", f"{PROJECT}/alert-webhooks/{ids['webhook_id']}")
@@ -447,7 +447,7 @@ def test_the_commands_work_with_the_key_of_a_tenant(tenancy: Tenancy) -> None:
 
 @pytest.mark.parametrize("method, template", [each for each in CHANGING if "_id}" in each[1]])
 def test_nobody_changes_what_is_anothers(tenancy: Tenancy, summing: str, method: str, template: str) -> None:
-    """Asked about another's things by an administrator of a tenant, no route changes a row of anybody else."""
+    """Asked about another's things by an administrator of a tenant, no route changes a row of another tenant."""
     same = set(re.findall(_NAMED, template)) <= _ALIKE
     before = everything(tenancy, summing, "", "other")
     for of in ("other", ""):
@@ -497,7 +497,7 @@ def test_a_page_of_a_shared_connection_offers_no_change(tenancy: Tenancy) -> Non
 
 
 def test_a_tenant_has_its_own_failures_evaluated_again(tenancy: Tenancy, summing: str) -> None:
-    """The page counts what failed of its own, lists what failed of nobody too, and its forms touch its own alone."""
+    """The page counts what failed of its own, lists shared failures too, and its forms touch its own alone."""
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     jobs = {tenant: 900_000 + number for number, tenant in enumerate(TENANTS)}
     for tenant, job_id in jobs.items():

@@ -20,7 +20,7 @@ OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2
 
 
 def on_a_terminal(*arguments: str) -> str:
-    """What a command writes to a terminal, of both its outputs; colours that it chose itself are left out."""
+    """Run a command on a pseudo-terminal; return both outputs without the colors that it chose itself."""
     ours, theirs = pty.openpty()
     env = environment({"TERM": "xterm-256color", "COLUMNS": "200"})
     process = forking.start([TRACEJURY, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
@@ -41,7 +41,7 @@ def on_a_terminal(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a trace whose every text is hostile."""
+    """Return a directory with a trace whose every text is hostile."""
     directory = tmp_path_factory.mktemp("data")
     with a_store(directory) as store:
         export = an_export(trace_id(1), f"root{EVIL}", f"step{EVIL}", project=f"shop{EVIL}")

@@ -24,7 +24,7 @@ from tests.serving import ANY_PORT, a_server, run
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for this machine, signed by itself, and its key."""
+    """Return a certificate for this machine, signed by itself, and its key."""
     folder = tmp_path_factory.mktemp("tls")
     key, certificate = a_certificate()
     chain, secret = folder / "cert.pem", folder / "key.pem"
@@ -54,7 +54,7 @@ def test_every_address_takes_tls_and_nothing_else(tmp_path: Path, pair: tuple[Pa
 
 
 def shown(address: str) -> str:
-    """The name in the certificate that a listener shows a new connection."""
+    """Return the name in the certificate that a listener shows a new connection."""
     host, _, port = address.rpartition(":")
     pem = ssl.get_server_certificate((host, int(port)), timeout=PATIENCE_S)
     return x509.load_pem_x509_certificate(pem.encode()).subject.rfc4514_string()
@@ -69,7 +69,7 @@ def replace(pair: tuple[Path, Path], key: bytes, chain: bytes) -> None:
 
 
 def conditions(server: Running) -> dict[str, str]:
-    """The condition of the certificate, as the status has it."""
+    """Return the condition of the certificate, as the status has it."""
     return {each.about: each.told for each in server.context.conditions.lasting if each.name == "certificate"}
 
 

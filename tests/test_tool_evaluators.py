@@ -37,7 +37,7 @@ ROUTE = {"origin": "JFK", "destination": "CDG"}
 
 
 def validity(arguments: object, schema: object = FLIGHTS["inputSchema"], **configuration: object) -> list[str]:
-    """What is wrong with a call with these arguments."""
+    """List the errors of a call with these arguments."""
     case = called(call("a_tool", arguments)) | {"metadata": {"tools": [{"name": "a_tool", "inputSchema": schema}]}}
     outcome = verdict("tool_call_validity", configuration, case)
     (result,) = outcome.metadata["validationResults"]
@@ -48,7 +48,7 @@ def validity(arguments: object, schema: object = FLIGHTS["inputSchema"], **confi
 
 
 def an_object(**properties: object) -> dict[str, Any]:
-    """The schema of an object with these properties."""
+    """Return the schema of an object with these properties."""
     return {"type": "object", "properties": properties}
 
 

@@ -30,7 +30,7 @@ ONE, OTHER, LARGE = "a1" * 16, "b2" * 16, "c3" * 16
 
 
 def a_span(span_id: str, parent: str | None, name: str, kind: str = "chain", **more: Any) -> OutlineSpan:
-    """A span of an outline; they start in the order of their ids."""
+    """Build a span of an outline; they start in the order of their ids."""
     fields = {
         "span_id": span_id,
         "parent_span_id": parent,
@@ -52,13 +52,13 @@ def a_span(span_id: str, parent: str | None, name: str, kind: str = "chain", **m
 def aligned(
     before: list[OutlineSpan], after: list[OutlineSpan], *digests: dict[str, tuple[int, int]]
 ) -> list[AlignedSpan]:
-    """Both as one tree; what they said stands behind them."""
+    """Align both outlines as one tree; `digests` are those of each."""
     one, other = digests or ({}, {})
     return align(TraceSide(spans=before, said=one), TraceSide(spans=after, said=other))
 
 
 def told(rows: list[AlignedSpan]) -> list[str]:
-    """Each row in short."""
+    """Return each row in short."""
     return [
         f"{'.' * row.depth}{row.span.name} {row.state}{' ' * bool(row.changes)}{','.join(row.changes)}" for row in rows
     ]
@@ -159,7 +159,7 @@ def test_five_thousand_spans_are_paired_in_one_go() -> None:
 
 
 def a_trace(trace_id: str, answer: str, *tools: str, model: str = "small") -> ExportTraceServiceRequest:
-    """A trace of an agent that calls tools and answers."""
+    """Build a trace of an agent that calls tools and answers."""
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
     for key, value in (("service.name", "agent"), ("dokimos.project", "shop")):
@@ -215,7 +215,7 @@ def a_trace(trace_id: str, answer: str, *tools: str, model: str = "small") -> Ex
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Running"]:
-    """A server with two traces of a kind, and a long one."""
+    """Yield a server with two traces of a kind, and a long one."""
     with a_server(tmp_path_factory.mktemp("compared") / "data") as made:
         send(made.otlp_http, a_trace(ONE, "It comes on Monday.", "lookup", "carrier"))
         hostile = "It comes on Tuesday. <script>alert(1)</script>"
@@ -232,13 +232,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Running"]:
 
 @pytest.fixture
 def visit(running: "Running") -> Iterator[Visit]:
-    """A visitor without a browser."""
+    """Yield a visitor without a browser."""
     with Visit(f"http://{running.http}") as made:
         yield made
 
 
 def words(page: str) -> str:
-    """What a page says."""
+    """Return the text of a page."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 

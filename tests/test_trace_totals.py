@@ -30,12 +30,12 @@ VIEWS: Final = ("traces", "sessions", "trace_totals", "trace_roll_up", "changed_
 
 
 def of_view(store: Store) -> list[tuple[object, ...]]:
-    """What the view shows of each trace."""
+    """Read each trace from the view."""
     return rows(store, f"SELECT {COLUMNS} FROM traces ORDER BY ALL")
 
 
 def of_parts(store: Store) -> list[tuple[object, ...]]:
-    """What all parts of each trace add up to."""
+    """Add up all parts of each trace."""
     with store._database.cursor() as cursor:
         rolled = sql.select_of("trace_roll_up")
         return cursor.execute(

@@ -25,12 +25,12 @@ _SPAN = OutlineSpan(
 
 
 def a_line(span_id: str, parent: str | None = None, **more: object) -> OutlineSpan:
-    """A span of a tree; they begin in the order of their ids."""
+    """Build a span of a tree; they begin in the order of their ids."""
     return replace(_SPAN, span_id=span_id, parent_span_id=parent, **more)  # type: ignore[arg-type] # as the test says
 
 
 def a_verdict(span_id: str | None, *, passed: bool | None, outcome: str = "scored") -> StoredEvaluation:
-    """What came of one evaluation."""
+    """Build the result of one evaluation."""
     texts = dict.fromkeys(("fingerprint", "reason", "error_kind", "metadata", "judge_model", "release"))
     numbers = dict.fromkeys(("score", "threshold", "judge_calls", "input_tokens", "output_tokens"))
     return StoredEvaluation(
@@ -110,7 +110,7 @@ def test_spans_that_are_their_own_parents_are_opened_too() -> None:
 
 
 def test_scripts_get_every_span_once() -> None:
-    """The document has a line for each span, in the order of the tree, with what nobody sees spelled out."""
+    """The document has a line for each span, in the order of the tree, with invisible characters spelled out."""
     spans = [a_line(f"{number:05}", "00000" if number else None, name="x\u202ey") for number in range(2 * ROWS)]
     document = json.loads(SpanTree(spans, [a_verdict("00001", passed=False)]).document())
     assert [line[0] for line in document["spans"]] == [span.span_id for span in spans]

@@ -12,19 +12,19 @@ from tests.evaluating import evaluate
 
 
 def verdict(name: str, config: Mapping[str, Any], case: Mapping[str, Any]) -> Verdict:
-    """The verdict of an evaluator."""
+    """Return the verdict of an evaluator."""
     outcome = evaluate(name, config, case)
     assert isinstance(outcome, Verdict), outcome
     return outcome
 
 
 def called(*names: str) -> dict[str, Any]:
-    """A case with these calls."""
+    """Return a case with these calls."""
     return {"actualOutputs": {"toolCalls": [{"name": name} for name in names]}}
 
 
 def talk(*turns: Sequence[str]) -> dict[str, Any]:
-    """A case of a conversation with these calls in its turns, the last in two messages of the assistant."""
+    """Return a case of a conversation with these calls in its turns, the last in two messages of the assistant."""
     messages: list[dict[str, Any]] = [{"role": "assistant", "content": "Hello"}]
     for turn in turns:
         messages.append({"role": "user", "content": "?"})

@@ -49,7 +49,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Pieces:
 
 
 def a_short_request(number: int) -> Request:
-    """One span."""
+    """Return one span."""
     return Request(body=an_export(f"{number + 1:032x}", "step").SerializeToString())
 
 

@@ -27,7 +27,7 @@ RULES: Final = [
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """A server with two rules about the output, and sessions of an answered run and of one without an answer."""
+    """Yield a server with two rules about the output, and sessions of an answered run and of one without an answer."""
     settings = {"settle_after_root_seconds": 0.1}
     with an_offline_server(tmp_path_factory.mktemp("unanswered") / "data", **settings) as server:
         assert server.running is not None

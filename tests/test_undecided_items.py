@@ -7,7 +7,7 @@ from tests.offline import Offline, an_offline_server
 
 
 def an_item(key: str, score: float, **more: Any) -> dict[str, Any]:
-    """An item that one evaluator scored."""
+    """Build an item that one evaluator scored."""
     verdict = {"name": "exact", "score": score, "threshold": 1.0, "reason": "why"}
     return {
         "itemKey": key,
@@ -20,7 +20,7 @@ def an_item(key: str, score: float, **more: Any) -> dict[str, Any]:
 
 
 def listed(api: Offline, **params: Any) -> list[str]:
-    """The keys of the items that are listed."""
+    """Return the keys of the items that are listed."""
     return [each["itemKey"] for each in api.ask("GET", "review-queue", params=params)["content"]]
 
 

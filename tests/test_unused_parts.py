@@ -14,7 +14,7 @@ CONFIGS: list[dict[str, str | int]] = [{"threads": 1, "memory_limit": "64MB"}, {
 
 
 def _left(folder: Path, config: dict[str, str | int], clear: Callable[[duckdb.DuckDBPyConnection], None]) -> int:
-    """How many texts that were read are in a file that other texts were written to."""
+    """Count the texts of removed rows in a file that other texts were written to."""
     written = folder / "written.duckdb"
     with duckdb.connect(config={**config, "temp_directory": str(folder)}) as connection:
         connection.execute(f"ATTACH '{folder / 'read.duckdb'}' AS read (STORAGE_VERSION 'v1.4.0')")

@@ -72,27 +72,27 @@ KEPT = {  # what work after the upgrade adds to, and never changes
 
 @pytest.fixture(params=FIXTURES, ids=IDS)
 def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The directory with what a release wrote."""
+    """Return the directory with what a release wrote."""
     unpack(request.param, tmp_path)
     return tmp_path
 
 
 @contextmanager
 def raw(data: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The database as DuckDB has it, whatever version wrote it."""
+    """Yield the database as DuckDB has it, whatever version wrote it."""
     with duckdb.connect() as connection:
         connection.execute(f"ATTACH '{data / FILE_NAME}' AS {CATALOG} (READ_ONLY); USE {CATALOG}; SET TimeZone = 'UTC'")
         yield connection
 
 
 def relations(connection: duckdb.DuckDBPyConnection, of: str) -> dict[str, list[str]]:
-    """The columns of each table, or view."""
+    """Return the columns of each table, or view."""
     names = [name for (name,) in connection.execute(of).fetchall() if name != MARK]
     return {name: [column[0] for column in connection.execute(f'DESCRIBE "{name}"').fetchall()] for name in names}
 
 
 def content(connection: duckdb.DuckDBPyConnection, name: str, columns: str, where: str = "true") -> Counter[Any]:
-    """The rows of a table or view, as texts."""
+    """Return the rows of a table or view, as texts."""
     select = f'SELECT hash(COLUMNS(c -> true))::VARCHAR FROM (SELECT {columns} FROM "{name}" WHERE {where})'
     return Counter(connection.execute(select).fetchall())
 
@@ -182,7 +182,7 @@ def test_open_work_is_done_after_the_upgrade(release: Path) -> None:
 
 
 def check_judged(server: Running, expected: list[dict[str, str]]) -> None:
-    """Each of the jobs that were open, or not even made, has one score."""
+    """Check that each open job, also if not yet queued, has one score."""
     scored = "SELECT tenant, trace_id, rule, count(*) FROM evaluations WHERE outcome = 'scored' GROUP BY ALL"
     judged = Counter({row[:3]: row[3] for row in rows(server.store, scored)})
     for one in expected:

@@ -35,7 +35,7 @@ HOW = "change the view back, or docs/views.md with it: add columns only, else ra
 
 
 def documented(view: str) -> list[tuple[str, str]]:
-    """The columns of a view and their types, as the page has them."""
+    """Return the columns of a view and their types, as the page has them."""
     section = re.search(rf"^## `{view}`$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert section, f"docs/views.md has no section about {view}: {__doc__} See INTERNAL in this test for how to add it."
     table = re.findall(r"^\| (`.*?`) \| (.*?) \| .*\|$", section[1], re.MULTILINE)
@@ -44,7 +44,7 @@ def documented(view: str) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store with a trace in it."""
+    """Yield a store with a trace in it."""
     with a_store(Path(tmp_path_factory.mktemp("views"))) as opened:
         commit(opened, a_batch(an_export(3)))
         yield opened
@@ -59,7 +59,7 @@ def test_a_view_has_the_columns_that_are_documented(store: Store, view: str) -> 
 
 
 def test_the_page_documents_no_view_that_is_not_there() -> None:
-    """Whoever takes a view away takes its section away, and that is a new version."""
+    """Removing a view removes its section, and that is a new version."""
     assert set(re.findall(r"^## `(\w+)`$", PAGE, re.MULTILINE)) == {name for name, _ in sql.views()} - INTERNAL
     assert "Version 1 of the contract" in PAGE
 

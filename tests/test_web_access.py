@@ -16,14 +16,14 @@ from tests.serving import a_server
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """One server with keys for all."""
+    """Yield one server with keys for all."""
     with a_closed_server(tmp_path_factory.mktemp("site") / "data") as closed:
         yield closed
 
 
 @pytest.fixture
 def visit(server: Closed) -> Iterator[Visit]:
-    """A browser that was never here."""
+    """Yield a browser that was never here."""
     with Visit(f"http://{server.running.http}") as visit:
         yield visit
 
@@ -43,7 +43,7 @@ def test_who_is_unknown_is_sent_to_sign_in_and_back(server: Closed, visit: Visit
 
 
 def test_programs_are_told_401_and_not_sent_elsewhere(visit: Visit) -> None:
-    """Whoever does not ask for HTML gets the status."""
+    """A client that does not ask for HTML gets the status."""
     assert visit.get("/traces", accept="*/*").status_code == 401
 
 
@@ -57,7 +57,7 @@ def test_the_cookie_is_kept_from_scripts_and_opens_pages_only(server: Closed, vi
 
 
 def test_signing_in_makes_another_cookie(server: Closed, visit: Visit) -> None:
-    """A number that somebody else put into the browser before is worth nothing after."""
+    """A number that was put into the browser before is worth nothing after."""
     visit.get("/sign-in")
     before = visit.client.cookies["tracejury"]
     sign_in(visit, server.keys["viewer"])
@@ -84,7 +84,7 @@ def test_a_key_that_only_sends_has_no_pages(server: Closed, visit: Visit) -> Non
 
 
 def test_signing_out_ends_the_session_for_every_copy_of_the_cookie(server: Closed, visit: Visit) -> None:
-    """A cookie that somebody kept opens nothing afterwards."""
+    """A kept copy of the cookie opens nothing afterwards."""
     sign_in(visit, server.keys["viewer"])
     kept = visit.client.cookies["tracejury"]
     assert visit.send("/traces", "/sign-out").status_code == 303
@@ -163,7 +163,7 @@ def test_sessions_are_bounded() -> None:
 
 
 def test_a_server_without_keys_needs_tokens_too(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where everybody may do everything, a page of somebody else still cannot send a form."""
+    """Even if all callers may do everything, a page of another site cannot send a form."""
     with a_server(tmp_path_factory.mktemp("open") / "data") as running, Visit(f"http://{running.http}") as visit:
         assert visit.get("/traces").is_success
         assert visit.client.post(f"{visit.origin}/sign-out").status_code == 403

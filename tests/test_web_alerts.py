@@ -26,7 +26,7 @@ NOW_NS = time.time_ns()
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """A server with keys, and a receiver that is not there."""
+    """Yield a server with keys, and a receiver that is not there."""
     settings = {
         "alert_webhooks": [{"project": "shop", "url": "https://receiver.invalid/hook"}],
         "encryption_key": ENCRYPTION_KEY,
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
 
 
 def opened(server: Closed, number: int, **changes: object) -> AlertFinding:
-    """An alert of the server."""
+    """Return an alert of the server."""
     finding = a_finding(number, **changes)
     assert server.running.store.alerts.open(finding, NOW_NS - 3_600 * 10**9 + number)
     return finding
@@ -44,7 +44,7 @@ def opened(server: Closed, number: int, **changes: object) -> AlertFinding:
 
 @pytest.fixture
 def visit(server: Closed) -> Iterator[Visit]:
-    """Somebody with an editor's key."""
+    """Sign in with an editor's key."""
     with Visit(f"http://{server.running.http}") as visit:
         assert visit.send("/sign-in", "/sign-in", key=server.keys["editor"]).status_code == 303
         yield visit

@@ -68,17 +68,17 @@ class Judged:
         self.model.requests.clear()
 
     def send(self, do: str = "judge", **fields: str) -> httpx.Response:
-        """The form of a new rule, with a button pressed."""
+        """Send the form of a new rule with a button pressed."""
         return self.visit.send("/rules/new", "/rules/new", **(RULE | {"do": do} | fields))
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
-        """The rows of an answer."""
+        """Query the server; return the rows."""
         return [tuple(row) for row in self.running.store.queries.sql(statement, max_rows=100, timeout_s=10).rows]
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
-    """One for all."""
+    """Start one server for all tests."""
     with (
         a_model(GOOD) as model,
         a_server(tmp_path_factory.mktemp("asked") / "data") as running,
@@ -100,13 +100,13 @@ def wait_stored(running: Running, spans: int) -> None:
 
 
 def examples(page: str) -> list[str]:
-    """What stands beside each example."""
+    """Return the text beside each example."""
     part = page.partition('<ul class="examples">')[2].partition("</ul>")[0]
     return [" ".join(unescape(re.sub(r"<[^>]+>", " ", each)).split()) for each in part.split("<li>")[1:]]
 
 
 def words(page: str) -> str:
-    """What the preview says."""
+    """Return the text of the preview."""
     return " ".join(
         unescape(re.sub(r"<[^>]+>", " ", page.partition('id="preview"')[2].partition("</section>")[0])).split()
     )
@@ -225,7 +225,7 @@ def test_what_nobody_knows_is_told_as_it_is_counted(judged: Judged) -> None:
 
 
 def spent_on(judged: Judged) -> tuple[int, int, float]:
-    """The calls, tokens and USD of the connection today."""
+    """Return the calls, tokens and USD of the connection today."""
     spent = judged.running.context.judging.budgets.today()
     of_connection = [each for each in spent if each.identity == judged.connection_id]
     return (of_connection[0].calls, of_connection[0].tokens, of_connection[0].usd) if of_connection else (0, 0, 0.0)
@@ -355,7 +355,7 @@ def test_the_button_is_pressed_in_a_browser(
 
 
 def test_what_stored_days_cost_is_told_before_a_judge_is_asked_about_them(judged: Judged) -> None:
-    """Saving with days whose cost nobody saw shows it and saves nothing; saved again, the judge is asked."""
+    """Saving with days whose cost was not shown shows it and saves nothing; saved again, the judge is asked."""
     judged.connect(price=PRICE, maxOutputTokens=1000)
     judged.says(lambda _: GOOD)
     first = judged.send("save", name="back", enabled="1", project="sample", also_days="2")

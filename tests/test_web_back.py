@@ -36,14 +36,14 @@ FROM_MEMORY = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: tr
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all, with the sample."""
+    """Yield one server for all, with the sample."""
     with a_shown_server(tmp_path_factory.mktemp("back") / "data") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def filtered(shown: Shown) -> list[str]:
-    """The addresses of all pages with a form whose fields become the address."""
+    """Return the addresses of all pages with a form whose fields become the address."""
     with Visit(shown.origin) as visit:
         paths = [path_of(template, shown) for template in templates()] + ["/quality?project=sample"]
         return [path for path in paths if 'method="get"' in visit.get(path).text]

@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"^  (--[\w-]+): ", re.MULTILINE)
 
 
 def rules_of(name: str) -> str:
-    """What a style sheet says, without its comments, its tokens and the indents of the tree."""
+    """Return a style sheet without its comments, its tokens and the indents of the tree."""
     text = next(sheet for sheet in SHEETS if sheet.name == name).read_text(encoding="utf-8")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"@font-face \{.*?^\}", "", text, flags=re.DOTALL | re.MULTILINE)
@@ -50,7 +50,7 @@ def test_every_token_is_there_and_told() -> None:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all."""
+    """Start one server for all tests."""
     with a_shown_server(tmp_path_factory.mktemp("design") / "data") as server:
         yield server
 
@@ -64,7 +64,7 @@ def test_a_page_has_one_primary_action(shown: Shown) -> None:
 
 
 class _Actions(HTMLParser):
-    """How many buttons and links stand beside the name of a page, without those in its menu *More*."""
+    """The number of buttons and links beside the name of a page, without those in its menu *More*."""
 
     def __init__(self) -> None:
         super().__init__()

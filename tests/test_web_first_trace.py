@@ -22,7 +22,7 @@ KEY = "operator-key-of-this-test"
 
 @contextmanager
 def serving(tmp_path: Path, way: str) -> Iterator[str]:
-    """A server of a kind without traces, and the address of its first page."""
+    """Start a server of a kind without traces; yield the address of its first page."""
     more: dict[str, Any] = {}
     if way == "tls":
         secret, chain = a_certificate()

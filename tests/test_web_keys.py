@@ -22,20 +22,20 @@ HOSTILE = "<script>alert(1)</script>\u202e & \"'"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """One server with keys for all."""
+    """Yield one server with keys for all."""
     with a_closed_server(tmp_path_factory.mktemp("keys") / "data") as closed:
         yield closed
 
 
 def signed_in(server: Closed, name: str) -> Visit:
-    """A browser with the session of a key."""
+    """Sign in with a key; return the browser."""
     visit = Visit(f"http://{server.running.http}")
     assert visit.send("/sign-in", "/sign-in", key=server.keys[name]).status_code == 303
     return visit
 
 
 def made(visit: Visit, **fields: str) -> tuple[str, str]:
-    """A key made with the form: its text, and its id as the list has it."""
+    """Create a key with the form; return its text, and its id as the list has it."""
     answer = visit.send("/keys/new", "/keys/new", **fields)
     assert answer.status_code == 201, answer.text
     text = re.search(r"tj_[A-Za-z0-9_-]{43}", answer.text)

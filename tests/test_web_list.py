@@ -23,13 +23,13 @@ pytestmark = pytest.mark.pages("offline", "traces")
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all, with the sample."""
+    """Yield one server for all, with the sample."""
     with a_shown_server(tmp_path_factory.mktemp("list") / "data") as server:
         yield server
 
 
 def listed(visit: Visit, path: str) -> list[str]:
-    """The ids of the traces that a list shows."""
+    """Return the ids of the traces that a list shows."""
     page = visit.get(path)
     assert page.is_success, page.text
     return re.findall(r'data-open href="/traces/([0-9a-f]{32})', page.text)
@@ -115,7 +115,7 @@ def test_a_wide_window_has_values_at_the_side(shown: Shown, browser: "Browser") 
 
 
 def heads(text: str) -> list[str]:
-    """The heads of the columns of a list, without those of boxes."""
+    """Return the heads of the columns of a list, without those of boxes."""
     head = text.partition("<thead>")[2].partition("</thead>")[0]
     return re.findall(r"<(?:a class=\"sort\"[^>]*|th scope=\"col\"(?! class=\"pick\")[^>]*)>([A-Z][a-z]+)", head)
 
@@ -296,7 +296,7 @@ def test_chosen_traces_go_to_a_review_queue(shown: Shown) -> None:
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """A server with keys, and traces of two tenants and of none."""
+    """Yield a server with keys, and traces of two tenants and of none."""
     with a_closed_server(tmp_path_factory.mktemp("chosen") / "data") as server:
         url = f"http://{server.running.otlp_http}/v1/traces"
         for number, key in enumerate(("ingest", "ingest of acme", "ingest of other")):
@@ -310,7 +310,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
 
 
 def signed_in(server: Closed, name: str) -> Visit:
-    """A browser with the session of a key."""
+    """Sign in with a key; return the browser."""
     visit = Visit(f"http://{server.running.http}")
     assert visit.send("/sign-in", "/sign-in", key=server.keys[name]).status_code == 303
     return visit
@@ -333,7 +333,7 @@ def test_each_is_offered_what_he_may_do_with_chosen_traces(closed: Closed) -> No
 
 
 def test_chosen_traces_are_deleted_after_a_question(closed: Closed) -> None:
-    """Of what is chosen a tenant deletes its own, once it has said so; what belongs to nobody stays."""
+    """Of what is chosen a tenant deletes its own, once it has said so; traces without a tenant stay."""
     own, shared = ["20" * 16, "21" * 16], "10" * 16
     query = "&".join(f"trace={trace}.acme" for trace in own) + f"&trace={shared}."
     with signed_in(closed, "admin of acme") as visit:

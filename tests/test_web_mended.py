@@ -25,7 +25,7 @@ NAMELESS_ID, DEAR_ID = "e1" * 16, "d2" * 16
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all, with a trace of nothing that has a name, and one that failed and cost something."""
+    """Yield one server for all, with a trace of nothing that has a name, and one that failed and cost something."""
     nameless = now(an_export(NAMELESS_ID, "lonely"))
     nameless.resource_spans[0].resource.Clear()
     with a_shown_server(tmp_path_factory.mktemp("mended") / "data") as server:
@@ -37,7 +37,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 def a_dear_failure() -> ExportTraceServiceRequest:
-    """A trace that failed, of a model whose call had a price."""
+    """Build a trace that failed, of a model whose call had a price."""
     export = now(an_export(DEAR_ID, "dear failure", project="dear"))
     span = export.resource_spans[0].scope_spans[0].spans[0]
     span.status.code = 2  # type: ignore[assignment] # an open enum
@@ -82,7 +82,7 @@ def test_a_span_that_is_not_read_yet_says_so(shown: Shown) -> None:
 
 
 def test_a_preview_is_no_entry_of_the_audit(tmp_path: Path) -> None:
-    """What somebody types in the form of a rule is looked at and not written down; that it was saved is."""
+    """What is typed in the form of a rule is looked at and not written down; that it was saved is."""
     with a_closed_server(tmp_path / "data") as closed, signed_in(closed, "admin") as visit:
         fields = {"as": "form", "target": "SPAN", "enabled": "1", "evaluator": "tool_error", "shown": "tool_error"}
         for name in ("a", "ab", "abc"):

@@ -21,7 +21,7 @@ HOSTILE = "<script>document.title='owned'</script><img src=https://evil.example/
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all, with a dataset, an experiment of three runs, and a hostile one."""
+    """Yield one server for all, with a dataset, an experiment of three runs, and a hostile one."""
     with a_shown_server(tmp_path_factory.mktemp("offline") / "data") as server:
         a_run(server)
         yield server
@@ -29,20 +29,20 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 @pytest.fixture(name="api")
 def its_api(shown: Shown) -> Iterator[Offline]:
-    """Its API."""
+    """Yield its API."""
     with asking(shown) as api:
         yield api
 
 
 @pytest.fixture(name="visit")
 def a_visitor(shown: Shown) -> Iterator[Visit]:
-    """Somebody who looks at its pages."""
+    """Visit the pages."""
     with Visit(shown.origin) as visit:
         yield visit
 
 
 def cases_on(page: str) -> list[str]:
-    """The keys of the items that a page lists."""
+    """Return the keys of the items that a page lists."""
     return re.findall(r'data-open href="[^"]*item=[^"]*"[^>]*><bdi>([^<]*)</bdi>', page)
 
 

@@ -33,7 +33,7 @@ class Edited:
     holds: Callable[[Running, str], str]  # what the field is, of the thing with this page
 
     def saying(self, place: str, text: str) -> dict[str, str]:
-        """The fields of the form of the thing with this page, in which somebody typed this."""
+        """Return the fields of the form of the object on this page, with this text typed in."""
         return {"name": f"edited {place}"} | dict(self.sends) | {self.field: text}
 
 
@@ -98,7 +98,7 @@ KINDS = pytest.mark.parametrize("kind", EDITED)
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One server for all."""
+    """Start one server for all tests."""
     settings = {"encryption_key": ENCRYPTION_KEY, "webhook_private_hosts": ("127.0.0.1",)}
     with a_server(tmp_path_factory.mktemp("overtaken") / "data", **settings) as running:
         yield running
@@ -106,13 +106,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def visit(running: Running) -> Iterator[Visit]:
-    """Somebody who may do everything."""
+    """Visit the pages as a user with all permissions."""
     with Visit(f"http://{running.http}") as visit:
         yield visit
 
 
 def table_of(page: str) -> dict[str, tuple[str, str]]:
-    """What a page says of what differs: what was typed, and what is there now, by what it is."""
+    """Return the differences that a page shows: typed and stored value, by field."""
     part = page.partition('<section class="card overtaken"')[2].partition("</section>")[0]
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in part.split("<tr>")[2:]]
     cells = [[unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in rows]
@@ -226,7 +226,6 @@ def test_two_browsers_meet(running: Running, browser: "Browser", kind: str, look
 
 
 def _type(page: "Page", edited: Edited, text: str) -> None:
-    """Fill in what is to be another, and the key that another address needs again."""
     page.fill(f"[name='{edited.field}']", text)
     if page.locator("[name=apiKey]").count():
         page.fill("[name=apiKey]", "sk-again-0123456789")

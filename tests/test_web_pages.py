@@ -16,19 +16,19 @@ PAGES = templates()
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all."""
+    """Start one server for all tests."""
     with a_shown_server(tmp_path_factory.mktemp("pages") / "data") as server:
         yield server
 
 
 def test_each_page_has_an_address_to_look_at() -> None:
-    """Whoever adds a page with something in its address says in tests/paging.py where one is."""
+    """A new page with something in its address says in tests/paging.py where one is."""
     assert {template for template in PAGES if "{" in template} == set(EXAMPLES)
 
 
 @pytest.fixture(scope="module")
 def watch(shown: Shown, browser: "Browser") -> Iterator[Watch]:
-    """A tab: one for all pages, since a new one takes as much as to draw a page."""
+    """Yield a tab: one for all pages, since a new one takes as much as to draw a page."""
     still = {"reduced_motion": "reduce"}  # else colours that change are drawn half-way for a moment
     with a_page(browser, shown.origin, has_touch=True, **still) as one:
         yield one
@@ -36,12 +36,12 @@ def watch(shown: Shown, browser: "Browser") -> Iterator[Watch]:
 
 @pytest.mark.parametrize("template", PAGES)
 def test_a_page_is_sound(shown: Shown, watch: Watch, template: str) -> None:
-    """Nothing goes wrong on a page, nobody is kept from using it, and it is no wider than the window."""
+    """Nothing goes wrong on a page, it is accessible, and it is no wider than the window."""
     watch.problems.clear()
     watch.page.context.clear_cookies()
     look_like(watch, PHONE, "dark")
     watch.open(path_of(template, shown))
-    assert watch.page.evaluate(_LISTS_TO_SCROLL) == []  # a row of a list is a block, which nobody has to scroll
+    assert watch.page.evaluate(_LISTS_TO_SCROLL) == []  # a row of a list is a block, without scrolling
     check_look(watch, is_dark=True)
     look_like(watch, DESK, "light")
     check_look(watch, is_dark=False)

@@ -16,27 +16,27 @@ from tests.quality_history import HOSTILE
 
 
 def drawn(picture: Markup) -> ET.Element:
-    """The picture as elements; it has to be well-formed."""
+    """Return the picture as elements; it has to be well-formed."""
     return ET.fromstring(f"<div>{picture}</div>")  # noqa: S314 - our own
 
 
 def table(picture: Markup) -> list[list[str]]:
-    """The rows of the table behind it."""
+    """Return the rows of the table behind it."""
     return [["".join(cell.itertext()) for cell in row] for row in drawn(picture).iterfind(".//tbody/tr")]
 
 
 def of_class(picture: Markup, name: str) -> list[ET.Element]:
-    """The elements of a class."""
+    """Return the elements of a class."""
     return [each for each in drawn(picture).iter() if name in each.get("class", "").split()]
 
 
 def a_trend(*points: TrendPoint) -> Markup:
-    """A trend of these, in percent."""
+    """Build a trend of these, in percent."""
     return trend(points, scale=Scale(low=0, high=100, unit=" %"), label="Pass rate", what="Rate")
 
 
 def at(label: str, value: float | None, **more: object) -> TrendPoint:
-    """A point with an interval of ten around it."""
+    """Return a point with an interval of ten around it."""
     edges = {} if value is None else {"low": value - 10, "high": value + 10, "count": 7}
     return TrendPoint(label=label, value=value, **(edges | more))  # type: ignore[arg-type] # of the tests
 

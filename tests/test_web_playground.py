@@ -27,20 +27,20 @@ FROM = f"/playground?from={TRACE}/{SPAN}"
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    """One for all."""
+    """Start one server for all tests."""
     with a_played_server(tmp_path_factory.mktemp("played") / "data") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def visit(played: Played) -> Iterator[Visit]:
-    """A visitor without a browser."""
+    """Yield a visitor without a browser."""
     with Visit(played.origin) as made:
         yield made
 
 
 def fields_of(page: str) -> dict[str, str]:
-    """What the form of a page would send: fields, texts, and what is chosen."""
+    """Return the fields that the form of a page would send: inputs, texts, and chosen options."""
     form = page.partition('id="playground"')[2].partition("</form>")[0]
     fields = dict(re.findall(r'<input[^>]* name="([^"]+)" value="([^"]*)"', form))
     fields |= dict(re.findall(r'<textarea name="([^"]+)"[^>]*>\n(.*?)</textarea>', form, re.DOTALL))
@@ -51,7 +51,7 @@ def fields_of(page: str) -> dict[str, str]:
 
 
 def words(text: str) -> str:
-    """What a page says."""
+    """Return the text of a page."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 

@@ -26,30 +26,30 @@ pytestmark = pytest.mark.pages("alerts", "quality", "traces")
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
-    """One server for all."""
+    """Start one server for all tests."""
     with a_history(tmp_path_factory.mktemp("quality") / "data") as history:
         yield history
 
 
 @pytest.fixture(scope="module")
 def visit(history: History) -> Iterator[Visit]:
-    """Somebody who looks."""
+    """Visit the pages as a viewer."""
     with Visit(history.origin) as visit:
         yield visit
 
 
 def about(rule: Rule, **more: object) -> str:
-    """The parameters that name a rule and its project."""
+    """Return the parameters that name a rule and its project."""
     return urlencode({"rule": rule.key.rule_id, "project": rule.key.project or ""} | more)
 
 
 def words(page: str) -> str:
-    """What a page says, without what it is made of."""
+    """Return the text of a page without its markup."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.partition("<main")[2])).split())
 
 
 def links(page: str, path: str) -> list[str]:
-    """The addresses on a page that begin so."""
+    """Return the addresses on a page that begin so."""
     return [unescape(each) for each in re.findall(r'href="([^"]+)"', page) if each.startswith(path)]
 
 
@@ -269,7 +269,7 @@ def test_results_can_be_paged_and_sorted(history: History, visit: Visit) -> None
 
 
 def test_the_operator_chooses_whose_quality_he_looks_at(tmp_path: Path, browser: "Browser") -> None:
-    """Tenants that have results are offered to whoever sees all, and links and forms stay with the chosen one."""
+    """Tenants that have results are offered to keys that see all, and links and forms stay with the chosen one."""
     now = dt.datetime.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
     with a_closed_server(tmp_path / "data") as closed, Visit(f"http://{closed.running.http}") as visit:
         ours, theirs = (Rule(closed.running, name, project=name) for name in ("ours", "theirs"))
@@ -314,7 +314,7 @@ def test_the_operator_chooses_whose_quality_he_looks_at(tmp_path: Path, browser:
 
 
 def bearer(key: str) -> dict[str, str]:
-    """What shows a key."""
+    """Return the headers with a key."""
     return {"authorization": f"Bearer {key}"}
 
 
@@ -350,7 +350,7 @@ def test_hostile_names_are_text_on_every_page(history: History, visit: Visit, br
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_full_pages_are_sound(history: History, browser: "Browser", scheme: str) -> None:
-    """With pictures, tables and marks in them, nobody is kept from using the pages."""
+    """With pictures, tables and marks in them, the pages are accessible."""
     with a_page(browser, history.origin, color_scheme=scheme) as watch:
         for path in ("", "/compare", "/results"):
             watch.open(f"/quality{path}?{about(history.rule, baseline='1.4.1', candidate='1.5.0')}")

@@ -24,13 +24,13 @@ HOSTILE = "<script>document.title = 'taken over'</script><img src=x onerror=aler
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Offline]:
-    """A server of its own for each."""
+    """Start a server for each test."""
     with an_offline_server(tmp_path / "data") as server:
         yield server
 
 
 def a_queue(api: Offline, count: int, **text: object) -> str:
-    """A queue with so many items of a run; its id."""
+    """Build a queue with so many items of a run; its id."""
     run = api.begin()
     wrong = {"name": "exact", "score": 0, "threshold": 1, "reason": "the judge's word"}
     items = [
@@ -49,7 +49,7 @@ def a_queue(api: Offline, count: int, **text: object) -> str:
 
 
 def progress(api: Offline, queue: str) -> Any:
-    """How far a queue is."""
+    """Return the progress of a queue."""
     return api.ask("GET", f"review-queues/{queue}/progress")
 
 
@@ -116,7 +116,7 @@ def test_what_others_say_is_shown_after_the_vote(api: Offline) -> None:
 
 
 def test_a_reviewer_signs_in_and_sees_queues_alone(tmp_path: Path) -> None:
-    """Whoever signs in with a key that reviews is led to the queues, and the menu names nothing else."""
+    """A key that reviews is led to the queues, and the menu names nothing else."""
     with a_closed_server(tmp_path / "data") as server:
         made = server.ask("POST", "/api/v1/review-queues", key=OPERATOR_KEY, json={"name": "the queue"})
         assert made.status_code == 201, made.text

@@ -23,27 +23,27 @@ pytestmark = pytest.mark.pages("rules")
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all."""
+    """Start one server for all tests."""
     with a_shown_server(tmp_path_factory.mktemp("form") / "data") as server:
         yield server
 
 
 @pytest.fixture
 def visit(shown: Shown) -> Iterator[Visit]:
-    """A browser without scripts."""
+    """Yield a browser without scripts."""
     with Visit(shown.origin) as visit:
         yield visit
 
 
 def runs_of(shown: Shown, name: str) -> list[dict[str, str]]:
-    """The backfills of a rule."""
+    """Return the backfills of a rule."""
     path = f"api/v1/projects/sample/trace-eval-rules/{rules(shown)[name]['id']}/backfills"
     document: list[dict[str, str]] = httpx.get(f"{shown.origin}/{path}").json()
     return document
 
 
 def test_evaluators_stand_in_groups_with_a_line_each(visit: Visit) -> None:
-    """Whoever chooses reads what each of them checks, and which groups ask a model."""
+    """The choice shows what each of them checks, and which groups ask a model."""
     page = visit.get("/rules/new").text
     listed = page.partition("data-evaluator")[2].partition("</select>")[0]
     descriptions = {name: unescape(line) for name, line in re.findall(r'<option value="(\w+)"[^>]*>([^<]+)<', listed)}
@@ -117,7 +117,7 @@ def test_a_rule_that_is_off_evaluates_nothing_stored(shown: Shown, visit: Visit)
 
 
 def test_what_is_wrong_is_told_once_its_field_is_left(shown: Shown, browser: "Browser") -> None:
-    """While somebody types nothing turns red; after that it stands beside its field, and goes when it is right."""
+    """While a field is typed in nothing turns red; then it stands beside its field, and goes when it is right."""
     with a_page(browser, shown.origin) as watch:
         page = watch.page
         watch.open("/rules/new")

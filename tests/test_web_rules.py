@@ -32,46 +32,46 @@ HOSTILE = '"><script>alert(1)</script>\u202e<img src=x onerror=alert(1)>'
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all."""
+    """Start one server for all tests."""
     with a_shown_server(tmp_path_factory.mktemp("rules") / "data") as server:
         yield server
 
 
 @pytest.fixture
 def visit(shown: Shown) -> Iterator[Visit]:
-    """A browser without scripts."""
+    """Yield a browser without scripts."""
     with Visit(shown.origin) as visit:
         yield visit
 
 
 def rules(shown: Shown) -> dict[str, dict[str, Any]]:
-    """The rules in force, by name."""
+    """Return the rules in force, by name."""
     listed = httpx.get(f"{shown.origin}/api/v1/trace-eval-rules").json()["content"]
     return {rule["name"]: rule for rule in listed}
 
 
 def send(visit: Visit, path: str, **fields: str | list[str]) -> httpx.Response:
-    """An editor's form, with several fields of a name where it has rows."""
+    """Send an editor's form, with several fields of a name if it has rows."""
     token = token_on(visit.get(path).text)
     return visit.client.post(visit.origin + path, data={"csrf": token} | FORM | fields)
 
 
 def made(visit: Visit, **fields: str | list[str]) -> str:
-    """The id of a new rule."""
+    """Return the id of a new rule."""
     answer = send(visit, "/rules/new", do="save", **fields)
     assert answer.status_code == 303, answer.text
     return answer.headers["location"].removeprefix("/rules/")
 
 
 def a_span(shown: Shown, kind: str) -> tuple[str, str]:
-    """A span of some type: its trace and itself."""
+    """Build a span of some type: its trace and itself."""
     select = f"SELECT trace_id, span_id FROM spans WHERE span_type = '{kind}' ORDER BY span_id LIMIT 1"
     ((trace_id, span_id),) = shown.running.store.queries.sql(select, max_rows=1, timeout_s=10).rows
     return str(trace_id), str(span_id)
 
 
 def text_of(page: str, place: str) -> str:
-    """What a person reads in the element of that id."""
+    """Return the text of the element with this id."""
     match = re.search(rf'<(\w+)[^>]*\bid="{place}"[^>]*>(.*?)</\1>', page, re.DOTALL)
     assert match is not None, place
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", match[2])).split())
@@ -191,7 +191,7 @@ def test_a_rule_can_be_written_as_yaml_and_both_forms_are_one(visit: Visit, show
 
 
 def _as_shown(visit: Visit, rule_id: str) -> Fields:
-    """The fields of an editor as they stand there."""
+    """Return the fields of an editor as they stand there."""
     page = visit.get(f"/rules/{rule_id}/edit").text
     pairs = re.findall(r'name="(name|project|field|value)" value="([^"]*)"', page)
     fields: Fields = {name: unescape(value) for name, value in pairs if name in {"name", "project"}}
@@ -389,7 +389,7 @@ def test_only_editors_see_forms(tmp_path_factory: pytest.TempPathFactory) -> Non
 
 
 def test_tenants_look_after_their_own_rules(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A tenant sees shared rules and cannot change them; nobody of another tenant sees the rules that it makes."""
+    """A tenant sees shared rules and cannot change them; no other tenant sees the rules that it makes."""
     with a_closed_server(tmp_path_factory.mktemp("tenants") / "data", rules=SAMPLE_RULES) as closed:
         with _signed_in(closed, "editor of acme") as visit:
             page = visit.get("/rules").text

@@ -26,27 +26,27 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all; each test has an experiment of its own."""
+    """Yield one server for all; each test has an experiment of its own."""
     with a_shown_server(tmp_path_factory.mktemp("diff") / "data") as server:
         yield server
 
 
 @pytest.fixture(name="api")
 def its_api(shown: Shown) -> Iterator[Offline]:
-    """Its API."""
+    """Yield its API."""
     with asking(shown) as api:
         yield api
 
 
 @pytest.fixture(name="visit")
 def a_visitor(shown: Shown) -> Iterator[Visit]:
-    """Somebody who looks at its pages."""
+    """Visit the pages."""
     with Visit(shown.origin) as visit:
         yield visit
 
 
 def listed_on(page: str) -> list[tuple[str, str]]:
-    """The items that a page lists, with how they moved."""
+    """Return the items that a page lists, with how they moved."""
     rows = re.findall(r"<tr data-row.*?</tr>", page, re.DOTALL)
     return [
         (re.findall(r"<bdi>([^<]*)</bdi>", row)[0], re.findall(r'<span class="badge \w*">(\w+)</span>', row)[0])

@@ -51,17 +51,17 @@ class Operated:
     heard: Script
 
     def webhook(self, **wish: object) -> Webhook:
-        """A receiver of its own."""
+        """Create a receiver."""
         return self.running.context.receivers.create(None, Wish(**({"url": self.receiver, "secret": None} | wish)))  # type: ignore[arg-type] # as the test says
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
-        """The rows of an answer."""
+        """Query the server; return the rows."""
         return [tuple(row) for row in self.running.store.queries.sql(statement, max_rows=100, timeout_s=10).rows]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
-    """One for all; two connections are in its configuration, so that a rule that names none fails."""
+    """Yield one for all; two connections are in its configuration, so that a rule that names none fails."""
     folder: Path = tmp_path_factory.mktemp("operated")
     (folder / "rules").mkdir()
     (folder / "rules" / "good.yaml").write_text(RULE)
@@ -88,7 +88,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
 
 
 def place_of(answer: httpx.Response) -> str:
-    """Where a form that was taken leads."""
+    """Return the redirect of an accepted form."""
     assert answer.status_code == 303, answer.text
     place: str = answer.headers["location"]
     return place
@@ -153,7 +153,7 @@ def test_a_connection_is_shared_with_tenants_and_no_longer(server: Operated) -> 
 
 
 def test_connections_of_tenants_are_not_shared(tmp_path: "Path") -> None:
-    """Nobody is shown the box of one, a form that ticks it says why not, and only ADMIN keys may send it."""
+    """No tenant is shown the box of one, a form that ticks it says why not, and only ADMIN keys may send it."""
     document = {"name": "ours", "baseUrl": "https://models.example/v1", "model": "m", "protocol": "RESPONSES"}
     with a_closed_server(tmp_path / "data", encryption_key=ENCRYPTION_KEY) as closed:
         origin = f"http://{closed.running.http}"
@@ -387,7 +387,7 @@ def test_no_form_works_without_its_token(server: Operated) -> None:
 
 
 def test_pages_with_much_on_them_stay_sound(server: Operated, browser: "Browser") -> None:
-    """With hostile names in long lists, nothing is wider than a phone, and nobody is kept from using them."""
+    """With hostile names in long lists, nothing is wider than a phone, and the pages are accessible."""
     webhook = server.webhook(events=("alert.opened",))
     server.running.context.receivers.test(webhook)
     name = HOSTILE + "x" * 150

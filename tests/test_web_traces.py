@@ -33,7 +33,7 @@ HOSTILE_ID, LONG_ID, CUT_ID = "ab" * 16, "cd" * 16, "c0" * 16
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all, with the sample, a hostile trace and a long one."""
+    """Yield one server for all, with the sample, a hostile trace and a long one."""
     with a_shown_server(tmp_path_factory.mktemp("traces") / "data") as server:
         url = f"http://{server.running.otlp_http}/v1/traces"
         for export in (a_hostile_export(), a_long_export(10_000)):
@@ -74,12 +74,12 @@ def a_hostile_export() -> ExportTraceServiceRequest:
 
 
 def a_long_export(spans: int) -> ExportTraceServiceRequest:
-    """One trace of many spans, whose names hold their numbers."""
+    """Return one trace of many spans, whose names hold their numbers."""
     return an_export(LONG_ID, *(f"step {number}" for number in range(spans)), project="long", at_s=1)
 
 
 def names_on(visit: Visit, path: str) -> list[str]:
-    """The traces that a list shows, by the ids in their links."""
+    """Return the traces that a list shows, by the ids in their links."""
     page = visit.get(path)
     assert page.is_success, page.text
     return [piece[:32] for piece in page.text.split('data-open href="/traces/')[1:]]

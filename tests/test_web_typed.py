@@ -18,7 +18,7 @@ TYPED = "Within 14 days, by parcel"
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One server for all, with the sample."""
+    """Yield one server for all, with the sample."""
     with a_shown_server(tmp_path_factory.mktemp("typed") / "data") as server:
         yield server
 
@@ -39,12 +39,12 @@ def test_what_is_typed_as_right_is_expected(shown: Shown, browser: "Browser") ->
 
 
 def queue_path(shown: Shown) -> str:
-    """The address of a queue of reviews."""
+    """Return the address of a queue of reviews."""
     return a_review(shown).partition("/entries")[0]
 
 
 def form_cases(shown: Shown) -> dict[str, tuple[str, dict[str, str], str]]:
-    """Forms in which a field does not count beside another: the page, the fields, and what is answered."""
+    """Return forms in which a field does not count beside another: the page, the fields, and what is answered."""
     queue = {"name": "new", "question": "tone", "answer": "label", "labels": "A\nB", "reviewers": "1"}
     return {
         "expectation": (

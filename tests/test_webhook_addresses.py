@@ -56,7 +56,7 @@ what was special once (6to4, site-local, compatible), and space of IPv6 that is 
 
 
 def spellings(address: ipaddress.IPv4Address) -> dict[str, ipaddress.IPv6Address]:
-    """The addresses of IPv6 that tunnels, translators or the system take for one of IPv4, by how it is spelled."""
+    """Return the IPv6 addresses that tunnels, translators or the system map to an IPv4 address, by spelling."""
     number = int(address)
     network = 0x2606_4700 << 96
     return {
@@ -77,7 +77,7 @@ def spellings(address: ipaddress.IPv4Address) -> dict[str, ipaddress.IPv6Address
 
 
 def refusal(policy: AddressPolicy, address: str, url: str = "https://hooks.example/x") -> str | None:
-    """Why an address is refused."""
+    """Return the reason why an address is refused."""
     return policy.refusal(httpx.URL(url), ipaddress.ip_address(address))
 
 

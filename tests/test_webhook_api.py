@@ -34,7 +34,7 @@ class Api:
         self.heard: list[str] = []
 
     def ask(self, method: str, path: str, status: int = 200, **content: Any) -> Any:
-        """The document of an answer with that status."""
+        """Send a request; return the document of a response with that status."""
         response = self._client.request(method, self.url + path, **content)
         self.heard.append(response.text)
         assert response.status_code == status, response.text
@@ -49,14 +49,14 @@ class Api:
 
 @pytest.fixture(name="receiver")
 def a_running_receiver() -> Iterator[tuple[str, Script]]:
-    """A receiver that takes everything."""
+    """Yield a receiver that takes everything."""
     with a_receiver() as receiver:
         yield receiver
 
 
 @pytest.fixture(name="api")
 def a_running_api(tmp_path: Path) -> Iterator[Api]:
-    """A server that may send to this machine and has a key for secrets."""
+    """Yield a server that may send to this machine and has a key for secrets."""
     hosts = ("127.0.0.1",)
     with (
         a_server(tmp_path / "data", webhook_private_hosts=hosts, encryption_key=ENCRYPTION_KEY) as server,
@@ -238,7 +238,7 @@ def test_without_a_key_no_secret_is_taken(tmp_path: Path, receiver: tuple[str, S
 
 
 def test_a_kept_secret_cannot_be_sent_elsewhere(tmp_path: Path, receiver: tuple[str, Script]) -> None:
-    """Nobody learns a secret by making it a routing key, by moving a routing key, or by showing a hook's URL."""
+    """No secret leaks by making it a routing key, by moving a routing key, or by showing a hook's URL."""
     with an_alerting(tmp_path) as alerting:
         change = alerting.receivers.replace
         signed = alerting.webhook(receiver[0], secret=HUSH)

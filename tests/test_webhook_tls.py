@@ -18,7 +18,7 @@ from tests.alerting import PATIENT
 
 
 def a_certificate(folder: Path, name: str) -> Path:
-    """A file with a certificate for a name that signs itself, and its key."""
+    """Build a file with a certificate for a name that signs itself, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
@@ -50,7 +50,7 @@ async def _serve_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 async def post(certificate: Path, trusted: Path, host: str) -> tuple[DeliveryResponse, list[str | None]]:
-    """What comes of a POST to a name on this machine, and the names that the server was asked for."""
+    """POST to a name on this machine; return the response, and the names that the server was asked for."""
     names: list[str | None] = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
@@ -75,7 +75,7 @@ def test_the_certificate_has_to_be_that_of_the_name(tmp_path: Path) -> None:
 
 
 def test_another_certificate_is_refused(tmp_path: Path) -> None:
-    """A certificate of another name, or one that nobody trusts, is a failed attempt."""
+    """A certificate of another name, or one of an unknown authority, is a failed attempt."""
     good, other = a_certificate(tmp_path, "hooks.example"), a_certificate(tmp_path, "evil.example")
     for certificate, trusted in ((other, other), (other, good)):
         answer, _ = asyncio.run(post(certificate, trusted, "hooks.example"))

@@ -21,12 +21,12 @@ PAGE = (ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
 
 
 def blocks(kind: str) -> list[str]:
-    """The examples of one kind."""
+    """Return the examples of one kind."""
     return re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def programs() -> list[Callable[[bytes, dict[str, str], str], dict[str, Any]]]:
-    """The ways to verify that the page shows."""
+    """Return the ways to verify that the page shows."""
     programs_read = []
     for text in blocks("python verify"):
         names: dict[str, Any] = {}

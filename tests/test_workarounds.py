@@ -55,13 +55,13 @@ print(sum(getattr(each, "__name__", "") == "_NoPandas" for each in sys.meta_path
 
 
 def printed(program: str, *arguments: str) -> str:
-    """What a program prints."""
+    """Run a program; return its output."""
     command = [sys.executable, "-c", program, *arguments]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def a_file(path: Path) -> duckdb.DuckDBPyConnection:
-    """A file of two row groups in one table, opened by DuckDB alone."""
+    """Build a file of two row groups in one table, opened by DuckDB alone."""
     connection = duckdb.connect()
     connection.execute(f"ATTACH '{path}' AS file (ROW_GROUP_SIZE 8192)")
     connection.execute("CREATE TABLE file.t AS SELECT i, md5(i::VARCHAR) AS x FROM range(16384) AS r(i)")
@@ -168,7 +168,7 @@ def test_quack_still_goes_on_for_clients_that_are_gone(tmp_path: Path) -> None:
 
 
 def assert_goes_on(closed: Closed) -> None:
-    """The query of a client that is killed runs on after it, and ends when its time is over."""
+    """Check that the query of a killed client runs on, and ends when its time is over."""
     database = closed.running.store._database
     assert closed.running.quack is not None
     with a_client(closed.running.quack, closed.keys["viewer"]) as one:

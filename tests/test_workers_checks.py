@@ -160,7 +160,7 @@ def test_a_target_that_breaks_the_process_fails_alone(tmp_path: Path, deed: str)
 
 
 def an_output(text: str, *, trace: int) -> ExportTraceServiceRequest:
-    """A trace whose only span has this output."""
+    """Build a trace whose only span has this output."""
     request = an_export(1, trace=trace, first=trace)
     attributes = request.resource_spans[0].scope_spans[0].spans[0].attributes
     attributes.add(key="output.value").value.string_value = text
@@ -208,7 +208,7 @@ def test_many_jobs_of_a_slow_expression_hold_up_no_other_rule(tmp_path: Path) ->
             book.enqueue(rule, [(trace_id(trace), span_id(trace)) for trace in traces])
         with working(book, program=ENDLESS, retry_policy=BRIEF):
             eventually(lambda: states(store).get("scored"), lambda scored: scored == len(traces))
-        # In the order of results, which does not depend on how soon somebody looks.
+        # In the order of results, which does not depend on when it is read.
         earlier = "rowid <= (SELECT max(rowid) FROM evaluation WHERE outcome = 'scored')"
         late = rows(store, f"SELECT error_kind, attempts FROM evaluation WHERE outcome = 'failed' AND {earlier}")
         assert set(late) <= {("timeout", 1)}
@@ -250,7 +250,7 @@ def test_what_is_not_stored_and_what_is_deleted_is_skipped(tmp_path: Path) -> No
 
 
 def a_long_run(spans: int, trace: int, first: int) -> ExportTraceServiceRequest:
-    """Tools that answer, and their agent, which comes last and says something else."""
+    """Return tools that answer, and their agent, which comes last and says something else."""
     request = an_export(spans, trace=trace, first=first)
     listed = request.resource_spans[0].scope_spans[0].spans
     for span in listed[1:]:

@@ -79,7 +79,7 @@ def wait_for_requests(model: ModelServer, count: int) -> None:
 
 
 def check_once_each(store: Store, targets: int) -> None:
-    """Every job is either to be done or has one evaluation, and each target has one job of each rule."""
+    """Check that every job is open or has one evaluation, and each target one job of each rule."""
     both = "SELECT job_id, revision, trace_id FROM job UNION ALL SELECT job_id, revision, trace_id FROM evaluation"
     counts = f"SELECT count(*), count(DISTINCT job_id), count(DISTINCT (revision, trace_id)) FROM ({both})"
     jobs = targets * len(RULES)

@@ -29,14 +29,14 @@ UNJUDGED = """json_merge_patch(metadata, '{"judgedOutput": null}')::VARCHAR AS m
 
 @contextmanager
 def a_book(directory: Path, *, traces: int = 4) -> Iterator[Book]:
-    """A store with spans that have inputs and outputs."""
+    """Open a store with spans that have inputs and outputs."""
     with a_store(directory) as store:
         commit(store, a_batch(*(an_output(f"answer {trace}", trace=trace) for trace in range(traces))))
         yield Book(store)
 
 
 def ask(book: Book, connection: str = "main", *, traces: int = 4, **keys: object) -> None:
-    """Jobs of a judge for the first traces."""
+    """Queue jobs of a judge for the first traces."""
     active = book.rule("judge", criteria="Is it polite?", connectionId=connection, **keys)
     book.enqueue(active, [(trace_id(trace), span_id(trace)) for trace in range(traces)])
 
@@ -192,7 +192,7 @@ JURY = ["second", "third"]
 def a_jury(
     directory: Path, *moods: Step, fallbacks: dict[str, str] | None = None
 ) -> Iterator[tuple[Book, list[Moody]]]:
-    """Workers with three judges, each over a connection of its own, and a fourth that is in no jury."""
+    """Yield workers with three judges, each over a connection of its own, and a fourth that is in no jury."""
     scripts = [Moody(mood=mood) for mood in moods]
     names = ("main", *JURY, "fourth")
     with ExitStack() as stack:
@@ -233,7 +233,7 @@ def test_a_jury_gives_the_score_in_the_middle_and_how_many_agree(tmp_path: Path)
 
 
 def test_a_judge_of_a_jury_that_is_down_is_waited_for_and_costs_no_votes_of_others(tmp_path: Path) -> None:
-    """Nobody is asked while one of them is down, other rules over the first connection go on, and then all vote."""
+    """No judge is asked while one of them is down, other rules over the first connection go on, and then all vote."""
     with a_jury(tmp_path, GOOD, Status(503), GOOD) as (book, scripts):
         second = scripts[1]
         ask(book, jury=JURY)

@@ -42,7 +42,7 @@ class Unsure(Jobs):
 
 
 def a_book(store: Store, traces: int) -> Book:
-    """Two rules with a job for each trace."""
+    """Return two rules with a job for each trace."""
     commit(store, a_batch(*(an_export(1, trace=trace, first=trace) for trace in range(traces))))
     book = Book(store)
     for _ in range(2):
@@ -52,7 +52,7 @@ def a_book(store: Store, traces: int) -> Book:
 
 
 def test_turns_that_fail_lose_and_double_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody knows whether a turn was stored, it is taken again, and each job has one evaluation."""
+    """If it is unknown whether a turn was stored, it is taken again, and each job has one evaluation."""
     monkeypatch.setattr("collector.live.jobs.work.ledger._PAUSE_S", 0.01)
     with a_store(tmp_path) as store:
         book = a_book(store, 300)
@@ -109,7 +109,7 @@ class Endpoint:
     now_s: float = 100.0
 
     def room(self, running: int = 0) -> int:
-        """How many jobs may be begun, of four."""
+        """Return how many jobs may begin, of four."""
         return self.breaker.room(self.now_s, 4, running)
 
     def fail(self, times: int = 1, *, requested_s: float | None = None, asks_for_pause: bool = False) -> None:

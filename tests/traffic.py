@@ -44,7 +44,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a sender learns: taken, later, or nothing, as when the server dies."""
+    """The outcome that a sender learns: taken, later, or nothing, as when the server dies."""
 
     kind: Literal["taken", "later", "lost"]
     rejected: int = 0
@@ -56,7 +56,7 @@ Send = Callable[[bytes], Answer]
 
 
 def a_batch(source: random.Random, spans: int, *, start_ns: int | None = None, text: str = "what is asked") -> Batch:
-    """One trace of new spans that start about now, the first of them the root of the others."""
+    """Return one trace of new spans that start about now, the first of them the root of the others."""
     trace_id = source.randbytes(16)
     span_ids = [source.randbytes(8) for _ in range(spans)]
     request = ExportTraceServiceRequest()
@@ -98,7 +98,7 @@ def a_log_batch(source: random.Random, records: int, *, text: str = "what is ask
 
 
 def joined(*batches: Batch) -> bytes:
-    """One request with the spans of all: protobuf messages merge by concatenation."""
+    """Return one request with the spans of all: protobuf messages merge by concatenation."""
     return b"".join(batch.body for batch in batches)
 
 
@@ -140,13 +140,12 @@ def over_grpc(server: Live, *, method: str = EXPORT_TRACES) -> Iterator[Send]:
 
 
 def export_on(channel: grpc.Channel, method: str = EXPORT_TRACES) -> "grpc.UnaryUnaryMultiCallable[bytes, bytes]":
-    """The call that exports, bytes in and bytes out."""
+    """Return the call that exports, bytes in and bytes out."""
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
     return call
 
 
 def _taken(reply: bytes) -> Answer:
-    """What the reply says; that to log records has the same fields by other names."""
     outcome = ExportTraceServiceResponse.FromString(reply).partial_success
     return Answer(kind="taken", rejected=outcome.rejected_spans, message=outcome.error_message)
 
@@ -162,7 +161,7 @@ def _refusal(error: grpc.RpcError) -> Answer:
 
 
 def status_of(error: grpc.RpcError) -> Status | None:
-    """The `google.rpc.Status` in the trailing metadata of a failed call, or None when it has none."""
+    """Return the `google.rpc.Status` in the trailing metadata of a failed call, or None when it has none."""
     for item in error.trailing_metadata() or ():
         if item.key == "grpc-status-details-bin":
             return Status.FromString(item.value)
@@ -170,7 +169,7 @@ def status_of(error: grpc.RpcError) -> Status | None:
 
 
 def detail(status: Status, kind: M) -> M:
-    """The detail of this kind, of which there is exactly one."""
+    """Return the detail of this kind, of which there is exactly one."""
     details = [each.value for each in status.details if each.type_url.endswith(f"/{kind.DESCRIPTOR.full_name}")]
     assert len(details) == 1, status
     kind.ParseFromString(details[0])
@@ -187,7 +186,7 @@ LOG_DOORS: dict[str, Door] = {
 
 @dataclass(slots=True)
 class Sent:
-    """What a load sent, by what became of it. Counts are of spans, or of log records."""
+    """The spans of a load, by outcome. Counts are of spans, or of log records."""
 
     acknowledged: list[str] = field(default_factory=list)  # span ids
     counts: Counter[str] = field(default_factory=Counter)  # taken, rejected, later, lost

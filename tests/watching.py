@@ -104,13 +104,13 @@ def finish(store: Store, results: Sequence[Made]) -> None:
 
 
 def drawn(source: random.Random, count: int, rate: float, *, first: int, **same: Any) -> list[Made]:
-    """Results that pass at this rate."""
+    """Return results that pass at this rate."""
     return [Made(number=first + at, passed=source.random() < rate, **same) for at in range(count)]
 
 
 @contextmanager
 def watching(book: Book, *, clock: Callable[[], int] = time.time_ns) -> Iterator[Callable[[], None]]:
-    """Monitors at work on the store; what is yielded waits until they have looked at everything."""
+    """Yield monitors at work on the store; what is yielded waits until they have looked at everything."""
     thread = MonitorThread(book.store.monitors, book.revisions.get, clock=clock)
     thread.start()
 
@@ -124,14 +124,14 @@ def watching(book: Book, *, clock: Callable[[], int] = time.time_ns) -> Iterator
 
 
 def remembered(store: Store) -> list[dict[str, Any]]:
-    """What monitors remember of each stream."""
+    """Read the stored state of each stream's monitors."""
     stored = rows(store, "SELECT * FROM monitor_state ORDER BY project, rule_id, service, fingerprint")
     names = ("tenant", "project", "rule_id", "fingerprint", "state", "since", "updated", "service")
     return [dict(zip(names, row, strict=True)) | {"state": json.loads(str(row[4]))} for row in stored]
 
 
 def rebuild(book: Book) -> list[dict[str, Any]]:
-    """What monitors remember once they have looked at all results again, from the first one on."""
+    """Run the monitors over all results from the first one; return their state."""
     write(book.store, "UPDATE monitor_cursor SET edition = -1")
     with watching(book) as watched:
         watched()

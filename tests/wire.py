@@ -18,7 +18,7 @@ JSON = "application/json"
 
 
 def as_json(body: bytes) -> bytes:
-    """A protobuf request in OTLP/JSON, with the ids in hex."""
+    """Return a protobuf request in OTLP/JSON, with the ids in hex."""
     document = json_format.MessageToDict(ExportTraceServiceRequest.FromString(body), use_integers_for_enums=True)
     for resource_spans in document.get("resourceSpans", []):
         for scope_spans in resource_spans.get("scopeSpans", []):
@@ -38,7 +38,7 @@ def post(
 
 
 def varint(number: int) -> bytes:
-    """A number as protobuf writes it."""
+    """Return a number as protobuf writes it."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)
@@ -47,12 +47,12 @@ def varint(number: int) -> bytes:
 
 
 def in_field(number: int, content: bytes) -> bytes:
-    """A length-delimited field as protobuf writes it."""
+    """Return a length-delimited field as protobuf writes it."""
     return in_field_of(number, len(content)) + content
 
 
 def in_field_of(number: int, length: int) -> bytes:
-    """What stands before the content of such a field."""
+    """Encode the tag and length of such a field."""
     return varint(number << 3 | 2) + varint(length)
 
 
@@ -108,7 +108,7 @@ class Connection:
         return Reply(status=int(status_line.split()[1]), headers=headers, body=self._answers.read(size))
 
     def at_end(self) -> bool:
-        """Whether the server has closed the connection; waits for its next byte."""
+        """Wait for the next byte; return whether the server has closed the connection."""
         try:
             return not self._answers.read(1)
         except ConnectionResetError:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class WireServer:
-    """What it answers, and what it has seen."""
+    """A server with scripted responses that records its requests."""
 
     answers: list[bytes]  # of each request the next, the last one again and again
     closes: bool  # the connection, after each answer

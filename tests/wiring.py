@@ -8,7 +8,7 @@ _Document = TypeVar("_Document", bound=WireDocument)
 
 
 def a_document(kind: type[_Document], /, **fields: Any) -> _Document:
-    """A document with these fields; the others are null, or else empty."""
+    """Build a document with these fields; the others are null, or else empty."""
     hints = get_type_hints(kind)
     return kind(**{name: fields[name] if name in fields else _empty(hints[name]) for name in kind.__struct_fields__})
 

@@ -21,7 +21,7 @@ READY_S = 60.0
 
 
 def work(directory: Path, base_url: str, rules: Sequence[ActiveRule], children: str, ready: Connection) -> None:
-    """Evaluate until somebody ends this."""
+    """Evaluate until killed."""
     forking.fork_children(children)
     with a_store(directory) as store:
         book = Book(store, revisions={active.revision: active for active in rules})
@@ -33,7 +33,7 @@ def work(directory: Path, base_url: str, rules: Sequence[ActiveRule], children: 
 
 @contextmanager
 def a_worker(directory: Path, base_url: str, rules: Sequence[ActiveRule]) -> Iterator[BaseProcess]:
-    """A process that evaluates the jobs of a data directory, over one connection `main`; killed at the end."""
+    """Start a process that evaluates the jobs of a data directory, over one connection `main`; killed at the end."""
     ready, theirs = FORKS.Pipe(duplex=False)
     process = FORKS.Process(target=work, args=(directory, base_url, rules, forking.children(), theirs))
     process.start()

@@ -71,7 +71,7 @@ LEFT JOIN span AS s ON s.trace_id = t.trace_id AND s.span_id = t.span_id
 
 
 def in_force(number: int, executor_kind: ExecutorKind, keys: Mapping[str, object]) -> ActiveRule:
-    """A revision of a rule."""
+    """Return a revision of a rule."""
     rule = parse_rule(json.dumps({"name": f"rule {number}", **keys})).rule
     return ActiveRule(tenant="", rule_id=f"id-{number}", revision=number, rule=rule, executor_kind=executor_kind)
 
@@ -84,7 +84,7 @@ class Book:
     revisions: dict[int, ActiveRule] = field(default_factory=dict)
 
     def rule(self, executor_kind: ExecutorKind = "check", **keys: object) -> ActiveRule:
-        """A new rule in force."""
+        """Put a new rule in force."""
         number = len(self.revisions) + 1
         active = self.revisions[number] = in_force(number, executor_kind, keys)
         rule = active.rule
@@ -149,30 +149,30 @@ class LocalJudges:
     _models: dict[str, ChatModel] = field(default_factory=dict)
 
     def connection_of(self, active: ActiveRule) -> str:
-        """The connection that the rule names."""
+        """Return the connection that the rule names."""
         named = active.rule.connection
         if named is None or named not in self.connections:
             raise BadConfiguration(f"there is no connection {named}; make one")
         return named
 
     def jurors(self, active: ActiveRule) -> Sequence[Juror]:
-        """The connections that the rule names."""
+        """Return the connections that the rule names."""
         named = (self.connection_of(active), *active.rule.jury) if active.rule.jury else ()
         return [Juror(connection_id=each, name=each) for each in named]
 
     def in_flight(self, connection_id: str) -> int:
-        """Its limit."""
+        """Return its limit."""
         return self.connections[connection_id].in_flight
 
     def fallback(self, connection_id: str) -> Fallback | None:
-        """Who is asked instead."""
+        """Return the fallback of a connection."""
         name = self.fallbacks.get(connection_id)
         return None if name is None else Fallback(connection_id=name, name=name)
 
     def judge(
         self, active: ActiveRule, job: Job, *, current: Callable[[], ActiveRule], over: str | None = None
     ) -> Judge:
-        """A judge over its model."""
+        """Return a judge over its model."""
         assert job.attempts > 0, "it was claimed"
         assert current().rule_id == active.rule_id
         key = over or self.connection_of(active)
@@ -189,7 +189,7 @@ class LocalJudges:
 
 
 def a_connection(base_url: str, **more: Any) -> ModelConnection:
-    """A connection that is asked once a job, and not waited for long."""
+    """Build a connection that is asked once a job, and not waited for long."""
     limits: dict[str, Any] = {"attempts": 1, "timeout_s": 0.5, "in_flight": 4}
     return ModelConnection(base_url=base_url, model="judge-1", protocol="CHAT_COMPLETIONS", **limits | more)
 
@@ -204,7 +204,7 @@ def working(
     program: str = PROGRAM,
     checking: int = 2,
 ) -> Iterator[Workers]:
-    """Workers at work on the store, with judges over these connections, or with other ones."""
+    """Yield workers at work on the store, with judges over these connections, or with other ones."""
     workers = Workers(
         book.store.jobs,
         book.store.windows,
@@ -220,17 +220,17 @@ def working(
 
 
 def eventually(look: Callable[[], T], good: Callable[[T], bool]) -> T:
-    """What `look` sees once it is good, however long that takes."""
+    """Poll `look` until its value is good; return the value."""
     return until(look, good, within_s=LONG_S)
 
 
 def evaluated(store: Store, columns: str = "outcome, score, passed") -> list[tuple[object, ...]]:
-    """What came of the jobs, in their order."""
+    """Read the results of the jobs, in their order."""
     return rows(store, f"SELECT {columns} FROM evaluations ORDER BY job_id")
 
 
 def states(store: Store) -> dict[object, object]:
-    """How many jobs are in each state."""
+    """Count the jobs in each state."""
     return {state: count for state, count in rows(store, "SELECT state, count(*) FROM jobs GROUP BY state")}  # noqa: C416 - rows are tuples
 
 

@@ -36,7 +36,7 @@ _CLONE_NEWNS: Final = 0x00020000  # sched.h; `os` has it from Python 3.12 on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a new process is to be."""
+    """The description of a new process."""
 
     source: str = ""  # of the program,
     module: str = ""  # or its name
@@ -84,7 +84,7 @@ class Zygote:
             end.setblocking(False)  # noqa: FBT003 - how the library has it
 
     def fork(self) -> "Forked | None":
-        """Comes back in each new process, and with nothing in this one, once standard input has ended."""
+        """Return in each new process, and with None in this one once standard input has ended."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the tests end us
         signal.signal(signal.SIGCHLD, _wake)
         signal.set_wakeup_fd(self._waking.fileno(), warn_on_full_buffer=False)
@@ -185,7 +185,7 @@ class Forked:
 
 
 def _enter_mounts(process: int) -> None:
-    """Do what `nsenter --mount` does, which leads to `/`."""
+    # As `nsenter --mount` does, which leads to `/`.
     libc = ctypes.CDLL(None, use_errno=True)
     with Path(f"/proc/{process}/ns/mnt").open("rb") as namespace:
         if libc.setns(namespace.fileno(), _CLONE_NEWNS):
@@ -211,17 +211,13 @@ def _end(new: Forked) -> NoReturn:
     threading._shutdown()  # type: ignore[attr-defined] # waits for threads, as the end of the interpreter does
     atexit._run_exitfuncs()
     for file in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # nobody reads any more, or it is closed
+        with suppress(OSError, ValueError):  # the reader is gone, or it is closed
             file.flush()
     os._exit(code & 0xFF)
 
 
 def _received(asker: socket.socket) -> tuple[Order, list[int]]:
-    """What is asked for, and its standard streams.
-
-    Raises:
-        ValueError: who asked ended before all was said, as a server may that is killed.
-    """
+    """Read an order and its standard streams."""
     start, streams, _, _ = socket.recv_fds(asker, _LENGTH.size, 3)
     try:
         (length,) = _LENGTH.unpack(start)
@@ -239,4 +235,4 @@ def _tell(asker: socket.socket, number: int) -> None:
 
 
 def _wake(_number: int, _frame: FrameType | None) -> None:
-    """The descriptor is what wakes."""
+    pass  # the descriptor wakes the loop

@@ -35,7 +35,7 @@ RESULTS = ("response", "result", "tool_result")
 
 
 def tenant_of(folder: Path) -> str:
-    """Each scenario has a tenant of its own: two hand-written ones share a trace id."""
+    """Return the tenant of a scenario; each has its own, since two hand-written ones share a trace id."""
     return f"{folder.parent.name}-{folder.name}"
 
 
@@ -49,7 +49,7 @@ def load_corpus(store: Store) -> None:
 
 
 def stored_spans(store: Store, folder: Path) -> tuple[Span, ...]:
-    """The spans of a scenario as the store hands them out."""
+    """Return the spans of a scenario as the store hands them out."""
     payload = json.loads((folder / "traces.json").read_text(encoding="utf-8"))
     trace_id = payload["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"]
     stored = store.queries.trace(trace_id, tenant=tenant_of(folder))
@@ -58,7 +58,7 @@ def stored_spans(store: Store, folder: Path) -> tuple[Span, ...]:
 
 
 def logs_of(folder: Path) -> list[LogRecord]:
-    """The log records of a scenario."""
+    """Return the log records of a scenario."""
     path = folder / "logs.json"
     if not path.exists():
         return []
@@ -80,7 +80,7 @@ def logs_of(folder: Path) -> list[LogRecord]:
 
 
 def value_of(value: AnyValue) -> AttributeValue:
-    """A value of OTLP as Python has it."""
+    """Return a value of OTLP as Python has it."""
     match value.WhichOneof("value"):
         case None:
             return None
@@ -94,19 +94,19 @@ def value_of(value: AnyValue) -> AttributeValue:
 
 
 def expected(folder: Path) -> dict[str, Any]:
-    """What must be read of a scenario."""
+    """Load the expectation of a scenario."""
     document: dict[str, Any] = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     return document
 
 
 def in_order(folder: Path, spans: tuple[Span, ...]) -> list[Span]:
-    """The spans as the expectation lists them: each before those below it, siblings in the order they start."""
+    """Return the spans as the expectation lists them: each before those below it, siblings in the order they start."""
     by_id = {span.span_id: span for span in spans}
     return [by_id[span["spanId"]] for span in payload_spans(folder)]
 
 
 def span_mistakes(claims: dict[str, Any], reading: SpanReading) -> list[str]:
-    """Where the reading of a span is not what the expectation claims."""
+    """List the fields in which the reading of a span differs from its claims."""
     mistakes = []
     for key, claim in claims.items():
         if key in ("name", "unclaimed"):
@@ -124,7 +124,7 @@ def span_mistakes(claims: dict[str, Any], reading: SpanReading) -> list[str]:
 
 
 def trace_mistakes(claims: dict[str, Any], reading: TraceReading) -> list[str]:
-    """Where the reading of a trace is not what the expectation claims."""
+    """List the fields in which the reading of a trace differs from its claims."""
     mistakes = []
     for key, claim in claims.items():
         read = [_plain(call) for call in reading.tool_calls] if key == "tool_calls" else getattr(reading, key)
@@ -160,7 +160,7 @@ def _holds(key: str, claim: Any, read: Any) -> bool:
 
 
 def _fits(claim: Any, read: Any) -> bool:
-    """Every key that is claimed must match; a list has the length that is claimed."""
+    """Compare claimed keys with a value; a list must have the claimed length."""
     if isinstance(claim, dict):
         return isinstance(read, dict) and all(
             name in read and _holds(name if name in RESULTS else "", item, read[name]) for name, item in claim.items()

@@ -23,7 +23,7 @@ def a_span(
     start_s: float = 0,
     **fields: object,
 ) -> Span:
-    """A span of a second; ids count up, so that later ones differ."""
+    """Build a span of a second; ids count up, so that later ones differ."""
     number = next(_numbers)
     start_ns = int(start_s * SECOND_NS) + SECOND_NS
     defaults: dict[str, object] = {
@@ -55,7 +55,7 @@ def a_span(
 
 
 def a_resource(**attributes: AttributeValue) -> Resource:
-    """A resource; underscores in names stand for dots."""
+    """Build a resource; underscores in names stand for dots."""
     named = {key.replace("_", "."): value for key, value in attributes.items()}
     return Resource(attributes=named, dropped_attributes_count=0, schema_url="", entity_refs=())
 
@@ -72,7 +72,7 @@ def a_log(
     attributes: Attributes | None = None,
     time_ns: int = 1,
 ) -> LogRecord:
-    """A log record that belongs to a span."""
+    """Build a log record that belongs to a span."""
     return LogRecord(
         tenant="",
         trace_id=span.trace_id,
@@ -87,25 +87,25 @@ def a_log(
 def read(
     attributes: Attributes | None = None, *, logs: Sequence[LogRecord] = (), own: OwnKeys = NO_KEYS, **fields: object
 ) -> SpanReading:
-    """What a span with some attributes means."""
+    """Read a span with these attributes."""
     return read_span(a_span(attributes, **fields), logs, own)  # type: ignore[arg-type] # the fields of a span
 
 
 def read_all(*spans: Span, logs: Sequence[LogRecord] = ()) -> TraceReading:
-    """What a trace means."""
+    """Read spans and log records as one trace."""
     return read_trace(spans, logs, NO_KEYS)
 
 
 def text(role: str, content: str) -> Any:
-    """A message of one text."""
+    """Return a message of one text."""
     return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
 def call(name: str, arguments: AttributeValue, call_id: str | None = None) -> Any:
-    """A message of the model that asks for a call."""
+    """Return a message of the model that asks for a call."""
     return {"role": "assistant", "parts": [{"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}]}
 
 
 def response(value: AttributeValue, call_id: str | None = None) -> Any:
-    """A message with the result of a tool."""
+    """Return a message with the result of a tool."""
     return {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": value}]}

@@ -39,7 +39,7 @@ _LOGS: tuple[type[Any], Signal] = (ExportLogsServiceRequest, LOGS)
 
 
 class Score(NamedTuple):
-    """How many fields of a recording are read right, of how many, and what is wrong with the others."""
+    """The number of correctly read fields of a recording, the number of claimed fields, and the mistakes."""
 
     right: int
     fields: int
@@ -48,7 +48,7 @@ class Score(NamedTuple):
 
 @contextmanager
 def a_store_of_programs(directory: Path, programs: Mapping[str, Path] = PROGRAMS) -> Iterator[Store]:
-    """A store of all recordings, each a tenant, their log records last, with everything added up."""
+    """Open a store of all recordings, each a tenant, their log records last, with everything added up."""
     with a_store(directory) as store, adding_up(store) as traces:
         commit(store, *(_part(folder / f"{name}.json", name) for name, folder in programs.items()))
         assert traces.wait_idle(WAIT_S)
@@ -60,13 +60,13 @@ def a_store_of_programs(directory: Path, programs: Mapping[str, Path] = PROGRAMS
 
 
 def expectation(name: str, programs: Mapping[str, Path] = PROGRAMS) -> dict[str, Any]:
-    """What is true of a recording."""
+    """Load the expectation of a recording."""
     document: dict[str, Any] = json.loads((programs[name] / f"{name}{_EXPECTED}").read_text(encoding="utf-8"))
     return document
 
 
 def score_of(store: Store, name: str, programs: Mapping[str, Path] = PROGRAMS) -> Score:
-    """How much of a recording is read right."""
+    """Compare the reading of a recording with its expectation."""
     expected = expectation(name, programs)
     spans = {row["span_id"]: row for row in _records(store, "spans", name)}
     (trace,) = (row for row in _records(store, "traces", name) if row["trace_id"] == expected["trace_id"])
@@ -106,7 +106,7 @@ def total(scores: Sequence[Score]) -> str:
 
 
 def read_field(row: Mapping[str, Any], field: str) -> Any:
-    """A field of an expectation, out of a row of the views."""
+    """Return a field of an expectation, out of a row of the views."""
     match field:
         case "input_contains" | "output_contains":
             return row[field.removesuffix("_contains")]
@@ -161,7 +161,7 @@ def _holds(field: str, claim: Any, read: Any) -> bool:
 
 
 def _as_json(value: Any) -> Any:
-    """A result as the JSON value that it is or is the text of: a program hands the same result on in both forms."""
+    # A program passes the same result on in both forms: as JSON, and as text.
     if isinstance(value, str):
         with suppress(ValueError):
             return json.loads(value)

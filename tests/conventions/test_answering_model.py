@@ -24,7 +24,7 @@ WORDS = {"role": "assistant", "content": "Hello."}
 
 
 def of_langchain(metadata: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A result of LangChain with the metadata of a message."""
+    """Return a result of LangChain with the metadata of a message."""
     kwargs = {"content": "Hello.", "type": "AIMessageChunk", "response_metadata": metadata}
     message = {"lc": 1, "type": "constructor", "id": ["langchain", "AIMessageChunk"], "kwargs": kwargs}
     return {"generations": [[{"text": "Hello.", "generation_info": None, "message": message}]], **more}

@@ -12,7 +12,7 @@ PYDANTIC, MADE_UP = "pydantic-ai", "pyd_ai_1"
 
 
 def numbered(at: str, *ids: str) -> dict[str, str]:
-    """An answer of calls, as OpenInference writes messages."""
+    """Return an answer of calls, as OpenInference writes messages."""
     attributes = {f"{at}.message.role": "assistant"}
     for number, call_id in enumerate(ids):
         one = f"{at}.message.tool_calls.{number}.tool_call"
@@ -21,7 +21,7 @@ def numbered(at: str, *ids: str) -> dict[str, str]:
 
 
 def requested(*ids: tuple[str, str]) -> dict[str, Any]:
-    """An answer of calls, as Agno keeps it."""
+    """Return an answer of calls, as Agno keeps it."""
     function = {"name": "f", "arguments": json.dumps(OSLO)}
     calls = [{"id": item, "call_id": one, "type": "function", "function": function} for item, one in ids]
     return {"role": "assistant", "tool_calls": calls}

@@ -53,23 +53,23 @@ AS_IS = (
 
 
 def a_batch(*requests: ExportTraceServiceRequest) -> SpanBatch:
-    """The spans of some requests as the decoder hands them on."""
+    """Return the spans of some requests as the decoder hands them on."""
     bodies = [Request(body=request.SerializeToString(), tenant="", signal=TRACES) for request in requests]
     return decode(bodies, received_at_us=1).batch
 
 
 def rows_of(batch: SpanBatch) -> pa.Table:
-    """The rows that are read, as the writer makes them."""
+    """Return the rows that are read, as the writer makes them."""
     return spelled_out(with_known_times(batch.spans), batch)
 
 
 def records_of(batch: SpanBatch) -> list[Span]:
-    """The spans of a batch, one by one."""
+    """Return the spans of a batch, one by one."""
     return spans_of(rows_of(batch))
 
 
 def as_shown(row: dict[str, Any], span: Span) -> dict[str, Any]:
-    """A row as the view shows it: texts that stand in an attribute spelled out, JSON as a value."""
+    """Return a row as the view shows it: texts that stand in an attribute spelled out, JSON as a value."""
     fields = {name: row[name] for name in (*AS_IS, "notes")}
     for name in KEYED:
         key = row[f"{name}_key"]
@@ -81,7 +81,7 @@ def as_shown(row: dict[str, Any], span: Span) -> dict[str, Any]:
 
 
 def as_read(reading: SpanReading) -> dict[str, Any]:
-    """A reading in the same form."""
+    """Return a reading in the same form."""
     fields = {name: storable(getattr(reading, name)) for name in AS_IS}
     fields["notes"] = storable("\n".join(reading.notes) or None)
     for name in ("input_messages", "output_messages"):
@@ -100,12 +100,12 @@ def as_read(reading: SpanReading) -> dict[str, Any]:
 
 
 def storable(value: Any) -> Any:
-    """A value as it comes back from JSON in UTF-8."""
+    """Return a value as it comes back from JSON in UTF-8."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def assert_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
-    """Every field of every span, and its notes."""
+    """Compare every field of every span, and its notes."""
     table = SpanReader(own).read(rows_of(batch)).columns
     for row, span in zip(table.to_pylist(), records_of(batch), strict=True):
         shown, expected = as_shown(row, span), as_read(read_span(span, (), own))
@@ -118,7 +118,7 @@ def assert_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
 
 
 def corpus(folder: Path) -> ExportTraceServiceRequest:
-    """A recorded payload."""
+    """Return a recorded payload."""
     return otlp_json.loads((folder / "traces.json").read_text(encoding="utf-8"), ExportTraceServiceRequest)
 
 
@@ -153,12 +153,12 @@ def sent(generated: Sequence[Span]) -> SpanBatch:
 
 
 def a_request(spans: Sequence[Span]) -> ExportTraceServiceRequest:
-    """The spans as a request."""
+    """Return the spans as a request."""
     return otlp_json.loads(b"".join(json_document([spans])), ExportTraceServiceRequest)
 
 
 def encodable(value: Any) -> Any:
-    """A span without halves of surrogate pairs, which no protobuf message carries."""
+    """Return a span without halves of surrogate pairs, which no protobuf message carries."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode()
@@ -222,7 +222,7 @@ def test_counts_are_completed_alike(counted: list[dict[str, Any]]) -> None:
 
 
 def assert_traces_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
-    """Every field of every trace, and of every call of a tool."""
+    """Compare every field of every trace, and of every tool call."""
     read = SpanReader(own).read(rows_of(batch))
     columns = with_costs(read.columns, own.prices)
     of_spans = ["tenant", "trace_id", "span_id", "parent_span_id", "start_time", "end_time", "scope_name"]
@@ -246,7 +246,7 @@ def assert_traces_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
 
 
 def assert_cases_alike(table: pa.Table, spans: Sequence[Span], own: OwnKeys) -> None:
-    """The test case of every trace without announcements, and of each span: of columns, and of the reading."""
+    """Compare the test case of every trace without announcements, and of each span."""
     members: dict[str, list[TraceMember]] = {}
     for _, trace_id, member in stored_spans(table):
         members.setdefault(trace_id, []).append(member)
@@ -280,32 +280,32 @@ SUMS = (
 
 
 def counted(reading: TraceReading) -> bool:
-    """Whether any span of a trace is more than an announcement."""
+    """Return whether any span of a trace is more than an announcement."""
     return any("announces" not in "".join(span.notes) for span in reading.spans.values())
 
 
 def of_trace(reading: TraceReading) -> dict[str, Any]:
-    """A reading of a trace as its row shows it."""
+    """Return a reading of a trace as its row shows it."""
     sums = {name: storable(getattr(reading, name)) for name in SUMS[:-1]}
     return sums | {"tool_call_count": len(reading.tool_calls)}
 
 
 def of_call(call: TraceToolCall) -> dict[str, Any]:
-    """A call as its row shows it."""
+    """Return a call as its row shows it."""
     fields = ("span_id", "ordinal", "call_id", "name", "is_error", "error")
     values = {name: storable(getattr(call, name)) for name in fields}
     return values | {"arguments": storable(call.arguments), "result": opened(storable(call.result))}
 
 
 def call_of(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of a call, its arguments decoded."""
+    """Return a row of a call, its arguments decoded."""
     fields = {name: row[name] for name in ("span_id", "ordinal", "call_id", "name", "is_error", "error")}
     arguments = None if row["arguments"] is None else json.loads(row["arguments"])
     return fields | {"arguments": arguments, "result": opened(row["result"])}
 
 
 def opened(value: Any) -> Any:
-    """What a text says if it is JSON, for results are told either way."""
+    """Decode a JSON text; results are sent in either form."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
@@ -313,7 +313,7 @@ def opened(value: Any) -> Any:
 
 
 def without_times(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows without their times."""
+    """Return rows without their times."""
     rows: list[dict[str, Any]] = table.select([name for name in table.column_names if "time" not in name]).to_pylist()
     return rows
 
@@ -382,7 +382,7 @@ def test_runs_of_tools_are_told_alike(traces: list[list[dict[str, Any]]]) -> Non
 
 
 def a_run(run: dict[str, Any], span_id: str) -> Span:
-    """A span of a tool, or one above such ones."""
+    """Build a span of a tool, or one above such ones."""
     attributes = {
         "gen_ai.operation.name": run["kind"],
         "gen_ai.tool.name": run["name"],

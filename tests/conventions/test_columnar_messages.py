@@ -33,7 +33,7 @@ numbered = st.lists(
 def numbered_attributes(
     sent: list[tuple[str, Any]], answered: list[tuple[str, Any]], *, nested: bool, finish: str | None
 ) -> dict[str, Any]:
-    """A dialogue as OpenInference numbers it, below `message`, or as OpenLLMetry does."""
+    """Return a dialogue as OpenInference numbers it, below `message`, or as OpenLLMetry does."""
     *sides, within = SIDES[nested]
     attributes: dict[str, Any] = {"openinference.span.kind": "LLM"} if nested else {"llm.request.type": "chat"}
     for side, messages in zip(sides, (sent, answered), strict=True):
@@ -96,7 +96,7 @@ messages = st.lists(
 
 
 def a_call(sent: object, answered: object) -> Span:
-    """The span of a call of a model with its messages as JSON."""
+    """Return the span of a call of a model with its messages as JSON."""
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.input.messages": json.dumps(sent),
@@ -164,7 +164,7 @@ SIDES = {
 
 
 def numbered_call(under: str, call: dict[str, Any], *, nested: bool) -> dict[str, Any]:
-    """A message that calls a tool, once or twice."""
+    """Return a message that calls a tool, once or twice."""
     attributes = {f"{under}.role": "assistant", f"{under}.content": call["words"]}
     for number in range(1 + call["twice"]):
         beginning = f"{under}.tool_calls.{number}" + (".tool_call" if nested else "")

@@ -28,7 +28,7 @@ each_scenario = pytest.mark.parametrize("folder", SCENARIOS, ids=lambda p: f"{p.
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store that holds the corpus."""
+    """Yield a store that holds the corpus."""
     with a_store(tmp_path_factory.mktemp("corpus") / "data") as store:
         load_corpus(store)
         yield store
@@ -36,7 +36,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @each_scenario
 def test_recorded_spans_are_read_as_what_the_application_did(store: Store, folder: Path) -> None:
-    """Every claim about a span holds, and what nobody told is null."""
+    """Every claim about a span holds, and fields that no attribute holds are null."""
     spans = stored_spans(store, folder)
     reading = read_trace(spans, logs_of(folder), NO_KEYS)
     claims = expected(folder)["spans"]

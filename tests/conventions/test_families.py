@@ -13,7 +13,7 @@ OSLO = {"city": "Oslo"}
 
 
 def told(reading: SpanReading, *names: str) -> tuple[Any, ...]:
-    """Some fields of a reading."""
+    """Return some fields of a reading."""
     return tuple(getattr(reading, name) for name in names)
 
 

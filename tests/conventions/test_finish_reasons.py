@@ -175,7 +175,7 @@ EVENTS: dict[str, SpanEvent] = {
 
 
 def a_span_of(name: str) -> Any:
-    """A span of one library."""
+    """Build a span of one library."""
     scope = "com.anthropic.claude_code.tracing" if name == "claude_code" else "s"
     scope = "logfire.openai" if name.startswith("logfire") else scope
     return a_span(SPANS[name], scope=scope)

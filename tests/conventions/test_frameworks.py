@@ -75,7 +75,7 @@ def test_calls_in_messages_of_an_interface_have_their_results() -> None:
 
 
 def a_raw_request(service: str, body: dict[str, Any], parent: Span | None = None) -> Span:
-    """What LiteLLM sent a service and got, each member an attribute as Python writes it."""
+    """Build the span in which LiteLLM records a raw request and its response, with members as Python literals."""
     named = {f"llm.{service}.{name}": value if isinstance(value, str) else str(value) for name, value in body.items()}
     return a_span(named, name="raw_gen_ai_request", scope="litellm", parent=parent, start_s=1)
 

@@ -103,7 +103,7 @@ OWN = OwnKeys({"*": {"input": ["content"], "tool_arguments": ["args"]}, "shop": 
 
 
 def assert_writable(reading: object) -> None:
-    """JSON without NaN, in UTF-8."""
+    """Check that it is JSON without NaN, in UTF-8."""
     json.dumps(asdict(reading), allow_nan=False, ensure_ascii=False).encode()  # type: ignore[call-overload]
 
 
@@ -204,7 +204,7 @@ def test_cycles_and_orphans_have_a_root() -> None:
 
 
 def test_keys_of_any_length_are_survived() -> None:
-    """A key of a megabyte, and thousands of keys that nobody knows, are passed over."""
+    """A key of a megabyte, and thousands of unknown keys, are passed over."""
     strange: dict[str, AttributeValue] = {f"gen_ai.prompt.{'1.' * 200}{n}": n for n in range(2_000)}
     strange |= {"k" * 1_000_000: 1, "llm.input_messages.99999999999.message.content": "x", "input": "kept"}
     assert read(strange).input == "kept"

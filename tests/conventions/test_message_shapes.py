@@ -105,7 +105,7 @@ def test_messages_are_read_by_their_shape(message: Any, expected: Any) -> None:
 
 
 def _without_name(part: Any) -> Any:
-    """A part, where it is a result, without the name of its tool, which only some vendors tell."""
+    # Only some vendors send the name of the tool with a result.
     return {key: value for key, value in part.items() if key != "name" or part.get("type") == "tool_call"}
 
 
@@ -158,7 +158,7 @@ def _without_name(part: Any) -> Any:
     ],
 )
 def test_parts_of_every_vendor_are_read_and_unknown_ones_kept(part: Any, expected: Any) -> None:
-    """Pictures by address and by bytes, thoughts and files have the normal form; what nobody knows stays as it came."""
+    """Pictures by address and by bytes, thoughts and files have the normal form; unknown parts stay as they are."""
     messages = find_messages([{"role": "user", "content": ["q", part]}], "user")
     assert messages == [{"role": "user", "parts": [{"type": "text", "content": "q"}, expected]}]
 

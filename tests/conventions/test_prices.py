@@ -16,7 +16,7 @@ USED = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 1_000_000,
 def priced(
     model: str, provider: str | None = None, own: OwnKeys = LISTED, more: Attributes | None = None
 ) -> SpanReading:
-    """What a call of a model means, with a million tokens asked and a tenth of that answered."""
+    """Read a model call with a million input tokens and a tenth of that as output."""
     sold = {} if provider is None else {"gen_ai.provider.name": provider}
     return read({**USED, "gen_ai.request.model": model, **sold, **(more or {})}, own=own)
 
@@ -34,7 +34,7 @@ def priced(
     ],
 )
 def test_one_model_has_one_price_however_it_is_spelled(model: str, provider: str | None) -> None:
-    """Whoever serves it puts regions, makers, dates and versions around its name."""
+    """Providers put regions, makers, dates and versions around its name."""
     assert priced(model, provider).cost_usd == pytest.approx(3 + 1.5)
 
 
@@ -79,7 +79,7 @@ def test_one_model_has_one_price_however_it_is_spelled(model: str, provider: str
     ],
 )
 def test_a_price_holds_for_those_who_sell_at_it(model: str, provider: str, cost: float | None) -> None:
-    """A framework can have any model behind it; a model that is not known, or served by somebody else, has no price."""
+    """A framework can have any model behind it; an unknown model, or one of another provider, has no price."""
     assert priced(model, provider).cost_usd == (None if cost is None else pytest.approx(cost))
 
 
@@ -109,7 +109,7 @@ def test_a_cost_that_is_told_wins() -> None:
 
 
 def test_a_cost_says_by_which_prices_it_was_computed() -> None:
-    """The date of the table, or the settings; beside that nobody takes it for one that was told."""
+    """The date of the table, or the settings, are named beside it, so that it is not taken for a reported cost."""
     source = priced("gpt-5").sources["cost_usd"]
     assert source.startswith(f"{COMPUTED}20")
     mine = OwnKeys(prices=price_table({"openai/gpt-5": {"input": 1}}))
@@ -135,6 +135,6 @@ def test_whoever_changes_prices_has_spans_read_again() -> None:
 
 @pytest.mark.parametrize("price", [{}, {"output": 1}, {"input": -1}, {"input": 1, "inptu": 2}, {"input": float("nan")}])
 def test_a_price_that_cannot_be_is_refused_by_name(price: dict[str, float]) -> None:
-    """Whoever mistypes one hears which."""
+    """The error names the mistyped price."""
     with pytest.raises(BadPrices, match="gpt-5"):
         price_table({"gpt-5": price})

@@ -15,21 +15,21 @@ PAGE = Path(__file__).parents[2] / "docs" / "programs.md"
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store of all recordings."""
+    """Yield a store of all recordings."""
     with a_store_of_programs(tmp_path_factory.mktemp("programs") / "data") as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def scores(store: Store) -> dict[str, Score]:
-    """How much of each recording is read right."""
+    """Return the score of each recording."""
     return {name: score_of(store, name) for name in PROGRAMS}
 
 
 @pytest.mark.costly("collector/conventions", "collector/otlp", "collector/reading", "storage/ingest")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_recording_is_read_as_well_as_before(scores: dict[str, Score], name: str) -> None:
-    """So many fields of a recording are read right, and no fewer; whoever mends one lowers the number."""
+    """So many fields of a recording are read right, and no fewer; a fix lowers the number."""
     assert len(scores[name].mistakes) == WRONG.get(name, 0), "\n".join(scores[name].mistakes)
 
 

@@ -23,13 +23,13 @@ FEEDBACK = [
 
 
 def a_model(sent_messages: Any, answer: Any, **fields: Any) -> Span:
-    """A call of a model."""
+    """Build a call of a model."""
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([answer])}
     return a_span(attributes | {"gen_ai.input.messages": json.dumps(sent_messages)}, **fields)
 
 
 def input_of(*spans: Span) -> str | None:
-    """The input of a trace, which columns tell alike, in whatever order its spans come."""
+    """Return the input of a trace, which columns tell alike, in whatever order its spans come."""
     read = {read_all(*order).input for order in (spans, spans[::-1])}
     assert_traces_alike(sent(spans))
     (text_read,) = read

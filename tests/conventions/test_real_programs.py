@@ -158,7 +158,7 @@ def test_mastras_runs_are_agents_with_their_words() -> None:
 
 
 def a_call_of_a_model(scope: str, start_s: float, seconds: float, **more: object) -> Any:
-    """A model's span of some library."""
+    """Build a model's span of some library."""
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.usage.input_tokens": 10,

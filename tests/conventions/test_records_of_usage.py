@@ -47,7 +47,7 @@ def ag2(kind: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("more", [{}, ag2("model_call"), {"gen_ai.request.model": "gpt-5-mini"}])
 @pytest.mark.parametrize("scope", [AG2, "shop.tracing"])
 def test_a_record_beside_a_call_is_not_counted(words: dict[str, Any], more: dict[str, Any], scope: str) -> None:
-    """Whoever writes it, and whether messages are captured or not."""
+    """Every instrumentation is treated alike, whether messages are captured or not."""
     agent = a_span({"gen_ai.operation.name": "invoke_agent"}, scope=scope)
     call = a_call(words, scope=scope, parent=agent)
     assert used(agent, call, a_record(more, scope=scope, parent=agent)) == (1_000, 100)

@@ -14,7 +14,7 @@ AGAIN = {"openinference.span.kind": "TOOL", "tool.name": "weather"}
 def told_twice(
     arguments: object = "Oslo", *, start_s: float = 0, call_id: str = "c1", again_id: str = "c1", late_s: float = 0
 ) -> tuple[Span, Span]:
-    """A run by OpenLLMetry, with another by OpenInference of a tenth of a second within its time."""
+    """Return a run by OpenLLMetry, with another by OpenInference of a tenth of a second within its time."""
     own = {**RUN, "gen_ai.tool.call.arguments": json.dumps(OSLO), "traceloop.entity.output": '"7"'}
     other = {**AGAIN, "input.value": arguments, "output.value": "7"}
     first = a_span(

@@ -22,7 +22,7 @@ MESSAGE: dict[str, Any] = {"contents": {"role": "assistant", "content": MARK}, "
 
 
 def a_request_of_logfire(messages: Any, message: Any) -> Attributes:
-    """The attributes of a request to a model as Logfire sends them."""
+    """Return the attributes of a request to a model as Logfire sends them."""
     return {
         "logfire.span_type": "span",
         "gen_ai.system": "openai",

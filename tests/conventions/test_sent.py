@@ -41,7 +41,7 @@ _NEW = 3  # of four kinds of turns the one that begins a conversation anew
 
 
 def member(number: int, **fields: Any) -> TraceMember:
-    """A span below the root, which is number 0; each begins after the one before it."""
+    """Return a span below the root, which is number 0; each begins after the one before it."""
     nothing: dict[str, Any] = dict.fromkeys(TraceMember.__slots__)
     return TraceMember(
         **nothing
@@ -58,7 +58,7 @@ def member(number: int, **fields: Any) -> TraceMember:
 
 
 def trace(turns: Sequence[tuple[list[Any], list[Any], int]], indent: int | None) -> list[TraceMember]:
-    """An agent whose models are sent a conversation that grows, or begins anew; and a run of a tool after each call."""
+    """Return an agent whose models get a growing or a new conversation, with a tool run after each call."""
     spans = [member(0, span_type="agent")]
     conversation: list[Any] = []
     for number, (sent, answered, kind) in enumerate(turns):
@@ -72,7 +72,7 @@ def trace(turns: Sequence[tuple[list[Any], list[Any], int]], indent: int | None)
 
 
 def told_of(spans: list[TraceMember]) -> tuple[TraceToolCall, ...]:
-    """The calls of a trace."""
+    """Return the calls of a trace."""
     return tool_calls(tree_of(spans))
 
 
@@ -90,7 +90,7 @@ def test_what_is_looked_through_once_tells_all(turns: list[tuple[list[Any], list
 
 
 def an_exchange(number: int) -> tuple[list[Any], list[Any]]:
-    """An answer of a model that calls a tool, and what came of it."""
+    """Build an answer of a model that calls a tool, and what came of it."""
     call = {"type": "tool_call", "id": f"c{number}", "name": "look", "arguments": {"q": number}}
     result = {"type": "tool_call_response", "id": f"c{number}", "response": f"found {number}"}
     return [{"role": "assistant", "parts": [call]}], [{"role": "tool", "parts": [result]}]

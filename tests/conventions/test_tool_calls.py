@@ -14,7 +14,7 @@ FAILED = "Error: declined"
 
 
 def a_model(*messages: Any, sent: Any = (), **fields: Any) -> Span:
-    """A model's call that answers with messages."""
+    """Build a model's call that answers with messages."""
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": list(messages)}
     return a_span(attributes | ({"gen_ai.input.messages": list(sent)} if sent else {}), **fields)
 
@@ -22,20 +22,20 @@ def a_model(*messages: Any, sent: Any = (), **fields: Any) -> Span:
 def a_run(
     arguments: Any = None, call_id: str | None = None, result: Any = None, name: str = "f", **fields: Any
 ) -> Span:
-    """A tool's run."""
+    """Build a tool's run."""
     attributes: dict[str, Any] = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
     more = {"gen_ai.tool.call.arguments": arguments, "gen_ai.tool.call.id": call_id, "gen_ai.tool.call.result": result}
     return a_span(attributes | {key: value for key, value in more.items() if value is not None}, **fields)
 
 
 def asked_for(*calls: tuple[Any, str | None]) -> Any:
-    """One answer that asks for several calls of `f`."""
+    """Return one answer that asks for several calls of `f`."""
     parts = [{"type": "tool_call", "id": call_id, "name": "f", "arguments": arguments} for arguments, call_id in calls]
     return {"role": "assistant", "parts": parts}
 
 
 def listed(reading: TraceReading, *names: str) -> list[Any]:
-    """Some fields of each call."""
+    """Return some fields of each call."""
     calls = [tuple(getattr(one, name) for name in names) for one in reading.tool_calls]
     return [one[0] for one in calls] if len(names) == 1 else calls
 
@@ -106,7 +106,7 @@ def test_equal_runs_in_steps_of_their_own_are_paired_in_their_order() -> None:
 
 
 def test_an_ambiguous_run_has_no_id() -> None:
-    """Of two equal calls one ran: which, nobody knows, so neither has an id, and there are two."""
+    """If one of two equal calls ran, it is unknown which, so neither has an id, and there are two."""
     root = a_span()
     model = a_model(asked_for((OSLO, "c1"), (OSLO, "c2")), parent=root, start_s=1)
     reading = read_all(root, model, a_run(OSLO, parent=root, start_s=2))
@@ -115,7 +115,7 @@ def test_an_ambiguous_run_has_no_id() -> None:
 
 
 def test_runs_without_arguments_are_paired_by_their_number() -> None:
-    """As many runs as calls are paired in order; one of two is anybody's guess, and there are two calls."""
+    """As many runs as calls are paired in order; one of two is ambiguous, and there are two calls."""
     root = a_span()
     model = a_model(asked_for((OSLO, "c1"), (BERGEN, "c2")), parent=root, start_s=1)
     runs = [a_run(parent=root, start_s=second) for second in (2, 3)]
@@ -330,7 +330,7 @@ def test_results_without_ids_belong_to_the_first_calls_of_their_name() -> None:
 
 
 def turns(*exchanges: tuple[Any, str], call_id: str = "call_0", before: Sequence[Any] = ()) -> list[Span]:
-    """Models that are sent all before them again, and ask for one call each, all under one id; the last one answers."""
+    """Return models that get all earlier messages and make one call each, under one id; the last one answers."""
     sent = [*before, text("user", "Pay.")]
     spans = []
     for number, (arguments, result) in enumerate(exchanges):

@@ -11,14 +11,14 @@ from tests.conventions.making import a_span, call, read_all, response, text
 
 
 def a_model(tokens: int | None = None, **fields: Any) -> Span:
-    """A model's call with its usage."""
+    """Build a model's call with its usage."""
     used = {} if tokens is None else {"gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": 2 * tokens}
     attributes = {"gen_ai.operation.name": "chat"} | used | fields.pop("attributes", {})
     return a_span(attributes, **fields)
 
 
 def an_agent(tokens: int | None = None, **fields: Any) -> Span:
-    """An agent's run with the usage that it sums up."""
+    """Build an agent's run with the usage that it sums up."""
     used = {} if tokens is None else {"gen_ai.usage.input_tokens": tokens}
     return a_span({"gen_ai.operation.name": "invoke_agent"} | used | fields.pop("attributes", {}), **fields)
 
@@ -52,7 +52,7 @@ def test_the_span_of_the_client_itself_is_counted_once(is_below: bool) -> None: 
 
 
 def test_costs_add_up_where_they_are_told() -> None:
-    """The sum of the leaves' costs; null where nobody tells one."""
+    """The sum of the leaves' costs; null if no leaf has one."""
     root = an_agent(attributes={"operation.cost": 0.3})
     models = [a_model(parent=root, attributes={"operation.cost": cost}) for cost in (0.1, 0.2)]
     assert read_all(root, *models).cost_usd == pytest.approx(0.3)

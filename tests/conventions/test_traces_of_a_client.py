@@ -17,7 +17,7 @@ Form = Callable[[Sequence[Chat], Chat], Attributes]
 
 
 def calling(*numbers: int) -> Chat:
-    """An answer that asks for calls."""
+    """Return an answer that asks for calls."""
     calls = [
         {"id": f"call_{at}", "type": "function", "function": {"name": "f", "arguments": json.dumps(ARGUMENTS[at])}}
         for at in numbers
@@ -118,7 +118,7 @@ FORMS: Sequence[Form] = [openinference, openllmetry, mlflow, genai, langfuse]
 
 
 def traces_of(form: Form) -> list[Span]:
-    """The requests, each a trace."""
+    """Return the requests, each a trace."""
     return [
         a_span(form(prompts, answered), trace_id=f"{at + 1:032x}", start_s=at)
         for at, (prompts, answered) in enumerate(REQUESTS)
@@ -126,7 +126,7 @@ def traces_of(form: Form) -> list[Span]:
 
 
 def ids(calls: Sequence[TraceToolCall]) -> list[str | None]:
-    """The ids of calls."""
+    """Return the ids of calls."""
     return [one.call_id for one in calls]
 
 
@@ -206,7 +206,7 @@ def test_messages_tell_what_earlier_traces_called() -> None:
 
 
 def resumed(prompts: Sequence[Chat], *answered: Chat) -> list[list[Span]]:
-    """Runs that are resumed behind some messages, whose outermost span, or only one, lists the whole conversation."""
+    """Return runs that resume after some messages; the outermost span, or a single one, lists the conversation."""
 
     def messages(chats: Sequence[Chat]) -> list[Any]:
         decoded: list[Any] = json.loads(str(genai(chats, FINAL)["gen_ai.input.messages"]))

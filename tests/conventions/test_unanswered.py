@@ -36,7 +36,7 @@ CHAT = {"gen_ai.operation.name": "chat"}
 
 
 def answering(*messages: Any, kind: str = "chat") -> dict[str, Any]:
-    """A span of a model, or another, with these messages as its answer."""
+    """Return a span of a model, or another, with these messages as its answer."""
     return {"gen_ai.operation.name": kind, "gen_ai.output.messages": json.dumps(messages)}
 
 
@@ -49,25 +49,25 @@ class Run:
         self.add(answering(first))
 
     def add(self, attributes: Mapping[str, Any], *, below: Span | None = None, **more: Any) -> "Run":
-        """The run with one more step."""
+        """Return the run with one more step."""
         self.spans.append(a_span(attributes, parent=below or self.root, **{"start_s": len(self.spans), **more}))
         return self
 
     def tool(self, result: str | None = "found", **more: Any) -> "Run":
-        """The run with the execution of the tool."""
+        """Return the run with the execution of the tool."""
         content = {} if result is None else {"gen_ai.tool.call.result": result}
         return self.add({**TOOL, "gen_ai.tool.name": "orders", **content}, **more)
 
     @property
     def output(self) -> str | None:
-        """The output of the trace, which the final response never contradicts."""
+        """Return the output of the trace, which the final response never contradicts."""
         reading = read_all(*self.spans)
         assert reading.final_response in (reading.output, None)
         return reading.output
 
 
 def unanswered_runs(first: Any = DRAFT) -> dict[str, Run]:
-    """Runs whose last model asked for a tool, and which have no answer."""
+    """Return runs whose last model asked for a tool, and which have no answer."""
     handed = Run(first).tool()
     inner = Run(first).tool()
     inner.add(answering(text("assistant", "The order is here.")), below=inner.spans[-1])
@@ -97,13 +97,13 @@ def unanswered_runs(first: Any = DRAFT) -> dict[str, Run]:
 
 
 def replace_spans(run_of: Run, spans: Sequence[Span]) -> Run:
-    """The run with these spans alone."""
+    """Return the run with these spans alone."""
     run_of.spans = list(spans)
     return run_of
 
 
 def answered_runs() -> dict[str, tuple[Run, str]]:
-    """Runs that have an answer, although a call or a failure is near it, with the answer."""
+    """Return runs that have an answer, although a call or a failure is near it, with the answer."""
     final = answering(text("assistant", ANSWER))
     double = Run()
     double.add(CHAT, below=double.spans[1], scope="client", start_s=1)
@@ -208,7 +208,7 @@ def test_evaluators_of_the_output_skip_a_run_without_an_answer(name: str, evalua
 
 
 def cut(tree: Tree, *, failed: bool) -> Iterator[TraceMember]:
-    """The spans of a run without what came of its last call of a model, here and in the spans around it."""
+    """Yield the spans of a run without what came of its last call of a model, here and in the spans around it."""
     last = [span for span in tree.spans.values() if span.span_type == "llm" and span.output is not None][-1]
     around = {last.span_id, *tree.above(last.span_id)}
     for span in tree.spans.values():

@@ -73,13 +73,13 @@ def test_corpus_is_small() -> None:
 
 
 def expected(folder: Path) -> dict[str, Any]:
-    """What must be read from a scenario."""
+    """Load the expectation of a scenario."""
     document: dict[str, Any] = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     return document
 
 
 def spans(folder: Path) -> list[dict[str, Any]]:
-    """The spans of a scenario: each before those below it, and siblings in the order they start."""
+    """Return the spans of a scenario: each before those below it, and siblings in the order they start."""
     request = json.loads((folder / "traces.json").read_text(encoding="utf-8"))
     spans_sent = [s for r in request["resourceSpans"] for scope in r["scopeSpans"] for s in scope["spans"]]
     spans_sent.sort(key=lambda span: int(span["startTimeUnixNano"]))
@@ -98,7 +98,7 @@ def _walk(below: dict[str | None, list[dict[str, Any]]], parent: str | None) -> 
 
 
 def logs_of(folder: Path, span_id: str) -> list[dict[str, Any]]:
-    """The log records of one span."""
+    """Return the log records of one span."""
     path = folder / "logs.json"
     request = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"resourceLogs": []}
     records = [log for r in request["resourceLogs"] for scope in r["scopeLogs"] for log in scope["logRecords"]]
@@ -106,7 +106,7 @@ def logs_of(folder: Path, span_id: str) -> list[dict[str, Any]]:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Every value in a tree; JSON, a literal or an object of Python in a text is opened, its text kept too."""
+    """Yield every value in a tree; JSON or Python literals in a text are decoded, their text kept too."""
     if isinstance(value, dict):
         for key, item in value.items():
             if key not in CLAIMS_OF_OURS or not isinstance(item, str):

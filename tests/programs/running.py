@@ -47,7 +47,7 @@ class CannotRecord(Exception):
 
 
 class Recorded(NamedTuple):
-    """What was recorded of a program: a name for each trace."""
+    """The recording of a program: a name for each trace."""
 
     program: str
     versions: Mapping[str, str]
@@ -56,7 +56,7 @@ class Recorded(NamedTuple):
 
 
 class Result(NamedTuple):
-    """How well a program is read."""
+    """The score of a program's reading."""
 
     program: str
     versions: Mapping[str, str]
@@ -159,7 +159,7 @@ def write(program: str, server: ProgramsServer, folder: Path, place: Path) -> li
 
 
 def _only(trace_id: str, request: Message) -> Message:
-    """A request of the spans or log records of one trace."""
+    """Return a request of the spans or log records of one trace."""
     kept = type(request)()
     kept.CopyFrom(request)
     for _, groups in kept.ListFields():

@@ -29,7 +29,7 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture
 def server() -> Iterator[ProgramsServer]:
-    """A model server for programs."""
+    """Yield a model server for programs."""
     with serving(ProgramsServer()) as running:
         yield running
 

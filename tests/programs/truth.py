@@ -70,7 +70,7 @@ class Span:
 
 @dataclass(slots=True)
 class Truth:
-    """What is true of one trace, in the form of an expectation."""
+    """The facts of one trace, in the form of an expectation."""
 
     trace_id: str
     spans: dict[str, Json] = field(default_factory=dict)
@@ -264,7 +264,6 @@ def _model_claims(exchange: Exchange, span: Span, whole: Span, calls: Mapping[st
 
 
 def _automatic_claims(exchanges: Sequence[Exchange], span: Span, whole: Span) -> Json:
-    """Return the calls of a span around several answers: they are answers of it, and no part of its input."""
     listed = _listed([call for exchange in exchanges for call in exchange.answer.calls], span, whole)
     return {"output_tool_calls": listed} if len(exchanges) > 1 and listed else {}
 
@@ -373,7 +372,6 @@ def _listed(calls: Sequence[ToolCall], span: Span, whole: Span) -> list[Json]:
 
 
 def _id_claim(call: ToolCall, span: Span, whole: Span) -> Json:
-    """Return the id if the span has it; None if the trace has none, and no claim if only another span tells it."""
     return {"id": call.id} if span.holds(call.id) else {} if whole.holds(call.id) else {"id": None}
 
 
@@ -382,7 +380,6 @@ def _ids(exchange: Exchange) -> list[str]:
 
 
 def _is_exact(exchange: Exchange, span: Span) -> bool:
-    """Return whether the usage of an answer is an attribute of its own."""
     tokens = exchange.answer.tokens
     return bool({tokens.output, tokens.output - tokens.reasoning} & _integers(span))
 
@@ -392,7 +389,6 @@ def _integers(span: Span) -> set[object]:
 
 
 def _holds_text(span: Span, text: str) -> bool:
-    """Return whether the beginning of a text stands in it; the rest may be escaped."""
     return _plain_words(_plain_words(text)[:24]) in _plain_words(span.text)
 
 
@@ -405,7 +401,7 @@ def _text(attributes: Any) -> str:
 
 
 def _written(value: object) -> str:
-    """A value as text in which JSON within JSON is no longer escaped."""
+    """Return a value as text in which JSON within JSON is no longer escaped."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     while '\\"' in text or "\\\\" in text:
         text = text.replace("\\\\", "\\").replace('\\"', '"')

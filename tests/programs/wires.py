@@ -51,7 +51,7 @@ def responses(body: Json, earlier: Mapping[str, list[Json]]) -> Request:
 
 
 def response_items(body: Json) -> list[Json]:
-    """The items of a request of OpenAI's responses."""
+    """Return the items of a request of OpenAI's responses."""
     items = body["input"]
     return [{"role": "user", "content": items}] if isinstance(items, str) else items
 
@@ -91,7 +91,7 @@ def google(body: Json, model: str) -> Request:
 
 
 def google_answer(number: int, answer: Answer) -> Json:
-    """A whole answer of Google's; its stream is one chunk of the same."""
+    """Return a whole answer of Google's; its stream is one chunk of the same."""
     parts: list[Json] = [{"text": answer.reasoning, "thought": True}] if answer.reasoning else []
     if answer.text or answer.refusal:
         parts.append({"text": answer.text or answer.refusal})
@@ -130,7 +130,7 @@ def bedrock(body: Json, model: str) -> Request:
 
 
 def bedrock_answer(answer: Answer) -> Json:
-    """A whole answer of Bedrock's converse."""
+    """Return a whole answer of Bedrock's converse."""
     content: list[Json] = []
     if answer.reasoning:
         content.append({"reasoningContent": {"reasoningText": {"text": answer.reasoning, "signature": "c2ln"}}})

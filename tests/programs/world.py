@@ -34,12 +34,12 @@ class Request:
 
     @property
     def prompt(self) -> str:
-        """The last text of the user."""
+        """Return the last text of the user."""
         return next((entry.text for entry in reversed(self.entries) if entry.role == "user" and entry.text), "")
 
     @property
     def system(self) -> str:
-        """The instructions."""
+        """Return the instructions."""
         return "\n\n".join(entry.text for entry in self.entries if entry.role == "system")
 
 
@@ -77,7 +77,7 @@ class _Step:
     request: Request
 
     def answer(self, *calls: ToolCall, text: str = "", reasoning: bool = False, **more: Any) -> Answer:
-        """An answer with the numbers of this step."""
+        """Return an answer with the numbers of this step."""
         number = self.number
         thought = f"Thinking {number}: the user wants stock; weigh it." if reasoning else ""
         tokens = Tokens(
@@ -105,7 +105,7 @@ class _Step:
         return self._call(0, "track_order", {"order_id": 404, "verbose": False}, None)
 
     def other(self, arguments: dict[str, object], *prefixes: str) -> ToolCall | None:
-        """A call of the tool that the framework adds, if it adds one."""
+        """Return a call of the tool that the framework adds, if it adds one."""
         names = [name for name in self.request.tools if name not in shop.TOOLS and name.startswith(prefixes or "")]
         return self._call(0, names[0], arguments, None) if names else None
 

@@ -19,7 +19,7 @@ ROOT = FOLDER.parents[2]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How one dialect is recorded."""
+    """The way to record one dialect."""
 
     script: str
     packages: str  # the file that pins them
@@ -78,7 +78,7 @@ EVERYTHING: Mapping[str, Recipe] = {**RECIPES, **SESSIONS}
 
 
 def steps(recipe: Recipe, folder: Path) -> Sequence[tuple[Sequence[str], Path]]:
-    """What records a dialect: commands, each with where it runs. What is installed goes to the folder."""
+    """List the commands that record a dialect, each with its working directory; packages go to the folder."""
     script = ["-m", f"tests.corpus.record.{recipe.script}"]
     if recipe.packages.endswith(".json"):  # programs of Node: the script runs in the environment of this process
         installed = (["npm", "install", "--no-audit", "--no-fund"], folder)

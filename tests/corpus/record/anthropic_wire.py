@@ -11,7 +11,7 @@ Event = tuple[str, Json | str]
 
 
 def question(request: Json) -> tuple[str, int]:
-    """The last question, and how many times the tools have answered it."""
+    """Return the last question, and how many times the tools have answered it."""
     text, turn = "", 0
     for entry in request["messages"]:
         content = (
@@ -25,12 +25,12 @@ def question(request: Json) -> tuple[str, int]:
 
 
 def message(_: Json, answer: Answer) -> Json:
-    """A whole answer."""
+    """Return a whole answer."""
     return _head(answer) | {"content": _blocks(answer), "stop_reason": _stop(answer), "usage": _usage(answer)}
 
 
 def message_stream(_: Json, answer: Answer) -> Iterator[Event]:
-    """The same as a stream of events."""
+    """Yield the answer as a stream of events."""
     usage = _usage(answer)
     yield _event("message_start", message=_head(answer) | {"content": [], "usage": usage | {"output_tokens": 1}})
     for index, block in enumerate(_blocks(answer)):

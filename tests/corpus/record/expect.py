@@ -19,39 +19,39 @@ TOOL_DEFINITION: Expected = {
 
 
 def text(role: str, content: str) -> Message:
-    """A message of one text."""
+    """Return a message of one text."""
     return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
 def asks_tools(*calls: ToolCall) -> Message:
-    """The model's message that asks for calls."""
+    """Return the model's message that asks for calls."""
     parts = [{"type": "tool_call", "id": c.id, "name": script.TOOL, "arguments": c.arguments} for c in calls]
     return {"role": "assistant", "parts": parts}
 
 
 def tool_answers(call: ToolCall, response: object = None) -> Message:
-    """The tool's message: by default its result, or what the application says when it raises."""
+    """Return the tool's message: by default its result, or what the application says when it raises."""
     result = response or call.result or f"Error: {script.UNKNOWN_CITY}"
     return {"role": "tool", "parts": [{"type": "tool_call_response", "id": call.id, "response": result}]}
 
 
 def answers(answer: Answer) -> Message:
-    """The model's message of an answer."""
+    """Return the model's message of an answer."""
     return asks_tools(*answer.calls) if answer.calls else text("assistant", answer.text)
 
 
 def spans(*expected: Expected, **everywhere: object) -> list[Expected]:
-    """The spans in the order they start, each with what all that have a kind of their own share."""
+    """Return the spans in the order they start, each with what all that have a kind of their own share."""
     return [span if span.get("dialect", "") is None else everywhere | span for span in expected]
 
 
 def application() -> Expected:
-    """The span of the application itself, which is nobody's dialect."""
+    """Build the span of the application itself, which belongs to no dialect."""
     return {"name": "POST /ask", "kind": "other", "dialect": None}
 
 
 def llm(name: str, question: str, turn: int = 0, **fields: object) -> Expected:
-    """One answer of the model; fields override, and None takes one away."""
+    """Return one answer of the model; fields override, and None takes one away."""
     answer = ANSWERS[question][turn]
     expected: Expected = {
         "name": name,
@@ -72,7 +72,7 @@ def llm(name: str, question: str, turn: int = 0, **fields: object) -> Expected:
 
 
 def history(question: str, turn: int = 0) -> list[Message]:
-    """What the model is sent with a question in a turn."""
+    """Return the messages that the model is sent with a question in a turn."""
     prompt = [text("user", question)]
     match question:
         case script.NAME:
@@ -89,7 +89,7 @@ def history(question: str, turn: int = 0) -> list[Message]:
 
 
 def tool(name: str, call: ToolCall, **fields: object) -> Expected:
-    """One run of the tool; fields override, and None takes one away."""
+    """Return one run of the tool; fields override, and None takes one away."""
     expected: Expected = {
         "name": name,
         "kind": "tool",
@@ -104,24 +104,24 @@ def tool(name: str, call: ToolCall, **fields: object) -> Expected:
 
 
 def agent(name: str, question: str, **fields: object) -> Expected:
-    """The run of an agent that answers a question; fields override, and None takes one away."""
+    """Return the run of an agent that answers a question; fields override, and None takes one away."""
     expected: Expected = {"name": name, "kind": "agent", "input": question, "output": ANSWERS[question][-1].text}
     return without_none(expected | fields)
 
 
 def tools(name: str, question: str, **fields: object) -> list[Expected]:
-    """The runs of the tool that a question makes the model ask for."""
+    """Return the runs of the tool that a question makes the model ask for."""
     return [tool(name, call, **fields) for call in ANSWERS[question][0].calls]
 
 
 def used(question: str) -> dict[str, object]:
-    """The tokens of all answers to a question, as the spans around them sum them up."""
+    """Return the tokens of all answers to a question, as the spans around them sum them up."""
     everything = [answer.tokens for answer in ANSWERS[question]]
     return {"input_tokens": sum(t.input for t in everything), "output_tokens": sum(t.output for t in everything)}
 
 
 def trace(question: str | None = None, session: str | None = None, **fields: object) -> Expected:
-    """What is true of the whole trace of one question, with every leaf call of a model counted once."""
+    """Build the claims about the trace of one question, with every leaf call of a model counted once."""
     if question is None:
         return without_none({"tool_calls": [], "session_id": session} | fields)
     calls = [call for answer in ANSWERS[question] for call in answer.calls]
@@ -138,7 +138,7 @@ def trace(question: str | None = None, session: str | None = None, **fields: obj
 
 
 def tool_call(call: ToolCall, **fields: object) -> Expected:
-    """One call as the trace lists it."""
+    """Return one call as the trace lists it."""
     return without_none(
         {
             "call_id": call.id,
@@ -152,10 +152,10 @@ def tool_call(call: ToolCall, **fields: object) -> Expected:
 
 
 def without_none(fields: Expected) -> Expected:
-    """Only what is there."""
+    """Drop the fields that are None."""
     return {key: value for key, value in fields.items() if value is not None}
 
 
 def as_text(value: object) -> str:
-    """JSON as json.dumps writes it, the form in which applications hand results to the model."""
+    """Return JSON as json.dumps writes it, the form in which applications hand results to the model."""
     return json.dumps(value, ensure_ascii=False)

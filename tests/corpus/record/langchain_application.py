@@ -28,43 +28,43 @@ class Almanac(BaseRetriever):
 
 
 def chat() -> None:
-    """A prompt and a model, with a system prompt and an earlier exchange."""
+    """Ask a prompt and a model, with a system prompt and an earlier exchange."""
     before = [("system", script.SYSTEM), ("user", script.HELLO), ("ai", script.GREETING)]
     prompt = ChatPromptTemplate([*before, ("user", "{question}")])
     (prompt | ChatOpenAI(model=script.CHAT_MODEL)).invoke({"question": script.NAME})
 
 
 def model() -> None:
-    """The model by itself."""
+    """Ask the model by itself."""
     ChatOpenAI(model=script.CHAT_MODEL).invoke(script.CAPITAL)
 
 
 def multimodal() -> None:
-    """A question with a picture."""
+    """Ask a question with a picture."""
     picture = {"type": "image_url", "image_url": {"url": script.PICTURE_URL}}
     content = [{"type": "text", "text": script.PICTURE}, picture]
     ChatOpenAI(model=script.CHAT_MODEL).invoke([{"role": "user", "content": content}])
 
 
 def streamed() -> None:
-    """An answer that comes in pieces."""
+    """Stream an answer."""
     for _ in ChatOpenAI(model=script.CHAT_MODEL, stream_usage=True).stream(script.COUNT):
         pass
 
 
 def retriever() -> None:
-    """A question to the almanac."""
+    """Query the almanac."""
     Almanac().invoke(script.CAPITAL)
 
 
 def agent(question: str, **config: object) -> None:
-    """An agent with a tool."""
+    """Run an agent with a tool."""
     model = ChatOpenAI(model=script.CHAT_MODEL)
     create_agent(model, tools=[get_weather], name="assistant").invoke({"messages": [("user", question)]}, config=config)
 
 
 def tool_error() -> None:
-    """The tool raises, and the run with it."""
+    """Run an agent whose tool raises, which ends the run."""
     try:
         agent(script.ATLANTIS)
     except ValueError:

@@ -34,7 +34,7 @@ class ModelServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return the base URL."""
         return f"http://127.0.0.1:{self.server_port}"
 
 

@@ -14,7 +14,7 @@ from tests.corpus.record.recording import Recording, application_span
 
 
 class Dialect:
-    """What a dialect makes of the scenarios; the defaults are what most of them do."""
+    """The scenarios as a dialect records them; the defaults are what most dialects do."""
 
     dialect = ""
     chat_name = f"chat {script.CHAT_MODEL}"
@@ -24,27 +24,27 @@ class Dialect:
     lost = frozenset[str]()  # fields that are nowhere in its payloads
 
     def chat(self, question: str, turn: int, *, is_streamed: bool = False) -> Expected:  # noqa: ARG002 - some tell less of a stream
-        """One chat completion."""
+        """Return one chat completion."""
         return expect.llm(self.chat_name, question, turn)
 
     def stream(self, question: str) -> list[Expected]:
-        """The spans of a streamed chat completion."""
+        """Return the spans of a streamed chat completion."""
         return [self.chat(question, 0, is_streamed=True)]
 
     def around_streams(self) -> AbstractContextManager[None]:
-        """Where streams are read."""
+        """Return the context in which streams are read."""
         return nullcontext()
 
     def trace_of(self, question: str, spans: list[Expected]) -> Expected:
-        """The trace of one question; where there is an application's span around it, the root says nothing."""
+        """Return the trace of one question; where there is an application's span around it, the root says nothing."""
         return trace(question) if len(spans) == 1 else trace(question, input=None, output=None)
 
     def response(self, question: str, turn: int) -> Expected:
-        """One answer of the responses API."""
+        """Return one answer of the responses API."""
         return self.chat(question, turn) | {"name": self.responses_name}
 
     def refused(self) -> Expected:
-        """A chat completion that the service refused."""
+        """Return a chat completion that the service refused."""
         refused: Expected = {
             "name": self.chat_name,
             "kind": "llm",
@@ -58,7 +58,7 @@ class Dialect:
         return expect.without_none(refused)
 
     def embedding(self) -> Expected:
-        """One embedding."""
+        """Return one embedding."""
         return {
             "name": self.embedding_name,
             "kind": "embedding",
@@ -69,36 +69,36 @@ class Dialect:
         }
 
     def round_trip(self, question: str) -> Expected:
-        """Both turns of a question that needs tools, below the span of the application."""
+        """Return both turns of a question that needs tools, below the span of the application."""
         return self.expected([expect.application(), *self.turns(self.chat, question)], self.whole(question))
 
     def responses(self, question: str) -> Expected:
-        """The same over the responses API."""
+        """Claim the same over the responses API."""
         return self.expected([expect.application(), *self.turns(self.response, question)], self.whole(question))
 
     def turns(self, turn: Callable[[str, int], Expected], question: str) -> list[Expected]:
-        """The two calls of the model."""
+        """Return the two calls of the model."""
         return [turn(question, 0), turn(question, 1)]
 
     def whole(self, question: str) -> Expected:
-        """The trace: the tool calls are known from messages alone, so that a raised error is only text."""
+        """Return the trace: the tool calls are known from messages alone, so that a raised error is only text."""
         calls = [call for answer in script.ANSWERS[question] for call in answer.calls]
         listed = [expect.tool_call(call, result=result_of(call), is_error=None) for call in calls]
         return trace(question, input=None, output=None, tool_calls=listed)
 
     def expected(self, spans: list[Expected], whole: Expected) -> Expected:
-        """The content of `expected.json`: what a span has of its facts, and what the trace has of them."""
+        """Return the content of `expected.json`: what a span has of its facts, and what the trace has of them."""
         kept = [{key: value for key, value in span.items() if key not in self.lost} for span in spans]
         return {"spans": expect.spans(*kept, dialect=self.dialect), "trace": whole}
 
 
 def chat(client: OpenAI) -> None:
-    """One question, one answer."""
+    """Ask one question."""
     ask(client, [user(script.CAPITAL)])
 
 
 def conversation(client: OpenAI) -> None:
-    """A system prompt and an earlier exchange before the question."""
+    """Ask a question after a system prompt and an earlier exchange."""
     messages = [
         {"role": "system", "content": script.SYSTEM},
         user(script.HELLO),
@@ -109,23 +109,23 @@ def conversation(client: OpenAI) -> None:
 
 
 def multimodal(client: OpenAI) -> None:
-    """A question with a picture."""
+    """Ask a question with a picture."""
     picture = {"type": "image_url", "image_url": {"url": script.PICTURE_URL}}
     ask(client, [{"role": "user", "content": [{"type": "text", "text": script.PICTURE}, picture]}])
 
 
 def streamed(client: OpenAI) -> None:
-    """An answer that comes in pieces."""
+    """Stream an answer."""
     ask_streamed(client, [user(script.COUNT)])
 
 
 def streamed_tool_call(client: OpenAI) -> None:
-    """A tool call that comes in pieces."""
+    """Stream a tool call."""
     ask_streamed(client, [user(script.WEATHER)], tools=[script.CHAT_TOOL])
 
 
 def refused(client: OpenAI) -> None:
-    """The model's service answers with an error."""
+    """Ask a question that the model's service answers with an error."""
     try:
         ask(client, [user(script.REFUSED)])
     except BadRequestError:
@@ -134,7 +134,7 @@ def refused(client: OpenAI) -> None:
 
 
 def tools(client: OpenAI, question: str) -> None:
-    """A question that needs tools: the model asks for them, the application runs them, the model answers."""
+    """Ask a question that needs tools: the model asks for them, the application runs them, the model answers."""
     messages = [user(question)]
     message = ask(client, messages, tools=[script.CHAT_TOOL])
     messages.append(message.model_dump(exclude_none=True))
@@ -146,7 +146,7 @@ def tools(client: OpenAI, question: str) -> None:
 
 
 def responses(client: OpenAI) -> None:
-    """The same round trip over the responses API."""
+    """Make the same round trip over the responses API."""
     items = [user(script.WEATHER)]
     first = client.responses.create(model=script.CHAT_MODEL, input=items, tools=[script.RESPONSES_TOOL])
     for item in first.output:
@@ -157,12 +157,12 @@ def responses(client: OpenAI) -> None:
 
 
 def embedding(client: OpenAI) -> None:
-    """One text as a vector."""
+    """Embed one text."""
     client.embeddings.create(model=script.EMBEDDING_MODEL, input=script.CAPITAL)
 
 
 def ask(client: OpenAI, messages: list, **fields: object) -> object:
-    """The model's whole message."""
+    """Return the model's whole message."""
     answer = client.chat.completions.create(model=script.CHAT_MODEL, messages=messages, **fields)
     return answer.choices[0].message
 
@@ -177,17 +177,17 @@ def ask_streamed(client: OpenAI, messages: list, **fields: object) -> None:
 
 
 def result_of(call: script.ToolCall) -> object:
-    """What the model is told that the tool said."""
+    """Return the tool result that the model is sent."""
     return call.result or f"Error: {script.UNKNOWN_CITY}"
 
 
 def user(content: str) -> dict:
-    """A message of the user."""
+    """Return a message of the user."""
     return {"role": "user", "content": content}
 
 
 def run_tool(arguments: str) -> str:
-    """What the tool gives as text, and its error as text."""
+    """Run the tool; return its result, or its error, as text."""
     try:
         return json.dumps(script.get_weather(**json.loads(arguments)))
     except ValueError as error:

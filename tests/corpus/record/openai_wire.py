@@ -14,7 +14,7 @@ CREATED = 1_700_000_000
 
 
 def text_of(content: object) -> str:
-    """The text of a message's content, which is text or a list of parts."""
+    """Return the text of a message's content, which is text or a list of parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -22,7 +22,7 @@ def text_of(content: object) -> str:
 
 
 def chat_question(request: Json) -> tuple[str, int]:
-    """The last question of a chat, and how many times the model has answered it with tool calls."""
+    """Return the last question of a chat, and how many times the model has answered it with tool calls."""
     question, turn = "", 0
     for message in request["messages"]:
         if message["role"] == "user":
@@ -33,7 +33,7 @@ def chat_question(request: Json) -> tuple[str, int]:
 
 
 def responses_question(request: Json) -> tuple[str, int]:
-    """The last question of a request to the responses API, and how many times the tools have answered."""
+    """Return the last question of a request to the responses API, and how many times the tools have answered."""
     items = request["input"]
     if isinstance(items, str):
         return items, 0
@@ -47,7 +47,7 @@ def responses_question(request: Json) -> tuple[str, int]:
 
 
 def chat(_: Json, answer: Answer) -> Json:
-    """A whole chat completion."""
+    """Return a whole chat completion."""
     message: Json = {"role": "assistant", "content": answer.text or None, "refusal": answer.refusal or None}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
@@ -58,7 +58,7 @@ def chat(_: Json, answer: Answer) -> Json:
 
 
 def chat_stream(request: Json, answer: Answer) -> Iterator[Event]:
-    """The same as a stream of chunks."""
+    """Yield the completion as a stream of chunks."""
     head = _chat_head("chat.completion.chunk", answer)
 
     def chunk(delta: Json, finish: str | None = None) -> Event:
@@ -84,7 +84,7 @@ def chat_stream(request: Json, answer: Answer) -> Iterator[Event]:
 
 
 def response(request: Json, answer: Answer) -> Json:
-    """A whole answer of the responses API."""
+    """Return a whole answer of the responses API."""
     tokens = answer.tokens
     return _response_head(request, answer) | {
         "status": "incomplete" if answer.is_cut else "completed",
@@ -101,13 +101,13 @@ def response(request: Json, answer: Answer) -> Json:
 
 
 def response_stream(request: Json, answer: Answer) -> Iterator[Event]:
-    """The same as a stream of events."""
+    """Yield the answer as a stream of events."""
     for number, event in enumerate(_response_events(request, answer)):
         yield event["type"], event | {"sequence_number": number}
 
 
 def embeddings(request: Json) -> Json:
-    """The same vector for each text."""
+    """Return the same vector for each text."""
     texts = request["input"] if isinstance(request["input"], list) else [request["input"]]
     packed = base64.b64encode(struct.pack("<3f", *VECTOR)).decode()
     vector = packed if request.get("encoding_format") == "base64" else list(VECTOR)
@@ -149,7 +149,7 @@ def _chat_usage(tokens: Tokens) -> Json:
 
 
 def _number(answer: Answer) -> int:
-    """Another one for each answer: instrumentations take equal ids for one answer."""
+    # Unique for each answer: instrumentations take equal ids for one answer.
     return answer.tokens.input * 1000 + answer.tokens.output
 
 

@@ -13,7 +13,7 @@ IDS = {"traceId", "spanId", "parentSpanId"}
 
 
 def dumps(message: Message) -> str:
-    """The message as OTLP/JSON text; raises unless reading it back gives the message."""
+    """Encode the message as OTLP/JSON; raise unless decoding gives the message."""
     text = pretty(_with_ids(json_format.MessageToDict(message, use_integers_for_enums=True), _to_hex))
     if loads(text, type(message)) != message:
         raise ValueError("OTLP/JSON lost something")
@@ -21,12 +21,12 @@ def dumps(message: Message) -> str:
 
 
 def loads(text: str | bytes, kind: type[M]) -> M:
-    """The message that OTLP/JSON text stands for; raises where it has a field that the message has not."""
+    """Decode OTLP/JSON; raise if it has an unknown field."""
     return json_format.ParseDict(_with_ids(json.loads(text), _to_base64), kind())
 
 
 def pretty(value: object) -> str:
-    """JSON text in which whatever fits on a line stays on it."""
+    """Format JSON, keeping on one line what fits."""
     return _pretty(value, "") + "\n"
 
 

@@ -13,46 +13,46 @@ PROVIDER = {}  # what the model is made with
 
 
 def agent(*tools: object, **fields: object) -> Agent:
-    """An agent on the scripted model."""
+    """Return an agent on the scripted model."""
     return Agent(OpenAIChatModel(script.CHAT_MODEL, **PROVIDER), name="assistant", tools=tools, **fields)
 
 
 def chat() -> None:
-    """One question, one answer."""
+    """Ask one question."""
     agent().run_sync(script.CAPITAL, **RUN)
 
 
 def conversation() -> None:
-    """A system prompt and an earlier exchange before the question."""
+    """Ask a question after a system prompt and an earlier exchange."""
     request = ModelRequest(parts=[SystemPromptPart(script.SYSTEM), UserPromptPart(script.HELLO)])
     history = [request, ModelResponse(parts=[TextPart(script.GREETING)])]
     agent(system_prompt=script.SYSTEM).run_sync(script.NAME, message_history=history, **RUN)
 
 
 def instructed() -> None:
-    """Instructions, which are not part of the messages."""
+    """Ask with instructions, which are not part of the messages."""
     agent(instructions=script.SYSTEM).run_sync(script.CAPITAL, **RUN)
 
 
 def multimodal() -> None:
-    """A question with a picture."""
+    """Ask a question with a picture."""
     agent().run_sync([script.PICTURE, ImageUrl(script.PICTURE_URL)], **RUN)
 
 
 async def streamed() -> None:
-    """An answer that comes in pieces."""
+    """Stream an answer."""
     async with agent().run_stream(script.COUNT, **RUN) as answer:
         async for _ in answer.stream_text():
             pass
 
 
 def tools(question: str) -> None:
-    """A question that needs tools."""
+    """Ask a question that needs tools."""
     agent(script.get_weather).run_sync(question, **RUN)
 
 
 def tool_error() -> None:
-    """The tool raises, and the run with it."""
+    """Ask a question whose tool raises, which ends the run."""
     try:
         tools(script.ATLANTIS)
     except ValueError:

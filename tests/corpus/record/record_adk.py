@@ -61,7 +61,7 @@ def second(question: str) -> Expected:
 
 
 def llm(name: str, question: str, turn: int, **fields: object) -> Expected:
-    """One answer of the model, which has a tool to choose from in every question."""
+    """Return one answer of the model, which has a tool to choose from in every question."""
     messages = [expect.text("system", INSTRUCTION), *expect.history(question, turn)]
     parts = [part for message in messages[3:] for part in message["parts"]]
     messages = [*messages[:3], *([{"role": "tool", "parts": parts}] if parts else [])]
@@ -69,7 +69,7 @@ def llm(name: str, question: str, turn: int, **fields: object) -> Expected:
 
 
 def whole(question: str) -> Expected:
-    """The trace."""
+    """Return the trace."""
     lost = {"input": None, "output": None}
     if question == script.ATLANTIS:
         used = script.ANSWERS[question][0].tokens
@@ -78,12 +78,12 @@ def whole(question: str) -> Expected:
 
 
 def expected(spans: list[Expected], of_trace: Expected) -> Expected:
-    """The content of `expected.json`."""
+    """Return the content of `expected.json`."""
     return {"spans": expect.spans(*spans, dialect="adk"), "trace": of_trace}
 
 
 def model() -> object:
-    """A model that answers from the script."""
+    """Return a model that answers from the script."""
     from google.adk.models import BaseLlm, LlmResponse
     from google.genai import types
 
@@ -129,7 +129,7 @@ async def ask(*questions: str) -> None:
 
 
 async def record(recorder: Recording, read: Callable[[str], Expected]) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
     with recorder.scenario("agent-run", read(script.CAPITAL)):
         await ask(script.CAPITAL)
     with recorder.scenario("tool-call", read(script.WEATHER)):

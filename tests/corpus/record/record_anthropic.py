@@ -14,12 +14,12 @@ COMMON = {"model": script.CLAUDE_MODEL, "max_tokens": 100}
 
 
 def ask(client: Anthropic, messages: list, **fields: object) -> object:
-    """The model's whole message."""
+    """Return the model's whole message."""
     return client.messages.create(messages=messages, **COMMON, **fields)
 
 
 def conversation(client: Anthropic) -> None:
-    """A system prompt and an earlier exchange before the question."""
+    """Ask a question after a system prompt and an earlier exchange."""
     roles = ("user", "assistant", "user")
     texts = (script.HELLO, script.GREETING, script.NAME)
     messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
@@ -27,13 +27,13 @@ def conversation(client: Anthropic) -> None:
 
 
 def streamed(client: Anthropic) -> None:
-    """An answer that comes in pieces."""
+    """Stream an answer."""
     for _ in ask(client, [{"role": "user", "content": script.COUNT}], stream=True):
         pass
 
 
 def tools(client: Anthropic, question: str) -> None:
-    """A question that needs tools."""
+    """Ask a question that needs tools."""
     messages = [{"role": "user", "content": question}]
     answer = ask(client, messages, tools=[script.ANTHROPIC_TOOL])
     messages.append({"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in answer.content]})
@@ -42,7 +42,7 @@ def tools(client: Anthropic, question: str) -> None:
 
 
 def result(block: object) -> dict:
-    """What the tool says to one call."""
+    """Build the result block of one tool call."""
     answer_block = {"type": "tool_result", "tool_use_id": block.id}
     try:
         return answer_block | {"content": expect.as_text(script.get_weather(**block.input))}
@@ -60,7 +60,7 @@ QUESTIONS = {
 
 
 def expected(question: str, instrumentation: str) -> Expected:
-    """Each call is told twice: by the instrumentation, and without its content by the client itself."""
+    """Claim each call twice: by the instrumentation, and without its content by the client itself."""
     spans = [expect.application()]
     for turn in range(len(script.ANSWERS[question])):
         fields = {"model": script.CLAUDE_MODEL_DATED, "provider": "anthropic", "reasoning_tokens": None}
@@ -75,13 +75,13 @@ def expected(question: str, instrumentation: str) -> Expected:
 
 
 def openinference(question: str, turn: int, fields: dict) -> list[Expected]:
-    """The client's own span is below that of the instrumentation."""
+    """Claim the client's own span below that of the instrumentation."""
     span = expect.llm("messages.create", question, turn, dialect="openinference", **fields)
     return [span, bare(question, turn, fields)]
 
 
 def openllmetry(question: str, turn: int, fields: dict) -> list[Expected]:
-    """The client's own span is beside that of the instrumentation, with the same `gen_ai.response.id`."""
+    """Claim the client's own span beside that of the instrumentation, with the same `gen_ai.response.id`."""
     messages = expect.history(question, turn)
     if turn:
         parts = [part for message in messages[2:] for part in message["parts"]]
@@ -93,18 +93,18 @@ def openllmetry(question: str, turn: int, fields: dict) -> list[Expected]:
 
 
 def bare(question: str, turn: int, fields: dict) -> Expected:
-    """The span of the Anthropic client itself."""
+    """Return the span of the Anthropic client itself."""
     silent = dict.fromkeys(("input", "output", "input_messages", "output_messages", "tool_definitions"))
     return expect.llm("anthropic.messages.create", question, turn, dialect="otel_genai", **fields, **silent)
 
 
 def outcome(call: script.ToolCall) -> object:
-    """What the model is told that the tool said."""
+    """Return the tool result that the model is sent."""
     return call.result or f"Error: {script.UNKNOWN_CITY}"
 
 
 def record(recorder: Recording, instrumentation: str) -> None:
-    """Each scenario once, below a span of the application."""
+    """Record each scenario once, below a span of the application."""
     client = Anthropic()
     for name, question in QUESTIONS.items():
         with recorder.scenario(name, expected(question, instrumentation)), application_span():

@@ -12,12 +12,12 @@ MODEL = "ChatOpenAI"
 
 
 def llm(question: str, turn: int = 0) -> Expected:
-    """One answer of the model; what was cached, and which model answered, is told inside JSON texts."""
+    """Claim one answer; cached tokens and the answering model are inside JSON texts."""
     return expect.llm(MODEL, question, turn)
 
 
 def run(question: str, **everywhere: object) -> Expected:
-    """The graph of the agent: a span around each step."""
+    """Return the graph of the agent: a span around each step."""
     answers = script.ANSWERS[question]
     final = answers[-1].text
     spans = [
@@ -34,7 +34,7 @@ def run(question: str, **everywhere: object) -> Expected:
 
 
 def failed_run() -> Expected:
-    """The tool's error ends the run: every exception is of type Exception, and the outputs are empty objects."""
+    """Claim a run that the tool's error ends: exceptions of type Exception, and empty objects as outputs."""
     question = script.ATLANTIS
     tokens = script.ANSWERS[question][0].tokens
     error = {"kind": "chain", "error": script.UNKNOWN_CITY, "error_type": "Exception"}
@@ -50,7 +50,7 @@ def failed_run() -> Expected:
 
 
 def chain() -> Expected:
-    """The prompt and the model below their sequence, which repeats the usage."""
+    """Return the prompt and the model below their sequence, which repeats the usage."""
     spans = [
         {"name": "RunnableSequence", "kind": "chain", "input_contains": script.NAME},
         {"name": "ChatPromptTemplate", "input_contains": script.NAME},
@@ -60,12 +60,12 @@ def chain() -> Expected:
 
 
 def single(question: str) -> Expected:
-    """The model by itself."""
+    """Return the model by itself."""
     return expected([llm(question)], trace(question))
 
 
 def retrieved() -> Expected:
-    """A retriever, whose operation is said to be embeddings."""
+    """Return a retriever, whose operation is said to be embeddings."""
     retriever = {
         "name": "Almanac",
         "kind": "retriever",
@@ -76,12 +76,12 @@ def retrieved() -> Expected:
 
 
 def expected(spans: list[Expected], whole: Expected, **everywhere: object) -> Expected:
-    """The content of `expected.json`."""
+    """Return the content of `expected.json`."""
     return {"spans": expect.spans(*spans, dialect="langsmith", **everywhere), "trace": whole}
 
 
 def record(recorder: Recording) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
     from langchain_core.tracers.langchain import wait_for_all_tracers
     from langsmith.run_trees import get_cached_client
 

@@ -17,12 +17,12 @@ CALLBACKS_S = 1.0  # its callbacks run in threads of their own
 
 
 def llm(question: str, **fields: object) -> Expected:
-    """One call; LiteLLM computes what it cost, without rounding."""
+    """Return one call; LiteLLM computes what it cost, without rounding."""
     return expect.llm(NAME, question, unclaimed=["cost_usd"], **fields)
 
 
 def raw(question: str, turn: int = 0) -> Expected:
-    """What was sent to the service and answered, which is no call of its own."""
+    """Build the claims about the raw request and response, which are no call of their own."""
     used = script.ANSWERS[question][turn].tokens
     fields = expect.llm(RAW, question, turn)
     kept = {key: fields[key] for key in ("input_messages", "output_messages", "model")}
@@ -30,18 +30,18 @@ def raw(question: str, turn: int = 0) -> Expected:
 
 
 def single(question: str, **fields: object) -> Expected:
-    """The model by itself."""
+    """Return the model by itself."""
     return expected([llm(question, **fields), raw(question)], trace(question))
 
 
 def streamed() -> Expected:
-    """A stream, whose model is the one that was asked, and whose raw request has no answer."""
+    """Return a stream, whose model is the one that was asked, and whose raw request has no answer."""
     request = llm(script.COUNT, model=script.CHAT_MODEL)
     return expected([request, {"name": RAW, "kind": "other"}], trace(script.COUNT))
 
 
 def refused() -> Expected:
-    """The model's service answered with an error, which cost nothing."""
+    """Claim an error of the model's service, without a cost."""
     request = {"input": script.REFUSED, "input_messages": [expect.text("user", script.REFUSED)]}
     error = {"error": script.REFUSAL, "error_type": "BadRequestError", "cost_usd": 0.0}
     span = {"name": NAME, "kind": "llm", "model": script.CHAT_MODEL, "provider": "openai", **request, **error}
@@ -49,14 +49,14 @@ def refused() -> Expected:
 
 
 def embedded() -> Expected:
-    """An embedding."""
+    """Return an embedding."""
     attributes = {"input": script.CAPITAL, "model": script.EMBEDDING_MODEL, "input_tokens": script.EMBEDDING_TOKENS}
     span = {"name": NAME, "kind": "embedding", **attributes, "unclaimed": ["cost_usd", "output", "provider"]}
     return expected([span, {"name": RAW, "kind": "other"}], trace())
 
 
 def tools(question: str) -> Expected:
-    """Two calls below the application's span; the ids of the calls are in the raw requests alone."""
+    """Return two calls below the application's span; the ids of the calls are in the raw requests alone."""
     request = expect.llm("POST /ask", question)
     whole = {**request, "unclaimed": ["cost_usd", "output", "output_messages"]}
     del whole["output_messages"]
@@ -69,12 +69,12 @@ def tools(question: str) -> Expected:
 
 
 def expected(spans: list[Expected], whole: Expected) -> Expected:
-    """The content of `expected.json`."""
+    """Return the content of `expected.json`."""
     return {"spans": expect.spans(*spans, dialect="litellm"), "trace": whole}
 
 
 def record(recorder: Recording) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
     import litellm
 
     litellm.callbacks = ["otel"]

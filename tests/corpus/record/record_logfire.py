@@ -24,15 +24,15 @@ class Logfire(openai_application.Dialect):
     lost = frozenset({"cached_tokens", "reasoning_tokens"})
 
     def chat(self, question: str, turn: int, *, is_streamed: bool = False) -> Expected:  # noqa: ARG002
-        """What was cached is only in the usage as the service wrote it."""
+        """Claim no cached tokens: they are only in the usage as the service wrote it."""
         return super().chat(question, turn) | {"unclaimed": sorted(self.lost)}
 
     def embedding(self) -> Expected:
-        """The text is not told."""
+        """Claim an embedding without its text."""
         return expect.without_none(super().embedding() | {"input": None})
 
     def stream(self, question: str) -> list[Expected]:
-        """A span for the request, and one beside it without duration for the answer."""
+        """Return a span for the request, and one beside it without duration for the answer."""
         both = self.chat(question, 0) | {"model": script.CHAT_MODEL}
         tokens = {"input_tokens": None, "output_tokens": None}
         request = both | tokens | {"output": None, "output_messages": None}

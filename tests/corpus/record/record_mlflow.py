@@ -15,12 +15,12 @@ LOST = {"provider": None, "reasoning_tokens": None, "unclaimed": ["provider", "r
 
 
 def llm(question: str, turn: int = 0) -> Expected:
-    """One answer; the provider is only the name of the message format, reasoning only in the service's answer."""
+    """Claim one answer; the provider is only in the message format, reasoning only in the service's answer."""
     return expect.llm(CHAT, question, turn, **LOST)
 
 
 def run(question: str) -> Expected:
-    """The decorated functions of the application around the model's answers; no ids of calls, no session."""
+    """Return the decorated functions of the application around the model's answers; no ids of calls, no session."""
     inputs = {"input_contains": question, "input": None}
     tools = expect.tools(script.TOOL, question, tool_call_id=None)
     if question == script.ATLANTIS:
@@ -34,12 +34,12 @@ def run(question: str) -> Expected:
 
 
 def single(question: str) -> Expected:
-    """The model by itself."""
+    """Return the model by itself."""
     return expected([llm(question)], trace(question))
 
 
 def refused() -> Expected:
-    """The model's service answered with an error."""
+    """Claim an error of the model's service."""
     inputs = {"input": script.REFUSED, "input_messages": [expect.text("user", script.REFUSED)]}
     error = {"error": script.REFUSAL, "error_type": "BadRequestError", "unclaimed": ["provider"]}
     span = {"name": CHAT, "kind": "llm", "model": script.CHAT_MODEL, **inputs, **error}
@@ -47,7 +47,7 @@ def refused() -> Expected:
 
 
 def embedded() -> Expected:
-    """An embedding, with its usage in the service's answer."""
+    """Return an embedding, with its usage in the service's answer."""
     span = {
         "name": "Embeddings",
         "kind": "embedding",
@@ -60,12 +60,12 @@ def embedded() -> Expected:
 
 
 def expected(spans: list[Expected], whole: Expected) -> Expected:
-    """The content of `expected.json`."""
+    """Return the content of `expected.json`."""
     return {"spans": expect.spans(*spans, dialect="mlflow"), "trace": whole}
 
 
 def record(recorder: Recording) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
     import mlflow
     import mlflow.openai
     from mlflow.tracing.provider import provider

@@ -21,7 +21,7 @@ FAILED = f"Failed to invoke Tool `{script.TOOL}` with parameters {script.LOST.ar
 
 
 def run(question: str) -> Expected:
-    """An agent; it has no spans of tools, and what they gave back is in what the model was sent."""
+    """Return an agent; it has no spans of tools, and what they gave back is in what the model was sent."""
     whole = expect.agent(AGENT, question) | {"kind": "chain"}
     turns = [llm(question, turn) for turn in (0, 1)]
     calls = [
@@ -35,7 +35,7 @@ def run(question: str) -> Expected:
 
 
 def llm(question: str, turn: int) -> Expected:
-    """One answer; of a failed tool the model is told more than what was raised."""
+    """Return one answer; of a failed tool the model is told more than what was raised."""
     span = expect.llm(GENERATOR, question, turn)
     if question == script.ATLANTIS and turn:
         failed = {"type": "tool_call_response", "id": script.LOST.id, "response": FAILED, "is_error": True}
@@ -44,7 +44,7 @@ def llm(question: str, turn: int) -> Expected:
 
 
 def piped(question: str, **fields: object) -> Expected:
-    """A pipeline of one generator, whose input and output are maps of its components."""
+    """Return a pipeline of one generator, whose input and output are maps of its components."""
     whole = {"name": "Pipeline.run", "kind": "chain", "input_contains": question}
     spans = expect.spans(whole, expect.llm(GENERATOR, question, **fields), dialect="openinference")
     lost = dict.fromkeys(("input_tokens", "output_tokens")) if "input_tokens" in fields else {}
@@ -52,7 +52,7 @@ def piped(question: str, **fields: object) -> Expected:
 
 
 def record(recorder: Recording) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
 
     def in_a_pipeline(messages: list, **fields: object) -> None:
         pipeline = Pipeline()

@@ -14,7 +14,7 @@ MODEL = "ChatOpenAI"
 
 
 def run(question: str, **everywhere: object) -> Expected:
-    """The graph of the agent: a span around each step."""
+    """Return the graph of the agent: a span around each step."""
     answers = script.ANSWERS[question]
     final = answers[-1].text
     spans = [{"name": "assistant", "kind": "chain", "input": question, "output_contains": final}]
@@ -27,7 +27,7 @@ def run(question: str, **everywhere: object) -> Expected:
 
 
 def failed_run() -> Expected:
-    """The tool's error ends the run; its span has lost the id of the call with its output."""
+    """Claim a run that the tool's error ends; its span has lost the id of the call with its output."""
     question = script.ATLANTIS
     tokens = script.ANSWERS[question][0].tokens
     error = {"kind": "chain", "error": script.UNKNOWN_CITY, "error_type": "ValueError"}
@@ -43,12 +43,12 @@ def failed_run() -> Expected:
 
 
 def tool(call: script.ToolCall) -> Expected:
-    """A tool's only argument is told without its name; the id of the call is in the serialised result."""
+    """Claim a tool's only argument without its name; the id of the call is in the serialized result."""
     return expect.tool(script.TOOL, call, input=call.city, tool_arguments=None, unclaimed=["tool_arguments"])
 
 
 def chain() -> Expected:
-    """The prompt and the model below their sequence."""
+    """Return the prompt and the model below their sequence."""
     spans = [
         {"name": "RunnableSequence", "kind": "chain", "input": script.NAME, "output_contains": "Your name is Ada."},
         {"name": "ChatPromptTemplate", "input": script.NAME},
@@ -58,18 +58,18 @@ def chain() -> Expected:
 
 
 def single(question: str) -> Expected:
-    """The model by itself."""
+    """Return the model by itself."""
     return expected([expect.llm(MODEL, question)], trace(question))
 
 
 def expected(spans: list[Expected], whole: Expected, **everywhere: object) -> Expected:
-    """The content of `expected.json`."""
+    """Return the content of `expected.json`."""
     spans = expect.spans(*spans, dialect="openinference", **everywhere)
     return {"spans": [expect.without_none(span) for span in spans], "trace": whole}
 
 
 def record(recorder: Recording) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
     with recorder.scenario("chain", chain()):
         application.chat()
     with recorder.scenario("chat", single(script.CAPITAL)):

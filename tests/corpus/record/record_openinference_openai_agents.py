@@ -21,12 +21,12 @@ def get_weather(city: str) -> dict:
 
 
 def agent(name: str = "assistant", **fields: object) -> Agent:
-    """An agent with a tool."""
+    """Return an agent with a tool."""
     return Agent(name=name, model=script.CHAT_MODEL, instructions=script.SYSTEM, tools=[get_weather], **fields)
 
 
 async def streamed() -> None:
-    """An answer that comes in pieces."""
+    """Stream an answer."""
     answer = Runner.run_streamed(agent(), script.COUNT)
     async for _ in answer.stream_events():
         pass
@@ -37,7 +37,7 @@ FAILURE = "An error occurred while running the tool. Please try again."
 
 
 def run(question: str, workflow: str = WORKFLOW, name: str = "response", **fields: object) -> Expected:
-    """A run: only the model's and the tool's spans say anything, and the name of the workflow is on the root."""
+    """Return a run: only the model's and the tool's spans say anything, and the name of the workflow is on the root."""
     spans = [{"name": workflow, "kind": "agent"}, {"name": WORKFLOW, "kind": "chain"}]
     spans.append({"name": "assistant", "kind": "agent"})
     for turn, answer in enumerate(script.ANSWERS[question]):
@@ -52,7 +52,7 @@ def run(question: str, workflow: str = WORKFLOW, name: str = "response", **field
 
 
 def tool(call: script.ToolCall) -> Expected:
-    """A run of the tool: no id of the call; an error has no type."""
+    """Return a run of the tool: no id of the call; an error has no type."""
     if call.result:
         return expect.tool(script.TOOL, call, tool_call_id=None)
     failed = {"tool_result": FAILURE, "error": "Error running tool", "error_type": None}
@@ -60,7 +60,7 @@ def tool(call: script.ToolCall) -> Expected:
 
 
 def history(question: str, turn: int, *, is_instructed: bool) -> list[Expected]:
-    """The messages, after the instructions where those are told."""
+    """Return the messages, after the instructions where those are told."""
     messages = [expect.text("system", script.SYSTEM)] if is_instructed else []
     messages += expect.history(question, turn)
     if question == script.ATLANTIS and turn:
@@ -69,7 +69,7 @@ def history(question: str, turn: int, *, is_instructed: bool) -> list[Expected]:
 
 
 async def record(recorder: Recording) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
     with recorder.scenario("agent-run", run(script.CAPITAL)):
         await Runner.run(agent(), script.CAPITAL)
     with recorder.scenario("streamed", run(script.COUNT)):

@@ -10,7 +10,7 @@ from tests.corpus.record.recording import Recording, application_span, export_tr
 
 
 def expected() -> Expected:
-    """The asked model is all that is told of it; the tool's arguments are wrapped, and its class is the span's name."""
+    """Claim only the requested model; arguments are wrapped, and the tool's class is the span's name."""
     request = expect.llm("OpenAIModel.generate", script.WEATHER)
     ran = expect.tool("SimpleTool", script.OSLO, tool_call_id=None)
     used = {"input_tokens": request["input_tokens"], "output_tokens": request["output_tokens"]}
@@ -20,7 +20,7 @@ def expected() -> Expected:
 
 
 def record(recorder: Recording) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
     from smolagents import OpenAIServerModel, tool
 
     @tool

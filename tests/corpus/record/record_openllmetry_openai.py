@@ -22,7 +22,7 @@ class OpenLLMetry(openai_application.Dialect):
     embedding_name = "openai.embeddings"
 
     def response(self, question: str, turn: int) -> Expected:
-        """An answer has its calls by the id of their item; where the result is sent, its id is that of the call."""
+        """Claim calls by the id of their item, and results, where they are sent, by the id of the call."""
         item = expect.asks_tools(replace(script.OSLO, id=ITEM_ID))
         sent_messages = [
             expect.text("user", question),
@@ -33,7 +33,7 @@ class OpenLLMetry(openai_application.Dialect):
         return expect.llm(self.responses_name, question, turn, **messages)
 
     def responses(self, question: str) -> Expected:
-        """The call has the id of its result."""
+        """Claim the call with the id of its result."""
         call = {"call_id": script.OSLO.id, "name": script.TOOL, "arguments": script.OSLO.arguments}
         whole = trace(question, input=None, output=None, tool_calls=[call])
         return self.expected([expect.application(), *self.turns(self.response, question)], whole)

@@ -19,12 +19,12 @@ class OpenLLMetry(openai_application.Dialect):
     lost = frozenset({"reasoning_tokens"})
 
     def chat(self, question: str, turn: int, *, is_streamed: bool = False) -> Expected:
-        """One chat completion."""
+        """Return one chat completion."""
         tokens = {"input_tokens": None, "output_tokens": None} if is_streamed else {}
         return expect.llm(self.chat_name, question, turn, **tokens)
 
     def expected(self, spans: list[Expected], whole: Expected) -> Expected:
-        """A trace of nothing but a stream has no usage either."""
+        """Claim no usage for a trace of nothing but a stream."""
         used = any("input_tokens" in span for span in spans)
         unused = whole if used else whole | {"input_tokens": None, "output_tokens": None}
         return super().expected(spans, expect.without_none(unused))

@@ -18,7 +18,7 @@ class Contrib(openai_application.Dialect):
     lost = frozenset({"tool_definitions", "cached_tokens", "reasoning_tokens"})
 
     def embedding(self) -> Expected:
-        """The text is not told."""
+        """Claim an embedding without its text."""
         return expect.without_none(super().embedding() | {"input": None})
 
 

@@ -19,21 +19,21 @@ class Contrib(openai_application.Dialect):
     lost = frozenset({"tool_definitions", "cached_tokens", "reasoning_tokens"})
 
     def chat(self, question: str, turn: int, *, is_streamed: bool = False) -> Expected:
-        """A message whose content is a list is dropped, with its text."""
+        """Claim no message, and no text, if its content is a list."""
         lost = {"input": None, "input_messages": [{"role": "user", "parts": []}]} if question == script.PICTURE else {}
         return super().chat(question, turn, is_streamed=is_streamed) | lost
 
     def embedding(self) -> Expected:
-        """The text is not told."""
+        """Claim an embedding without its text."""
         return super().embedding() | {"input": None}
 
     def trace_of(self, question: str, spans: list[Expected]) -> Expected:
-        """Where the span lost its text, so did the trace."""
+        """Claim no text of the trace if its span lost it."""
         lost = {"input": None} if question == script.PICTURE else {}
         return expect.without_none(super().trace_of(question, spans) | lost)
 
     def expected(self, spans: list[Expected], whole: Expected) -> Expected:
-        """Nothing for what is not there, but the application's span says that it is nobody's dialect."""
+        """Expect nothing else to be missing, but the application's span names no dialect."""
         kept = [span if span.get("dialect", "") is None else expect.without_none(span) for span in spans]
         return super().expected(kept, whole)
 

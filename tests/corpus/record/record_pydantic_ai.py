@@ -18,7 +18,7 @@ EVERYWHERE = {"dialect": "pydantic_ai", "session_id": script.SESSION}
 
 
 def run(question: str, **first: object) -> Expected:
-    """The run of the agent around the model's answers and the tools between them."""
+    """Return the run of the agent around the model's answers and the tools between them."""
     answer = expect.ANSWERS[question][-1]
     tokens = expect.used(question)
     if answer.tokens.cached:
@@ -30,7 +30,7 @@ def run(question: str, **first: object) -> Expected:
 
 
 def failed_run() -> Expected:
-    """The tool's error ends the run."""
+    """Claim a run that the tool's error ends."""
     question = script.ATLANTIS
     tokens = expect.ANSWERS[question][0].tokens
     used = {"input_tokens": tokens.input, "output_tokens": tokens.output}
@@ -45,7 +45,7 @@ def failed_run() -> Expected:
 
 
 def chat(question: str, turn: int, **fields: object) -> Expected:
-    """One answer of the model: the results of the tools come in one message."""
+    """Return one answer of the model: the results of the tools come in one message."""
     messages = expect.history(question, turn)
     if turn and len(messages) == 4:  # one question, two calls, their two results
         messages[2:] = [messages[2] | {"parts": messages[2]["parts"] + messages[3]["parts"]}]
@@ -54,17 +54,17 @@ def chat(question: str, turn: int, **fields: object) -> Expected:
 
 
 def cost(question: str, turns: int) -> float:
-    """What the answers cost together."""
+    """Add up the cost of the answers."""
     return round(sum(script.cost_usd(answer.tokens) for answer in expect.ANSWERS[question][:turns]), 12)
 
 
 def expected(spans: list[Expected], whole: Expected) -> Expected:
-    """The content of `expected.json`."""
+    """Return the content of `expected.json`."""
     return {"spans": expect.spans(*spans, **EVERYWHERE), "trace": whole}
 
 
 def record(recorder: Recording) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
     with recorder.scenario("chat", run(script.CAPITAL)):
         application.chat()
     with recorder.scenario("conversation", run(script.NAME)):

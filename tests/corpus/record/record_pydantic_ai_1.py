@@ -24,7 +24,7 @@ TOOL = "running tool"
 
 
 def run(question: str, results: Results) -> Expected:
-    """The run of the agent around the model's answers and the tools between them."""
+    """Return the run of the agent around the model's answers and the tools between them."""
     answers = expect.ANSWERS[question]
     reasoning = answers[-1].tokens.reasoning or None
     spans = [expect.agent(RUN, question, model=script.CHAT_MODEL, reasoning_tokens=reasoning, **expect.used(question))]
@@ -36,7 +36,7 @@ def run(question: str, results: Results) -> Expected:
 
 
 def failed_run() -> Expected:
-    """The tool's error ends the run."""
+    """Claim a run that the tool's error ends."""
     tokens = expect.ANSWERS[script.ATLANTIS][0].tokens
     used = {"input_tokens": tokens.input, "output_tokens": tokens.output}
     error = {"error": script.UNKNOWN_CITY, "error_type": "ValueError"}
@@ -51,7 +51,7 @@ def failed_run() -> Expected:
 
 
 def chat(question: str, turn: int, results: Results) -> Expected:
-    """One answer of the model."""
+    """Return one answer of the model."""
     messages = expect.history(question, turn)
     price = script.cost_usd(expect.ANSWERS[question][turn].tokens)
     messages[2:] = results(messages[2:]) if turn else messages[2:]
@@ -59,17 +59,17 @@ def chat(question: str, turn: int, results: Results) -> Expected:
 
 
 def together(results: list[Expected]) -> list[Expected]:
-    """The results of the tools as parts of one message."""
+    """Return the results of the tools as parts of one message."""
     return [{"role": "tool", "parts": [part for result in results for part in result["parts"]]}]
 
 
 def expected(spans: list[Expected], whole: Expected) -> Expected:
-    """The content of `expected.json`."""
+    """Return the content of `expected.json`."""
     return {"spans": expect.spans(*spans, dialect="pydantic_ai"), "trace": whole}
 
 
 def record(recorder: Recording, results: Results) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
     with recorder.scenario("conversation", run(script.NAME, results)):
         application.conversation()
     with recorder.scenario("multimodal", run(script.PICTURE, results)):

@@ -17,7 +17,7 @@ QUESTIONS = (script.CAPITAL, script.WEATHER, script.COUNT)
 
 
 def adk(recorder: Recording) -> None:
-    """One runner of Google's ADK, which keeps the session; version 2."""
+    """Record one runner of Google's ADK, which keeps the session; version 2."""
     os.environ["OTEL_SEMCONV_STABILITY_OPT_IN"] = "gen_ai_latest_experimental"
     os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "SPAN_AND_EVENT"
     export_traces(recorder)
@@ -29,7 +29,7 @@ def adk(recorder: Recording) -> None:
 
 
 def openai_agents(recorder: Recording) -> None:
-    """The OpenAI Agents SDK with a session in memory, under OpenInference."""
+    """Record the OpenAI Agents SDK with a session in memory, under OpenInference."""
     from agents import RunConfig, Runner, SQLiteSession, set_default_openai_client
     from openai import AsyncOpenAI
     from openinference.instrumentation import using_session
@@ -53,7 +53,7 @@ def openai_agents(recorder: Recording) -> None:
 
 
 def langgraph(recorder: Recording) -> None:
-    """An agent of LangGraph with a checkpointer, whose thread is the session, under OpenInference."""
+    """Record an agent of LangGraph with a checkpointer, whose thread is the session, under OpenInference."""
     from langchain.agents import create_agent
     from langchain_openai import ChatOpenAI
     from langgraph.checkpoint.memory import InMemorySaver
@@ -71,7 +71,7 @@ def langgraph(recorder: Recording) -> None:
 
 
 def vercel(recorder: Recording) -> None:
-    """The Vercel AI SDK, version 5, whose application sends the messages again; in a process of Node."""
+    """Record the Vercel AI SDK, version 5, whose application resends the messages; in a process of Node."""
     from tests.corpus.record.record_vercel import PROGRAM, SCRIPT
 
     program = Path(shutil.copy(PROGRAM, sys.argv[1]))

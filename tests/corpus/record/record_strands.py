@@ -15,7 +15,7 @@ FAILURE = f"Error: {script.UNKNOWN_CITY}"
 
 
 def run(question: str) -> Expected:
-    """A run of the agent: a span around each turn; the agent's answer ends in a line break."""
+    """Return a run of the agent: a span around each turn; the agent's answer ends in a line break."""
     answers = script.ANSWERS[question]
     final = answers[-1].text
     used = {"model": script.CHAT_MODEL, **expect.used(question)}
@@ -30,19 +30,19 @@ def run(question: str) -> Expected:
 
 
 def tool(call: script.ToolCall) -> Expected:
-    """A run of the tool."""
+    """Return a run of the tool."""
     return expect.tool(f"execute_tool {script.TOOL}", call, tool_result=call.result or FAILURE)
 
 
 def history(question: str, turn: int) -> list[Expected]:
-    """The system prompt and the messages, the results of the tools in one of them."""
+    """Return the system prompt and the messages, the results of the tools in one of them."""
     messages = [expect.text("system", script.SYSTEM), *expect.history(question, turn)]
     parts = [part for message in messages[3:] for part in message["parts"]]
     return [*messages[:3], *([{"role": "tool", "parts": parts}] if parts else [])]
 
 
 def record(recorder: Recording) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
     from strands import Agent, tool
     from strands.models.openai import OpenAIModel
 

@@ -13,7 +13,7 @@ USER = {"session_id": script.SESSION, "user_id": script.USER}
 
 
 def decorated(question: str) -> Expected:
-    """The decorated functions around the client's calls."""
+    """Return the decorated functions around the client's calls."""
     final = script.ANSWERS[question][-1].text
     spans = expect.spans(
         {"name": "answer.workflow", "kind": "chain", "input_contains": question, "output": final},
@@ -44,7 +44,7 @@ def graph(question: str) -> Expected:
 
 
 def record(recorder: Recording) -> None:
-    """Each scenario once."""
+    """Record each scenario once."""
     from openai import OpenAI
     from opentelemetry import trace
     from traceloop.sdk import Traceloop

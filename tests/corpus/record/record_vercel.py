@@ -34,7 +34,7 @@ SCRIPT = {
 
 
 def record(recorder: Recording, folder: Path, version: str) -> None:
-    """Each scenario once, in a process of its own."""
+    """Record each scenario once, in a process of its own."""
     program = Path(shutil.copy(PROGRAM, folder))
     for name in vercel_expect.SCENARIOS:
         with recorder.scenario(name, vercel_expect.expected(version, name)):

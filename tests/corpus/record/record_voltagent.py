@@ -33,7 +33,7 @@ WHO = {"session_id": script.SESSION, "user_id": script.USER}
 
 
 def expected(name: str) -> Expected:
-    """What the spans tell: the agent all tokens, the model's those of the last step, and no answer."""
+    """Claim what the spans hold: all tokens at the agent, those of the last step at the model, and no answer."""
     question = QUESTIONS[name]
     last = script.ANSWERS[question][-1].tokens
     whole = expect.agent("shop", question, model=script.CHAT_MODEL, **expect.used(question), **WHO)
@@ -60,7 +60,7 @@ def expected(name: str) -> Expected:
 
 
 def record(recorder: Recording, folder: Path) -> None:
-    """Each scenario once, in a process of its own."""
+    """Record each scenario once, in a process of its own."""
     program = Path(shutil.copy(PROGRAM, folder))
     for name in QUESTIONS:
         with recorder.scenario(name, expected(name)):

@@ -72,7 +72,7 @@ class Recording:
 
 
 def received(requests: Sequence[tuple[str, str, bytes]]) -> dict[str, Message]:
-    """What came for each signal, as one request: one after the other, their bytes are their union."""
+    """Concatenate the requests of each signal into one request; the bytes of protobuf messages are their union."""
     by_signal: dict[str, Message] = {}
     for path, content_type, body in requests:
         signal = path.removeprefix("/v1/")
@@ -94,7 +94,7 @@ def recording(dialect: str) -> Iterator[Recording]:
 
 
 def environment(dialect: str, url: str) -> dict[str, str]:
-    """What a process needs so that its models and its telemetry go to the server, and nothing else goes anywhere."""
+    """Return the variables that send models and telemetry of a process to the server, and nothing elsewhere."""
     return {
         "HTTP_PROXY": url,
         "http_proxy": url,
@@ -144,7 +144,7 @@ def export_logs(record: Recording) -> None:
 
 @contextmanager
 def application_span() -> Iterator[None]:
-    """The span of the application around several calls of a client: one trace."""
+    """Yield the span of the application around several calls of a client: one trace."""
     from opentelemetry import trace
 
     with trace.get_tracer("shop.web").start_as_current_span("POST /ask"):
@@ -152,7 +152,7 @@ def application_span() -> Iterator[None]:
 
 
 def forget_the_machine(message: Message) -> None:
-    """Drop what a resource says of the host, its system and the process: that is nobody's business."""
+    """Drop what a resource says of the host, its system and the process."""
     for resource in [group.resource for _, groups in message.ListFields() for group in groups]:
         kept = [attribute for attribute in resource.attributes if not attribute.key.startswith(MACHINE)]
         del resource.attributes[:]
@@ -160,6 +160,6 @@ def forget_the_machine(message: Message) -> None:
 
 
 def _neutral(text: str) -> str:
-    """Stack traces name files: where they lie on the machine that recorded is nobody's business."""
+    # Stack traces name the paths of the machine that recorded them.
     text = text.replace(str(CORPUS.parent.parent), "/app").replace(sys.prefix, "/venv").replace(sys.base_prefix, "/usr")
     return re.sub(r"/tmp/[\w.-]+/[\w.-]+/", "/app/", text)

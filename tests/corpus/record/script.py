@@ -39,13 +39,13 @@ class ToolCall:
 
     @property
     def city(self) -> str:
-        """The city that the weather's tool is called with."""
+        """Return the city that the weather's tool is called with."""
         return str(self.arguments["city"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What one answer is said to have used."""
+    """The token usage that an answer reports."""
 
     input: int
     output: int
@@ -108,7 +108,7 @@ VECTOR = (0.25, -0.5, 0.125)
 
 
 def cost_usd(tokens: Tokens) -> float:
-    """What the answer costs at the list price of the model, per million: 0.15 in, 0.075 cached, 0.60 out."""
+    """Return the cost of the answer at the model's list price per million: 0.15 in, 0.075 cached, 0.60 out."""
     return round(((tokens.input - tokens.cached) * 0.15 + tokens.cached * 0.075 + tokens.output * 0.60) / 1e6, 12)
 
 

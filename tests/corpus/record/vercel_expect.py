@@ -20,7 +20,7 @@ CALL_ERROR = "AI_APICallError"
 
 
 def expected(version: str, scenario: str) -> Expected:
-    """The content of `expected.json` of one scenario."""
+    """Return the content of `expected.json` of one scenario."""
     return latest(scenario) if version == "7" else older(version, scenario)
 
 
@@ -49,7 +49,7 @@ def latest(scenario: str) -> Expected:
 
 
 def older(version: str, scenario: str) -> Expected:
-    """Versions 4 and 5: attributes of its own, with a span around all steps."""
+    """Return versions 4 and 5: attributes of its own, with a span around all steps."""
     if scenario == "embedding":
         own: Expected = {
             "kind": "embedding",
@@ -83,7 +83,7 @@ def older(version: str, scenario: str) -> Expected:
 
 
 def history(question: str, turn: int, failure: str) -> list[Message]:
-    """The messages: the results of the tools in one."""
+    """Return the messages: the results of the tools in one."""
     messages = expect.history(question, turn)
     if not turn:
         return messages
@@ -93,7 +93,7 @@ def history(question: str, turn: int, failure: str) -> list[Message]:
 
 
 def refused(name: str, provider: str) -> Expected:
-    """The model's service answered with an error."""
+    """Claim an error of the model's service."""
     return {
         "name": name,
         "kind": "llm",
@@ -107,7 +107,7 @@ def refused(name: str, provider: str) -> Expected:
 
 
 def whole(spans: list[Expected], of_trace: Expected, **everywhere: object) -> Expected:
-    """The spans and the trace."""
+    """Return the spans and the trace."""
     return {
         "spans": [expect.without_none(span) for span in expect.spans(*spans, dialect="vercel", **everywhere)],
         "trace": of_trace,
@@ -119,7 +119,7 @@ def _user() -> dict[str, object]:
 
 
 def _lost(version: str, scenario: str) -> dict[str, object]:
-    """Where version 4 is not told the usage of a stream it writes NaN; neither tells what was cached."""
+    """Drop usage that a version lacks: version 4 writes NaN for a stream without usage; neither has cached tokens."""
     provider = "openai.responses" if scenario == "responses" and version == "5" else "openai.chat"
     lost: dict[str, object] = {"provider": provider, "cached_tokens": None, "reasoning_tokens": None}
     if version == "4":

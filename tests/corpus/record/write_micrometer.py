@@ -18,7 +18,7 @@ SCHEMA = expect.as_text(script.TOOL_PARAMETERS)
 
 
 def span(number: int, parent: int, name: str, **attributes: str) -> dict[str, Any]:
-    """One span; underscores in pairs are dots in the attribute's name."""
+    """Return one span; underscores in pairs are dots in the attribute's name."""
     fields: dict[str, Any] = {
         "traceId": TRACE,
         "spanId": f"{number:016x}",
@@ -33,7 +33,7 @@ def span(number: int, parent: int, name: str, **attributes: str) -> dict[str, An
 
 
 def chat(number: int, parent: int, question: str, turn: int, **attributes: str) -> dict[str, Any]:
-    """One answer of the model, without its content."""
+    """Return one answer of the model, without its content."""
     return span(
         number,
         parent,
@@ -48,7 +48,7 @@ def chat(number: int, parent: int, question: str, turn: int, **attributes: str) 
 
 
 def spring() -> tuple[list[dict[str, Any]], Expected]:
-    """A chat client that calls a tool, with the arguments and the result opted in."""
+    """Return a chat client that calls a tool, with the arguments and the result opted in."""
     question = script.WEATHER
     client = span(
         1,
@@ -90,7 +90,7 @@ def spring() -> tuple[list[dict[str, Any]], Expected]:
 
 
 def langchain4j() -> tuple[list[dict[str, Any]], Expected]:
-    """Two calls of a model below an application's span: the second fails."""
+    """Return two calls of a model below an application's span: the second fails."""
     tokens = script.ANSWERS[script.CAPITAL][0].tokens
     name = f"chat {script.CHAT_MODEL}"
     used = {"input_tokens": str(tokens.input), "output_tokens": str(tokens.output)}

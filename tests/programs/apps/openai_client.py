@@ -47,7 +47,7 @@ client = OpenAI()
 
 
 def chat(messages: list, stream: bool = False, **more: object) -> object:  # noqa: FBT001, FBT002
-    """One answer of the chat completions, streamed or not."""
+    """Return one answer of the chat completions, streamed or not."""
     options = {"model": shop.MODEL, "messages": messages, "tools": shop.CHAT_TOOLS} | more
     if not stream:
         return client.chat.completions.create(**options).choices[0].message

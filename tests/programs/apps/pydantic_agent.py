@@ -20,7 +20,7 @@ MODELS = {
 
 
 class Stock(BaseModel):
-    """What is in stock."""
+    """The stock of an article."""
 
     item: str
     units: int

@@ -65,21 +65,24 @@ ANTHROPIC_TOOLS = [
 ]
 
 
-def lookup_stock(item: str, warehouse: str) -> str:
-    """Units of an item in a warehouse."""
+def lookup_stock(item: str, warehouse: str) -> str:  # noqa: D103 - set below
     number = int(re.findall(r"\d+", item)[0])
     return json.dumps({"shelf": f"shelf {number}-{warehouse[:1]}", "units": number % 50})
 
 
-def track_order(order_id: int, verbose: bool) -> str:  # noqa: FBT001 - a tool takes what the model writes
-    """Where an order is."""
+def track_order(order_id: int, verbose: bool) -> str:  # noqa: D103, FBT001 - set below; a tool takes what the model writes
     if order_id == 404:
         raise LookupError(LOST)
     return f"order {order_id} is in Wörgl" + (" today" if not verbose else "")
 
 
+# Frameworks send a function's docstring as the description of the tool.
+lookup_stock.__doc__ = TOOLS["lookup_stock"][0]
+track_order.__doc__ = TOOLS["track_order"][0]
+
+
 def run_tool(name: str, arguments: dict[str, Any]) -> str:
-    """What a tool says, errors as text: for programs that call their tools themselves."""
+    """Run a tool, with errors as text: for programs that call their tools themselves."""
     try:
         return track_order(**arguments) if name == "track_order" else lookup_stock(**arguments)
     except LookupError as error:
@@ -107,7 +110,7 @@ async def _finish(result: Any) -> object:
 
 
 def tracing() -> object:
-    """A tracer provider that exports over OTLP; what is left is sent at the exit."""
+    """Return a tracer provider that exports over OTLP; what is left is sent at the exit."""
     from opentelemetry import trace
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace import TracerProvider
@@ -120,7 +123,7 @@ def tracing() -> object:
 
 
 def logging_too() -> object:
-    """A logger provider that exports over OTLP."""
+    """Return a logger provider that exports over OTLP."""
     from opentelemetry import _logs
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.sdk._logs import LoggerProvider
@@ -133,7 +136,7 @@ def logging_too() -> object:
 
 
 def around(name: str) -> object:
-    """The span of the application around one scenario."""
+    """Return the span of the application around one scenario."""
     from opentelemetry import trace
 
     return trace.get_tracer("app").start_as_current_span(f"app {name}")

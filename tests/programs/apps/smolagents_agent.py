@@ -26,7 +26,7 @@ class Stock(Tool):
 
 
 class Order(Tool):
-    """Where an order is."""
+    """The location of an order."""
 
     name, description, output_type = "track_order", shop.TOOLS["track_order"][0], "string"
     inputs = {  # noqa: RUF012 - the base class has it so
