@@ -135,9 +135,8 @@ def router_of(resource: Resource[Any, Any]) -> APIRouter:
 def _list(router: APIRouter, resource: Resource[Any, Any]) -> None:
     @router.get("", responses=PARTED)
     @_declared(resource, resource.listing, resource.read, GenericAlias(list, resource.document))
-    def list_records(here: Here, who: Who, part: Part, response: Response) -> Response:
-        rows = part.of(resource.find(here, who.visible_tenant, None))
-        return encoded([resource.show(row, who) for row in rows], headers=response.headers)
+    def list_records(here: Here, who: Who, part: Part) -> Response:
+        return part.answer(resource.find(here, who.visible_tenant, None), lambda row: resource.show(row, who))
 
 
 def _create(router: APIRouter, resource: Resource[Any, Any]) -> None:

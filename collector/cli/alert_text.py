@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from collector.cli.answer_view import AnswerView
+from collector.api.answers.alerting import AlertDocument, AlertSide, RateDocument
+from collector.api.answers.base import JsonNumber, JsonObject
+from collector.api.base.times import instant_ns
+from collector.cli.answer_view import read_answer
 from collector.cli.render import list_table, output_console, print_list
 from collector.cli.text import crop
-from collector.cli.views import InstantNs
 from collector.units import instant_text, metric_text
 from collector.visible import one_line, some_lines
 
@@ -15,78 +17,8 @@ _MOST_EXAMPLES = 10
 _LABEL_CELLS = 12
 
 
-class RateView(AnswerView):
-    """A rate with its interval and count."""
-
-    rate: float
-    low: float
-    high: float
-    count: int
-
-
-class SideView(RateView):
-    """One side of the comparison."""
-
-    release: str | None
-
-
-class RecoveryView(AnswerView):
-    """End of an alert."""
-
-    how: str = ""
-    release: str | None = None
-    candidate: RateView | None = None
-
-
-class ExampleView(AnswerView):
-    """One of the worst results."""
-
-    trace_id: str = ""
-    span_id: str | None = None
-    score: float | None = None
-    reason: str | None = None
-
-
-class DetailsView(AnswerView):
-    """What a person needs to check the alert."""
-
-    examples: tuple[ExampleView, ...] = ()
-    sql: str | None = None
-    unit: str = ""
-
-
-class AlertView(AnswerView):
-    """An alert."""
-
-    alert_id: str
-    line: str
-    project_name: str | None
-    service_name: str | None = None
-    rule_name: str
-    kind: str
-    metric: str | None = None
-    severity: str = "warning"
-    evaluator: str
-    fingerprint: str | None
-    measure: str
-    state: str
-    opened_at: InstantNs
-    escalations: int = 0
-    escalated_at: InstantNs | None = None
-    acknowledged_at: InstantNs | None
-    acknowledged_by: str | None
-    recovered_at: InstantNs | None
-    baseline: SideView
-    candidate: SideView
-    regressed_count: int
-    evidence: float
-    evidence_threshold: float
-    details: DetailsView
-    recovery: RecoveryView | None = None
-
-
-def print_alerts(alerts: Sequence[AlertView]) -> None:
-    """A list, newest first as they came."""
+def print_alerts(alerts: Sequence[AlertDocument]) -> None:
+    """Print a list of alerts, newest first."""
     console = output_console()
     if not alerts:
         console.print("no alerts here")
@@ -97,36 +29,40 @@ def print_alerts(alerts: Sequence[AlertView]) -> None:
     for alert in alerts:
         names = (alert.state, alert.severity, alert.line)
         table.add_row(
-            Text(one_line(alert.alert_id)), instant_text(alert.opened_at), *(Text(one_line(name)) for name in names)
+            Text(one_line(alert.alert_id)),
+            instant_text(instant_ns(alert.opened_at)),
+            *(Text(one_line(name)) for name in names),
         )
     print_list(console, table)
 
 
-def print_alert(alert: AlertView) -> None:
-    """One alert with all that there is to check it by."""
+def print_alert(alert: AlertDocument) -> None:
+    """Print an alert with its evidence."""
     console = output_console()
     for name, value in _facts(alert):
         console.print(Text(f"{name:<{_LABEL_CELLS}}", style="dim").append(one_line(value)), soft_wrap=True)
-    if alert.details.examples:
+    examples, sql = alert.details.get("examples"), alert.details.get("sql")
+    if examples:
         console.print(Text("\nthe worst results", style="bold"))
-    for example in alert.details.examples[:_MOST_EXAMPLES]:
-        score = "" if example.score is None else f"{example.score:.3f}  "
-        reason = crop(example.reason or "", console.width - len(example.trace_id) - len(score) - 2)
-        console.print(Text(f"{one_line(example.trace_id)}  {score}{reason}"), soft_wrap=True)
-    if alert.details.sql:
+    for example in (examples or [])[:_MOST_EXAMPLES]:
+        trace_id, number = str(example.get("traceId", "")), example.get("score")
+        score = "" if number is None else f"{float(number):.3f}  "
+        reason = crop(example.get("reason") or "", console.width - len(trace_id) - len(score) - 2)
+        console.print(Text(f"{one_line(trace_id)}  {score}{reason}"), soft_wrap=True)
+    if sql:
         console.print(Text("\nthe numbers, in SQL", style="bold"))
-        console.print(Text(some_lines(alert.details.sql)), soft_wrap=True)
+        console.print(Text(some_lines(sql)), soft_wrap=True)
 
 
-def _facts(alert: AlertView) -> list[tuple[str, str]]:
+def _facts(alert: AlertDocument) -> list[tuple[str, str]]:
     by = f" by {alert.acknowledged_by}" if alert.acknowledged_by else ""
-    since = f"{alert.state}, opened {instant_text(alert.opened_at)}"
+    since = f"{alert.state}, opened {instant_text(instant_ns(alert.opened_at))}"
     if alert.escalated_at is not None:
-        since += f", worse {instant_text(alert.escalated_at)}"
+        since += f", worse {instant_text(instant_ns(alert.escalated_at))}"
     if alert.acknowledged_at is not None:
-        since += f", acknowledged {instant_text(alert.acknowledged_at)}{by}"
+        since += f", acknowledged {instant_text(instant_ns(alert.acknowledged_at))}{by}"
     if alert.recovered_at is not None:
-        since += f", recovered {instant_text(alert.recovered_at)}"
+        since += f", recovered {instant_text(instant_ns(alert.recovered_at))}"
     return [
         ("alert", alert.alert_id),
         ("what", alert.line),
@@ -151,26 +87,28 @@ def _facts(alert: AlertView) -> list[tuple[str, str]]:
     ]
 
 
-def _evidence(alert: AlertView) -> list[tuple[str, str]]:
+def _evidence(alert: AlertDocument) -> list[tuple[str, str]]:
     return [
         ("failed", str(alert.regressed_count)),
-        ("evidence", f"{alert.evidence:.4g}, needed {alert.evidence_threshold:.4g}"),
+        ("evidence", f"{float(alert.evidence):.4g}, needed {float(alert.evidence_threshold):.4g}"),
     ]
 
 
-def _end(alert: AlertView, recovery: RecoveryView) -> list[tuple[str, str]]:
-    rate = "" if recovery.candidate is None else f", {_side(alert, recovery.candidate, recovery.release)}"
-    return [("ended", f"{recovery.how}{rate}")]
+def _end(alert: AlertDocument, recovery: JsonObject) -> list[tuple[str, str]]:
+    candidate = recovery.get("candidate")
+    side = candidate and _side(alert, read_answer(RateDocument, candidate), recovery.get("release"))
+    return [("ended", f"{recovery.get('how', '')}{f', {side}' if side else ''}")]
 
 
-def _side(alert: AlertView, side: RateView, release: str | None) -> str:
+def _side(alert: AlertDocument, side: AlertSide | RateDocument, release: str | None) -> str:
     of_release = "" if release is None else f"{release}: "
     return (
         f"{of_release}{_rate(alert, side.rate)} of {side.count} ({_rate(alert, side.low)} to {_rate(alert, side.high)})"
     )
 
 
-def _rate(alert: AlertView, rate: float) -> str:
+def _rate(alert: AlertDocument, value: JsonNumber) -> str:
+    rate = float(value)
     if alert.metric:
-        return metric_text(rate, alert.details.unit)
+        return metric_text(rate, str(alert.details.get("unit", "")))
     return f"{100 * rate:.1f} %" if alert.measure == "passed" else f"{rate:.3f}"

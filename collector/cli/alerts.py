@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from collector.cli.answer_view import read_view
+from collector.api.answers.alerting import AlertDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
@@ -29,15 +30,15 @@ def alerts() -> None:
 @source_options
 def list_alerts(*, as_json: bool, limit: int, server: str | None, data: Path | None, **filters: str | None) -> None:
     """The newest alerts."""
-    from collector.cli.alert_text import AlertView, print_alerts
+    from collector.cli.alert_text import print_alerts
 
     one_source(server, data)
     with open_source(server, data) as asking:
-        found = asking.listed("/api/v1/alerts", limit, **filters)
+        alerts = asking.listed("/api/v1/alerts", limit, **filters)
     if as_json:
-        print_json(found)
+        print_json(alerts)
     else:
-        print_alerts([read_view(AlertView, each) for each in found])
+        print_alerts(read_answer(list[AlertDocument], alerts))
 
 
 @alerts.command("show")
@@ -46,7 +47,7 @@ def list_alerts(*, as_json: bool, limit: int, server: str | None, data: Path | N
 @source_options
 def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path | None) -> None:
     """One alert: both sides, the evidence, the worst results, and the SQL that reproduces the numbers."""
-    from collector.cli.alert_text import AlertView, print_alert
+    from collector.cli.alert_text import print_alert
 
     one_source(server, data)
     with open_source(server, data) as asking:
@@ -54,7 +55,7 @@ def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path |
     if as_json:
         print_json(alert)
     else:
-        print_alert(read_view(AlertView, alert))
+        print_alert(read_answer(AlertDocument, alert))
 
 
 @alerts.command("resolve")
@@ -116,6 +117,6 @@ def acknowledge(*, alert_id: str, by: str | None, server: str | None, data: Path
 
 
 def _note(asking: ServerClient, place: str, by: str | None) -> None:
-    from collector.cli.alert_text import AlertView, print_alert
+    from collector.cli.alert_text import print_alert
 
-    print_alert(read_view(AlertView, asking.post(place, {"by": by} if by else {})))
+    print_alert(read_answer(AlertDocument, asking.post(place, {"by": by} if by else {})))

@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.alerting import DeliveryDocument, WebhookDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
@@ -17,30 +18,6 @@ from collector.visible import one_line
 _LOOK_AGAIN_S = 0.2
 _MOST_REPLAYED = 1000
 _URL_CELLS = 60
-
-
-class WebhookView(AnswerView):
-    """A receiver as it is printed."""
-
-    id: str
-    project_name: str
-    origin: str
-    url: str
-    has_secret: bool
-    enabled: bool
-    template: str
-    disabled_reason: str | None
-    failing_since: str | None
-
-
-class DeliveryView(AnswerView):
-    """A delivery as it is waited for."""
-
-    id: str
-    state: str
-    attempts: int
-    last_status: int | None
-    last_error: str | None
 
 
 @click.group()
@@ -57,11 +34,11 @@ def list_webhooks(*, project: str | None, as_json: bool, server: str | None, dat
     one_source(server, data)
     path = f"/api/v1/projects/{path_segment(project)}/alert-webhooks" if project else "/api/v1/alert-webhooks"
     with open_source(server, data) as asking:
-        found = asking.whole(path)
+        documents = asking.whole(path)
     if as_json:
-        print_json(found)
+        print_json(documents)
         return
-    _print([read_view(WebhookView, each) for each in found])
+    _print(read_answer(list[WebhookDocument], documents))
 
 
 @webhooks.command("test")
@@ -73,11 +50,11 @@ def test(*, webhook_id: str, wait: float, server: str | None, data: Path | None)
     one_source(server, data)
     with open_server(server, data) as asking:
         place = _place(asking, webhook_id)
-        delivery = read_view(DeliveryView, asking.post(f"{place}/test"))
+        delivery = read_answer(DeliveryDocument, asking.post(f"{place}/test"))
         deadline = time.monotonic() + wait
         while delivery.state == "pending" and not delivery.attempts and time.monotonic() < deadline:
             time.sleep(_LOOK_AGAIN_S)
-            delivery = read_view(DeliveryView, asking.get(f"{place}/deliveries/{path_segment(delivery.id)}"))
+            delivery = read_answer(DeliveryDocument, asking.get(f"{place}/deliveries/{path_segment(delivery.id)}"))
     if delivery.state != "delivered":
         why = delivery.last_error or f"nothing came of it within {wait:g} s"
         raise click.ClickException(f"the test was not delivered: {one_line(why)}")
@@ -98,29 +75,23 @@ def replay(
         raise click.UsageError("name the deliveries, or all with --failed")
     with open_server(server, data) as asking:
         place = _place(asking, webhook_id)
-        wanted = list(delivery_id)
+        ids = list(delivery_id)
         if failed:
-            found = asking.listed(f"{place}/deliveries", _MOST_REPLAYED, state="failed")
-            wanted = [read_view(DeliveryView, each).id for each in found]
-        for each in wanted:
+            documents = asking.listed(f"{place}/deliveries", _MOST_REPLAYED, state="failed")
+            ids = [each.id for each in read_answer(list[DeliveryDocument], documents)]
+        for each in ids:
             asking.post(f"{place}/deliveries/{path_segment(each)}/replay")
-    click.echo(f"{len(wanted)} queued")
+    click.echo(f"{len(ids)} queued")
 
 
 def _place(asking: ServerClient, webhook_id: str) -> str:
-    """The path of a receiver, of whatever project.
-
-    Raises:
-        click.ClickException: there is none of that id.
-    """
-    for each in asking.whole("/api/v1/alert-webhooks"):
-        webhook = read_view(WebhookView, each)
+    for webhook in read_answer(list[WebhookDocument], asking.whole("/api/v1/alert-webhooks")):
         if webhook.id == webhook_id:
             return f"/api/v1/projects/{path_segment(webhook.project_name)}/alert-webhooks/{webhook.id}"
     raise click.ClickException(f"no webhook {one_line(webhook_id)} here; `tracejury webhooks list` shows them")
 
 
-def _print(webhooks: list[WebhookView]) -> None:
+def _print(webhooks: list[WebhookDocument]) -> None:
     console = output_console()
     if not webhooks:
         console.print("no webhooks here")
@@ -135,7 +106,7 @@ def _print(webhooks: list[WebhookView]) -> None:
     print_list(console, table)
 
 
-def _state(webhook: WebhookView) -> str:
+def _state(webhook: WebhookDocument) -> str:
     if not webhook.enabled:
         return f"off: {webhook.disabled_reason}" if webhook.disabled_reason else "off"
     return f"on, failing since {webhook.failing_since}" if webhook.failing_since else "on"

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from collector.api.answers.alerting import MuteDocument
 from collector.api.base.context import Context
-from collector.api.base.times import instant_ns, time_text, within_reach
+from collector.api.base.times import instant_ns, within_reach
 from collector.api.kernel import Creation, Operation, Resource, router_of
 from storage.alerting.alert_mutes import AlertMute
 from storage.errors import BadQuery
@@ -58,14 +58,7 @@ MUTES: Final = Resource[AlertMute, MuteBody](
     find=lambda here, tenant, mute_id: here.alert_mutes.at(here.now_ns(), tenant=tenant, mute_id=mute_id),
     create=_mute,
     delete=lambda here, mute: here.alert_mutes.delete(mute.mute_id, here.now_ns()),
-    show=lambda mute, _: MuteDocument.of(
-        mute,
-        id=mute.mute_id,
-        project_name=mute.project,
-        until=time_text(mute.until_ns),
-        by=mute.muted_by,
-        created_at=time_text(mute.created_at_ns),
-    ),
+    show=lambda mute, _: MuteDocument.of(mute),
     title=lambda mute: mute.mute_id,
     missing="there is no {kind} {id}, or it is over",
     listing=Operation("list_mutes", "The mutes that last, what ends first at the top."),

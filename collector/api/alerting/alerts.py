@@ -4,19 +4,20 @@ import time
 from typing import Annotated
 
 from fastapi import Query
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
-from collector.api.answers.alerting import AlertDetail, AlertDocument, AlertPage
+from collector.api.answers.alerting import AlertDetail, AlertDocument, AlertPage, CorrectedDifferenceDocument
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE, page_document
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
-from collector.api.review.judged_by_people import corrected_alert, difference_document
+from collector.api.base.written import encoded
+from collector.api.review.judged_by_people import corrected_alert
 from collector.delivery.alert_document import alert_document
 from storage.alerting.alerts import Alert, AlertFilter, AlertKind, AlertState
 from storage.alerting.outbox import Severity
@@ -63,11 +64,12 @@ def list_alerts(here: Here, who: Who, wanted: Annotated[AlertQuery, Query()]) ->
 @router.get("/{alert_id}")
 @needs(Permission.READ, by_tenant=True)
 @answers(AlertDetail)
-def show_alert(alert_id: str, here: Here, who: Who) -> JSONResponse:
+def show_alert(alert_id: str, here: Here, who: Who) -> Response:
     """One alert with all that a person needs to check it."""
     alert = _seen(here, who, alert_id)
-    corrected = difference_document(corrected_alert(here, alert.finding))
-    return JSONResponse({**alert_document(alert), "corrected": corrected})
+    difference = corrected_alert(here, alert.finding)
+    corrected = None if difference is None else CorrectedDifferenceDocument.of(difference)
+    return encoded({**alert_document(alert), "corrected": corrected})
 
 
 @router.post("/{alert_id}/acknowledge")

@@ -4,7 +4,6 @@ from http import HTTPStatus
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, HTTPException, Query, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
@@ -17,11 +16,11 @@ from collector.api.base.pages import MAX_PAGE, PARTED, Part, page_document
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
-from collector.delivery.alert_document import instant_text
-from collector.delivery.receivers import EVERY_PROJECT, BadWebhook, FromFile, Wish
+from collector.api.base.written import encoded
+from collector.delivery.receivers import BadWebhook, FromFile, Wish
 from collector.path_names import path_segment
 from collector.setting_groups import EVENTS, MOST_DIGEST_MINUTES, AlertEvent
-from storage.alerting.outbox import Delivery, DeliveryState, Severity
+from storage.alerting.outbox import DeliveryState, Severity
 from storage.alerting.webhooks import Template, Webhook
 
 router = api_router(prefix="/api/v1")
@@ -78,7 +77,7 @@ Named: TypeAlias = Annotated[Webhook, Depends(_webhook)]
 @router.get("/alert-webhooks", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(list[WebhookDocument])
-def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+def list_all(here: Here, who: Who, part: Part) -> Response:
     """The receivers of every project, oldest first; a key with a tenant sees its own alone."""
     return _documents(here.receivers.all(who.visible_tenant), who, part)
 
@@ -86,7 +85,7 @@ def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 @router.get(_ROOT, responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(list[WebhookDocument])
-def list_of_project(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+def list_of_project(project: str, here: Here, who: Who, part: Part) -> Response:
     """The receivers of one project, oldest first."""
     return _documents(
         here.receivers.of_project(here.receivers.project(project, who.visible_tenant), who.visible_tenant), who, part
@@ -96,7 +95,7 @@ def list_of_project(project: str, here: Here, who: Who, part: Part) -> list[dict
 @router.post(_ROOT, status_code=HTTPStatus.CREATED, responses=TAGGED_NEW)
 @needs(Permission.ADMINISTER, by_tenant=True)
 @answers(WebhookDocument)
-def create(project: str, body: WebhookBody, here: Here, who: Who) -> JSONResponse:
+def create(project: str, body: WebhookBody, here: Here, who: Who) -> Response:
     """Add a receiver."""
     try:
         webhook = here.receivers.create(
@@ -105,21 +104,21 @@ def create(project: str, body: WebhookBody, here: Here, who: Who) -> JSONRespons
     except BadWebhook as error:
         return _error(HTTPStatus.BAD_REQUEST, error)
     place = f"/api/v1/projects/{path_segment(project)}/alert-webhooks/{webhook.webhook_id}"
-    return created(webhook_document(webhook), webhook.version, at=place)
+    return created(WebhookDocument.of(webhook), webhook.version, at=place)
 
 
 @router.get(_ONE, responses=TAGGED)
 @needs(Permission.READ, by_tenant=True)
 @answers(WebhookDocument)
-def show(webhook: Named) -> JSONResponse:
+def show(webhook: Named) -> Response:
     """One receiver."""
-    return shown(webhook_document(webhook), webhook.version)
+    return shown(WebhookDocument.of(webhook), webhook.version)
 
 
 @router.put(_ONE, responses=TAGGED | GUARDED)
 @needs(Permission.ADMINISTER, by_tenant=True)
 @answers(WebhookDocument)
-def put(webhook: Named, body: WebhookBody, here: Here, if_match: IfMatch = "") -> JSONResponse:
+def put(webhook: Named, body: WebhookBody, here: Here, if_match: IfMatch = "") -> Response:
     """Make it another one under the same id."""
     try:
         replaced = here.receivers.replace(webhook, body.wish(), seen=seen(if_match))
@@ -127,7 +126,7 @@ def put(webhook: Named, body: WebhookBody, here: Here, if_match: IfMatch = "") -
         return _error(HTTPStatus.BAD_REQUEST, error)
     except FromFile as error:
         return _error(HTTPStatus.CONFLICT, error)
-    return shown(webhook_document(replaced), replaced.version)
+    return shown(WebhookDocument.of(replaced), replaced.version)
 
 
 @router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
@@ -144,7 +143,7 @@ def delete(webhook: Named, here: Here, if_match: IfMatch = "") -> Response:
 @router.post(_ONE + "/test", status_code=HTTPStatus.ACCEPTED)
 @needs(Permission.ADMINISTER, by_tenant=True)
 @answers(DeliveryDocument)
-def test(webhook: Named, here: Here) -> JSONResponse:
+def test(webhook: Named, here: Here) -> Response:
     """Queue a test, whether it is switched on or not."""
     return _queued(here, webhook, here.receivers.test(webhook) or "")
 
@@ -158,25 +157,25 @@ def deliveries(
     state: DeliveryState | None = None,
     page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0,
     size: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> dict[str, object]:
+) -> Response:
     """What it was told or is to be told, newest first."""
     found = here.outbox.deliveries(webhook.webhook_id, state=state, offset=page * size, limit=size + 1)
-    return page_document([delivery_document(delivery) for delivery in found], page, size)
+    return encoded(page_document([DeliveryDocument.of(delivery) for delivery in found], page, size))
 
 
 @router.get(_ONE + "/deliveries/{delivery_id}")
 @needs(Permission.READ, by_tenant=True)
 @answers(DeliveryDocument)
-def delivery(webhook: Named, delivery_id: str, here: Here) -> JSONResponse:
+def delivery(webhook: Named, delivery_id: str, here: Here) -> Response:
     """One delivery."""
     found = here.outbox.delivery(webhook.webhook_id, delivery_id)
-    return _no_delivery(delivery_id) if found is None else JSONResponse(delivery_document(found))
+    return _no_delivery(delivery_id) if found is None else encoded(DeliveryDocument.of(found))
 
 
 @router.post(_ONE + "/deliveries/{delivery_id}/replay", status_code=HTTPStatus.ACCEPTED)
 @needs(Permission.ADMINISTER, by_tenant=True)
 @answers(DeliveryDocument)
-def replay(webhook: Named, delivery_id: str, here: Here) -> JSONResponse:
+def replay(webhook: Named, delivery_id: str, here: Here) -> Response:
     """Deliver it again under the same id, from the first attempt on; one that waits anyway is left alone."""
     if not webhook.enabled:
         return _error(HTTPStatus.CONFLICT, "the webhook is switched off; switch it on first")
@@ -186,67 +185,20 @@ def replay(webhook: Named, delivery_id: str, here: Here) -> JSONResponse:
     return _queued(here, webhook, delivery_id)
 
 
-def _documents(webhooks: list[Webhook], who: Caller, part: Part) -> list[dict[str, object]]:
-    return [webhook_document(webhook) for webhook in part.of(own_webhooks(who, webhooks))]
+def _documents(webhooks: list[Webhook], who: Caller, part: Part) -> Response:
+    return part.answer(own_webhooks(who, webhooks), WebhookDocument.of)
 
 
-def webhook_document(webhook: Webhook) -> dict[str, object]:
-    """A receiver without its secret."""
-    return {
-        "id": webhook.webhook_id,
-        "tenant": webhook.tenant,
-        "projectName": EVERY_PROJECT if webhook.project is None else webhook.project,
-        "origin": webhook.origin,
-        "url": webhook.url,
-        "hasSecret": webhook.has_secret,
-        "previousSecretUntil": instant_text(webhook.previous_until_ns),
-        "enabled": webhook.enabled,
-        "events": list(webhook.events),
-        "template": webhook.template,
-        "rules": None if webhook.rules is None else list(webhook.rules),
-        "severities": None if webhook.severities is None else list(webhook.severities),
-        "digestMinutes": webhook.digest_minutes,
-        "disabledAt": instant_text(webhook.disabled_at_ns),
-        "disabledReason": webhook.disabled_reason,
-        "failingSince": instant_text(webhook.failing_since_ns),
-        "failedDeliveries": webhook.failures,
-        "lastSuccessAt": instant_text(webhook.last_success_at_ns),
-        "version": webhook.version,
-        "createdAt": instant_text(webhook.created_at_ns),
-        "updatedAt": instant_text(webhook.updated_at_ns),
-    }
-
-
-def delivery_document(delivery: Delivery) -> dict[str, object]:
-    """A delivery, and how far it has come."""
-    return {
-        "id": delivery.delivery_id,
-        "eventId": delivery.event_id,
-        "webhookId": delivery.webhook_id,
-        "type": delivery.type,
-        "alertId": delivery.alert_id,
-        "state": delivery.state,
-        "attempts": delivery.attempts,
-        "replays": delivery.replays,
-        "lastStatus": delivery.last_status,
-        "lastError": delivery.last_error,
-        "nextAttemptAt": instant_text(delivery.next_attempt_at_ns),
-        "lastAttemptAt": instant_text(delivery.last_attempt_at_ns),
-        "createdAt": instant_text(delivery.created_at_ns),
-        "finishedAt": instant_text(delivery.finished_at_ns),
-    }
-
-
-def _queued(here: Context, webhook: Webhook, delivery_id: str) -> JSONResponse:
+def _queued(here: Context, webhook: Webhook, delivery_id: str) -> Response:
     found = here.outbox.delivery(webhook.webhook_id, delivery_id)
     if found is None:
         return _no_delivery(delivery_id)
-    return JSONResponse(delivery_document(found), status_code=HTTPStatus.ACCEPTED)
+    return encoded(DeliveryDocument.of(found), status=HTTPStatus.ACCEPTED)
 
 
-def _no_delivery(delivery_id: str) -> JSONResponse:
+def _no_delivery(delivery_id: str) -> Response:
     return _error(HTTPStatus.NOT_FOUND, f"no delivery {delivery_id} here")
 
 
-def _error(status: HTTPStatus, error: object) -> JSONResponse:
+def _error(status: HTTPStatus, error: object) -> Response:
     return problem(status, str(error))

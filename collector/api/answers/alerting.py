@@ -2,12 +2,10 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
-from pydantic import Field
-
 from collector.api.answers.annotating import MeasuredDocument
-from collector.api.answers.base import ApiAnswer, JsonNumber, JsonObject
-from collector.api.answers.wire import PageAnswer, WireDocument
+from collector.api.answers.base import JsonNumber, JsonObject
+from collector.api.answers.traces import Number
+from collector.api.answers.wire import From, PageAnswer, WireDocument, about, computed, time_of
 from collector.live.monitors.metric_looks import Standing
 from collector.live.monitors.streams import Began
 from collector.metric_monitor_text import MetricMonitorText
@@ -17,8 +15,10 @@ from storage.alerting.outbox import DeliveryState, EventType, Severity
 from storage.alerting.quality import Grouping
 from storage.alerting.webhooks import Origin
 
+CreatedAt = Annotated[str, time_of("created_at_ns")]
 
-class AlertSide(ApiAnswer):
+
+class AlertSide(WireDocument):
     """One of the two rates that an alert compares, with its confidence interval."""
 
     release: str | None
@@ -28,26 +28,26 @@ class AlertSide(ApiAnswer):
     count: int
 
 
-class AlertDocument(ApiAnswer):
+class AlertDocument(WireDocument, kw_only=True):
     """An alert with all that a person needs to check it."""
 
     alert_id: str
     tenant: str
-    line: str = Field(description="What it is about, what changed and how it ended, in the words of messages.")
-    project_name: str | None = Field(description="Null where a monitor of a metric watches all projects.")
-    service_name: str | None = Field(description="The service whose results it is about; null if they have none.")
+    line: Annotated[str, about("What it is about, what changed and how it ended, in the words of messages.")] = ""
+    project_name: Annotated[str | None, about("Null where a monitor of a metric watches all projects.")]
+    service_name: Annotated[str | None, about("The service whose results it is about; null if they have none.")]
     rule_id: str
     rule_name: str
     rule_revision: int
     kind: AlertKind
     evaluator: str
-    fingerprint: str | None = Field(description="Of the evaluator; null where a metric is watched.")
+    fingerprint: Annotated[str | None, about("Of the evaluator; null where a metric is watched.")]
     measure: Measure
     metric: str | None
     severity: Severity
     state: AlertState
     opened_at: str
-    escalations: int = Field(description="How often it was told that it is much worse than was told before.")
+    escalations: Annotated[int, about("How often it was told that it is much worse than was told before.")]
     escalated_at: str | None
     acknowledged_at: str | None
     acknowledged_by: str | None
@@ -58,21 +58,21 @@ class AlertDocument(ApiAnswer):
     evidence: JsonNumber
     evidence_threshold: JsonNumber
     details: JsonObject
-    recovery: JsonObject | None = Field(description="What showed that it was over.")
+    recovery: Annotated[JsonObject | None, about("What showed that it was over.")]
 
 
-class CorrectedDifferenceDocument(ApiAnswer):
+class CorrectedDifferenceDocument(WireDocument):
     """Two pass rates as people would find them, at 95 %; `basis`: by labels of each side, or of all results."""
 
     baseline: MeasuredDocument
     candidate: MeasuredDocument
-    difference: MeasuredDocument
+    difference: Annotated[MeasuredDocument, computed(lambda found: MeasuredDocument.of(found, value=found.difference))]
     basis: Literal["own_labels", "shared_labels"]
     survives: bool
     in_words: str
 
 
-class AlertDetail(AlertDocument):
+class AlertDetail(AlertDocument, kw_only=True):
     """One alert, with what is left of it once the judge's errors are taken out; null while too little is known."""
 
     corrected: CorrectedDifferenceDocument | None
@@ -123,7 +123,7 @@ class StreamDocument(WireDocument):
     updated_at: str
     first_result: int
     last_result: int
-    results: Annotated[int, Meta(description="Since `since`; 0 once another evaluator took its place.")]
+    results: Annotated[int, about("Since `since`; 0 once another evaluator took its place.")]
     scored: int
     measure: Measure | None
     settings: JsonObject
@@ -137,11 +137,11 @@ class StreamPage(PageAnswer):
     content: list[StreamDocument]
 
 
-class QualityLineDocument(ApiAnswer):
+class QualityLineDocument(WireDocument, kw_only=True):
     """Results that agree in their day, release or project, and in their evaluator; Wilson's interval of 95 %."""
 
     group: str | None
-    service_name: str | None = Field(description="Of a release: those of two services are not compared.")
+    service_name: Annotated[str | None, From("service"), about("Of a release: those of two services are not compared.")]
     fingerprint: str | None
     passed: int
     results: int
@@ -151,13 +151,13 @@ class QualityLineDocument(ApiAnswer):
     scored: int
     failed: int
     skipped: int
-    mean_score: JsonNumber | None
-    cost_usd: JsonNumber = Field(description="A lower bound if there are `unpricedCalls`.")
-    unpriced_calls: int = Field(description="Calls of judges whose cost is unknown.")
-    corrected: MeasuredDocument | None = Field(description="What people would find, by the errors of the judge.")
+    mean_score: Number
+    cost_usd: Annotated[JsonNumber, about("A lower bound if there are `unpricedCalls`.")]
+    unpriced_calls: Annotated[int, about("Calls of judges whose cost is unknown.")] = 0
+    corrected: Annotated[MeasuredDocument | None, about("What people would find, by the errors of the judge.")]
 
 
-class QualityDocument(ApiAnswer):
+class QualityDocument(WireDocument):
     """How many results of a rule passed."""
 
     rule: str
@@ -170,13 +170,13 @@ class QualityDocument(ApiAnswer):
 class MuteDocument(WireDocument):
     """Alerts that receivers are not told of for a while."""
 
-    id: str
+    id: Annotated[str, From("mute_id")]
     tenant: str
-    project_name: str | None
+    project_name: Annotated[str | None, From("project")]
     rule: str | None
-    until: str
-    by: str | None
-    created_at: str
+    until: Annotated[str, time_of("until_ns")]
+    by: Annotated[str | None, From("muted_by")]
+    created_at: CreatedAt
 
 
 class MetricMonitorDocument(MetricMonitorText):
@@ -196,36 +196,36 @@ class MetricMonitorDocument(MetricMonitorText):
     updated_at: str
 
 
-class WebhookDocument(ApiAnswer):
+class WebhookDocument(WireDocument):
     """A receiver of alerts, without its secret."""
 
-    id: str
+    id: Annotated[str, From("webhook_id")]
     tenant: str
-    project_name: str = Field(description="`*`: of every project.")
+    project_name: Annotated[str, computed(lambda webhook: webhook.project or "*"), about("`*`: of every project.")]
     origin: Origin
     url: str
     has_secret: bool
-    previous_secret_until: str | None
+    previous_secret_until: Annotated[str | None, time_of("previous_until_ns")]
     enabled: bool
     events: list[EventType]
-    rules: list[str] | None = Field(description="Of which alerts it is told; null: of those of all rules.")
+    rules: Annotated[list[str] | None, about("Of which alerts it is told; null: of those of all rules.")]
     severities: list[Severity] | None
-    digest_minutes: int | None = Field(description="How often it is told; null: of each event at once.")
+    digest_minutes: Annotated[int | None, about("How often it is told; null: of each event at once.")]
     template: str
-    disabled_at: str | None
+    disabled_at: Annotated[str | None, time_of("disabled_at_ns")]
     disabled_reason: str | None
-    failing_since: str | None
-    failed_deliveries: int
-    last_success_at: str | None
+    failing_since: Annotated[str | None, time_of("failing_since_ns")]
+    failed_deliveries: Annotated[int, From("failures")]
+    last_success_at: Annotated[str | None, time_of("last_success_at_ns")]
     version: int
-    created_at: str
-    updated_at: str
+    created_at: CreatedAt
+    updated_at: Annotated[str, time_of("updated_at_ns")]
 
 
-class DeliveryDocument(ApiAnswer):
+class DeliveryDocument(WireDocument):
     """An event for one receiver, and how far telling it has come."""
 
-    id: str
+    id: Annotated[str, From("delivery_id")]
     event_id: str
     webhook_id: str
     type: EventType
@@ -235,10 +235,10 @@ class DeliveryDocument(ApiAnswer):
     replays: int
     last_status: int | None
     last_error: str | None
-    next_attempt_at: str | None
-    last_attempt_at: str | None
-    created_at: str
-    finished_at: str | None
+    next_attempt_at: Annotated[str | None, time_of("next_attempt_at_ns")]
+    last_attempt_at: Annotated[str | None, time_of("last_attempt_at_ns")]
+    created_at: CreatedAt
+    finished_at: Annotated[str | None, time_of("finished_at_ns")]
 
 
 class DeliveryPage(PageAnswer):

@@ -2,18 +2,18 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import field
 
 from collector.api.answers.base import JsonObject
-from collector.api.answers.wire import WireDocument
+from collector.api.answers.wire import From, WireDocument, about, computed
 
 
 class MeasuredDocument(WireDocument):
     """A measure with its interval at 95 %; null where it is undefined."""
 
     value: float | None
-    low: float | None
-    high: float | None
+    low: Annotated[float | None, computed(lambda measure: measure.interval and measure.interval.low)]
+    high: Annotated[float | None, computed(lambda measure: measure.interval and measure.interval.high)]
 
 
 class ConfusionDocument(WireDocument):
@@ -30,7 +30,7 @@ class DisagreementDocument(WireDocument):
 
     trace_id: str
     span_id: str | None
-    session_id: Annotated[str | None, Meta(description="Of a result about a session, whose latest trace it is.")]
+    session_id: Annotated[str | None, about("Of a result about a session, whose latest trace it is.")]
     judge_passed: bool
     people_passed: bool
     score: float | None
@@ -41,7 +41,7 @@ class MoreLabelsDocument(WireDocument):
     """The number of further labels that halves the interval (null: none does), and the verdict to label first."""
 
     count: int | None
-    verdict: Literal["passed", "failed"] = field(name="of")
+    verdict: Annotated[Literal["passed", "failed"], From("of")] = field(name="of")
 
 
 class CalibrationMonth(WireDocument):
@@ -74,7 +74,7 @@ class JudgeCalibration(WireDocument):
     in_words: str
     method: Literal["error_rates", "prediction_powered", "by_verdict", "by_weight"]
     corrected: MeasuredDocument
-    more_labels: MoreLabelsDocument | None
+    more_labels: Annotated[MoreLabelsDocument | None, From("more", MoreLabelsDocument.of)]
     months: list[CalibrationMonth]
     disagreements: list[DisagreementDocument]
 
@@ -138,7 +138,7 @@ class AgreementDocument(WireDocument):
     shared: int
     in_words: str
     alpha: MeasuredDocument
-    fleiss_kappa: MeasuredDocument
+    fleiss_kappa: Annotated[MeasuredDocument, From("fleiss", MeasuredDocument.of)]
     raters: int
     fleiss_targets: int
     pairs: list[PairDocument]

@@ -2,9 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
-
-from collector.api.answers.wire import WireDocument
+from collector.api.answers.wire import WireDocument, about
 
 
 class AnnotationDocument(WireDocument):
@@ -23,7 +21,7 @@ class AnnotationDocument(WireDocument):
     label: str | None
     score: float | None
     passed: bool | None
-    error_kind: Annotated[str | None, Meta(description="Of an event that is no verdict, whatever its label says.")]
+    error_kind: Annotated[str | None, about("Of an event that is no verdict, whatever its label says.")]
     note: str | None
     overridden_expected_output: Any
     source: Literal["person", "adjudicator", "application", "user"]

@@ -1,14 +1,14 @@
 """What the gate says of a run."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from msgspec import UNSET, UnsetType
 
 from collector.api.answers.alerting import CorrectedDifferenceDocument
-from collector.api.answers.base import ApiAnswer
+from collector.api.answers.wire import WireDocument, about
 
 
-class GateEvaluator(ApiAnswer):
+class GateEvaluator(WireDocument):
     """An evaluator, or the pass rate, of two runs."""
 
     evaluator: str
@@ -31,7 +31,7 @@ class GateEvaluator(ApiAnswer):
     unscored: dict[str, list[int]]
 
 
-class GateSlice(ApiAnswer):
+class GateSlice(WireDocument):
     """Items that have a value of metadata in common."""
 
     key: str
@@ -42,26 +42,26 @@ class GateSlice(ApiAnswer):
     adjusted_p_value: float | None
 
 
-class GateRatio(ApiAnswer):
+class GateRatio(WireDocument):
     """Cost or latency of the candidate, divided by that of the baseline."""
 
     name: str
     items: int
     ratio: float | None
     interval: list[float | None]
-    verdict: str | None = Field(description="Null where no margin was asked for, so that it decides nothing.")
+    verdict: Annotated[str | None, about("Null where no margin was asked for, so that it decides nothing.")]
 
 
-class GateRepeat(ApiAnswer):
+class GateRepeat(WireDocument):
     """What several trials say, as means over the items that have at least k of them in both runs."""
 
     k: int
     items: int
-    pass_at_k: list[float] = Field(description="The chance that one of k trials passes: baseline, candidate.")
-    pass_hat_k: list[float] = Field(description="The chance that all of k trials pass: baseline, candidate.")
+    pass_at_k: Annotated[list[float], about("The chance that one of k trials passes: baseline, candidate.")]
+    pass_hat_k: Annotated[list[float], about("The chance that all of k trials pass: baseline, candidate.")]
 
 
-class RegressedEvaluator(ApiAnswer):
+class RegressedEvaluator(WireDocument):
     """An evaluator that says that the candidate is worse."""
 
     evaluator: str
@@ -71,7 +71,7 @@ class RegressedEvaluator(ApiAnswer):
     p_value: float | None
 
 
-class EvaluatorDrop(ApiAnswer):
+class EvaluatorDrop(WireDocument):
     """How much worse an item is by one evaluator."""
 
     evaluator: str
@@ -81,12 +81,12 @@ class EvaluatorDrop(ApiAnswer):
     flip: Any
 
 
-class GateCase(ApiAnswer):
+class GateCase(WireDocument):
     """An item that became worse."""
 
     key: str
-    dataset_item_id: str | None = Field(description="The key, where items are paired by it.")
-    index: int | None = Field(description="Its place, where items are paired by that.")
+    dataset_item_id: Annotated[str | None, about("The key, where items are paired by it.")]
+    index: Annotated[int | None, about("Its place, where items are paired by that.")]
     input: str
     evaluator_drops: list[EvaluatorDrop]
 
@@ -98,7 +98,7 @@ class CorrectedEvaluator(CorrectedDifferenceDocument):
     fingerprint: str
 
 
-class GateVerdict(ApiAnswer):
+class GateVerdict(WireDocument, kw_only=True):
     """What the gate says of a run. What is about a comparison is only there where there was one (`comparedPass`)."""
 
     candidate_run_id: str
@@ -109,23 +109,25 @@ class GateVerdict(ApiAnswer):
     experiment: str
     pairing: Literal["none", "positional", "dataset_item_id"]
     compared_pass: bool
-    baseline_pass_rate: float | None = None
-    candidate_pass_rate: float | None = None
-    pass_rate_delta: float | None = None
-    significant: bool | None = None
-    improved_count: int | None = None
+    baseline_pass_rate: float | UnsetType | None = UNSET
+    candidate_pass_rate: float | UnsetType | None = UNSET
+    pass_rate_delta: float | UnsetType | None = UNSET
+    significant: bool | UnsetType | None = UNSET
+    improved_count: int | UnsetType | None = UNSET
     regressed_count: int
-    unchanged_count: int | None = None
-    unscored_count: int | None = Field(default=None, description="Items of both runs that no evaluator scored in both.")
-    added_count: int | None = None
-    removed_count: int | None = None
+    unchanged_count: int | UnsetType | None = UNSET
+    unscored_count: Annotated[int | UnsetType | None, about("Items of both runs that no evaluator scored in both.")] = (
+        UNSET
+    )
+    added_count: int | UnsetType | None = UNSET
+    removed_count: int | UnsetType | None = UNSET
     regressed_evaluators: list[RegressedEvaluator]
-    cases: list[GateCase] = Field(description="Those that became worse, the worst first.")
+    cases: Annotated[list[GateCase], about("Those that became worse, the worst first.")]
     cases_truncated: bool
     evaluators: list[GateEvaluator]
     slices: list[GateSlice]
     ratios: list[GateRatio]
-    repeats: list[GateRepeat] = Field(description="Empty where one of the runs has one trial of each item.")
-    corrected: list[CorrectedEvaluator] = Field(description="Empty where people voted on too little.")
+    repeats: Annotated[list[GateRepeat], about("Empty where one of the runs has one trial of each item.")]
+    corrected: Annotated[list[CorrectedEvaluator], about("Empty where people voted on too little.")]
     failures: list[str]
     warnings: list[str]

@@ -2,11 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, field
-from pydantic import Field
+from msgspec import UNSET, UnsetType, field
 
-from collector.api.answers.base import ApiAnswer, JsonObject
-from collector.api.answers.wire import PageAnswer, WireDocument
+from collector.api.answers.base import JsonObject
+from collector.api.answers.wire import PageAnswer, WireDocument, about
 from collector.connection_text import BudgetText, LimitsText, PriceText
 from collector.result_words import JobState, OutcomeName
 from evaluators.chat.wire import Protocol
@@ -15,10 +14,10 @@ from rules.rule import Target
 from storage.judging.rule_change import Origin
 
 
-class ProjectDocument(ApiAnswer):
+class ProjectDocument(WireDocument):
     """A project."""
 
-    id: str | None = Field(description="Null: only traces name it.")
+    id: Annotated[str | None, about("Null: only traces name it.")]
     tenant: str
     name: str
     created_at: str | None
@@ -28,18 +27,18 @@ class FileProblemDocument(WireDocument):
     """One thing that is wrong with a file of rules."""
 
     file: str
-    line: Annotated[int | None, Meta(description="Null: the file as a whole.")]
+    line: Annotated[int | None, about("Null: the file as a whole.")]
     key: str
     message: str
 
 
-class RuleDocument(ApiAnswer):
+class RuleDocument(WireDocument):
     """A rule: what was written, with the defaults of what was not, and what is known about it."""
 
     id: str
     tenant: str
     project_id: str | None
-    project: str | None = Field(description="Null: the rule is about all projects.")
+    project: Annotated[str | None, about("Null: the rule is about all projects.")]
     name: str
     enabled: bool
     target: Target
@@ -48,10 +47,10 @@ class RuleDocument(ApiAnswer):
     sample_rate: float
     compare_by: str
     judge: Literal["again", "once"]
-    settle: float | None = Field(
-        description="How long a session is quiet before it is judged; null: as the server is set."
-    )
-    after: JsonObject | None = Field(description="What a result of another rule must say, too.")
+    settle: Annotated[
+        float | None, about("How long a session is quiet before it is judged; null: as the server is set.")
+    ]
+    after: Annotated[JsonObject | None, about("What a result of another rule must say, too.")]
     match_type: str | None
     match_key: str | None
     match_value: str | float | bool | None
@@ -66,14 +65,15 @@ class RuleDocument(ApiAnswer):
     tools: list[JsonObject] | None
     expected: JsonObject | None
     monitor: JsonObject | None
-    jury: list[str] | None = Field(description="Further connections whose judges vote too.")
-    clauses: list[str] = Field(description="What must hold, in words, in the order in which it is asked.")
-    problem: str | None = Field(
-        description="Why the rule cannot judge, or why its judge gives no verdicts, and what to do."
-    )
-    comparison: str | None = Field(
-        description="Why monitors compare with nothing of before, after an edit of the evaluator, and what to do."
-    )
+    jury: Annotated[list[str] | None, about("Further connections whose judges vote too.")]
+    clauses: Annotated[list[str], about("What must hold, in words, in the order in which it is asked.")]
+    problem: Annotated[
+        str | None, about("Why the rule cannot judge, or why its judge gives no verdicts, and what to do.")
+    ]
+    comparison: Annotated[
+        str | None,
+        about("Why monitors compare with nothing of before, after an edit of the evaluator, and what to do."),
+    ]
     origin: Origin
     file: str | None
     revision: int
@@ -83,38 +83,35 @@ class RuleDocument(ApiAnswer):
     updated_at: str
 
 
-class DecisionCounts(ApiAnswer):
+class DecisionCounts(WireDocument):
     """What a rule decided in the last 24 hours. The names are those of the decisions in SQL."""
 
     filtered: int
-    sampled_out: int = Field(alias="sampled_out")
+    sampled_out: int = field(name="sampled_out")
     matched: int
     undecided: int
 
 
-class EvaluationCounts(ApiAnswer):
+class EvaluationCounts(WireDocument):
     """What came of a rule's evaluations in the last 24 hours."""
 
     passed: int
-    not_passed: int = Field(alias="not_passed", description="With a verdict below its threshold.")
-    failed: int = Field(description="With no verdict.")
+    not_passed: Annotated[int, about("With a verdict below its threshold.")] = field(name="not_passed")
+    failed: Annotated[int, about("With no verdict.")]
     skipped: int
 
 
 class SpendingDocument(WireDocument):
     """The calls, tokens and cost of judges today, by UTC, as budgets count them."""
 
-    calls: Annotated[int, Meta(description="That count: they were answered, or took tokens.")]
-    failed_calls: Annotated[int, Meta(description="That do not count: not answered or not sent, at no cost.")]
+    calls: Annotated[int, about("That count: they were answered, or took tokens.")]
+    failed_calls: Annotated[int, about("That do not count: not answered or not sent, at no cost.")]
     tokens: int
-    usd: Annotated[
-        float,
-        Meta(description="Without the cost of `unpricedCalls`, which is unknown: at least this was spent."),
-    ]
-    unpriced_calls: Annotated[int, Meta(description="Of `calls`, those over connections without a price.")]
+    usd: Annotated[float, about("Without the cost of `unpricedCalls`, which is unknown: at least this was spent.")]
+    unpriced_calls: Annotated[int, about("Of `calls`, those over connections without a price.")]
 
 
-class RuleActivity(ApiAnswer):
+class RuleActivity(WireDocument):
     """Numbers of the last 24 hours of all revisions of a rule: what two of them judged counts twice."""
 
     decisions: DecisionCounts
@@ -128,14 +125,14 @@ class ActiveRuleDocument(RuleDocument):
     activity: RuleActivity
 
 
-class RuleList(ApiAnswer):
+class RuleList(WireDocument):
     """Rules, and what is wrong with the files of the folder."""
 
     content: list[ActiveRuleDocument]
     problems: list[FileProblemDocument]
 
 
-class DecisionCount(ApiAnswer):
+class DecisionCount(WireDocument):
     """How many targets one decision is made of."""
 
     decision: str
@@ -143,7 +140,7 @@ class DecisionCount(ApiAnswer):
     count: int
 
 
-class TrialCost(ApiAnswer):
+class TrialCost(WireDocument):
     """What judging would cost."""
 
     evaluations: int
@@ -153,10 +150,10 @@ class TrialCost(ApiAnswer):
     budget: JsonObject | None
 
 
-class TrialExample(ApiAnswer):
+class TrialExample(WireDocument):
     """A span, a trace or a session that would be judged."""
 
-    trace_id: str = Field(description="Of a session its latest trace.")
+    trace_id: Annotated[str, about("Of a session its latest trace.")]
     span_id: str | None
     session_id: str | None
     name: str | None
@@ -166,21 +163,21 @@ class TrialExample(ApiAnswer):
     settled: bool
 
 
-class PromptMessageDocument(ApiAnswer):
+class PromptMessageDocument(WireDocument):
     """One message of a prompt."""
 
     role: str
     content: str
 
 
-class PromptDocument(ApiAnswer):
+class PromptDocument(WireDocument):
     """What a judge would be asked, or why it would not be."""
 
     messages: list[PromptMessageDocument]
     problem: str | None
 
 
-class RuleTrialDocument(ApiAnswer):
+class RuleTrialDocument(WireDocument, kw_only=True):
     """What a rule would match of what is stored, and what that would cost."""
 
     rule: JsonObject
@@ -190,25 +187,27 @@ class RuleTrialDocument(ApiAnswer):
     decisions: list[DecisionCount]
     cost: TrialCost
     examples: list[TrialExample]
-    prompt: PromptDocument | None = Field(default=None, description="With `prompt=true`; null: there is no example.")
+    prompt: Annotated[PromptDocument | UnsetType | None, about("With `prompt=true`; null: there is no example.")] = (
+        UNSET
+    )
 
 
-class ExplainedSpan(ApiAnswer):
+class ExplainedSpan(WireDocument, kw_only=True):
     """What becomes of one span, and why."""
 
     span_id: str
     name: str
     decision: str
     clause: str | None
-    value: Any = Field(default=None, description="What the span has where the clause looks.")
+    value: Annotated[Any | UnsetType, about("What the span has where the clause looks.")] = UNSET
 
 
-class ExplainedTrace(ApiAnswer):
+class ExplainedTrace(WireDocument, kw_only=True):
     """What becomes of one trace and its spans, and why."""
 
     trace_id: str
-    decision: str | None = Field(default=None, description="Of rules about traces.")
-    clause: str | None = Field(default=None, description="Of rules about traces.")
+    decision: Annotated[str | UnsetType | None, about("Of rules about traces.")] = UNSET
+    clause: Annotated[str | UnsetType | None, about("Of rules about traces.")] = UNSET
     spans: list[ExplainedSpan]
 
 
@@ -219,8 +218,8 @@ class BackfillDocument(WireDocument):
     revision: int
     from_time: str = field(name="from")
     to_time: str = field(name="to")
-    chosen_traces: Annotated[int | None, Meta(description="Where it is about chosen traces only, how many.")]
-    occasion: Annotated[str, Meta(description="`backfill`, or `baseline`: monitors compare with what it finds.")]
+    chosen_traces: Annotated[int | None, about("Where it is about chosen traces only, how many.")]
+    occasion: Annotated[str, about("`backfill`, or `baseline`: monitors compare with what it finds.")]
     state: str
     looked_at: int
     matched: int
@@ -232,16 +231,14 @@ class BackfillDocument(WireDocument):
 class BaselineEstimateDocument(WireDocument):
     """An estimate of what a baseline would judge again; nothing was judged."""
 
-    evaluations_at_most: Annotated[
-        int, Meta(description="What the edited rule has judged already is not judged again.")
-    ]
+    evaluations_at_most: Annotated[int, about("What the edited rule has judged already is not judged again.")]
     asks_judge: bool
-    averaged_evaluations: Annotated[int, Meta(description="The latest evaluations by which the rest is estimated.")]
-    tokens: Annotated[float | None, Meta(description="Null if that is not known.")]
-    usd: Annotated[float | None, Meta(description="Null if that is not known.")]
+    averaged_evaluations: Annotated[int, about("The latest evaluations by which the rest is estimated.")]
+    tokens: Annotated[float | None, about("Null if that is not known.")]
+    usd: Annotated[float | None, about("Null if that is not known.")]
 
 
-class ConnectionDocument(ApiAnswer):
+class ConnectionDocument(WireDocument):
     """A connection to a model, without its key."""
 
     id: str
@@ -259,18 +256,18 @@ class ConnectionDocument(ApiAnswer):
     temperature: float | None
     reasoning_effort: str | None
     headers: dict[str, str]
-    header_refs: dict[str, str] = Field(description="Headers, and the variables of the server that hold their values.")
-    fallback: str | None = Field(description="The connection that is asked where this one does not answer.")
+    header_refs: Annotated[dict[str, str], about("Headers, and the variables of the server that hold their values.")]
+    fallback: Annotated[str | None, about("The connection that is asked where this one does not answer.")]
     shared: bool
-    credential: str | None = Field(description="Where the key comes from; null: there is none.")
+    credential: Annotated[str | None, about("Where the key comes from; null: there is none.")]
     spent_today: SpendingDocument
-    problem: str | None = Field(description="Why it gives no verdicts; null: it does, or was not asked.")
+    problem: Annotated[str | None, about("Why it gives no verdicts; null: it does, or was not asked.")]
     version: int
     created_at: str
     updated_at: str
 
 
-class TrialUsage(ApiAnswer):
+class TrialUsage(WireDocument):
     """What asking a model took."""
 
     calls: int
@@ -281,14 +278,14 @@ class TrialUsage(ApiAnswer):
     latency_ms: float | None
 
 
-class TrialFailure(ApiAnswer):
+class TrialFailure(WireDocument):
     """Why a model could not be asked."""
 
     kind: str
     message: str
 
 
-class ConnectionTrialDocument(ApiAnswer):
+class ConnectionTrialDocument(WireDocument):
     """Whether a connection works."""
 
     ok: bool
@@ -305,11 +302,11 @@ class JobDocument(WireDocument):
     project: str | None
     rule: str
     rule_id: str
-    rule_revision: Annotated[str, Meta(description="The first digits of its digest.")]
+    rule_revision: Annotated[str, about("The first digits of its digest.")]
     evaluator: str
     trace_id: str
     span_id: str | None
-    session_id: Annotated[str | None, Meta(description="Of a job about a session, whose latest trace it is.")]
+    session_id: Annotated[str | None, about("Of a job about a session, whose latest trace it is.")]
     release: str | None
     round: int
     attempts: int
@@ -338,7 +335,7 @@ class RetriedJobs(RetriedJob):
     more: bool
 
 
-class HandResultDocument(ApiAnswer):
+class HandResultDocument(WireDocument):
     """What a rule said of something when somebody asked, and what that took."""
 
     outcome: OutcomeName
@@ -350,13 +347,13 @@ class HandResultDocument(ApiAnswer):
     calls: int
     input_tokens: int
     output_tokens: int
-    cost_usd: float | None = Field(description="Null: no model was asked, or it has no price.")
+    cost_usd: Annotated[float | None, about("Null: no model was asked, or it has no price.")]
 
 
-class JudgedNowDocument(ApiAnswer):
+class JudgedNowDocument(WireDocument):
     """What it costs at most to have something judged now, and what came of it."""
 
-    cost_usd_at_most: float | None = Field(description="Null: no model is asked, or it has no price.")
-    model: str | None = Field(description="Null: no model is asked.")
-    job_id: int | None = Field(description="Of the result as it is stored; null: there is no score, so none is.")
-    result: HandResultDocument | None = Field(description="Null: only the price was asked for.")
+    cost_usd_at_most: Annotated[float | None, about("Null: no model is asked, or it has no price.")]
+    model: Annotated[str | None, about("Null: no model is asked.")]
+    job_id: Annotated[int | None, about("Of the result as it is stored; null: there is no score, so none is.")]
+    result: Annotated[HandResultDocument | None, about("Null: only the price was asked for.")]

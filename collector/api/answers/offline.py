@@ -1,14 +1,14 @@
 """Datasets, experiments, runs, and evaluators that judge runs."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from msgspec import field
 
-from collector.api.answers.base import ApiAnswer, JsonObject
-from collector.api.answers.wire import PageAnswer
+from collector.api.answers.base import JsonObject
+from collector.api.answers.wire import PageAnswer, WireDocument, about
 
 
-class DatasetDocument(ApiAnswer):
+class DatasetDocument(WireDocument):
     """A dataset."""
 
     id: str
@@ -25,7 +25,7 @@ class DatasetDocument(ApiAnswer):
     updated_at: str
 
 
-class VersionDocument(ApiAnswer):
+class VersionDocument(WireDocument):
     """A version of a dataset, and how it differs from the one before it."""
 
     id: str
@@ -57,7 +57,7 @@ class DatasetDetail(DatasetDocument):
     versions: list[VersionDocument]
 
 
-class ItemDocument(ApiAnswer):
+class ItemDocument(WireDocument):
     """An item of a version."""
 
     id: str
@@ -76,7 +76,7 @@ class ItemPage(PageAnswer):
     total_elements: int
 
 
-class ItemSide(ApiAnswer):
+class ItemSide(WireDocument):
     """An item as one version has it."""
 
     inputs: JsonObject
@@ -84,7 +84,7 @@ class ItemSide(ApiAnswer):
     metadata: JsonObject | None
 
 
-class ChangedItem(ApiAnswer):
+class ChangedItem(WireDocument):
     """An item that differs between two versions."""
 
     status: Literal["ADDED", "REMOVED", "CHANGED"]
@@ -102,13 +102,13 @@ class ChangedItemPage(PageAnswer):
     total_elements: int
 
 
-class _RunRate(ApiAnswer):
-    pass_rate: float | None = Field(description="The share that passed of the items with a verdict; null without any.")
+class _RunRate(WireDocument):
+    pass_rate: Annotated[float | None, about("The share that passed of the items with a verdict; null without any.")]
     not_passed_items: int
-    error_items: int = Field(description="Items whose task failed.")
-    not_evaluated_items: int = Field(description="Items without a verdict, because an evaluator could not judge.")
-    unjudged_items: int = Field(description="Items of which no evaluator gave a verdict, such as skipped ones.")
-    failed_evaluations: list[str] = Field(description="Evaluations of the server that gave up, by name.")
+    error_items: Annotated[int, about("Items whose task failed.")]
+    not_evaluated_items: Annotated[int, about("Items without a verdict, because an evaluator could not judge.")]
+    unjudged_items: Annotated[int, about("Items of which no evaluator gave a verdict, such as skipped ones.")]
+    failed_evaluations: Annotated[list[str], about("Evaluations of the server that gave up, by name.")]
 
 
 class LatestRun(_RunRate):
@@ -119,19 +119,19 @@ class LatestRun(_RunRate):
     started_at: str
 
 
-class ExperimentDocument(ApiAnswer):
+class ExperimentDocument(WireDocument):
     """An experiment and its latest run."""
 
     id: str
     tenant: str
     project_name: str
     name: str
-    description: str = Field(description="That of its latest run.")
+    description: Annotated[str, about("That of its latest run.")]
     created_at: str
     latest_run: LatestRun | None
 
 
-class BegunRun(ApiAnswer):
+class BegunRun(WireDocument):
     """A run that has begun, or had already."""
 
     run_id: str
@@ -150,7 +150,7 @@ class _RunHead(_RunRate):
     description: str
     run_key: str | None
     status: str
-    status_reason: str | None = Field(description="Why it ended so, or what an evaluation waits for.")
+    status_reason: Annotated[str | None, about("Why it ended so, or what an evaluation waits for.")]
     verdict: str | None
     config: JsonObject
     git_sha: str | None
@@ -161,7 +161,7 @@ class _RunHead(_RunRate):
     dataset_version: int | None
     trials: int
     created_by: str | None
-    pinned: bool = Field(description="Whether it is kept beyond its expiry.")
+    pinned: Annotated[bool, about("Whether it is kept beyond its expiry.")]
     started_at: str
     completed_at: str | None
     tokens_in: int | None
@@ -177,7 +177,7 @@ class RunDocument(_RunHead):
     passed_count: int
 
 
-class EvaluatorSummary(ApiAnswer):
+class EvaluatorSummary(WireDocument):
     """What one evaluator said in a run. What differs within the run is null."""
 
     evaluator_name: str
@@ -203,7 +203,7 @@ class RunWithEvaluators(RunDocument):
     evaluators: list[EvaluatorSummary]
 
 
-class RunScore(ApiAnswer):
+class RunScore(WireDocument):
     """What one evaluator said of an item."""
 
     evaluator_name: str
@@ -224,7 +224,7 @@ class RunScore(ApiAnswer):
     latency_ms: float | None
 
 
-class RunItemDocument(ApiAnswer):
+class RunItemDocument(WireDocument):
     """What came of an item in one trial, with the scores that count."""
 
     id: str
@@ -283,7 +283,7 @@ class RunDetail(_RunHead):
     passed_items: int
     priced_item_count: int
     tokenized_item_count: int
-    latency_p95_ms: float | None = Field(alias="latencyP95Ms")
+    latency_p95_ms: float | None = field(name="latencyP95Ms")
     evaluators: list[EvaluatorSummary]
     items: RunItemPage
 
@@ -297,7 +297,7 @@ class TrendRun(_RunRate):
     passed_items: int
 
 
-class TrendDocument(ApiAnswer):
+class TrendDocument(WireDocument):
     """The pass rates of an experiment's latest runs, oldest first."""
 
     experiment_name: str
@@ -305,30 +305,30 @@ class TrendDocument(ApiAnswer):
     runs: list[TrendRun]
 
 
-class ReportedKey(ApiAnswer):
+class ReportedKey(WireDocument):
     """An item that was reported."""
 
     item_key: str
     trial: int
 
 
-class ReportedKeys(ApiAnswer):
+class ReportedKeys(WireDocument):
     """Which items were reported."""
 
     content: list[ReportedKey]
-    next: int | None = Field(description="What `after` has to be for those that follow.")
+    next: Annotated[int | None, about("What `after` has to be for those that follow.")]
 
 
-class ItemsReceipt(ApiAnswer):
+class ItemsReceipt(WireDocument):
     """What became of the items that were reported."""
 
     status: Literal["ok"]
     stored: int
     already_present: int
-    conflicting: list[str] = Field(description="Keys that were reported already, with something else.")
+    conflicting: Annotated[list[str], about("Keys that were reported already, with something else.")]
 
 
-class RunChangeReceipt(ApiAnswer):
+class RunChangeReceipt(WireDocument):
     """How a run stands after a change."""
 
     status: Literal["updated"]
@@ -336,14 +336,14 @@ class RunChangeReceipt(ApiAnswer):
     verdict: str | None
 
 
-class PinnedRun(ApiAnswer):
+class PinnedRun(WireDocument):
     """Whether a run is kept beyond its expiry."""
 
     run_id: str
     pinned: bool
 
 
-class RunEvaluationDocument(ApiAnswer):
+class RunEvaluationDocument(WireDocument):
     """An evaluator that is asked about the items of a run, and how far that is."""
 
     id: str
@@ -353,19 +353,20 @@ class RunEvaluationDocument(ApiAnswer):
     evaluator_name: str
     config: JsonObject
     connection_id: str | None
-    status: Literal["WAITING", "RUNNING", "DONE", "FAILED", "CANCELLED"] = Field(
-        description="FAILED: it ended without a single verdict, or could not begin; lastError says why."
-    )
+    status: Annotated[
+        Literal["WAITING", "RUNNING", "DONE", "FAILED", "CANCELLED"],
+        about("FAILED: it ended without a single verdict, or could not begin; lastError says why."),
+    ]
     last_error: str | None
-    scored_count: int = Field(description="Items that it scored so far.")
-    failed_count: int = Field(description="Items that it could not judge.")
+    scored_count: Annotated[int, about("Items that it scored so far.")]
+    failed_count: Annotated[int, about("Items that it could not judge.")]
     skipped_count: int
     created_by: str | None
     created_at: str
     completed_at: str | None
 
 
-class ExportedRun(ApiAnswer):
+class ExportedRun(WireDocument):
     """A run as a file, which the gate reads: its items folded over their trials."""
 
     version: Literal[1]

@@ -3,11 +3,11 @@
 from typing import Any, Literal
 
 from collector.api.answers.annotations import AnnotationDocument
-from collector.api.answers.base import ApiAnswer, JsonObject
-from collector.api.answers.wire import PageAnswer
+from collector.api.answers.base import JsonObject
+from collector.api.answers.wire import PageAnswer, WireDocument
 
 
-class ReviewQueueDocument(ApiAnswer):
+class ReviewQueueDocument(WireDocument):
     """A queue and how far it is. `feeds` is null to a key that only reviews, where the queue is blind."""
 
     id: str
@@ -32,7 +32,7 @@ class ReviewQueueDocument(ApiAnswer):
     updated_at: str
 
 
-class ReviewEntryDocument(ApiAnswer):
+class ReviewEntryDocument(WireDocument):
     """What is to be judged. `hidden`: why it is here is null, the queue is blind and the asker has not voted."""
 
     id: str
@@ -61,7 +61,7 @@ class ReviewEntryPage(PageAnswer):
     content: list[ReviewEntryDocument]
 
 
-class ReviewedContent(ApiAnswer):
+class ReviewedContent(WireDocument):
     """What there is to judge: what went in, what came out, what was said and which tools were called."""
 
     input: Any
@@ -72,7 +72,7 @@ class ReviewedContent(ApiAnswer):
     tool_calls: list[JsonObject]
 
 
-class ReviewedResult(ApiAnswer):
+class ReviewedResult(WireDocument):
     """What a judge, or a check, said of it."""
 
     name: str
@@ -91,20 +91,20 @@ class ReviewEntryDetail(ReviewEntryDocument):
     votes: list[AnnotationDocument] | None
 
 
-class NextReview(ApiAnswer):
+class NextReview(WireDocument):
     """What the asker is to look at, and until when nobody else is given it in his place; null: there is nothing."""
 
     entry: ReviewEntryDetail | None
     leased_until: str | None
 
 
-class AddedEntries(ApiAnswer):
+class AddedEntries(WireDocument):
     """How many entries were added; what is in the queue already, or was not drawn, is not."""
 
     added: int
 
 
-class ReviewerDocument(ApiAnswer):
+class ReviewerDocument(WireDocument):
     """What one person did in a queue."""
 
     author: str
@@ -113,7 +113,7 @@ class ReviewerDocument(ApiAnswer):
     leased: int
 
 
-class ReviewProgress(ApiAnswer):
+class ReviewProgress(WireDocument):
     """How far a queue is, and what each person did, by name."""
 
     entries: int

@@ -2,9 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import Meta
-
-from collector.api.answers.wire import WireDocument
+from collector.api.answers.wire import WireDocument, about
 
 
 class SavedViewDocument(WireDocument):
@@ -13,10 +11,10 @@ class SavedViewDocument(WireDocument):
     id: str
     tenant: str
     name: str
-    project_name: Annotated[str | None, Meta(description="That its filters name.")]
-    query: Annotated[str, Meta(description="Of the address of `/traces`.")]
-    path: Annotated[str, Meta(description="The link that opens it, whatever it shows by then.")]
+    project_name: Annotated[str | None, about("That its filters name.")]
+    query: Annotated[str, about("Of the address of `/traces`.")]
+    path: Annotated[str, about("The link that opens it, whatever it shows by then.")]
     version: int
-    created_by: Annotated[str | None, Meta(description="The name of a key.")]
+    created_by: Annotated[str | None, about("The name of a key.")]
     created_at: str
     updated_at: str

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from collector.api.answers.judging import FileProblemDocument, SpendingDocument
-from collector.api.answers.wire import WireDocument
+from collector.api.answers.wire import WireDocument, about
 
 
 class ConditionDocument(WireDocument):
@@ -21,7 +21,7 @@ class DroppedScopeDocument(WireDocument):
 
     project: str
     scope: str
-    spans: Annotated[int, Meta(description="Dropped since the start.")]
+    spans: Annotated[int, about("Dropped since the start.")]
 
 
 class RunningServer(WireDocument, kw_only=True):
@@ -30,7 +30,7 @@ class RunningServer(WireDocument, kw_only=True):
     state: str
     overloaded: bool
     backlog_bytes: int
-    dropped: Annotated[list[DroppedScopeDocument], Meta(description="What `drop_scopes` names, and drops.")] = field(
+    dropped: Annotated[list[DroppedScopeDocument], about("What `drop_scopes` names, and drops.")] = field(
         default_factory=list
     )
     conditions: list[ConditionDocument]
@@ -73,11 +73,10 @@ class RuleCounts(WireDocument, kw_only=True):
     in_force: int
     disabled: int
     unable: Annotated[
-        list[UnableRule],
-        Meta(description="Those in force that judge nothing: they cannot, or their judge gives no verdicts."),
+        list[UnableRule], about("Those in force that judge nothing: they cannot, or their judge gives no verdicts.")
     ]
     comparing_anew: Annotated[
-        list[UnableRule], Meta(description="Their evaluator changed, and lacks results to compare with.")
+        list[UnableRule], about("Their evaluator changed, and lacks results to compare with.")
     ] = field(default_factory=list)
     problems: list[FileProblemDocument]
 
@@ -87,9 +86,9 @@ class JobCounts(WireDocument, kw_only=True):
 
     ready: int
     waiting: int
-    held: Annotated[int, Meta(description="Until another rule's result says whether they are made.")]
+    held: Annotated[int, about("Until another rule's result says whether they are made.")]
     claimed: int
-    tried: Annotated[int, Meta(description="Those ready and waiting of which an attempt has failed.")] = 0
+    tried: Annotated[int, about("Those ready and waiting of which an attempt has failed.")] = 0
     oldest_at: str | None
     oldest_seconds: float | None
 
@@ -105,7 +104,7 @@ class OutcomeCounts(WireDocument):
     """The results that count: those that no later evaluation of the same target replaced."""
 
     scored: int
-    failed: Annotated[int, Meta(description="With no verdict.")]
+    failed: Annotated[int, about("With no verdict.")]
     skipped: int
 
 
@@ -118,7 +117,7 @@ class StatusDocument(WireDocument):
     spans: StoredSpans
     logs: StoredLogs
     traces: LagDocument
-    older_spans: Annotated[int, Meta(description="Spans that an earlier edition of the conventions read.")]
+    older_spans: Annotated[int, about("Spans that an earlier edition of the conventions read.")]
     matching: LagDocument
     rules: RuleCounts
     jobs: JobCounts
@@ -137,9 +136,7 @@ class SweepForecastDocument(WireDocument):
     over_spans: int
     used_bytes: int
     free_bytes: int
-    held: Annotated[
-        str | None, Meta(description="Why what has expired stays, and what to do about it; null: it leaves.")
-    ]
+    held: Annotated[str | None, about("Why what has expired stays, and what to do about it; null: it leaves.")]
 
 
 class SweptDocument(WireDocument):
@@ -147,5 +144,5 @@ class SweptDocument(WireDocument):
 
     traces: int
     spans: int
-    freed_bytes: Annotated[int | None, Meta(description="Null: not now, because somebody read.")]
-    held: Annotated[str | None, Meta(description="Why what has expired stays, and what to do about it; null: it left.")]
+    freed_bytes: Annotated[int | None, about("Null: not now, because somebody read.")]
+    held: Annotated[str | None, about("Why what has expired stays, and what to do about it; null: it left.")]

@@ -2,8 +2,6 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from collector.api.answers.base import JsonObject, json_value
 from collector.api.answers.traces import (
     DecisionDocument,
@@ -14,7 +12,7 @@ from collector.api.answers.traces import (
     StartTime,
     ToolCallDocument,
 )
-from collector.api.answers.wire import From, WireDocument, computed, time_of
+from collector.api.answers.wire import From, WireDocument, about, computed, time_of
 from storage.query.sessions import SessionSummary
 
 
@@ -29,12 +27,10 @@ class SessionSummaryDocument(WireDocument, kw_only=True):
     tenant: str
     projects: list[str]
     user_id: str | None
-    first_input: Annotated[str | None, Meta(description="Of its first trace, in short.")]
+    first_input: Annotated[str | None, about("Of its first trace, in short.")]
     state: Literal["open", "closed"]
     start_time: StartTime
-    last_time: Annotated[
-        str | None, time_of("last_ns"), Meta(description="When the last of its spans started or ended.")
-    ]
+    last_time: Annotated[str | None, time_of("last_ns"), about("When the last of its spans started or ended.")]
     duration_ms: Annotated[float | None, computed(_duration_ms)]
     trace_count: int
     error_trace_count: int
@@ -46,9 +42,9 @@ class SessionSummaryDocument(WireDocument, kw_only=True):
     tool_call_count: int
     summed_span_count: Annotated[
         int,
-        Meta(
-            description="Tokens, cost and tool calls are of so many spans: fewer than `spanCount` if a trace is too"
-            " long to be added up whole, or not added up yet."
+        about(
+            "Tokens, cost and tool calls are of so many spans: fewer than `spanCount` if a trace is too long"
+            " to be added up whole, or not added up yet."
         ),
     ] = 0
 
@@ -59,18 +55,18 @@ class SessionList(WireDocument):
     content: list[SessionSummaryDocument]
     size: int
     number_of_elements: int
-    next: Annotated[str | None, Meta(description="Where the list goes on: `before` of the next page.")]
+    next: Annotated[str | None, about("Where the list goes on: `before` of the next page.")]
     searched_to: Annotated[
         str | None,
         time_of("searched_to_ns"),
-        Meta(description="With `newest`: the text was looked for in traces that started then or later. Null: in all."),
+        about("With `newest`: the text was looked for in traces that started then or later. Null: in all."),
     ]
 
 
 class TurnDocument(WireDocument):
     """Part of the conversation that one trace adds."""
 
-    number: Annotated[int, Meta(description="Among all traces of the session, from 1.")]
+    number: Annotated[int, about("Among all traces of the session, from 1.")]
     trace_id: str
     project: str
     root_span_name: Annotated[str, From("root_name")]
@@ -80,14 +76,10 @@ class TurnDocument(WireDocument):
     span_count: int
     error_count: int
     messages: Annotated[
-        list[JsonObject],
-        From(convert=json_value),
-        Meta(description="Those that no turn before it has, and the last one."),
+        list[JsonObject], From(convert=json_value), about("Those that no turn before it has, and the last one.")
     ]
     tool_calls: list[ToolCallDocument]
-    evaluations: Annotated[
-        list[EvaluationDocument], Meta(description="Those that count, of the trace and of its spans.")
-    ]
+    evaluations: Annotated[list[EvaluationDocument], about("Those that count, of the trace and of its spans.")]
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: Number
@@ -97,10 +89,8 @@ class TurnDocument(WireDocument):
 class SessionDocument(SessionSummaryDocument, kw_only=True):
     """A session with its latest turns, in order of time."""
 
-    evaluations: Annotated[list[EvaluationDocument], Meta(description="Of the session as a whole.")]
-    decisions: Annotated[list[DecisionDocument], Meta(description="Of rules about sessions.")]
+    evaluations: Annotated[list[EvaluationDocument], about("Of the session as a whole.")]
+    decisions: Annotated[list[DecisionDocument], about("Of rules about sessions.")]
     turns: list[TurnDocument]
-    earlier: Annotated[
-        str | None, Meta(description="Where the turns before these are: `before`. Null: there are none.")
-    ]
-    truncated: Annotated[bool, Meta(description="The turns have more spans than are read at once.")]
+    earlier: Annotated[str | None, about("Where the turns before these are: `before`. Null: there are none.")]
+    truncated: Annotated[bool, about("The turns have more spans than are read at once.")]

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import Annotated, Any, Final, Literal, get_args
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
 from collector.api.answers.base import JsonNumber, JsonObject, json_value
-from collector.api.answers.wire import From, PageAnswer, WireDocument, computed, time_of
+from collector.api.answers.wire import From, PageAnswer, WireDocument, about, computed, time_of
 from collector.api.base.times import optional_ns
 from collector.result_words import OutcomeName
 from storage.records import Span, SpanType, TraceSummary, TraceToolCall
@@ -66,14 +66,11 @@ class TracePage(PageAnswer):
 
     content: list[TraceSummaryDocument]
     next: Annotated[
-        str | None, Meta(description="With filters: where the list goes on. A page may be short where that takes long.")
+        str | None, about("With filters: where the list goes on. A page may be short where that takes long.")
     ]
     searched_to: Annotated[
         str | None,
-        Meta(
-            description="Of a page that is short because the time was over: all that started after this was looked"
-            " through."
-        ),
+        about("Of a page that is short because the time was over: all that started after this was looked through."),
     ]
 
 
@@ -152,8 +149,8 @@ class ToolCallDocument(WireDocument, kw_only=True):
     name: str
     arguments: JsonAny
     result: JsonAny
-    has_arguments: Annotated[bool, Meta(description="Whether arguments were recorded, even as none.")] = True
-    has_result: Annotated[bool, Meta(description="Whether a result was recorded, even as null.")] = True
+    has_arguments: Annotated[bool, about("Whether arguments were recorded, even as none.")] = True
+    has_result: Annotated[bool, about("Whether a result was recorded, even as null.")] = True
     is_error: bool
     error: str | None
     start_time: StartTime
@@ -234,20 +231,17 @@ class SpanDocument(WireDocument):
     cached_tokens: int | None
     reasoning_tokens: int | None
     finish_reason: Annotated[
-        str | None,
-        Meta(description="Why the answer of a model ended: stop, length, tool_call, content_filter, error or other."),
+        str | None, about("Why the answer of a model ended: stop, length, tool_call, content_filter, error or other.")
     ]
     cost_usd: Number
     session_id: str | None
     user_id: str | None
-    run_id: Annotated[str | None, Meta(description="The run of an experiment for one of whose items the span is.")]
+    run_id: Annotated[str | None, about("The run of an experiment for one of whose items the span is.")]
     item_key: str | None
     error: str | None
     error_type: str | None
     sources: Annotated[
-        dict[str, str],
-        From(convert=_encoded_keys),
-        Meta(description="By field, the key, event or log record that told it."),
+        dict[str, str], From(convert=_encoded_keys), about("By field, the key, event or log record that told it.")
     ]
     notes: list[str]
     attributes: Attributes
@@ -283,7 +277,7 @@ class TraceDocument(TraceSummaryDocument, kw_only=True):
     input: str | None
     output: str | None
     final_response: str | None
-    finish_reason: Annotated[str | None, Meta(description="Of the last call of a model that tells one.")]
+    finish_reason: Annotated[str | None, about("Of the last call of a model that tells one.")]
     session_id: str | None
     user_id: str | None
     input_tokens: int | None
@@ -298,21 +292,19 @@ class TraceDocument(TraceSummaryDocument, kw_only=True):
     spans: list[SpanDocument]
     summed_span_count: Annotated[
         int,
-        Meta(
-            description="`input`, `output`, `finalResponse`, `inputTokens`, `outputTokens` and `costUsd` are of so many"
+        about(
+            "`input`, `output`, `finalResponse`, `inputTokens`, `outputTokens` and `costUsd` are of so many"
             " spans: the first ones and the roots of a long trace, of texts also the last ones."
         ),
     ] = 0
     truncated: Annotated[
         bool | UnsetType,
-        Meta(
-            description="It has more spans than are shown: at most 10,000, 32 MiB as stored and 64 MiB as JSON."
+        about(
+            "It has more spans than are shown: at most 10,000, 32 MiB as stored and 64 MiB as JSON."
             " `toolCalls` and `conversation` are of the first ones too. `/otlp` has all."
         ),
     ] = UNSET
-    judgements_truncated: Annotated[bool | UnsetType, Meta(description="The rules made more of it than is shown.")] = (
-        UNSET
-    )
+    judgements_truncated: Annotated[bool | UnsetType, about("The rules made more of it than is shown.")] = UNSET
 
 
 class TraceExport(WireDocument):

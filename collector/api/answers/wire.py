@@ -1,6 +1,6 @@
 """Documents on the wire: one declaration from which they are made, encoded, described, and read again by clients."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
@@ -24,6 +24,11 @@ class From:
 
     name: str | None = None
     convert: Convert | None = None
+
+
+def about(description: str) -> Meta:
+    """Return the description of a field in the OpenAPI document."""
+    return Meta(description=description)
 
 
 def computed(convert: Convert) -> From:
@@ -74,6 +79,17 @@ class PageAnswer(WireDocument):
     number_of_elements: int
     first: bool
     last: bool
+
+    @classmethod
+    def page(cls, documents: Sequence[object], page: int, size: int, **others: object) -> Self:
+        """Make a page of the first `size` documents; more of them show that it is not the last page."""
+        content = documents[:size]
+        return cls.of(
+            {"number": page, "size": size, "number_of_elements": len(content), "first": page == 0},
+            last=len(documents) <= size,
+            content=content,
+            **others,
+        )
 
 
 @cache
@@ -142,6 +158,6 @@ def _described(hint: Any, field: structs.FieldInfo) -> Any:  # noqa: ANN401 - a 
     default: object = ...
     if field.default is UNSET:  # a field that is left out has what its type has for nothing
         described = Union[tuple(each for each in get_args(kind) if each is not UnsetType)]  # noqa: UP007 - of a tuple
-        default = None if type(None) in get_args(kind) else msgspec.convert(0, described, strict=False)
+        default = False if bool in get_args(kind) and type(None) not in get_args(kind) else None
     fields = [Field(description=each.description) if isinstance(each, Meta) else each for each in metadata]
     return Annotated[described, Field(alias=field.encode_name), *fields], default

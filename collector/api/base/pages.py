@@ -1,10 +1,12 @@
 """Lists over HTTP, a page at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query, Request, Response
+
+from collector.api.base.written import encoded
 
 T = TypeVar("T")
 
@@ -53,13 +55,18 @@ class _Part:
         self._page, self._size = page, size
 
     def of(self, found: Sequence[T]) -> Sequence[T]:
-        """That part; the answer's `Link` header tells where the next one is, if there is one (RFC 8288)."""
+        """Return that part; the response's `Link` header has the place of the next one, if there is one (RFC 8288)."""
         begin, end = self._page * self._size, (self._page + 1) * self._size
         if end < len(found) and self._page < MAX_PAGE:
             others = [pair for pair in self._request.query_params.multi_items() if pair[0] not in {"page", "size"}]
             query = urlencode([*others, ("page", self._page + 1), ("size", self._size)])
             self._response.headers["link"] = f'<?{query}>; rel="next"'
         return found[begin:end]
+
+    def answer(self, found: Sequence[T], document: Callable[[T], object]) -> Response:
+        """Answer with the documents of that part."""
+        content = [document(each) for each in self.of(found)]
+        return encoded(content, headers=self._response.headers)
 
 
 Part = Annotated[_Part, Depends(_Part)]

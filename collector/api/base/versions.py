@@ -5,8 +5,9 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import Header
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 
+from collector.api.base.written import encoded
 from storage.errors import require_version
 
 _TAG: Final = re.compile(r'(?:W/)?"([0-9]{1,18})"')
@@ -36,14 +37,14 @@ def tag(version: int) -> dict[str, str]:
     return {"etag": f'"{version}"'}
 
 
-def shown(document: object, version: int) -> JSONResponse:
-    """The answer that shows what has a version."""
-    return JSONResponse(document, headers=tag(version))
+def shown(document: object, version: int) -> Response:
+    """Answer with a document that has a version."""
+    return encoded(document, headers=tag(version))
 
 
-def created(document: object, version: int, *, at: str) -> JSONResponse:
-    """The answer that shows what was made just now, and tells where it is."""
-    return JSONResponse(document, HTTPStatus.CREATED, {"location": at, **tag(version)})
+def created(document: object, version: int, *, at: str) -> Response:
+    """Answer with the document of a new record, and its place."""
+    return encoded(document, status=HTTPStatus.CREATED, headers={"location": at, **tag(version)})
 
 
 def seen(if_match: str) -> frozenset[int] | None:

@@ -2,19 +2,23 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from functools import partial
+from typing import Annotated, Final, Literal
 
 from fastapi import Query
+from fastapi.responses import Response
+from msgspec import convert
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.base import ApiAnswer, JsonObject
+from collector.api.answers.base import JsonObject
 from collector.api.answers.declared import answers
 from collector.api.answers.gating import GateRepeat
-from collector.api.answers.wire import PageAnswer
+from collector.api.answers.wire import From, PageAnswer, WireDocument, about, computed
 from collector.api.base.context import Context
-from collector.api.base.pages import MAX_PAGE, page_document
+from collector.api.base.pages import MAX_PAGE
 from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.written import encoded
 from collector.api.gating.run_gate import compared_runs, run_of_experiment
 from collector.experiments.comparing import Baseline, ComparedRuns, baseline_of
 from collector.experiments.side_by_side import DIFF_FILTERS, DiffCase, DiffSide, cases_of
@@ -23,59 +27,64 @@ from storage.errors import Missing
 from storage.offline.runs import Run
 
 
-class DiffSummary(ApiAnswer):
+def _of_item(name: str, case: DiffCase) -> JsonObject:
+    side = case.candidate or case.baseline
+    return {} if side is None else json.loads(side.row[name])
+
+
+class DiffSummary(WireDocument):
     """Changes in total. Pass rates count the items that have an outcome in both runs."""
 
     pairing: Literal["positional", "dataset_item_id"]
     baseline_pass_rate: float | None
     candidate_pass_rate: float | None
     pass_rate_delta: float | None
-    significant: bool = Field(description="Whether the change of the pass rate is, after correction over evaluators.")
+    significant: Annotated[bool, about("Whether the change of the pass rate is, after correction over evaluators.")]
     improved_count: int
     regressed_count: int
     unchanged_count: int
-    unscored_count: int = Field(description="Items of both runs that no evaluator scored in both.")
+    unscored_count: Annotated[int, about("Items of both runs that no evaluator scored in both.")]
     added_count: int
     removed_count: int
     flipped_to_fail_count: int
     flipped_to_pass_count: int
-    repeats: list[GateRepeat] = Field(description="Empty where one of the runs has one trial of each item.")
+    repeats: Annotated[list[GateRepeat], about("Empty where one of the runs has one trial of each item.")]
     warnings: list[str]
 
 
-class DiffScore(ApiAnswer):
+class DiffScore(WireDocument):
     """One evaluator's mean scores of an item. It is UNSCORED where one of the runs has none."""
 
     name: str
     baseline_mean: float | None
     candidate_mean: float | None
     delta: float | None
-    status: Literal["REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED"]
-    significant: bool = Field(description="Whether this evaluator's scores differ between the runs, over all items.")
+    status: Annotated[Literal["REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED"], From("movement")]
+    significant: Annotated[bool, about("Whether this evaluator's scores differ between the runs, over all items.")]
 
 
-class DiffSideDocument(ApiAnswer):
+class DiffSideDocument(WireDocument):
     """An item in one of the runs: the trial that tells most, and means over the trials of cost and latency."""
 
-    item_id: str
+    item_id: Annotated[str, From("item_number", str)]
     trial: int
     trials: int
     outcome: Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
-    actual_output: JsonObject
+    actual_output: Annotated[JsonObject, From("actual_outputs", json.loads)]
     error: str | None
     cost_usd: float | None
     latency_ms: float | None
 
 
-class DiffCaseDocument(ApiAnswer):
+class DiffCaseDocument(WireDocument):
     """An item in both runs. A side is null where that run does not have it."""
 
     key: str
-    status: Literal["REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED", "ADDED", "REMOVED"]
-    pass_flip: bool
+    status: Annotated[Literal["REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED", "ADDED", "REMOVED"], From("movement")]
+    pass_flip: Annotated[bool, computed(lambda case: case.flip is not None)]
     flip: Literal["to_fail", "to_pass"] | None
-    input: JsonObject
-    expected_output: JsonObject
+    input: Annotated[JsonObject, computed(partial(_of_item, "inputs"))]
+    expected_output: Annotated[JsonObject, computed(partial(_of_item, "expected_outputs"))]
     evaluators: list[DiffScore]
     baseline: DiffSideDocument | None
     candidate: DiffSideDocument | None
@@ -87,7 +96,7 @@ class DiffCases(PageAnswer):
     content: list[DiffCaseDocument]
 
 
-class RunDiffDocument(ApiAnswer):
+class RunDiffDocument(WireDocument):
     """Differences of a run from a baseline."""
 
     candidate_run_id: str
@@ -113,28 +122,28 @@ class DiffQuery(BaseModel):
 @router.get("/runs/{candidate_id}/diff")
 @needs(Permission.READ, by_tenant=True)
 @answers(RunDiffDocument)
-def diff(
-    experiment_id: str, candidate_id: str, here: Here, who: Who, wanted: Annotated[DiffQuery, Query()]
-) -> dict[str, Any]:
+def diff(experiment_id: str, candidate_id: str, here: Here, who: Who, query: Annotated[DiffQuery, Query()]) -> Response:
     """How each item of a run differs from a baseline; 409 where one has not finished, or the two cannot be compared.
 
     A baseline that is not named is the one that the gate would take.
     """
     candidate = run_of_experiment(experiment_id, candidate_id, here, who)
-    before = baseline_for(candidate, wanted.baselineRunId, here, who)
+    before = baseline_for(candidate, query.baselineRunId, here, who)
     if before is None:
         raise Missing("no run of this experiment that ended before it has the same data and branch: name a baseline")
     found = compared_runs(candidate, before.run, Options(), here)
     significant = {each.name: each.adjusted_p_value < _ALPHA for each in found.comparison.differences}
-    first = wanted.page * wanted.size
-    listed = found.table.listed(DIFF_FILTERS[wanted.status])[first : first + wanted.size + 1]
+    first = query.page * query.size
+    listed = found.table.listed(DIFF_FILTERS[query.status])[first : first + query.size + 1]
     cases = [_case(each, significant) for each in cases_of(found, listed, here.run_items)]
-    return {
-        "candidateRunId": candidate.run_id,
-        "baselineRunId": before.run.run_id,
-        "summary": _summary(found, before.warnings),
-        "cases": page_document(cases, wanted.page, wanted.size),
-    }
+    return encoded(
+        RunDiffDocument(
+            candidate_run_id=candidate.run_id,
+            baseline_run_id=before.run.run_id,
+            summary=_summary(found, before.warnings),
+            cases=DiffCases.page(cases, query.page, query.size),
+        )
+    )
 
 
 def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> Baseline | None:
@@ -144,64 +153,33 @@ def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> 
     return baseline_of(candidate, here.runs)
 
 
-def _summary(found: "ComparedRuns", about_baseline: Sequence[str]) -> dict[str, Any]:
+def _summary(found: ComparedRuns, about_baseline: Sequence[str]) -> DiffSummary:
     from collector.gating.gate import repeats_document  # noqa: PLC0415 - as above
 
     table, rate = found.table, found.comparison.rate
     rates = table.pass_rates or (None, None)
     delta = None if table.pass_rates is None else table.pass_rates[1] - table.pass_rates[0]
-    return {
-        "pairing": found.candidate.results.pairing,
-        "baselinePassRate": _rounded(rates[0]),
-        "candidatePassRate": _rounded(rates[1]),
-        "passRateDelta": _rounded(delta),
-        "significant": rate is not None and rate.adjusted_p_value < _ALPHA,
-        **{f"{name.lower()}Count": count for name, count in table.counts.items()},
-        "flippedToFailCount": int((table.flips < 0).sum()),
-        "flippedToPassCount": int((table.flips > 0).sum()),
-        "repeats": repeats_document(found.comparison.repeats),
-        "warnings": [*found.comparison.warnings, *about_baseline],
-    }
+    return DiffSummary(
+        pairing=found.candidate.results.pairing,
+        baseline_pass_rate=_rounded(rates[0]),
+        candidate_pass_rate=_rounded(rates[1]),
+        pass_rate_delta=_rounded(delta),
+        significant=rate is not None and rate.adjusted_p_value < _ALPHA,
+        flipped_to_fail_count=int((table.flips < 0).sum()),
+        flipped_to_pass_count=int((table.flips > 0).sum()),
+        repeats=convert(repeats_document(found.comparison.repeats), list[GateRepeat]),
+        warnings=[*found.comparison.warnings, *about_baseline],
+        **{f"{name.lower()}_count": count for name, count in table.counts.items()},
+    )
 
 
-def _case(case: "DiffCase", significant: Mapping[str, bool]) -> dict[str, Any]:
-    side = case.candidate or case.baseline
-    return {
-        "key": case.key,
-        "status": case.movement,
-        "passFlip": case.flip is not None,
-        "flip": case.flip,
-        "input": {} if side is None else json.loads(side.row["inputs"]),
-        "expectedOutput": {} if side is None else json.loads(side.row["expected_outputs"]),
-        "evaluators": [
-            {
-                "name": each.name,
-                "baselineMean": each.baseline_mean,
-                "candidateMean": each.candidate_mean,
-                "delta": each.delta,
-                "status": each.movement,
-                "significant": significant.get(each.name, False),
-            }
-            for each in case.scores
-        ],
-        "baseline": _side(case.baseline),
-        "candidate": _side(case.candidate),
-    }
+def _case(case: DiffCase, significant: Mapping[str, bool]) -> DiffCaseDocument:
+    scores = [DiffScore.of(each, significant=significant.get(each.name, False)) for each in case.scores]
+    return DiffCaseDocument.of(case, evaluators=scores, baseline=_side(case.baseline), candidate=_side(case.candidate))
 
 
-def _side(side: "DiffSide | None") -> dict[str, Any] | None:
-    if side is None:
-        return None
-    return {
-        "itemId": str(side.row["item_number"]),
-        "trial": side.row["trial"],
-        "trials": side.trials,
-        "outcome": side.row["outcome"],
-        "actualOutput": json.loads(side.row["actual_outputs"]),
-        "error": side.row["error"],
-        "costUsd": side.cost_usd,
-        "latencyMs": side.latency_ms,
-    }
+def _side(side: DiffSide | None) -> DiffSideDocument | None:
+    return None if side is None else DiffSideDocument.of(side, side.row)
 
 
 def _rounded(value: float | None) -> float | None:

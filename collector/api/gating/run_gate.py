@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
-from collector.api.answers.gating import GateVerdict
+from collector.api.answers.gating import CorrectedEvaluator, GateVerdict
 from collector.api.base.context import Context
 from collector.api.base.numbers import Amount, Number
 from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.written import encoded
 from collector.api.offline.runs import run_seen
 from collector.api.review.annotations import VERDICT
-from collector.api.review.judged_by_people import difference_document
 from collector.experiments.comparing import Baseline, ComparedRuns, RunComparer, baseline_of
 from collector.gating.gate import Policy
 from rules.statistics.calibration import calibrate
@@ -58,7 +59,7 @@ class GateQuestion(BaseModel):
 @router.post("/gate")
 @needs(Permission.READ, by_tenant=True)
 @answers(GateVerdict)
-def gate(experiment_id: str, body: GateQuestion, here: Here, who: Who) -> dict[str, Any]:
+def gate(experiment_id: str, body: GateQuestion, here: Here, who: Who) -> Response:
     """Whether a run is worse than a baseline; 409 where one has not finished, or the two cannot be compared.
 
     The baseline is the newest successful run of the experiment that began before the candidate, has the same version of
@@ -68,7 +69,7 @@ def gate(experiment_id: str, body: GateQuestion, here: Here, who: Who) -> dict[s
     named = None
     if body.baselineRunId is not None:
         named = run_of_experiment(experiment_id, body.baselineRunId, here, who)
-    return _verdict(candidate, named, body, here)
+    return encoded(_verdict(candidate, named, body, here))
 
 
 def compared_runs(candidate: Run, baseline: Run, options: "Options", here: Context) -> "ComparedRuns":
@@ -140,8 +141,8 @@ def _options(body: GateQuestion) -> "Options":
     )
 
 
-def corrected_evaluators(here: Context, baseline: Run, candidate: Run) -> list[dict[str, Any]]:
-    """For each evaluator that judged both runs, and whose items people voted on: the pass rates that they would find.
+def corrected_evaluators(here: Context, baseline: Run, candidate: Run) -> list[CorrectedEvaluator]:
+    """Return the pass rates that people would find, for evaluators that judged both runs and whose items have votes.
 
     Only votes on what one evaluator judged count for it: of two fingerprints neither is held against the votes of the
     other.
@@ -154,20 +155,15 @@ def corrected_evaluators(here: Context, baseline: Run, candidate: Run) -> list[d
         own = [each for each in rows if (each.name, each.fingerprint) == (name, fingerprint)]
         sides = [next((each for each in own if each.run_id == run.run_id), None) for run in (baseline, candidate)]
         difference = None if sides[0] is None or sides[1] is None else _difference(own, sides[0], sides[1])
-        document = difference_document(difference)
-        if document is not None:
-            found.append({"evaluator": name, "fingerprint": fingerprint, **document})
+        if difference is not None:
+            found.append(CorrectedEvaluator.of(difference, evaluator=name, fingerprint=fingerprint))
     return found
 
 
-def correction_warnings(corrected: Sequence[dict[str, Any]], document: dict[str, Any]) -> list[str]:
+def correction_warnings(corrected: Sequence[CorrectedEvaluator], document: dict[str, Any]) -> list[str]:
     """Return a warning for each regressed evaluator that is not significant after the correction."""
     worse = {each["evaluator"] for each in document["regressedEvaluators"]}
-    return [
-        f"{each['evaluator']}: {each['inWords']}"
-        for each in corrected
-        if each["evaluator"] in worse and not each["survives"]
-    ]
+    return [f"{each.evaluator}: {each.in_words}" for each in corrected if each.evaluator in worse and not each.survives]
 
 
 def _difference(rows: Sequence[LabelledRun], before: LabelledRun, after: LabelledRun) -> CorrectedDifference | None:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Annotated, Final
 
 from fastapi import Depends, Query, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
@@ -76,7 +76,7 @@ class _Import:
 @answers(ImportedVersion, 200)
 async def import_file(
     dataset: Own, request: Request, here: Here, who: Who, wanted: Annotated[_Import, Depends()]
-) -> JSONResponse:
+) -> Response:
     """Make a version of the items in a file. Where the latest one has the same items, it is that one (200)."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     form = wanted.form or MEDIA_TYPES.get(kind)
@@ -108,7 +108,7 @@ async def _set_once_left(request: Request, is_over: threading.Event) -> None:
 
 def _imported(
     here: Context, by: str | None, dataset: Dataset, new_items: Iterator[NewItem], options: _Import
-) -> JSONResponse:
+) -> Response:
     now_us = here.now_ns() // 1000
     try:
         items = here.datasets.add_items(dataset, new_items, now_us=now_us)

@@ -151,7 +151,7 @@ def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 @router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW, openapi_extra=body_of(NewDataset))
 @needs(Permission.WRITE, by_tenant=True)
 @answers(DatasetDocument)
-def create(body: Created, here: Here, who: Who) -> JSONResponse:
+def create(body: Created, here: Here, who: Who) -> Response:
     """Make a dataset, which has no version yet."""
     made = here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
     return created(dataset_document(made), made.version, at=f"/api/v1/datasets/{path_segment(made.name)}")
@@ -160,7 +160,7 @@ def create(body: Created, here: Here, who: Who) -> JSONResponse:
 @router.get(_ONE, responses=TAGGED)
 @needs(Permission.READ, by_tenant=True)
 @answers(DatasetDetail)
-def show(dataset: Seen, here: Here) -> JSONResponse:
+def show(dataset: Seen, here: Here) -> Response:
     """One dataset with its versions, newest first."""
     versions = here.datasets.versions(dataset, most=_MOST_VERSIONS)
     document = dataset_document(dataset) | {"versions": [version_document(dataset, each) for each in versions]}
@@ -170,7 +170,7 @@ def show(dataset: Seen, here: Here) -> JSONResponse:
 @router.put(_ONE, responses=TAGGED | GUARDED, openapi_extra=body_of(DatasetChange))
 @needs(Permission.WRITE, by_tenant=True)
 @answers(DatasetDocument)
-def put(dataset: Own, body: Changed, here: Here, if_match: IfMatch = "") -> JSONResponse:
+def put(dataset: Own, body: Changed, here: Here, if_match: IfMatch = "") -> Response:
     """Let a dataset say something else about itself. A schema holds for the versions to come."""
     require_seen(dataset.version, if_match)
     changed = here.datasets.change(dataset, body.text(), now_us=here.now_ns() // 1000)
@@ -189,7 +189,7 @@ def delete(dataset: Own, here: Here, if_match: IfMatch = "") -> Response:
 @router.post(_ONE + "/versions", status_code=HTTPStatus.CREATED, openapi_extra=body_of(NewVersion))
 @needs(Permission.WRITE, by_tenant=True)
 @answers(VersionDocument, 200)
-def add_version(dataset: Own, body: Versioned, here: Here, who: Who) -> JSONResponse:
+def add_version(dataset: Own, body: Versioned, here: Here, who: Who) -> Response:
     """Make a version of these items. Where the latest one has the same items, it is that one, with the status 200."""
     maker = maker_of(here, dataset)
     items = []
@@ -255,7 +255,7 @@ def maker_of(here: Context, dataset: Dataset) -> ItemMaker:
     return ItemMaker(schemas=schemas_of(dataset.input_schema, dataset.expected_schema), redact=here.redact)
 
 
-def version_answer(dataset: Dataset, made: tuple[Version, bool], **more: object) -> JSONResponse:
+def version_answer(dataset: Dataset, made: tuple[Version, bool], **more: object) -> Response:
     """A version, and by the status whether it is new."""
     version, is_new = made
     return JSONResponse(

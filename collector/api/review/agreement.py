@@ -12,9 +12,7 @@ from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import tenant_of
 from collector.api.answers.annotating import (
     AgreementDocument,
-    AgreementMonth,
     DisagreedDocument,
-    LabelAgreementDocument,
     PairDocument,
 )
 from collector.api.answers.declared import answers
@@ -22,7 +20,6 @@ from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.written import encoded
 from collector.api.review.annotations import VERDICT
-from collector.api.review.judged_by_people import measured_document
 from rules.statistics.agreeing import Agreement, Disagreed, OneVote, agreement
 from storage.errors import Missing
 from storage.review.labels import PersonVote, VotesOf
@@ -83,11 +80,7 @@ def _document(measured: Agreement, of: Mapping[str, PersonVote], *, name: str, t
         measured,
         name=name,
         tenant=tenant,
-        alpha=measured_document(measured.alpha),
-        fleiss_kappa=measured_document(measured.fleiss),
-        pairs=[PairDocument.of(each, kappa=measured_document(each.kappa)) for each in measured.pairs[:_MOST_PAIRS]],
-        labels=[LabelAgreementDocument.of(each) for each in measured.labels],
-        months=[AgreementMonth.of(each) for each in measured.months],
+        pairs=list(map(PairDocument.of, measured.pairs[:_MOST_PAIRS])),
         disagreed=[_disagreed(each, of[each.target]) for each in measured.disagreed],
     )
 

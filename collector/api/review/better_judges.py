@@ -21,7 +21,7 @@ from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.written import encoded
 from collector.api.review.annotations import VERDICT
-from collector.api.review.judged_by_people import SOURCES, measured_document
+from collector.api.review.judged_by_people import SOURCES
 from collector.api.review.review_content import reviewed
 from collector.api.rules.body import BODY
 from collector.api.rules.rules import Body, about_of, find, find_own
@@ -178,12 +178,9 @@ def _version(verdicts: Sequence[tuple[bool | None, bool, LabelledResult | JobRes
     table = confusion_of((people, verdict) for people, verdict, _ in verdicts)
     calibration = calibrate(table, judged_passed=passed, judged_failed=len(verdicts) - passed)
     costs = [each.cost_usd for _, _, each in verdicts if each.cost_usd is not None]
-    return JudgeVersion(
+    return JudgeVersion.of(
+        calibration,
         fingerprint=verdicts[0][2].fingerprint,
-        agreement=measured_document(calibration.agreement),
-        sensitivity=measured_document(calibration.sensitivity),
-        specificity=measured_document(calibration.specificity),
-        kappa=measured_document(calibration.kappa),
         cost_usd_each=sum(costs) / len(costs) if costs else None,
     )
 

@@ -12,16 +12,15 @@ from collector.api.access.tenants import tenant_of
 from collector.api.answers.annotating import (
     CalibrationDocument,
     CalibrationMonth,
-    ConfusionDocument,
     DisagreementDocument,
     JudgeCalibration,
-    MoreLabelsDocument,
+    MeasuredDocument,
 )
 from collector.api.answers.declared import answers
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.written import encoded
 from collector.api.review.annotations import VERDICT
-from collector.api.review.judged_by_people import SOURCES, JudgeAgainstPeople, judges_against_people, measured_document
+from collector.api.review.judged_by_people import SOURCES, JudgeAgainstPeople, judges_against_people
 from collector.api.rules.rules import about_of, find
 from rules.statistics.correcting import Confusion
 from rules.statistics.formulas.agreement import kappa
@@ -31,7 +30,6 @@ router = api_router(prefix="/api/v1")
 
 _DAY_US: Final = 86_400_000_000
 _MOST_SHOWN: Final = 50
-_MEASURES: Final = ("raw", "agreement", "kappa", "sensitivity", "specificity", "corrected")
 
 
 class CalibrationQuery(BaseModel):
@@ -73,7 +71,7 @@ def show_calibration(
 
 
 def _judge_document(measured: JudgeAgainstPeople) -> JudgeCalibration:
-    calibration, table, more = measured.calibration, measured.calibration.confusion, measured.calibration.more
+    calibration, table = measured.calibration, measured.calibration.confusion
     return JudgeCalibration.of(
         calibration,
         fingerprint=measured.judge.fingerprint,
@@ -82,13 +80,10 @@ def _judge_document(measured: JudgeAgainstPeople) -> JudgeCalibration:
         labelled=table.labels,
         undecided=sum(each.label is None for each in measured.results),
         left_out=measured.left_out,
-        confusion=ConfusionDocument.of(table),
-        alpha_of_people=measured_document(measured.people),
+        alpha_of_people=MeasuredDocument.of(measured.people),
         in_words=measured.in_words,
-        more_labels=None if more is None else MoreLabelsDocument(count=more.count, verdict=more.of),
         months=[_month(month, table) for month, table in measured.months],
         disagreements=[_disagreement(each) for each in measured.disagreements[:_MOST_SHOWN]],
-        **{name: measured_document(getattr(calibration, name)) for name in _MEASURES},
     )
 
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import Depends
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
@@ -108,7 +108,7 @@ Wanted = Annotated[Promotion, Depends(exactly(Promotion))]
 )
 @needs(Permission.WRITE, by_tenant=True)
 @answers(VersionDocument, 200)
-def promote(body: Wanted, here: Here, who: Who) -> JSONResponse:
+def promote(body: Wanted, here: Here, who: Who) -> Response:
     """Make a version with the items of the latest one and these. What it has already is not added again (200).
 
     An item is a copy: it stays when its trace expires. Promoted again with another expectation, it has that one. What

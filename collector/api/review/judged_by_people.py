@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from msgspec import to_builtins
-
-from collector.api.answers.annotating import MeasuredDocument
 from collector.api.base.context import Context
 from collector.api.review.annotations import VERDICT
 from rules.statistics.calibration import Calibration, alpha_of_people, calibrate, confusion_of, in_words
@@ -149,26 +146,6 @@ def _drawn(results: Sequence[LabelledResult]) -> list[DrawnLabel]:
 
 def _confusion(results: Sequence[LabelledResult]) -> Confusion:
     return confusion_of((each.label, each.judged) for each in results)
-
-
-def measured_document(measure: IntervalMeasure) -> MeasuredDocument:
-    """Return a measure with its interval."""
-    low, high = (None, None) if measure.interval is None else (measure.interval.low, measure.interval.high)
-    return MeasuredDocument(value=measure.value, low=low, high=high)
-
-
-def difference_document(found: CorrectedDifference | None) -> dict[str, object] | None:
-    """Both sides as people would find them, and whether the difference survives."""
-    if found is None:
-        return None
-    return {
-        "baseline": to_builtins(measured_document(found.baseline)),
-        "candidate": to_builtins(measured_document(found.candidate)),
-        "difference": {"value": found.difference, "low": found.interval.low, "high": found.interval.high},
-        "basis": found.basis,
-        "survives": found.survives,
-        "inWords": found.in_words,
-    }
 
 
 def corrected_alert(here: Context, finding: AlertFinding) -> CorrectedDifference | None:

@@ -97,7 +97,7 @@ def list_rules(project: str, here: Here, who: Who, part: Part) -> list[dict[str,
 @router.post(RULES, status_code=HTTPStatus.CREATED, openapi_extra=BODY, responses=TAGGED_NEW)
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RuleDocument)
-def create(project: str, body: Body, here: Here, who: Who) -> JSONResponse:
+def create(project: str, body: Body, here: Here, who: Who) -> Response:
     """Put a rule in force, and make the project if this is its first."""
     kept = here.rules.create(about_of(here, who, project, make=True), body.parsed, body.text, tenant=who.tenant)
     place = f"/api/v1/projects/{path_segment(project)}/trace-eval-rules/{kept.stored.rule_id}"
@@ -124,7 +124,7 @@ def try_out(
     here: Here,
     who: Who,
     asked: Annotated[TrialQuery, Query()],
-) -> JSONResponse:
+) -> Response:
     """What a rule would match of what is stored, and what that would cost; or what becomes of one trace, and why.
 
     With `prompt`, also what its judge would be asked about the newest example; nobody is asked.
@@ -161,7 +161,7 @@ def _window_s(here: Here, who: Caller, window_s: float, newest: int) -> float:
 @router.get(f"{RULES}/{{rule_id}}", responses=TAGGED)
 @needs(Permission.READ, by_tenant=True)
 @answers(RuleDocument)
-def show(project: str, rule_id: str, here: Here, who: Who) -> JSONResponse:
+def show(project: str, rule_id: str, here: Here, who: Who) -> Response:
     """One rule."""
     kept = find(here, who, project, rule_id)
     return shown(_document(here, who, kept), kept.stored.version)
@@ -172,7 +172,7 @@ def show(project: str, rule_id: str, here: Here, who: Who) -> JSONResponse:
 @answers(RuleDocument)
 def replace(
     one: Annotated[RuleReference, Depends(_named)], body: Body, here: Here, who: Who, if_match: IfMatch = ""
-) -> JSONResponse:
+) -> Response:
     """Let a rule say something else."""
     kept = here.rules.replace(one.project, one.rule_id, body.parsed, body.text, seen=seen(if_match))
     return shown(_document(here, who, kept), kept.stored.version)
