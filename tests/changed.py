@@ -151,7 +151,7 @@ class Changes:
         if part == "browser":
             rooms = is_about(changed, _PAGES) or not changed.isdisjoint(self._pages(tuple(subject)))
             return rooms or is_about(changed, SERVERS)
-        return is_about(changed, [*SERVERS, *subject])
+        return is_about(changed, [*SERVERS, *subject, *self._shared(tuple(subject))])
 
     @cached_property
     def _graph(self) -> "grimp.ImportGraph":
@@ -199,6 +199,10 @@ class Changes:
                 name = name.rpartition(".")[0]
             found |= {name, *self._graph.find_descendants(name)} if name else set()
         return found
+
+    def _shared(self, paths: tuple[str, ...]) -> frozenset[str]:
+        """Return the modules beside the packages, such as `collector/following.py`, that a subject builds on."""
+        return _shared_modules(self._graph, paths)
 
     def _pages(self, rooms: tuple[str, ...]) -> frozenset[str]:
         return _page_files(self.repository, self._graph, rooms)
@@ -260,6 +264,15 @@ def _named(file: Path) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return frozenset(names)
+
+
+@cache
+def _shared_modules(graph: "grimp.ImportGraph", paths: tuple[str, ...]) -> frozenset[str]:
+    files = {module: f"{module.replace('.', '/')}.py" for module in graph.modules}
+    packages = {path.replace("/", ".") for path in paths} & graph.modules
+    modules = {module for module, file in files.items() if is_about([file], paths)} | packages
+    behind = modules.union(*(graph.find_upstream_modules(each) for each in modules))
+    return frozenset(files[each] for each in behind if each.count(".") == 1 and not graph.find_children(each))
 
 
 @cache

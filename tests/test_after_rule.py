@@ -19,6 +19,8 @@ from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit,
 from tests.test_backfill import finished
 from tests.test_settling import children, come
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/live", "collector/reading", "rules", "storage")
+
 NOW_US = START_NS // 1000
 JOBS = "SELECT job_id, state FROM job WHERE revision = 2 ORDER BY job_id"
 DECISIONS = "SELECT decision FROM decisions WHERE revision = 2 ORDER BY seq"

@@ -14,6 +14,10 @@ from tests.paging import Visit
 from tests.serving import an_export, post, run
 from tests.test_deletions import marks_in
 
+pytestmark = pytest.mark.costly(
+    "collector/access", "collector/api", "collector/cli", "collector/live", "collector/web", "storage"
+)
+
 TRACE, OTHER, THIRD = "a1" * 16, "b2" * 16, "c3" * 16
 SPAN = f"{2:016x}"
 SESSIONS = "SELECT count(DISTINCT session_id) FROM traces"

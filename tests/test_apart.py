@@ -23,6 +23,8 @@ from storage.store import Store, StoreOptions
 from tests.live import PATIENCE_S, until
 from tests.storing import a_batch, an_export, commit
 
+pytestmark = pytest.mark.costly("storage")
+
 AMPLIFYING = [
     "SELECT length(replace(repeat('a', 1000000), 'a', repeat('b', 1000000)))",
     "SELECT length(regexp_replace(repeat('a', 1000000), 'a', repeat('b', 1000000), 'g'))",

@@ -15,6 +15,8 @@ from storage.store import Store
 from tests.matching import InForce, active, every_backfill, matching, remember, write
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/live", "collector/reading", "rules", "storage")
+
 MINUTE_NS = 60 * 10**9
 EACH = "SELECT revision, outcome, count(*), count(DISTINCT seq) FROM decision GROUP BY ALL ORDER BY ALL"
 NAMED = [{"field": "name", "op": "=", "value": "span 3"}]

@@ -16,6 +16,8 @@ from tests.storing import a_batch, a_store, commit, rows, span_id, trace_id
 from tests.test_workers_checks import an_output
 from tests.working import Book, eventually, states, working
 
+pytestmark = pytest.mark.costly("collector/live", "evaluators", "rules", "storage")
+
 JOBS = 40
 
 

@@ -20,6 +20,8 @@ from tests.model_server import Hangs, ModelRequest, ModelServer, Says, Status, a
 from tests.serving import unused_port
 from tests.storing import a_store
 
+pytestmark = pytest.mark.costly("collector/api", "collector/cli", "collector/live", "evaluators", "rules", "storage")
+
 GOOD = Says({"score": 1})
 TOO_MANY = 60
 TWICE = 12  # questions that are answered with an error first

@@ -212,6 +212,12 @@ def test_code_that_nothing_knows_concerns_every_test() -> None:
     assert not after("benchmarks/crowds.py").concern("costly", "tests/test_disk.py")
 
 
+def test_modules_beside_the_packages_belong_to_what_imports_them() -> None:
+    """A mark names the folder of its subject; what several folders share follows from the imports."""
+    assert after("collector/following.py").concern("costly", "tests/test_settling.py", ("collector/live",))
+    assert not after("collector/following.py").concern("costly", "tests/test_chat_reply.py", ("evaluators",))
+
+
 def test_a_test_that_starts_a_program_is_not_pure() -> None:
     """What it imports does not hold what the program does, be it started by the SDK."""
     names = {file.name for file in pure_files()}
@@ -247,8 +253,8 @@ def test_all_code_is_what_some_costly_test_is_about() -> None:
     packages = ("collector", "evaluators", "rules", "storage")
     files = [str(file.relative_to(ROOT)) for package in packages for file in (ROOT / package).rglob("*.py")]
     assert {Path(file).stem for file in files if not is_about([file], [*SERVERS, *sorted(marks)])} == {
-        "__init__", "addresses", "alert_lines", "api_calls", "beginning", "dropped_scopes", "following", "json_values",
-        "logs", "meters", "notifying", "result_words", "sample", "sample_agents", "span_tree",
+        "__init__", "alert_lines", "beginning", "following", "json_values", "logs", "meters", "notifying", "sample",
+        "sample_agents", "span_tree",
     }  # fmt: skip
 
 

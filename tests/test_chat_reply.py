@@ -15,6 +15,8 @@ from evaluators.chat.reply import NoVerdict, find_reply
 from storage.records import JsonValue
 from tests.reply_grammar import TAGS, a_reply
 
+pytestmark = pytest.mark.costly("evaluators")
+
 SCORE = ("score", "reason")
 
 

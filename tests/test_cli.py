@@ -22,6 +22,18 @@ from collector.cli.main import main
 from tests import forking
 from tests.serving import ANY_PORT, Answers, a_scripted_server, a_server, an_export, post, run, unused_port
 
+pytestmark = pytest.mark.costly(
+    "collector/access",
+    "collector/api",
+    "collector/api_calls.py",
+    "collector/cli",
+    "collector/doors",
+    "collector/looking.py",
+    "collector/machine.py",
+    "storage/query",
+    "storage/views",
+)
+
 
 def _commands(of: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
     yield name, of

@@ -32,6 +32,18 @@ from tests.model_server import Hangs, Says, Status, a_model
 from tests.serving import a_server, run
 from tests.storing import a_store
 
+pytestmark = pytest.mark.costly(
+    "collector/access",
+    "collector/addresses.py",
+    "collector/api",
+    "collector/cli",
+    "collector/connection_text.py",
+    "collector/live",
+    "collector/secrets.py",
+    "evaluators",
+    "storage",
+)
+
 PATH = "/api/v1/llm-connections"
 KEY = "sk-proj-0123456789abcdefghijklmnopqrstuvwxyz"
 OFF = "http://127.0.0.1:9/v1"

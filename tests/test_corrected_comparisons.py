@@ -14,6 +14,8 @@ from tests.offline import Offline
 from tests.paging import Visit
 from tests.quality_history import DAY, PROJECT, History, Rule, a_history, drawn
 
+pytestmark = pytest.mark.costly("collector/api", "collector/live", "collector/web", "rules/statistics", "storage")
+
 PER_CELL = 12
 
 

@@ -13,6 +13,8 @@ from storage.store import Store
 from tests.live import Live, a_live_server
 from tests.traffic import Batch, Load, a_batch, over_grpc, over_http
 
+pytestmark = pytest.mark.costly("collector/doors", "collector/ingest.py", "collector/otlp", "storage")
+
 LATER = {"TRACEJURY_COMMIT_INTERVAL_MS": 10_000}
 """Long enough that what a test sends is still in the spool, and nowhere else, when it kills the server."""
 

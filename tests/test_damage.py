@@ -34,6 +34,10 @@ from tests.live import until
 from tests.serving import run
 from tests.storing import START_NS, a_batch, a_store, an_export, commit, files_no_larger_than, trace_id
 
+pytestmark = pytest.mark.costly(
+    "collector/cli", "collector/doors", "collector/exporting", "collector/ingest.py", "collector/live", "storage"
+)
+
 START = dt.datetime.fromtimestamp(START_NS // 10**9, dt.UTC)
 DAY, NEXT_DAY = f"{START:%Y-%m-%d}", f"{START + dt.timedelta(days=2):%Y-%m-%d}"
 WHOLE = "SELECT count(*), bit_xor(hash(s)) FROM span AS s"

@@ -21,6 +21,8 @@ from tests import forking
 from tests.source_tree import ROOT
 from tests.storing import a_batch, a_store, an_export, commit, rows
 
+pytestmark = pytest.mark.costly("storage")
+
 Step = tuple[int, str, str]
 
 

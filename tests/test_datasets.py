@@ -28,6 +28,16 @@ from tests.serving import an_export, post, run
 from tracejury.dataset import read_file
 from tracejury.dataset_text import BadFile, _records
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/datasets",
+    "collector/doors",
+    "evaluators",
+    "sdk/python/src",
+    "storage/offline",
+)
+
 PARIS = {"id": "paris", "inputs": {"input": "capital of France?"}, "expectedOutputs": {"output": "Paris"}}
 ROME = {"id": "rome", "input": "capital of Italy?", "expectedOutput": "Rome"}
 TRACE = "a" * 32

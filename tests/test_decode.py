@@ -32,6 +32,8 @@ from tests.plain_otlp import exact, flat, is_valid, plain_attributes
 from tests.storing import RECEIVED_AT_US, an_export, decoded, span_id, trace_id
 from tests.wire import in_field, in_field_of, varint
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/otlp", "storage/ingest")
+
 Row = dict[str, object]
 
 

@@ -3,10 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from collector.delivery.receivers import Wish
 from storage.alerting.alerts import ComparedSide, Escalation
 from tests.alerting import Alerting, a_finding, a_receiver, an_alerting, answer
 from tests.storing import rows
+
+pytestmark = pytest.mark.costly("collector/delivery", "storage/alerting")
 
 HOUR_S = 3_600.0
 

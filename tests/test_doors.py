@@ -30,6 +30,15 @@ from tests.serving import PROTOBUF, an_export
 from tests.traffic import DOORS, EXPORT, EXPORT_TRACES, Batch, a_batch, detail, export_on, status_of
 from tests.wire import JSON, Connection, as_json, post
 
+pytestmark = pytest.mark.costly(
+    "collector/access",
+    "collector/doors",
+    "collector/ingest.py",
+    "collector/memory.py",
+    "collector/otlp",
+    "storage/ingest",
+)
+
 BROKEN = {
     "bytes that are no protobuf": b"\xff" * 40,
     "a field that is cut off": b"\x0a\x7f\x0a",

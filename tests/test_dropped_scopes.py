@@ -26,6 +26,19 @@ from tests.live import until
 from tests.serving import a_server
 from tests.storing import a_batch, a_store, commit
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/conditions.py",
+    "collector/doors",
+    "collector/dropped_scopes.py",
+    "collector/ingest.py",
+    "collector/live",
+    "collector/otlp",
+    "collector/server_conditions.py",
+    "storage",
+)
+
 SDK, LIBRARY = "com.anthropic.sdk.python", "openinference.instrumentation.langchain"
 ROOT_SCOPES = ((SDK, "2.14.0"), (LIBRARY, "0.1.80"), (SDK, "3.0.0"), ("", ""))
 

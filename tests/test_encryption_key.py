@@ -15,6 +15,8 @@ from tests.alerting import ENCRYPTION_KEY
 from tests.connecting import a_connection
 from tests.serving import a_server, run
 
+pytestmark = pytest.mark.costly("collector/cli", "collector/encryption_key.py", "collector/secrets.py", "storage")
+
 CONNECTION = a_connection("http://127.0.0.1:9", apiKey="sk-secret-of-this-test")
 WEBHOOK = {"url": "https://hooks.example.org/x", "secret": "secret-of-the-webhook"}
 

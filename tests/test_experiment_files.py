@@ -19,6 +19,19 @@ from tests.model_server import CHAT, ModelRequest, Says, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import unused_port
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/api_calls.py",
+    "collector/cli",
+    "collector/conducting",
+    "collector/datasets",
+    "collector/evaluation",
+    "collector/experiments",
+    "evaluators",
+    "sdk/python/src",
+    "storage/offline",
+)
+
 CASES = [{"id": land, "input": land, "expectedOutput": city} for land, city in (("Norway", "Oslo"), ("Peru", "Lima"))]
 PROGRAM = """
 import json, os, sys

@@ -17,6 +17,17 @@ from tests.model_server import Says, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import run as command
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/conventions",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/live",
+    "collector/reading",
+    "evaluators",
+    "storage",
+)
+
 TOOL_ERROR = {"evaluator": "tool_error"}
 QUICK: Mapping[str, Any] = {"settle_after_root_seconds": 0.3, "settle_missing_seconds": 2.0}
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "lookup"}

@@ -21,6 +21,8 @@ from tests.serving import a_server, run
 from tests.storing import a_store, rows, span_id, trace_id
 from tests.working import LONG_S, NOW, QUICK, Book, evaluated, eventually, states
 
+pytestmark = pytest.mark.costly("collector/api", "collector/cli", "collector/live", "storage")
+
 NOW_US = int(NOW.replace(tzinfo=dt.UTC).timestamp()) * 1_000_000
 LEASE_US = 60_000_000
 

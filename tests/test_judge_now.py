@@ -20,7 +20,18 @@ from tests.playing import SPAN, TRACE, Played, a_conversation, a_played_server, 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.pages("offline", "traces")
+pytestmark = [
+    pytest.mark.pages("offline", "traces"),
+    pytest.mark.costly(
+        "collector/access",
+        "collector/api",
+        "collector/evaluation",
+        "collector/live",
+        "collector/web",
+        "evaluators",
+        "storage",
+    ),
+]
 
 GOOD = Says({"reason": "it is kind", "score": 0.9})
 BAD = Says({"reason": "it is rude", "score": 0.1})

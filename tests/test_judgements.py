@@ -22,6 +22,10 @@ from tests.live import a_client
 from tests.serving import a_server, an_export, post, run
 from tests.storing import a_batch, a_store, commit
 
+pytestmark = pytest.mark.costly(
+    "collector/api", "collector/cli", "collector/live", "collector/result_words.py", "rules", "storage"
+)
+
 TRACES = [f"{number:032x}" for number in range(1, 7)]
 HOSTILE = "no\x1b[2J\u202e\ngood"
 FAR = dt.datetime(2100, 1, 1)  # noqa: DTZ001 - the tables hold UTC without saying so

@@ -19,6 +19,18 @@ from tests.attacks import HIDDEN
 from tests.live import until
 from tests.serving import a_server, an_export, run
 
+pytestmark = pytest.mark.costly(
+    "collector/access",
+    "collector/api",
+    "collector/cli",
+    "collector/doors",
+    "collector/mcp",
+    "collector/quack",
+    "collector/web",
+    "storage/operation",
+    "storage/query",
+)
+
 PROTOBUF = {"content-type": "application/x-protobuf"}
 
 

@@ -17,6 +17,8 @@ from tests.matching import write
 from tests.storing import START_NS, a_batch, a_store, an_export, commit, rows, trace_id
 from tests.working import Book
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/live", "collector/reading", "rules", "storage")
+
 TRACES: Final = 300
 COMMITS: Final = 6
 SECOND: Final = 1_000_000_000

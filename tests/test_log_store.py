@@ -19,6 +19,8 @@ from storage.store import Store
 from tests.log_requests import MESSAGE, a_log, a_log_batch, a_log_export, some_logs
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, span_id, trace_id
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/otlp", "collector/reading", "storage")
+
 DAY_NS = 86_400 * 10**9
 
 

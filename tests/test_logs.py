@@ -47,6 +47,10 @@ from tests.storing import a_store, commit
 from tests.traffic import EXPORT_LOGS, LOG_DOORS, Batch, Load, a_batch, a_log_batch, export_on, joined
 from tests.wire import JSON, post
 
+pytestmark = pytest.mark.costly(
+    "collector/conventions", "collector/doors", "collector/ingest.py", "collector/otlp", "collector/reading", "storage"
+)
+
 CORPUS = Path(__file__).parent / "corpus"
 SCENARIOS = sorted(path.parent for path in CORPUS.glob("*/*/logs.json"))
 LATER = {"TRACEJURY_COMMIT_INTERVAL_MS": 10_000}

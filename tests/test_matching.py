@@ -20,6 +20,8 @@ from storage.store import Store
 from tests.matching import InForce, active, matching, reading_and_matching, remember, write
 from tests.storing import WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/live", "collector/reading", "rules", "storage")
+
 DECISIONS = "SELECT revision, outcome, clause, count(*) FROM decision GROUP BY ALL ORDER BY ALL"
 NAMED = [{"field": "name", "op": "=", "value": "span 3"}]
 

@@ -22,6 +22,10 @@ from tests.live import until
 from tests.models_client import HOSTILE, LONG, RULE, TRACE, McpServer, an_mcp_server, text_of
 from tests.serving import run
 
+pytestmark = pytest.mark.costly(
+    "collector/access", "collector/api", "collector/cli", "collector/looking.py", "collector/mcp", "storage"
+)
+
 WRITING = {
     "acknowledge_alert",
     "create_rule",

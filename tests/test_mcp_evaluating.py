@@ -15,6 +15,18 @@ from tests.model_server import ModelServer, Says, Status, a_model
 from tests.models_client import McpServer, an_mcp_server, text_of
 from tests.serving import run
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/conducting",
+    "collector/datasets",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/mcp",
+    "evaluators",
+    "storage",
+)
+
 DATASET = "sums"
 ITEMS = [
     {"id": f"sum-{number}", "inputs": {"input": f"{number}+{number}"}, "expectedOutputs": {"output": str(2 * number)}}

@@ -17,6 +17,20 @@ from tests.model_server import ModelRequest as Question
 from tests.models_client import text_of
 from tests.serving import run
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/conducting",
+    "collector/datasets",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/gating",
+    "collector/looking.py",
+    "collector/mcp",
+    "evaluators",
+    "storage",
+)
+
 T = TypeVar("T")
 ITEMS = [
     {"id": f"sum-{number}", "inputs": {"input": f"{number}+{number}"}, "expectedOutputs": {"output": str(2 * number)}}

@@ -22,6 +22,16 @@ from tests.live import a_client, until
 from tests.serving import a_server, post, run
 from tests.storing import rows
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/delivery",
+    "collector/live",
+    "collector/metric_monitor_text.py",
+    "rules",
+    "storage",
+)
+
 _ROOT = "/api/v1/metric-monitors"
 
 

@@ -22,6 +22,18 @@ from tests.traffic import over_http
 from tests.watching import rebuild, remembered
 from tests.working import Book, in_force
 
+pytestmark = pytest.mark.costly(
+    "collector/children",
+    "collector/conventions",
+    "collector/delivery",
+    "collector/evaluation",
+    "collector/live",
+    "collector/reading",
+    "evaluators",
+    "rules",
+    "storage",
+)
+
 MONITOR = {"baseline": 256, "off": "drift"}
 """Of a release whose first results fail where all passed before, drift may well be found before there are ten."""
 RULE = f"""

@@ -6,8 +6,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.live import a_live_server
 from tests.source_tree import ROOT
+
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/conducting",
+    "collector/datasets",
+    "collector/experiments",
+    "collector/gating",
+    "docs",
+    "evaluators",
+    "rules/statistics",
+    "sdk",
+    "storage",
+)
 
 PAGE = (ROOT / "docs" / "from-failure-to-test.md").read_text(encoding="utf-8")
 SERVER = "http://127.0.0.1:8080"

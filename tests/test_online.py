@@ -19,6 +19,21 @@ from tests.live import ANY_PORTS, TRACEJURY, Live, a_live_server, environment, u
 from tests.model_server import ModelRequest, ModelServer, Says, a_model
 from tests.traffic import a_batch, over_http
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/children",
+    "collector/conventions",
+    "collector/doors",
+    "collector/evaluation",
+    "collector/ingest.py",
+    "collector/live",
+    "collector/otlp",
+    "collector/reading",
+    "evaluators",
+    "rules",
+    "storage",
+)
+
 IN_FLIGHT = 8
 
 TOOL_CHECK = """

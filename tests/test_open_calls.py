@@ -19,6 +19,8 @@ from tests.conventions.making import call, response, text
 from tests.matching import adding_up
 from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, commit, rows, span_id, trace_id
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/reading", "storage")
+
 SECOND_NS = 10**9
 HOUR_S = 3_600
 CALLS = "SELECT call_id, result, is_error, error FROM tool_calls ORDER BY start_time, call_id"

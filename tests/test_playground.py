@@ -16,6 +16,10 @@ from tests.model_server import MODEL_RETURNED, Hangs, Says, Sends, Status, Step,
 from tests.playing import CALL, MESSAGES, PRICE, SPAN, TOOLS, TRACE, Played, a_played_server
 from tests.serving import a_server
 
+pytestmark = pytest.mark.costly(
+    "collector/access", "collector/addresses.py", "collector/api", "collector/live", "evaluators", "storage"
+)
+
 COUNTED = """
 SELECT rule_id, project, connection_id, outcome, tokens FROM judge_call WHERE tokens IS NOT NULL ORDER BY call_id
 """

@@ -16,6 +16,8 @@ from tests.access import OPERATOR_KEY, TRACE_EXPORT, call, request
 from tests.live import until
 from tests.serving import a_server
 
+pytestmark = pytest.mark.costly("collector/access", "collector/api", "collector/doors", "collector/settings_loading.py")
+
 FORGED = "203.0.113.7"
 
 

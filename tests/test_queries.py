@@ -29,6 +29,8 @@ from tests.live import PATIENCE_S
 from tests.source_tree import ROOT
 from tests.storing import RECEIVED_AT_US, START_NS, a_batch, a_store, an_export, commit, rows, span_id, trace_id
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/reading", "storage")
+
 EXPIRES_NS = (RECEIVED_AT_US + 30 * 86_400 * 10**6) * 1000
 
 tenants = (f"tenant {number}" for number in itertools.count())

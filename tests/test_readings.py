@@ -40,6 +40,10 @@ from tests.serving import run
 from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.traffic import Load
 
+pytestmark = pytest.mark.costly(
+    "collector/conventions", "collector/live", "collector/otlp", "collector/reading", "storage"
+)
+
 EVERY_SPAN = "SELECT count(*), count(span_type), count(DISTINCT (trace_id, span_id)) FROM spans"
 EVERY_TRACE = "SELECT count(*), count(tool_call_count) FROM traces"
 

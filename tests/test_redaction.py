@@ -20,6 +20,10 @@ from tests.log_requests import some_logs
 from tests.serving import a_server
 from tests.storing import a_batch, an_export
 
+pytestmark = pytest.mark.costly(
+    "collector/doors", "collector/ingest.py", "collector/otlp", "collector/redaction", "storage/ingest"
+)
+
 MAIL = "ann.o'neill+x@mail.example.org"
 CARD = "4111 1111 1111 1111"
 KEY = "sk-proj-abcdefghijklmnopqrstuv"

@@ -5,10 +5,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
 from tests.live import until
 from tests.storing import WAIT_S, a_batch, an_export, commit, rows
+
+pytestmark = pytest.mark.costly("storage")
 
 
 def totals(store: Store) -> tuple[int, int]:

@@ -16,6 +16,8 @@ from storage.upkeep.retention import Swept
 from tests.alerting import a_finding
 from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
+pytestmark = pytest.mark.costly("collector/live", "collector/otlp", "storage")
+
 DAY_US = 86_400_000_000
 EXPIRED_US = RECEIVED_AT_US + 31 * DAY_US
 FEW_BLOCKS = 4 * 256 * 1024  # of the file, which has some for each table; a day of these tests takes eight

@@ -20,6 +20,8 @@ from tests.otlp_requests import LAST_NS, requests, valid_spans
 from tests.plain_otlp import flat, normal_spans
 from tests.storing import RECEIVED_AT_US, START_NS, a_batch, a_store, an_export, commit, rows, trace_id
 
+pytestmark = pytest.mark.costly("collector/otlp", "storage")
+
 SPANS_COLUMNS = [
     "tenant", "trace_id", "span_id", "parent_span_id", "name", "kind", "service_name", "project", "start_time",
     "end_time", "duration_ms", "status_code", "status_message", "attributes", "resource_attributes", "scope_name",

@@ -18,6 +18,8 @@ from rules.regex import glob, regex
 from tests.ruling import a_rule, a_span, failing_clauses, insert, stored, views_in_memory
 from tests.trying import tried
 
+pytestmark = pytest.mark.costly("rules", "storage")
+
 TEXTS = (
     *("", " ", "a", "A", "ab", "abc", "b", "refund", "Refund\n", "a\nb", "\n", "\x00", "a\x00b", "\t\v\f\r", "ß", "ẞ"),
     *(

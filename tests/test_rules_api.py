@@ -17,6 +17,8 @@ from tests.live import a_client, until
 from tests.serving import a_server, an_export, post, run
 from tests.storing import files_no_larger_than
 
+pytestmark = pytest.mark.costly("collector/access", "collector/api", "collector/live", "evaluators", "rules", "storage")
+
 SEEDS = {
     "name": "helpfulness",
     "enabled": True,

@@ -24,6 +24,8 @@ from storage.store import Store
 from tests.live import until
 from tests.storing import a_store, rows
 
+pytestmark = pytest.mark.costly("collector/api/documents", "collector/live", "evaluators", "rules", "storage")
+
 REFUNDS = """\
 name: refunds
 target: TRACE

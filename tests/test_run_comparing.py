@@ -27,6 +27,17 @@ from storage.store import Store, StoreOptions
 from tests.offline import Offline, an_offline_server
 from tests.test_run_diff import Scores, difference, stored
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/conventions",
+    "collector/experiments",
+    "collector/gating",
+    "collector/reading",
+    "rules/statistics",
+    "storage",
+)
+
 
 @pytest.fixture(name="api", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:

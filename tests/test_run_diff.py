@@ -15,6 +15,10 @@ from rules.statistics.runs.items import compare_items
 from rules.statistics.runs.records import ComparedEvaluator, FinishedRun, JudgedItem, TrialResult, run_of
 from tests.offline import Offline, an_offline_server
 
+pytestmark = pytest.mark.costly(
+    "collector/api", "collector/experiments", "collector/gating", "rules/statistics", "storage/offline"
+)
+
 Scores = dict[str, list[float | None]]
 
 

@@ -13,6 +13,10 @@ from tests.model_server import ModelRequest, Says, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import run as execute
 
+pytestmark = pytest.mark.costly(
+    "collector/api", "collector/evaluation", "collector/experiments", "collector/live", "evaluators", "storage"
+)
+
 PRICE = {"inputUsdPerMillion": 1.0, "outputUsdPerMillion": 2.0}
 EXACT: dict[str, Any] = {"evaluator": "exact_match"}
 

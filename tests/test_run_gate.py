@@ -9,6 +9,10 @@ from click.testing import CliRunner
 from collector.cli.main import main
 from tests.offline import Offline, an_offline_server
 
+pytestmark = pytest.mark.costly(
+    "collector/api", "collector/cli", "collector/experiments", "collector/gating", "rules/statistics", "storage/offline"
+)
+
 
 @pytest.fixture(name="api", scope="module")
 def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:

@@ -17,6 +17,17 @@ from tests.model_server import Status, a_model
 from tests.offline import Offline, an_offline_server
 from tests.test_run_diff import Scores, stored
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/delivery",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/live",
+    "evaluators",
+    "rules/statistics",
+    "storage",
+)
+
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OPTIONS: dict[str, Any] = {"webhook_private_hosts": ("127.0.0.0/8",), "encryption_key": "0" * 64}
 ITEM = {"inputs": {"input": "2+2?"}, "actualOutputs": {"output": "5"}}

@@ -11,6 +11,10 @@ from tests.live import a_client, a_live_server
 from tests.offline import Offline, an_offline_server
 from tests.serving import run
 
+pytestmark = pytest.mark.costly(
+    "collector/access", "collector/api", "collector/cli", "collector/experiments", "storage"
+)
+
 SCORED = {"name": "exact", "score": 1.0, "threshold": 1.0, "success": True, "fingerprint": "f1"}
 WRONG = {"name": "exact", "score": 0.0, "threshold": 1.0, "reason": "4 is not 5", "fingerprint": "f1"}
 

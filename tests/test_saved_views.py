@@ -16,6 +16,10 @@ from tests.access import Closed, a_closed_server
 from tests.live import until
 from tests.paging import Visit
 
+pytestmark = pytest.mark.costly(
+    "collector/access", "collector/api", "collector/web", "storage/operation", "storage/query"
+)
+
 ROOT = "/api/v1/saved-views"
 
 

@@ -34,6 +34,15 @@ from tracejury import (
 )
 from tracejury.reporter import default_spool
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/experiments",
+    "collector/gating",
+    "rules/statistics",
+    "sdk/python/src",
+    "storage/offline",
+)
+
 CASES = [{"id": str(number), "input": number, "expectedOutput": number * 2} for number in range(6)]
 
 

@@ -15,6 +15,8 @@ from tests.serving import Answers, a_scripted_server, unused_port
 from tests.storing import files_no_larger_than
 from tracejury import Client, Dataset, Example, Experiment, LostItems, Reporter, Result, replay
 
+pytestmark = pytest.mark.costly("collector/api", "sdk/python/src", "storage/offline")
+
 ITEMS = 8
 
 

@@ -12,6 +12,17 @@ from tests.offline import Offline, an_offline_server
 from tests.serving import post, run
 from tests.test_sessions import TALK, a_turn, said
 
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/conventions",
+    "collector/live",
+    "collector/reading",
+    "evaluators",
+    "rules",
+    "storage",
+)
+
 RULE = {
     "name": "short answers",
     "target": "SESSION",

@@ -10,6 +10,8 @@ from storage.store import Store
 from tests.matching import InForce, active, reading_and_matching, remember, write
 from tests.storing import START_NS, a_batch, a_store, an_export, commit, rows, trace_id
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/live", "collector/reading", "rules", "storage")
+
 DECISIONS = "SELECT revision, outcome, clause FROM decision ORDER BY revision, seq"
 JOBS = "SELECT revision, session_id, trace_id, span_id, round, state FROM job ORDER BY job_id"
 NAMED = [{"field": "name", "op": "=", "value": "span 3"}]

@@ -14,6 +14,16 @@ from tests.live import a_client, until
 from tests.offline import Offline, an_offline_server
 from tests.serving import START_NS, an_export, post, run
 
+pytestmark = pytest.mark.costly(
+    "collector/access",
+    "collector/api",
+    "collector/cli",
+    "collector/conventions",
+    "collector/conversation.py",
+    "collector/reading",
+    "storage",
+)
+
 S = 1_000_000_000
 
 

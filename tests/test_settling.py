@@ -15,6 +15,8 @@ from storage.store import Store
 from tests.matching import InForce, active, matching, remember, write
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/live", "collector/reading", "rules", "storage")
+
 DECISIONS = "SELECT revision, outcome, clause FROM decision ORDER BY revision, seq"
 JOBS = "SELECT job_id, revision, span_id, round, state FROM job ORDER BY job_id"
 NAMED = [{"field": "name", "op": "=", "value": "span 3"}]

@@ -27,6 +27,8 @@ from tests.live import PATIENCE_S, a_live_server, until
 from tests.serving import a_server
 from tests.storing import a_batch, a_store, an_export, commit, rows
 
+pytestmark = pytest.mark.costly("collector/access", "collector/api", "storage")
+
 UNSTOPPABLE = "SELECT levenshtein(repeat('ab', 500000), repeat('cd', 500000))"
 
 HUNGRY = [

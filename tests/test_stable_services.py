@@ -15,6 +15,17 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 from tests.live import ANY_PORTS, Live, a_live_server, until
 from tests.traffic import Send, over_http
 
+pytestmark = pytest.mark.costly(
+    "collector/conventions",
+    "collector/doors",
+    "collector/evaluation",
+    "collector/live",
+    "collector/reading",
+    "evaluators",
+    "rules",
+    "storage",
+)
+
 RULES: Final = {
     "tool errors": ("tool_error", {}),
     "valid calls": ("tool_call_validity", {}),

@@ -36,6 +36,10 @@ from tests.storing import (
     trace_id,
 )
 
+pytestmark = pytest.mark.costly(
+    "collector/conventions", "collector/ingest.py", "collector/otlp", "collector/reading", "storage"
+)
+
 NO_SPANS = a_batch(an_export(0))
 LATER_NS = START_NS + 3600 * 10**9
 

@@ -21,6 +21,10 @@ from tests.certificates import DAY, a_certificate
 from tests.live import PATIENCE_S, until
 from tests.serving import ANY_PORT, a_server, run
 
+pytestmark = pytest.mark.costly(
+    "collector/access", "collector/api", "collector/cli", "collector/doors", "collector/settings_loading.py"
+)
+
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:

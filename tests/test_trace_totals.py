@@ -12,6 +12,8 @@ from storage.store import Store
 from tests.matching import adding_up
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows
 
+pytestmark = pytest.mark.costly("collector/conventions", "collector/reading", "storage")
+
 COLUMNS: Final = """
     tenant, trace_id, root_name, project, service_name, epoch_ns(start_time), epoch_ns(end_time),
     span_count, error_count, expires_at
