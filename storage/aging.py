@@ -1,4 +1,4 @@
-"""What may be deleted because of its age: nothing while the clock of the machine is in doubt.
+"""Expiry by age, suspended while the clock of the machine is in doubt.
 
 A clock that is wrong once would delete everything. So it is compared with the uptime of the machine, which nothing
 sets, and at a start with the time that the file remembers as right. ADR 066 has the rules.
@@ -96,7 +96,7 @@ class Aging:
 
     @property
     def held(self) -> str | None:
-        """Why something stays that has expired, and what to do about it; None: nothing does."""
+        """Return why expired data stays and how to resolve it, or None if nothing is held."""
         return self.doubt() or next(iter(self._too_much.values()), None)
 
     def doubt(self) -> str | None:

@@ -1,4 +1,4 @@
-"""What storage raises, named by what the caller should do.
+"""Exceptions of storage, named by what the caller should do.
 
 StorageError
 |-- Overloaded        the same spans will be welcome later
@@ -41,11 +41,11 @@ class Overloaded(StorageError):
 
 
 class Busy(Overloaded):
-    """Not while somebody reads what was there before the last change."""
+    """A reader holds a snapshot from before the last change."""
 
 
 class Reopened(Overloaded):
-    """It ended because the database had to be opened again: nothing was wrong with it, and nothing was done."""
+    """The statement ended because the database had to be opened again: it is not at fault, and had no effect."""
 
     def __init__(self, message: str = "the database is being opened again; ask again") -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class Barred(Overloaded):
 
 
 class Moved(StorageError):
-    """What was to be stored builds on something that is not so any more: look again."""
+    """The data that a write builds on has changed: read it again."""
 
 
 class Unusable(StorageError):
@@ -111,25 +111,26 @@ class BadQuery(StorageError):
 
 
 class Conflict(StorageError):
-    """What is asked for contradicts what is stored; the message says what that is."""
+    """The request contradicts stored data; the message says which."""
 
 
 class Stale(StorageError):
-    """What is to be changed has another version by now than the one that was looked at."""
+    """The record to change has another version than the one that was read."""
 
     def __init__(self, version: int) -> None:
         super().__init__(f"it was changed meanwhile: its version is {version}")
 
 
 def require_version(version: int, seen: Collection[int] | None) -> None:
-    """Let pass whoever looked at this version, and whoever does not ask.
+    """Check that a record still has one of the versions that were read; None skips the check.
 
     Raises:
-        Stale: it has another version by now.
+        Stale: it has another version.
+
     """
     if seen is not None and version not in seen:
         raise Stale(version)
 
 
 class Missing(StorageError):
-    """What is named is not there."""
+    """The named record does not exist."""

@@ -1,4 +1,4 @@
-"""What to say where a question needs more memory than there is: which setting it was, and what to set."""
+"""Advice if a query needs more memory than is allowed: which setting limits it, and its new value."""
 
 import re
 from dataclasses import dataclass
@@ -56,9 +56,9 @@ class QueryMemory:
 
 def advice(error: Exception) -> str:
     """The sentence for DuckDB's own limit, which its message tells."""
-    found = _LIMIT.search(str(error))
-    limit = f" of {found[3]} {found[4]}iB" if found else ""
-    larger = f"{round(float(found[3]) * _MIB[found[4]] * 2)}MiB" if found else "to twice as much"
+    match = _LIMIT.search(str(error))
+    limit = f" of {match[3]} {match[4]}iB" if match else ""
+    larger = f"{round(float(match[3]) * _MIB[match[4]] * 2)}MiB" if match else "to twice as much"
     return (
         f"DuckDB's memory{limit} (duckdb_memory) is not enough for this, so it was stopped: ask about a shorter time "
         f"or fewer columns, or set duckdb_memory: {larger}"

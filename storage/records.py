@@ -41,7 +41,7 @@ SpanType: TypeAlias = Literal["agent", "llm", "tool", "retriever", "embedding", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityRef:
-    """Which attributes of a resource identify and which describe one entity."""
+    """Attributes of a resource that identify and describe one entity."""
 
     schema_url: str
     type: str
@@ -51,7 +51,7 @@ class EntityRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What produced a span: a service, its version, its host."""
+    """Source of a span: a service, its version, its host."""
 
     attributes: Mapping[str, AttributeValue]
     dropped_attributes_count: int
@@ -152,7 +152,7 @@ class TraceSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """Which evaluations are looked for; None: any."""
+    """Filter of evaluations; None matches all."""
 
     rule: str | None  # by name or id
     outcome: str | None  # scored, failed or skipped
@@ -182,7 +182,7 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanReading:
-    """What a span means: its fields in the normal form, whatever instrumented the application. None: not told."""
+    """Meaning of a span: its fields in the normal form, for any instrumentation. None means unknown."""
 
     span_type: SpanType
     dialect: str | None  # the name of the convention that matched
@@ -233,7 +233,7 @@ class TraceToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceReading:
-    """What a trace means, and each of its spans."""
+    """Meaning of a trace, and of each of its spans."""
 
     spans: Mapping[str, SpanReading]  # by span id
     input: str | None  # of the root; where it tells none, of the topmost agent, chain or model that does

@@ -1,4 +1,4 @@
-"""How a child process is started, and what it does first: it steps behind the server and answers through a pipe."""
+"""Start of child processes, which lower their priority below the server's and answer through a pipe."""
 
 import os
 import resource
@@ -25,7 +25,7 @@ def run(serve: Callable[[BinaryIO, BinaryIO], None], *, memory_bytes: int = _MEM
     try:
         serve(requests, answers)
     except (EOFError, BrokenPipeError):  # the server was killed in the middle of a message
-        os._exit(1)  # without the flush of what nobody reads
+        os._exit(1)  # without a flush: its output is not read
 
 
 def _limit_memory(nbytes: int) -> None:

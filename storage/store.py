@@ -99,14 +99,14 @@ writer waits a second under full ingest."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """How a store behaves; sizes in bytes."""
+    """Settings of a store; sizes in bytes."""
 
     backlog_bytes: int = 48 << 20  # spans durable but not committed, above which new ones are refused
     database: DatabaseOptions = field(default_factory=DatabaseOptions)
     writer: WriterOptions = field(default_factory=WriterOptions)
     aging: AgingOptions = field(default_factory=AgingOptions)
-    may_only_read: bool = False  # opens a directory that cannot be written, too; then all that writes is refused
-    http: str = ""  # the URL that answers during the opening, for who looks at the lock
+    may_only_read: bool = False  # opens read-only directories, too; then all writes are refused
+    http: str = ""  # the URL that answers during the opening, for readers of the lock
     report: Report = no_report  # receives the steps of the opening, in its thread
 
 
@@ -126,7 +126,7 @@ class Store:
         self._backlog, self._backlog_limit = writer.shares, (limit := options.backlog_bytes)
         self.aging, self.delays = aging, delays = Aging(database, writer, options.aging), StoredDelays(writer)
         self._appending = threading.Lock()
-        self.queries = Queries(asked := ReadDatabase(database))
+        self.queries = Queries(read_db := ReadDatabase(database))
         self.access = Access(database, writer)
         self.gauges = Gauges(database)
         self.windows = Windows(database, writer.edition)
@@ -143,7 +143,7 @@ class Store:
         self.alerts = Alerts(database, writer, self.outbox)
         self.alert_mutes = AlertMutes(database, writer, aging)
         self.annotations = Annotations(database, writer)
-        self.labels = Labels(asked)
+        self.labels = Labels(read_db)
         self.review_queues = ReviewQueues(database, writer)
         self.review_feeding = ReviewFeeding(database, self.review_queues)
         self.review_turns = ReviewTurns(database, writer, delays)
@@ -152,16 +152,16 @@ class Store:
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
         self.metric_monitors = MetricMonitors(database, writer, self.outbox)
         self.results_out = ResultsOut(database, writer)
-        self.search, self.overview = Search(asked), Overview(asked)
-        self.listing, self.saved_views = Listing(asked), SavedViews(database, writer)
-        self.sessions, self.outlines = SessionQueries(asked), Outlines(asked)
-        self.exports = Exports(asked)
+        self.search, self.overview = Search(read_db), Overview(read_db)
+        self.listing, self.saved_views = Listing(read_db), SavedViews(database, writer)
+        self.sessions, self.outlines = SessionQueries(read_db), Outlines(read_db)
+        self.exports = Exports(read_db)
         self.datasets = Datasets(database, writer)
         self.runs = Runs(database, writer, aging, delays)
         self.run_items = RunItems(database, writer)
         self.run_evaluations = RunEvaluations(database, writer)
         self.run_looks = RunLooks(database, writer, self.outbox)
-        self.quality = Quality(asked)
+        self.quality = Quality(read_db)
         self._rewriting = make_rewriting(database, writer, is_behind=lambda: writer.shares.total > limit // 4)
         self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))
         self.erasure = Erasure(
@@ -226,7 +226,7 @@ class Store:
 
     @property
     def totals(self) -> Totals:
-        """What became of the spans and log records that were committed."""
+        """Return the totals of committed spans and log records."""
         return self._writer.totals
 
     def require_writable(self) -> None:
@@ -244,7 +244,7 @@ class Store:
 
     @property
     def failing(self) -> str | None:
-        """Why commits fail at the moment, or would if there were any; or None."""
+        """Return why commits fail at the moment, or would fail, or None."""
         return self._writer.failing or self._database.problem
 
     @property
@@ -264,12 +264,12 @@ class Store:
 
     @property
     def raised_bytes(self) -> int | None:
-        """What DuckDB may hold where that is more than what was set, because that was not enough; else None."""
+        """Return DuckDB's memory limit in bytes if it had to be raised, else None."""
         return self._database.raised_bytes
 
     @property
     def overload(self) -> str | None:
-        """Why the spans of all senders are refused at the moment, or None."""
+        """Return why spans of all senders are refused at the moment, or None."""
         return self._why_unable() or (self._behind() if self._backlog.is_full else None)
 
     def _why_unable(self) -> str | None:
@@ -297,12 +297,12 @@ class Store:
 
     @property
     def lack_of_room(self) -> str | None:
-        """Why deletions and expiry cannot make room on the disk, and what to do; None if they can."""
+        """Return why deletions and expiry cannot free disk space, and what to do, or None."""
         return None if self._database.has_room() else self._database.lack_of_room()
 
     @property
     def disk_is_full(self) -> bool:
-        """Whether what is left is kept for spans that wait for their commit."""
+        """Return True if the free space is reserved for spans that wait for their commit."""
         return self._spool.free_bytes < self._backlog_limit + _KEPT_FREE_BYTES
 
     @property
@@ -435,7 +435,7 @@ class Store:
 
 
 class _Followed:
-    """What commits tell those who follow them."""
+    """Notifications of commits to their followers."""
 
     def __init__(self) -> None:
         self.changes = Changes()

@@ -1,4 +1,4 @@
-"""How long things take, counted as they happen."""
+"""Histograms of durations."""
 
 import threading
 from bisect import bisect_left
@@ -16,7 +16,7 @@ SLOW_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """How many took no longer than each bound, how many there were, and the seconds that all of them took."""
+    """Histogram of durations: counts up to each bound, total count, and sum in seconds."""
 
     up_to: Sequence[tuple[float, int]]
     count: int
@@ -40,7 +40,7 @@ class Stopwatch:
 
     @property
     def times(self) -> Times:
-        """What was counted so far."""
+        """Return the counts so far."""
         with self._lock:
             counts, sum_s = list(accumulate(self._counts)), self._sum_s
         return Times(up_to=tuple(zip(self._bounds_s, counts, strict=False)), count=counts[-1], sum_s=sum_s)

@@ -1,4 +1,4 @@
-"""Records that clients create, replace and delete: whoever looked at an older version of one overwrites nothing."""
+"""Records that clients create, replace and delete; a write based on an older version is refused."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -23,10 +23,11 @@ Then: TypeAlias = Callable[[duckdb.DuckDBPyConnection], object]
 def written(
     writer: Writer, statement: str, values: Mapping[str, object], *, then: Then | None = None
 ) -> list[tuple[Any, ...]]:
-    """What a statement that writes a row returns, once that is stored; with `then` if it wrote one.
+    """Run a statement that writes a row, with `then` if it wrote one; return its rows once they are stored.
 
     Raises:
         Overloaded: nothing was stored.
+
     """
     rows: list[tuple[Any, ...]] = []
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 
 class ThreadWork:
-    """What a thread is at: for how long, unless it waits. For that thread; `seconds` may be asked by any."""
+    """Current attempt of a thread, and its duration. For that thread; any thread may read `seconds`."""
 
     def __init__(self, thread: threading.Thread) -> None:
         self._thread = thread

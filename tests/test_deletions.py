@@ -286,7 +286,7 @@ def test_the_next_deletion_is_the_first_from_where_the_others_are(tmp_path: Path
         for store.deletions.position in (5, 7, 8, 10, 0):
             chosen = store.erasure._next_in_turn(requests)
             assert chosen is not None
-            turns.append((chosen.wanted.project, store.deletions.position))
+            turns.append((chosen.criteria.project, store.deletions.position))
         assert turns == [("ahead", 7), ("ahead", 7), ("further", 9), ("behind", 2), ("behind", 2)]
 
 
@@ -409,7 +409,7 @@ def test_whom_a_deletion_named_is_forgotten_with_the_rows(tmp_path: Path) -> Non
             pass
         stored = store.deletions.find(deletion.deletion_id)
         assert stored is not None
-        assert (stored.state, stored.filters, stored.wanted) == (DONE, ["userId"], DeletionCriteria())
+        assert (stored.state, stored.filters, stored.criteria) == (DONE, ["userId"], DeletionCriteria())
         assert marks_in(tmp_path, [name]) == set()
 
 

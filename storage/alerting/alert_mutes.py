@@ -1,4 +1,4 @@
-"""Mutes: alerts of a project or a rule that no receiver is told of until a time."""
+"""Mutes: notifications about a project or a rule that are paused until a time."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +20,7 @@ _MUTES: Final = Limit(value=MOST_MUTES, unit="mutes of a tenant", remedy="delete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertMute:
-    """What nobody is told of, and until when. `rule` is a name or an id, of a monitor of a metric too; None: all."""
+    """A pause of notifications. `rule` is a name or an id, of a metric monitor too; None means all."""
 
     tenant: str
     mute_id: str

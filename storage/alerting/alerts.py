@@ -41,11 +41,12 @@ class ComparedSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertFinding:
-    """What somebody who watches results has found.
+    """A finding that opens an alert.
 
-    `episode` tells it from every other finding, and is the same when the same results are looked at again.
-    `document` holds what a person needs to check it: `examples`, a list of objects with `traceId`, `spanId`, `score`
-    and `reason`, the worst first; `sql`, the statement that reproduces the numbers; and whatever else is JSON.
+    `episode` identifies the finding, and is the same when the same results are looked at again. `document` holds the
+    evidence: `examples`, a list of objects with `traceId`, `spanId`, `score` and `reason`, the worst first; `sql`, the
+    statement that reproduces the numbers; and any other JSON.
+
     """
 
     tenant: str
@@ -69,7 +70,7 @@ class AlertFinding:
 
     @property
     def alert_id(self) -> str:
-        """What the alert is called."""
+        """Return the alert's id."""
         return alert_id_of(self.tenant, self.episode)
 
 
@@ -89,7 +90,7 @@ class Alert:
 
     @property
     def alert_id(self) -> str:
-        """What it is called."""
+        """Return the alert's id."""
         return self.finding.alert_id
 
 
@@ -104,7 +105,7 @@ class Escalation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertFilter:
-    """Which alerts are meant; None lets all pass. `rule` is an id or a name."""
+    """Filter of alerts; None matches all. `rule` is an id or a name."""
 
     project: str | None = None
     rule: str | None = None
@@ -115,7 +116,7 @@ class AlertFilter:
 
 
 def alert_id_of(tenant: str, episode: str) -> str:
-    """What the alert of an episode is called."""
+    """Return the id of an episode's alert."""
     return _digest("alert", tenant, episode)
 
 
@@ -135,15 +136,16 @@ def open_alert(cursor: duckdb.DuckDBPyConnection, finding: AlertFinding, at_ns: 
 
 
 def escalate_alert(cursor: duckdb.DuckDBPyConnection, escalation: Escalation, at_ns: int) -> bool:
-    """Note that an alert is about something worse, and queue `alert.escalated`; False where it is not there, or over.
+    """Escalate an open alert and queue `alert.escalated`; return False if it does not exist or is over.
 
-    It is open again, whoever looked after it, and has the numbers of now; what was told before is in `told` of its
-    document, the oldest first.
+    The alert loses its acknowledgement and takes the new numbers; earlier announcements are in `told` of its document,
+    oldest first.
+
     """
-    found = _alerts(cursor, escalation.tenant, {"alert_id": escalation.alert_id})
-    if not found or found[0].state == "recovered":
+    alerts = _alerts(cursor, escalation.tenant, {"alert_id": escalation.alert_id})
+    if not alerts or alerts[0].state == "recovered":
         return False
-    before, finding = found[0], escalation.finding
+    before, finding = alerts[0], escalation.finding
     document = {**finding.document, "told": [*_earlier_notices(before), _announcement(before)]}
     values = _side_values("candidate", finding.candidate) | {name: getattr(finding, name) for name in _ESCALATED}
     values |= {"document": json.dumps(document)}
@@ -164,7 +166,7 @@ def recover_alert(
 def acknowledge_alert(
     cursor: duckdb.DuckDBPyConnection, tenant: str, alert_id: str, by: str | None, at_ns: int
 ) -> bool:
-    """Note that somebody looks after an alert and queue `alert.acknowledged`; False where it is not open."""
+    """Acknowledge an alert and queue `alert.acknowledged`; return False if it is not open."""
     return _change(cursor, "alert.acknowledged", (tenant, alert_id), {"by": by}, at_ns)
 
 
@@ -201,33 +203,34 @@ class Alerts:
         return self._write(lambda cursor: recover_alert(cursor, tenant, alert_id, recovery, at_ns))
 
     def acknowledge(self, alert_id: str, at_ns: int, *, by: str | None = None, tenant: str = "") -> bool:
-        """Note that somebody looks after it; False where it is not open.
+        """Acknowledge an alert; return False if it is not open.
 
         Raises:
             Overloaded: nothing was stored.
+
         """
         return self._write(lambda cursor: acknowledge_alert(cursor, tenant, alert_id, by, at_ns))
 
     def newest(
-        self, wanted: AlertFilter | None = None, *, tenant: str | None = None, offset: int = 0, limit: int = 50
+        self, criteria: AlertFilter | None = None, *, tenant: str | None = None, offset: int = 0, limit: int = 50
     ) -> list[Alert]:
         """Alerts by the time they were opened, newest first: of a tenant and of none; None for all."""
-        wanted = wanted or AlertFilter()
+        criteria = criteria or AlertFilter()
         with self._database.cursor() as cursor:
-            return _alerts(cursor, tenant, asdict(wanted) | {"offset": offset, "limit": limit})
+            return _alerts(cursor, tenant, asdict(criteria) | {"offset": offset, "limit": limit})
 
     def count_open(self, *, tenant: str | None, most: int) -> int:
-        """How many nobody looks after yet, of a tenant and of none, or with None of all; at most `most` are counted."""
+        """Count unacknowledged alerts, up to `most`, of a tenant and of none; None counts those of all."""
         with self._database.cursor() as cursor:
-            asked = {"tenant": tenant, "most": most}
-            ((found,),) = cursor.execute(sql.query("count_open_alerts"), asked).fetchall()
-        return int(found)
+            parameters = {"tenant": tenant, "most": most}
+            ((count,),) = cursor.execute(sql.query("count_open_alerts"), parameters).fetchall()
+        return int(count)
 
     def get(self, alert_id: str, *, tenant: str | None = None) -> Alert | None:
         """One alert, of a tenant and of none; None for all."""
         with self._database.cursor() as cursor:
-            found = _alerts(cursor, tenant, {"alert_id": alert_id})
-        return found[0] if found else None
+            alerts = _alerts(cursor, tenant, {"alert_id": alert_id})
+        return alerts[0] if alerts else None
 
     def _write(self, change: Callable[[duckdb.DuckDBPyConnection], bool]) -> bool:
         changed: list[bool] = []
@@ -262,10 +265,10 @@ _ESCALATED = ("regressed_count", "evidence", "evidence_threshold")
 
 def alert_of(document: Mapping[str, Any]) -> Alert:
     """The alert as it was when an event about it was queued, of the event's document."""
-    told = dict(document["alert"])
-    finding = dict(told.pop("finding"))
+    values = dict(document["alert"])
+    finding = dict(values.pop("finding"))
     finding |= {name: ComparedSide(**finding[name]) for name in ("baseline", "candidate")}
-    return Alert(finding=AlertFinding(**finding), **told)
+    return Alert(finding=AlertFinding(**finding), **values)
 
 
 def _change(
@@ -292,7 +295,7 @@ def _changes() -> dict[EventType, str]:
 def _tell(cursor: duckdb.DuckDBPyConnection, event: EventType, alert: Alert, at_ns: int) -> None:
     finding = alert.finding
     times = (str(alert.escalations),) if alert.escalations else ()  # each time it is another event
-    told = WebhookEvent(
+    webhook_event = WebhookEvent(
         tenant=finding.tenant,
         event_id=_digest("event", finding.tenant, finding.alert_id, event, *times),
         project=finding.project,
@@ -301,7 +304,7 @@ def _tell(cursor: duckdb.DuckDBPyConnection, event: EventType, alert: Alert, at_
         document={"alert": asdict(alert)},
         at_ns=at_ns,
     )
-    queue_event(cursor, told)
+    queue_event(cursor, webhook_event)
 
 
 def _alerts(cursor: duckdb.DuckDBPyConnection, tenant: str | None, filters: Mapping[str, object]) -> list[Alert]:
@@ -348,8 +351,8 @@ def _announcement(alert: Alert) -> dict[str, JsonValue]:
 
 
 def _earlier_notices(alert: Alert) -> list[JsonValue]:
-    told = alert.finding.document.get("told")
-    return told if isinstance(told, list) else []
+    notices = alert.finding.document.get("told")
+    return notices if isinstance(notices, list) else []
 
 
 def _pin(cursor: duckdb.DuckDBPyConnection, alert_id: str, finding: AlertFinding, at_ns: int) -> None:

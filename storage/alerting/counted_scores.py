@@ -22,7 +22,7 @@ _WAITED_US: Final = 3_600_000_000
 _COMMITS: Final = 1_000
 """So many commits without a score as an event are looked at again rather than noted each time: a guess."""
 
-_WANTED: Final = pa.schema(
+_CRITERIA_SCHEMA: Final = pa.schema(
     [
         ("tenant", pa.string()),
         ("rule_id", pa.string()),
@@ -47,7 +47,7 @@ class WantedScore:
 
 
 class CountedScores:
-    """Which scores monitors count. `count` is for one thread beside the writer's."""
+    """Scores that monitors count. `count` is for one thread beside the writer's."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
@@ -57,14 +57,14 @@ class CountedScores:
         self._tables = frozenset[str]().union(*map(tables_read, queries))
 
     def last(self) -> int:
-        """The number of what was said last."""
+        """Return the number of the latest annotation."""
         return int(self._last.rows()[0][0])
 
-    def writes(self, *, is_wanted: bool) -> int:
+    def writes(self, *, is_counting: bool) -> int:
         """Return a number that grows with writes of scores, or, if rules want any, of all that counting them reads."""
-        return self._database.writes.count(self._tables if is_wanted else ("annotation", "log_record"))
+        return self._database.writes.count(self._tables if is_counting else ("annotation", "log_record"))
 
-    def count(self, wanted: Sequence[WantedScore], now_us: int) -> int:
+    def count(self, criteria: Sequence[WantedScore], now_us: int) -> int:
         """Give scores that are wanted and were not counted yet the next numbers of results; how many these are.
 
         Raises:
@@ -72,23 +72,23 @@ class CountedScores:
         """
         with self._database.snapshot() as cursor:
             extent = _extent(cursor, now_us - _WAITED_US)
-            found = _found(cursor, extent, wanted) if wanted else None
-        until = extent.until(is_wanted=bool(wanted))
-        if not until.is_worth_storing(extent) and (found is None or not found.num_rows):
+            scores = _found(cursor, extent, criteria) if criteria else None
+        until = extent.until(is_counting=bool(criteria))
+        if not until.is_worth_storing(extent) and (scores is None or not scores.num_rows):
             return 0
         stored: list[int] = []
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             stored.clear()
-            if found is not None and found.num_rows:
-                cursor.register("incoming_scores", found)
+            if scores is not None and scores.num_rows:
+                cursor.register("incoming_scores", scores)
                 bounds = {"now_us": now_us, "after_batch": extent.looked_batch}
                 ((rows,),) = cursor.execute(sql.query("insert_counted_scores"), bounds).fetchall()
                 cursor.execute(sql.query("raise_last_result"), {"results": rows})
                 stored.append(rows)
             cursor.execute(sql.query("move_score_cursor"), {"number": until.number, "batch": until.batch})
 
-        self._writer.store(write, 1 + (0 if found is None else found.num_rows))
+        self._writer.store(write, 1 + (0 if scores is None else scores.num_rows))
         return sum(stored)
 
 
@@ -100,14 +100,14 @@ class _Until:
     batch: int
 
     def is_worth_storing(self, extent: "_Extent") -> bool:
-        """Whether it is news; commits without events alone are so only once they are many."""
-        lag = 0 if extent.came else _COMMITS
+        """Return True if the position is worth storing: commits without events are, once there are many."""
+        lag = 0 if extent.has_new_events else _COMMITS
         return self.number > extent.looked_at or self.batch > extent.looked_batch + lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Extent:
-    """What there is to be looked at; -1 is before the first look."""
+    """Extent of what has not been looked at yet; -1 is before the first look."""
 
     looked_at: int
     last: int
@@ -115,28 +115,31 @@ class _Extent:
     looked_batch: int
     last_batch: int
     settled_batch: int
-    came: bool  # scores as events since
+    has_new_events: bool  # scores as events since
 
-    def until(self, *, is_wanted: bool) -> _Until:
-        """Up to where nothing is looked at again: what is said while no rule wants it is history."""
-        number = self.settled if is_wanted and self.looked_at >= 0 else self.last
-        batch = self.settled_batch if is_wanted and self.looked_batch >= 0 else self.last_batch
+    def until(self, *, is_counting: bool) -> _Until:
+        """Return the position up to which everything was looked at; scores that no rule counts are skipped for good."""
+        number = self.settled if is_counting and self.looked_at >= 0 else self.last
+        batch = self.settled_batch if is_counting and self.looked_batch >= 0 else self.last_batch
         return _Until(number=max(number, self.looked_at), batch=max(batch, self.looked_batch))
 
 
 def _extent(cursor: duckdb.DuckDBPyConnection, before_us: int) -> _Extent:
     (row,) = cursor.execute(sql.query("score_extent"), {"before_us": before_us}).to_arrow_table().to_pylist()
-    return _Extent(**row)
+    return _Extent(has_new_events=row.pop("came"), **row)
 
 
-def _found(cursor: duckdb.DuckDBPyConnection, extent: _Extent, wanted: Sequence[WantedScore]) -> pa.Table | None:
-    """What is to be counted; None where there is nothing new, or all of it is history."""
-    are_said, came = extent.last > extent.looked_at >= 0, extent.came and extent.looked_batch >= 0
-    if not are_said and not came:
+def _found(cursor: duckdb.DuckDBPyConnection, extent: _Extent, criteria: Sequence[WantedScore]) -> pa.Table | None:
+    """Return the scores to count, or None if there are no new ones or all are from before the first look."""
+    has_annotations, has_events = (
+        extent.last > extent.looked_at >= 0,
+        extent.has_new_events and extent.looked_batch >= 0,
+    )
+    if not has_annotations and not has_events:
         return None
-    cursor.register("wanted_scores", pa.Table.from_pylist([asdict(each) for each in wanted], schema=_WANTED))
+    cursor.register("wanted_scores", pa.Table.from_pylist([asdict(each) for each in criteria], schema=_CRITERIA_SCHEMA))
     events = sql.query("scores_from_events").replace("$evaluations", sql.select_of("evaluations"))
-    after_batch = extent.looked_batch if came else extent.last_batch
+    after_batch = extent.looked_batch if has_events else extent.last_batch
     cursor.register("said_events", cursor.execute(events, {"after": after_batch}).to_arrow_table())
-    after = extent.looked_at if are_said else extent.last
+    after = extent.looked_at if has_annotations else extent.last
     return cursor.execute(sql.query("scores_to_count"), {"after": after}).to_arrow_table()

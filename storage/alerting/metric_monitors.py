@@ -1,4 +1,4 @@
-"""Monitors of metrics in the store: what they watch, what a metric is at a moment, and what the last look found."""
+"""Metric monitors in the store: their documents, current values of metrics, and results of the last look."""
 
 import json
 import re
@@ -46,7 +46,7 @@ class MetricMonitorRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricNumbers:
-    """What a metric is in a window: how many there are, how many of them failed, and an amount."""
+    """A metric in one window: total count, failed count, and an amount."""
 
     count: int
     failed: int
@@ -54,7 +54,7 @@ class MetricNumbers:
 
 
 class Outcome(NamedTuple):
-    """Whether one span or judgement went well. `last` is the number of the last one that was looked at."""
+    """Outcome of one span or judgement. `last` is the number of the last one that was looked at."""
 
     number: int
     passed: bool
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricLook:
-    """What came of a look at one monitor, stored in one transaction with what happened."""
+    """Result of a look at one monitor, stored with its events in one transaction."""
 
     row: MetricMonitorRow
     state: str
@@ -94,8 +94,8 @@ class MetricMonitors:
 
     def get(self, monitor_id: str, *, tenant: str | None = None) -> MetricMonitorRow | None:
         """A metric monitor; None where there is none, or it was deleted."""
-        found = self._find(tenant=tenant, monitor_id=monitor_id)
-        return found[0] if found else None
+        rows = self._find(tenant=tenant, monitor_id=monitor_id)
+        return rows[0] if rows else None
 
     def create(self, monitor_id: str, name: str, document: Mapping[str, JsonValue], at_ns: int, *, tenant: str) -> None:
         """Add one.
@@ -128,7 +128,7 @@ class MetricMonitors:
         self._records.delete(sql.query("delete_metric_monitor"), values)
 
     def numbers(self, statement: NumbersStatement, values: Mapping[str, object]) -> MetricNumbers:
-        """What one of the statements `metric_of_…` says."""
+        """Run a statement `metric_of_…`."""
         with self._database.cursor() as cursor:
             text = _numbers()[statement]
             cursor.execute(text, _used(text, values))
@@ -136,7 +136,7 @@ class MetricMonitors:
         return MetricNumbers(**row)
 
     def outcomes(self, statement: OutcomesStatement, values: Mapping[str, object]) -> list[Outcome]:
-        """What one of the statements `outcomes_of_…` says."""
+        """Run a statement `outcomes_of_…`."""
         with self._database.cursor() as cursor:
             text = _outcomes()[statement]
             return [Outcome(*row) for row in cursor.execute(text, _used(text, values)).fetchall()]
@@ -145,7 +145,7 @@ class MetricMonitors:
         """Examples of the spans that a metric is about, as an alert has them."""
         with self._database.cursor() as cursor:
             text = sql.query("worst_of_metric")
-            found = cursor.execute(text, _used(text, values)).fetchall()
+            rows = cursor.execute(text, _used(text, values)).fetchall()
         return [
             {
                 "traceId": trace_id,
@@ -153,7 +153,7 @@ class MetricMonitors:
                 "score": None,
                 "reason": error or (None if duration_ms is None else f"took {duration_ms:.6g} ms"),
             }
-            for trace_id, span_id, duration_ms, error in found
+            for trace_id, span_id, duration_ms, error in rows
         ]
 
     def store(self, looks: Sequence[MetricLook]) -> None:
@@ -199,11 +199,11 @@ def _used(statement: str, values: Mapping[str, object]) -> dict[str, object]:
 
 
 def metric_statement(statement: NumbersStatement, values: Mapping[str, object]) -> str:
-    """One of the statements with its values written out, for whoever wants to see the numbers again."""
+    """Return a statement with its values inlined, for reproducing the numbers."""
     text = _numbers()[statement].split("\n", 1)[1].strip().rstrip(";")
     for table, view in _OF_VIEWS.items():
         text = text.replace(table, view)
-    return re.sub(r"\$(\w+)", lambda found: _literal(values[found[1]]), text)
+    return re.sub(r"\$(\w+)", lambda match: _literal(values[match[1]]), text)
 
 
 _OF_VIEWS: Final[Mapping[str, str]] = {

@@ -81,7 +81,7 @@ class PastResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRow:
-    """What is remembered of a stream. `state` is JSON. Times are those of its first and its last result."""
+    """State of a stream. `state` is JSON. The times are those of its first and its last result."""
 
     key: StreamKey
     fingerprint: str
@@ -125,12 +125,12 @@ class Cursor:
     """Results up to `number` are in the states; what happened up to `told` was told before."""
 
     number: int
-    told: int
+    announced: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchStep:
-    """What looking at results brought, stored in one transaction if the cursor stands at `after` then."""
+    """Result of looking at results, stored in one transaction if the cursor is still at `after`."""
 
     after: int
     until: int
@@ -156,7 +156,7 @@ _ROWS: Final = pa.schema(
 
 
 class Monitors:
-    """What is asked about monitors of a store. `store` is for one thread beside the writer's, all else for any."""
+    """Storage of monitors. `store` is for one thread beside the writer's, all else for any."""
 
     def __init__(self, database: Database, writer: Writer, outbox: Outbox, stored: threading.Event) -> None:
         self._database = database
@@ -189,10 +189,10 @@ class Monitors:
         self._writer.store(write, 1)
 
     def cursor(self) -> Cursor:
-        """How far results were looked at."""
+        """Return the position up to which results were looked at."""
         with self._database.cursor() as cursor:
-            ((number, told),) = cursor.execute(sql.query("monitor_cursor")).fetchall()
-        return Cursor(number=number, told=told)
+            ((number, announced),) = cursor.execute(sql.query("monitor_cursor")).fetchall()
+        return Cursor(number=number, announced=announced)
 
     def results(self, after: int, most: int) -> tuple[list[Counted], int]:
         """The next results that count, in order, and up to where they are all."""
@@ -203,14 +203,14 @@ class Monitors:
         with self._database.cursor() as cursor:
             table = cursor.execute(sql.query("counted_results"), params).to_arrow_table()
         columns = [table.column(name).to_pylist() for name in Counted._fields]
-        found = [Counted(*row) for row in zip(*columns, strict=True)]
-        return found, found[-1].number if len(found) == most else last
+        counted = [Counted(*row) for row in zip(*columns, strict=True)]
+        return counted, counted[-1].number if len(counted) == most else last
 
     def streams(self, keys: Iterable[StreamKey]) -> list[StreamRow]:
-        """What is remembered of all streams of these rules and services."""
-        wanted = pa.Table.from_pylist([key._asdict() for key in keys], schema=_KEYS)
+        """Return the state of all streams of these rules and services."""
+        key_rows = pa.Table.from_pylist([key._asdict() for key in keys], schema=_KEYS)
         with self._database.cursor() as cursor:
-            cursor.register("wanted_rules", wanted)
+            cursor.register("wanted_rules", key_rows)
             cursor.execute(sql.query("monitor_states"))
             return [_stream(row) for row in named(cursor)]
 
@@ -232,13 +232,14 @@ class Monitors:
         offset: int = 0,
         limit: int = 50,
     ) -> list[StreamRow]:
-        """What is remembered of streams, by project and rule, the newest first; `rule` is an id or a name.
+        """Return stream states, newest first, by project and rule; `rule` is an id or a name.
 
         With a tenant, of its streams and those of none.
+
         """
-        wanted = {"tenant": tenant, "project": project, "rule": rule, "offset": offset, "limit": limit}
+        parameters = {"tenant": tenant, "project": project, "rule": rule, "offset": offset, "limit": limit}
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("page_of_monitor_states"), wanted)
+            cursor.execute(sql.query("page_of_monitor_states"), parameters)
             return [_stream(row) for row in named(cursor)]
 
     def latest(self, *, rule_id: str | None = None, tenant: str | None = None) -> list[StreamRow]:
@@ -251,7 +252,7 @@ class Monitors:
         self, key: StreamKey, fingerprint: str, part: StreamPart, measure: Measure, *, lower_is_better: bool
     ) -> Worst:
         """The worst results of a part: by their scores, and where passes are measured those alone that did not pass."""
-        wanted = {
+        parameters = {
             **key._asdict(),
             "fingerprint": fingerprint,
             "after": part.after,
@@ -262,8 +263,8 @@ class Monitors:
             "rows": _EXAMPLES,
         }
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("worst_results"), wanted)
-            found = named(cursor)
+            cursor.execute(sql.query("worst_results"), parameters)
+            rows = named(cursor)
         examples = [
             {
                 "traceId": row["trace_id"],
@@ -272,10 +273,10 @@ class Monitors:
                 "score": row["score"],
                 "reason": row["reason"],
             }
-            for row in found
+            for row in rows
             if measure == "score" or not row["passed"]
         ]
-        return Worst(examples=examples, not_passed=found[0]["not_passed"] if found else 0)
+        return Worst(examples=examples, not_passed=rows[0]["not_passed"] if rows else 0)
 
     def store(self, step: WatchStep) -> None:
         """Store what monitors remember now, how far they are, and what happened.
@@ -294,17 +295,17 @@ class Monitors:
         Raises:
             Overloaded: it is not known whether it was noted; it may be tried again.
         """
-        found = [row[:2] for row in self._without_rule.rows() if row[2] <= at_ns // 1000]
-        if not found:
+        ended = [row[:2] for row in self._without_rule.rows() if row[2] <= at_ns // 1000]
+        if not ended:
             return []
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
-            for tenant, alert_id in found:
+            for tenant, alert_id in ended:
                 recover_alert(cursor, tenant, alert_id, {"how": "deleted"}, at_ns)
 
-        self._writer.store(write, len(found))
+        self._writer.store(write, len(ended))
         self._outbox.changed()
-        return [alert_id for _, alert_id in found]
+        return [alert_id for _, alert_id in ended]
 
 
 def store_happening(cursor: duckdb.DuckDBPyConnection, happened: Happening, at_ns: int) -> None:
@@ -321,7 +322,7 @@ def store_happening(cursor: duckdb.DuckDBPyConnection, happened: Happening, at_n
 
 
 def is_of_scores(fingerprint: str) -> bool:
-    """Whether a stream has scores by people and applications in it, and not an evaluator's."""
+    """Return True if a stream's scores are by people and applications, not by an evaluator."""
     return fingerprint.startswith(SCORES)
 
 
@@ -330,14 +331,14 @@ def numbers_of_alert(
 ) -> str:
     """The statement that counts the sides of an alert again, over the view `evaluations`, or `counted_scores`."""
     text = sql.query("numbers_of_alert").split("\n", 1)[1].strip().rstrip(";")
-    told = {name: "" if value is None else _literal(value) for name, value in key._asdict().items()}
+    literals = {name: "" if value is None else _literal(value) for name, value in key._asdict().items()}
     is_scored = "passed IS NOT NULL" if measure == "passed" else "score BETWEEN 0 AND 1"
     by_others = is_of_scores(fingerprint)
     counted = "" if by_others else "counted AND "
-    project = "project IS NULL" if key.project is None else f"project = {told['project']}"
-    service = "service IS NULL" if key.service is None else f"service = {told['service']}"
+    project = "project IS NULL" if key.project is None else f"project = {literals['project']}"
+    service = "service IS NULL" if key.service is None else f"service = {literals['service']}"
     stream = (
-        f"{counted}tenant = {told['tenant']} AND {project}\n    AND rule_id = {told['rule_id']} AND {service}"
+        f"{counted}tenant = {literals['tenant']} AND {project}\n    AND rule_id = {literals['rule_id']} AND {service}"
         f"\n    AND fingerprint = {_literal(fingerprint)}\n    AND {is_scored}"
     )
     filled = {

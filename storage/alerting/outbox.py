@@ -1,4 +1,4 @@
-"""What receivers are to be told, and what came of telling them."""
+"""Outbox of notifications: events, their deliveries to receivers, and the results of the attempts."""
 
 import hashlib
 import json
@@ -92,7 +92,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryAttempt:
-    """What came of one attempt. `disable` is why the receiver is switched off at once; None: it is not."""
+    """Result of one attempt. `disable` is the reason for disabling the receiver at once, or None."""
 
     delivery_id: str
     webhook_id: str
@@ -108,16 +108,17 @@ class DeliveryAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchOffPolicy:
-    """When a receiver that takes nothing is switched off: after so many deliveries, or after one and so long."""
+    """Limits after which a failing receiver is disabled: a number of deliveries, or a time."""
 
     failed_deliveries: int = 20
     failing_ns: int = 3 * 86_400 * 10**9
 
 
 def queue_event(cursor: duckdb.DuckDBPyConnection, event: WebhookEvent, *, only_for: str | None = None) -> list[str]:
-    """Note an event and queue it for whoever wants it, in the transaction of the cursor; the ids of the deliveries.
+    """Store an event and queue it for its receivers, in the cursor's transaction; return the ids of the deliveries.
 
-    With `only_for`, it is queued for that one receiver, whatever it wants. Doing it again changes nothing.
+    With `only_for`, it is queued for that one receiver, whatever its filters. Repeating the call changes nothing.
+
     """
     values = {
         "tenant": event.tenant,
@@ -143,7 +144,7 @@ def queue_digests(cursor: duckdb.DuckDBPyConnection, at_ns: int) -> int:
         by_receiver.setdefault(row["webhook_id"], []).append(row)
     for webhook_id, rows in by_receiver.items():
         delivery_ids = [row["delivery_id"] for row in rows]
-        told = WebhookEvent(
+        event = WebhookEvent(
             tenant=rows[0]["tenant"],
             event_id=hashlib.sha256(json.dumps(["digest", *delivery_ids]).encode()).hexdigest()[:32],
             project=rows[0]["project"],
@@ -152,14 +153,14 @@ def queue_digests(cursor: duckdb.DuckDBPyConnection, at_ns: int) -> int:
             document={"digest": _digest_document(cursor, rows)},
             at_ns=at_ns,
         )
-        queue_event(cursor, told, only_for=webhook_id)
+        queue_event(cursor, event, only_for=webhook_id)
         digested = {"delivery_ids": delivery_ids, "at_us": at_ns // 1000}
         cursor.execute(sql.query("note_digested_deliveries"), digested)
     return len(by_receiver)
 
 
 def _digest_document(cursor: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]]) -> dict[str, JsonValue]:
-    """What a digest says of events of one receiver, the oldest first: each alert once, those that came last first."""
+    """Build the digest of one receiver's events, which are oldest first: each alert once, the latest first."""
     steps: dict[str, list[JsonValue]] = {}
     for row in rows:
         steps.setdefault(row["alert_id"], []).append(row["type"])
@@ -191,7 +192,7 @@ class Outbox:
         self._listeners.append(listener)
 
     def changed(self) -> None:
-        """Something may have become due. Whoever calls `queue_event` calls this after the commit."""
+        """Wake the sender, as a delivery may be due. Call this after the commit of `queue_event`."""
         for listener in self._listeners:
             listener()
 
@@ -214,15 +215,15 @@ class Outbox:
         """
         if not self._open.rows():
             return False
-        wanted = {"at_us": at_ns // 1000, "limit": 1}
+        parameters = {"at_us": at_ns // 1000, "limit": 1}
         with self._database.cursor() as cursor:
-            if not cursor.execute(sql.query("gathered_deliveries"), wanted).fetchall():
+            if not cursor.execute(sql.query("gathered_deliveries"), parameters).fetchall():
                 return False
         self._writer.store(lambda cursor: queue_digests(cursor, at_ns), 1)
         return True
 
     def due(self, at_ns: int, *, each: int, limit: int) -> list[DueDelivery]:
-        """What is to be attempted by now, at most so many for each receiver, the longest due first."""
+        """Return the deliveries that are due, at most `each` per receiver, the longest due first."""
         if not self._open.rows():
             return []
         values = {"at_us": at_ns // 1000, "each": each, "limit": limit}
@@ -232,7 +233,7 @@ class Outbox:
         return [DueDelivery(**(row | {"document": json.loads(row["document"])})) for row in rows]
 
     def next_due_ns(self, after_ns: int) -> int | None:
-        """When the next attempt is due after an instant."""
+        """Return when the next attempt after an instant is due, in ns since the Unix epoch, or None."""
         if not self._open.rows():
             return None
         with self._database.cursor() as cursor:
@@ -261,11 +262,11 @@ class Outbox:
 
     def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None:
         """One delivery to a receiver."""
-        found = self._deliveries(webhook_id=webhook_id, delivery_id=delivery_id)
-        return found[0] if found else None
+        deliveries = self._deliveries(webhook_id=webhook_id, delivery_id=delivery_id)
+        return deliveries[0] if deliveries else None
 
     def of_alert(self, alert_id: str, *, tenant: str = "", limit: int = 200) -> list[Delivery]:
-        """What receivers were told of an alert, or are to be, the latest of it in order."""
+        """Return the deliveries of an alert, past and pending, of the latest `limit` in order."""
         return self._deliveries(tenant=tenant, alert_id=alert_id, limit=limit)[::-1]
 
     def replay(self, webhook_id: str, delivery_id: str, at_ns: int) -> bool:
@@ -319,18 +320,18 @@ def _record(cursor: duckdb.DuckDBPyConnection, attempts: Sequence[DeliveryAttemp
 
 
 def _note_health(cursor: duckdb.DuckDBPyConnection, attempt: DeliveryAttempt, policy: SwitchOffPolicy) -> None:
-    """What the attempt says of the receiver, which is switched off where that is enough."""
+    """Update the receiver's health, and disable it if it failed too often."""
     who = {"webhook_id": attempt.webhook_id}
     now = {"at_us": attempt.at_ns // 1000}
     if attempt.state == "delivered":
         cursor.execute(sql.query("note_webhook_success"), who | now)
         return
-    given_up = attempt.state == "failed"
-    rows = cursor.execute(sql.query("note_webhook_failure"), who | now | {"given_up": given_up}).fetchall()
+    is_final = attempt.state == "failed"
+    rows = cursor.execute(sql.query("note_webhook_failure"), who | now | {"given_up": is_final}).fetchall()
     reason = attempt.disable
     for since_us, failures in rows:
         days = policy.failing_ns / (86_400 * 10**9)
-        if reason is None and given_up and attempt.at_ns - since_us * 1000 >= policy.failing_ns:
+        if reason is None and is_final and attempt.at_ns - since_us * 1000 >= policy.failing_ns:
             reason = f"nothing but failures for {days:g} days; the last one: {attempt.error}"
         if reason is None and failures >= policy.failed_deliveries:
             reason = f"{failures} deliveries failed one after another; the last one: {attempt.error}"

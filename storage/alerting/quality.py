@@ -1,4 +1,4 @@
-"""How good the results of rules are: added up for pictures, and one by one for whoever wants to know why."""
+"""Quality of rules' results: aggregated for charts, and one by one for details."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -25,7 +25,7 @@ class ScoreBucket(NamedTuple):
 
 
 class Latest(NamedTuple):
-    """Which project the latest result of a rule is about, and what the rule was called last."""
+    """Project of a rule's latest result, and the rule's name in it."""
 
     project: str | None
     rule: str
@@ -81,7 +81,7 @@ class OfRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What is counted of results, and by which time."""
+    """Selection of counted results, and the time by which they are grouped."""
 
     judged: bool = False  # the time of the judgement, not of what was judged
     counted: bool = False  # of scores those alone that monitors count: the first of each target, and none of a backfill
@@ -117,7 +117,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsLike:
-    """Which results of a rule are meant; None lets all pass. Scores are from `low` to less than `high`."""
+    """Filter of a rule's results; None matches all. Scores are from `low` to less than `high`."""
 
     from_us: int | None = None
     to_us: int | None = None
@@ -150,7 +150,7 @@ class OneResult:
     fingerprint: str | None
     cost_usd: float | None
     created_us: int
-    started_us: int | None  # when what was judged started; None: nobody knows
+    started_us: int | None  # when what was judged started; None: unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,27 +173,27 @@ class Quality:
 
         A day is that of what was judged, or with `judged` that of the judgement.
         """
-        wanted = {"from_us": from_us, "tenant": tenant, "judged": judged}
-        return [StreamDay(**row) for row in self._rows(sql.query("quality_streams"), wanted)]
+        parameters = {"from_us": from_us, "tenant": tenant, "judged": judged}
+        return [StreamDay(**row) for row in self._rows(sql.query("quality_streams"), parameters)]
 
     def groups(self, of: OfRule, *, by: Grouping, limit: int) -> list[GroupOfResults]:
         """Results of a rule since the day of an instant, added up by day, release or project; the latest first."""
-        wanted = asdict(of) | {"by": by, "limit": limit}
-        return [GroupOfResults(**row) for row in self._rows(sql.query("quality_of_rule"), wanted)]
+        parameters = asdict(of) | {"by": by, "limit": limit}
+        return [GroupOfResults(**row) for row in self._rows(sql.query("quality_of_rule"), parameters)]
 
     def tenants(self, *, limit: int) -> list[str]:
-        """The tenants about whose spans there are results, by name; "" for those of nobody."""
+        """Return the tenants that have results, by name; "" if spans have none."""
         return [row["tenant"] for row in self._rows(sql.query("quality_tenants"), {"limit": limit})]
 
     def latest(self, rule_id: str, *, tenant: str = "") -> Latest | None:
-        """What the latest result of a rule tells about it; None when it has none."""
+        """Return project and name of a rule's latest result, or None if it has none."""
         rows = self._rows(sql.query("latest_result_of_rule"), {"rule_id": rule_id, "tenant": tenant})
         return Latest(**rows[0]) if rows else None
 
     def steps(self, key: RuleKey, *, from_us: int, step: Step, basis: Basis = AS_STARTED) -> list[Cell]:
         """Results of a rule about a project since an instant, in the order of their steps."""
-        wanted = {"from_us": from_us, "step": step, **asdict(basis)}
-        rows = self._rows(sql.query("quality_steps"), key._asdict() | wanted)
+        parameters = {"from_us": from_us, "step": step, **asdict(basis)}
+        rows = self._rows(sql.query("quality_steps"), key._asdict() | parameters)
         return [Cell(**(row | {"points": tuple(ScoreBucket(**each) for each in row["points"] or ())})) for row in rows]
 
     def results(
@@ -213,11 +213,11 @@ class Quality:
     ) -> dict[str, list[float]]:
         """The scores from 0 to 1 of the latest so many results of each release, by one evaluator."""
         named = asdict(of) | {"releases": list(of.releases)}
-        wanted = named | {"from_us": from_us, "each": each} | asdict(basis)
-        found: dict[str, list[float]] = {release: [] for release in of.releases}
-        for row in self._rows(sql.query("quality_scores"), key._asdict() | wanted):
-            found[row["release"]].append(row["score"])
-        return found
+        parameters = named | {"from_us": from_us, "each": each} | asdict(basis)
+        scores: dict[str, list[float]] = {release: [] for release in of.releases}
+        for row in self._rows(sql.query("quality_scores"), key._asdict() | parameters):
+            scores[row["release"]].append(row["score"])
+        return scores
 
     def _rows(self, select: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         with self._database.cursor() as cursor:

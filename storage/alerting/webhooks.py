@@ -1,4 +1,4 @@
-"""Who is told of alerts. What is secret about a receiver is sealed before it comes here."""
+"""Receivers of notifications. Their secrets are encrypted before they come here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Template: TypeAlias = Literal["json", "slack", "teams", "pagerduty"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookText:
-    """What a receiver is, as somebody chose."""
+    """Configuration of a receiver."""
 
     url: str  # shortened where it is a secret
     template: Template
@@ -28,9 +28,9 @@ class WebhookText:
     sealed: bytes | None
     has_secret: bool
     previous_until_ns: int | None  # until when the secret before is used as well
-    rules: Sequence[str] | None = None  # of which alerts it is told, by names or ids; None: of all
-    severities: Sequence[Severity] | None = None  # of alerts of which it is told; None: all
-    digest_minutes: int | None = None  # how often it is told of alerts; None: of each event at once
+    rules: Sequence[str] | None = None  # whose alerts it receives, by names or ids; None: of all
+    severities: Sequence[Severity] | None = None  # of alerts that it receives; None: all
+    digest_minutes: int | None = None  # interval of digests; None: each event at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +74,8 @@ class Webhooks:
 
     def get(self, webhook_id: str) -> Webhook | None:
         """One receiver of any tenant; None where there is none, or it was deleted."""
-        found = self._find(None, every=True, webhook_id=webhook_id)
-        return found[0] if found else None
+        webhooks = self._find(None, every=True, webhook_id=webhook_id)
+        return webhooks[0] if webhooks else None
 
     def create(
         self,

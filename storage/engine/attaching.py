@@ -1,4 +1,4 @@
-"""A file attached to a DuckDB of its own, whatever DuckDB's log of it holds."""
+"""Opening the database file in a DuckDB of its own, whatever DuckDB's log of it holds."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -126,7 +126,7 @@ class FileOpener:
         return connection
 
     def _named(self, error: duckdb.Error) -> Exception:
-        """What went wrong, by what is to be done about it."""
+        """Return the exception that tells the caller what to do about an error."""
         text = str(error)
         if isinstance(error, duckdb.OutOfMemoryException) or _says_no_memory(text):
             return _NoMemory(text.partition("\n")[0])
@@ -138,14 +138,14 @@ class FileOpener:
 
 
 def memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
-    """What a DuckDB may hold in memory."""
+    """Return DuckDB's memory limit in bytes."""
     ((text,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     number, unit = text.split()
     return int(float(number) * 1024 ** _UNITS.index(unit))
 
 
 def checkpoint_log(connection: duckdb.DuckDBPyConnection) -> int:
-    """How many bytes DuckDB's log may have until it is moved into the file, by the memory that there is."""
+    """Return the size in bytes at which DuckDB's log is moved into the file, by the memory limit."""
     return max(min(memory_bytes(connection) // _LOG_SHARE, _MOST_LOG_BYTES), LEAST_LOG_BYTES)
 
 
@@ -158,9 +158,9 @@ def _says_no_memory(text: str) -> bool:
 
 
 def _larger(settings: Settings) -> Iterator[int]:
-    """What it may hold instead, each time more."""
-    with open_duckdb({_LIMIT: settings[_LIMIT]}) as given, open_duckdb({}) as machine:
-        nbytes, most = memory_bytes(given), memory_bytes(machine)
+    """Yield ever larger memory limits."""
+    with open_duckdb({_LIMIT: settings[_LIMIT]}) as configured, open_duckdb({}) as machine:
+        nbytes, most = memory_bytes(configured), memory_bytes(machine)
     while nbytes * _RAISE < most:
         nbytes *= _RAISE
         yield nbytes

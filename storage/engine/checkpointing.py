@@ -65,7 +65,7 @@ class Checkpoints:
 
     @property
     def most_merges(self) -> int:
-        """How many row groups a checkpoint merges at most."""
+        """Return the most row groups that a checkpoint merges."""
         return _MERGES if self._may_merge or self._merging else 0
 
     @property
@@ -74,7 +74,7 @@ class Checkpoints:
         return min(_LONGEST * self.log_bytes, NO_END_BYTES)
 
     def shorten(self, nbytes: int) -> None:
-        """Move DuckDB's log, which has so many bytes, into the file if that is long and nobody is in the way."""
+        """Checkpoint if DuckDB's log of `nbytes` is too long and no reader blocks it."""
         if nbytes < self._tried_bytes:  # it was moved meanwhile
             self._tried_bytes = 0
         if nbytes > self.log_bytes and nbytes > self._tried_bytes + self.log_bytes // _TRIES:
@@ -83,10 +83,11 @@ class Checkpoints:
                 self.make(wait_s=0.0)
 
     def make(self, *, wait_s: float = _WAIT_S) -> None:
-        """Move DuckDB's log into the file. For the writer's thread, or while nobody writes.
+        """Checkpoint: move DuckDB's log into the file. For the writer's thread, or while no writer runs.
 
         Raises:
-            Busy: somebody has read what was there before the last change for `wait_s`, or the disk is full.
+            Busy: a reader has held an older snapshot for `wait_s`, or the disk is full.
+
         """
         if not self._has_room():
             raise Busy(f"the disk has no room for a checkpoint: {self._lack_of_room()}", retry_after_s=5)
@@ -105,10 +106,11 @@ class Checkpoints:
                     return
 
     def hold(self) -> None:
-        """Checkpoint, and from then on do so only when asked, until `allow`. For the writer's thread.
+        """Checkpoint, and from then on only on request, until `allow`. For the writer's thread.
 
         Raises:
-            Busy: somebody still reads what was there before the last change.
+            Busy: a reader holds an older snapshot.
+
         """
         self.make()
         with self._holding, self._connection().cursor() as cursor:
@@ -116,7 +118,7 @@ class Checkpoints:
             try:
                 self.prepare(cursor)
             except duckdb.Error:
-                self._holds -= 1  # nobody will take it back
+                self._holds -= 1  # `allow` will not be called
                 raise
 
     def allow(self) -> None:
@@ -126,7 +128,7 @@ class Checkpoints:
             try:
                 with self._connection().cursor() as cursor:
                     self.prepare(cursor)
-            except (duckdb.FatalException, duckdb.ConnectionException) as error:  # whoever opens it again prepares it
+            except (duckdb.FatalException, duckdb.ConnectionException) as error:  # the next opening prepares it
                 log.debug("the database is invalid: %s", error)
 
     def prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -143,9 +145,10 @@ class Checkpoints:
                 self.prepare(cursor)
 
     def merge_row_groups(self, *, allowed: bool) -> None:
-        """Whether checkpoints write small row groups that are neighbours as one, which they do not at first.
+        """Allow or forbid checkpoints to merge small adjacent row groups; at first it is forbidden.
 
-        Deleted rows are left out then, so that nothing tells any more where they were.
+        A merge leaves deleted rows out, and with them the evidence of their place.
+
         """
         with self._setting:
             self._may_merge = allowed

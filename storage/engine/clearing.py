@@ -22,11 +22,12 @@ _LEAST_CACHED_BYTES: Final = 32 << 20
 
 
 def clear_buffers(connection: duckdb.DuckDBPyConnection) -> None:
-    """Give memory that DuckDB does not use back to the system, and make room for what the next step writes.
+    """Return unused memory of DuckDB to the system, and make room for what the next step writes.
 
-    Where DuckDB has as much in memory as it may, it writes into the buffer of a block that it evicts, with all that
-    this held. A limit that is lower for a moment has it give such buffers back instead. For the writer's thread, or
-    while nobody writes: who reads in that moment has less memory.
+    If DuckDB is at its memory limit, it writes into the buffer of a block that it evicts, with all that this held.
+    Lowering the limit for a moment makes it free such buffers instead. For the writer's thread, or while no writer
+    runs: a reader has less memory in that moment.
+
     """
     ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     ((used_bytes,),) = connection.execute(sql.query("memory_in_use")).fetchall()
@@ -42,11 +43,12 @@ def clear_buffers(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def drop_cached(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let go of blocks of the file that DuckDB holds only because they may be read again, but for a share.
+    """Evict cached blocks of the file, but for a share.
 
     DuckDB keeps each block that it read or wrote until its memory is full, so a server with 50 spans/s grew by 9 MB a
-    minute up to a quarter of the machine. The operating system has them, too, and gives them back sooner than a
-    process does. While nobody reads: a statement may lack memory in that moment.
+    minute up to a quarter of the machine. The operating system caches them, too, and gives them back sooner than a
+    process does. Call it while there are no readers: a statement may lack memory in that moment.
+
     """
     ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     ((used_bytes, cached_bytes),) = connection.execute(sql.query("memory_cached")).fetchall()

@@ -1,4 +1,4 @@
-"""Who reads at this moment, and how all of them are ended so that the file can be opened again."""
+"""Open cursors, and how all of them are ended so that the file can be opened again."""
 
 import logging
 import threading
@@ -26,17 +26,17 @@ _AFTERMATH: Final = "has been invalidated because"
 
 
 def is_bug(error: Exception) -> bool:
-    """Whether DuckDB itself is to blame: after that it refuses all else until the file is opened again."""
+    """Return True for a bug of DuckDB: it then refuses all statements until the file is opened again."""
     return str(error).startswith(_BUG) and not is_aftermath(error)
 
 
 def is_aftermath(error: Exception) -> bool:
-    """Whether DuckDB refuses because somebody else met a bug."""
+    """Return True if DuckDB refuses because another statement met a bug."""
     return _AFTERMATH in str(error)
 
 
 class RowStream(Generic[_Piece]):
-    """An answer that is taken bit by bit, and may be ended from another thread while nobody is taking any."""
+    """A streamed result that another thread may end between two fetches."""
 
     def __init__(self, pieces: Generator[_Piece, None, None]) -> None:
         self._pieces = pieces
@@ -58,7 +58,7 @@ class RowStream(Generic[_Piece]):
             self._pieces.close()
 
     def abandon(self) -> None:
-        """End it, unless somebody is taking some, who is interrupted by other means."""
+        """Close the stream unless a thread is fetching from it (which is interrupted by other means)."""
         if self._lock.acquire(blocking=False):
             try:
                 self._is_abandoned = True
@@ -85,7 +85,7 @@ class Cursors:
             self._open[cursor] = may_end
 
     def remove(self, cursor: duckdb.DuckDBPyConnection, keep: Callable[[], bool] | None = None) -> None:
-        """Note that it was closed, or is kept: whoever takes it from there can be noted only after this."""
+        """Remove a cursor that was closed or is kept; it is removed before `keep` offers it to the next user."""
         with self._changed:
             del self._open[cursor]
             if keep is not None and (cursor in self._ended or not keep()):
@@ -93,7 +93,7 @@ class Cursors:
             self._changed.notify_all()
 
     def was_ended(self, cursor: duckdb.DuckDBPyConnection) -> bool:
-        """Whether `end` interrupted it."""
+        """Return True if `end` interrupted the cursor."""
         return cursor in self._ended
 
     def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
@@ -104,7 +104,7 @@ class Cursors:
         return stream
 
     def end(self, wait_s: float) -> bool:
-        """Interrupt whoever reads, again and again, until all cursors are closed; False where that took longer."""
+        """Interrupt readers until all cursors are closed; return False if that takes longer than `wait_s`."""
         until_s = time.monotonic() + wait_s
         while True:
             with self._changed:

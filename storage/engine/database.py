@@ -57,7 +57,7 @@ _Piece = TypeVar("_Piece")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseOptions:
-    """What DuckDB may use."""
+    """Limits of DuckDB."""
 
     memory_limit: str = "256MB"
     query_bytes: int | None = None  # that questions may take of it together; None: as much as there is
@@ -77,7 +77,7 @@ class Size:
 
     @property
     def used_bytes(self) -> int:
-        """What is in use."""
+        """Return the bytes in use."""
         return (self.blocks - self.free) * self.block_bytes
 
 
@@ -104,7 +104,7 @@ class Database:
         self._elsewhere = TemporaryDirectory(prefix="tracejury-") if is_read_only else None
         self._scratch = directory / "tmp" if self._elsewhere is None else Path(self._elsewhere.name)
         self._options, self._report = options, report
-        self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
+        self._opening = threading.Lock()  # held while the file is opened again, or readers are locked out
         self._attempts = 0  # to open it again
         self._cursors, self._idle = Cursors(), KeptCursors()
         self.writes = TableWrites()
@@ -132,7 +132,7 @@ class Database:
 
     @property
     def query_bytes(self) -> int | None:
-        """What questions may take of the memory together; None where that is not bounded."""
+        """Return the memory that queries may use together in bytes, or None if it is not bounded."""
         return self._options.query_bytes
 
     @property
@@ -157,7 +157,7 @@ class Database:
 
     @property
     def workarounds(self) -> Workarounds:
-        """What is done because DuckDB does not."""
+        """Return the active workarounds for DuckDB."""
         return self._options.workarounds
 
     @contextmanager
@@ -302,14 +302,15 @@ class Database:
             clear_buffers(cursor)
 
     def log_is_too_long(self) -> bool:
-        """Whether the next commit may have DuckDB make a checkpoint by itself, where `shorten_log` could not."""
+        """Return True if the next commit may make DuckDB checkpoint by itself, because `shorten_log` could not."""
         return self.log_bytes() > (self.checkpoints.log_bytes + self.checkpoints.longest_log_bytes) // 2
 
     def shorten_log(self) -> None:
-        """Move DuckDB's log into the file if it is long and nobody is in the way. For the writer's thread.
+        """Checkpoint if DuckDB's log is long and no reader blocks it. For the writer's thread.
 
-        So this is done between two transactions, with buffers that were cleared just for it. If it fails, the
-        database is invalid, and whoever comes next opens it again: what was committed is in the log.
+        So this happens between two transactions, with buffers that were cleared for it. If it fails, the database is
+        invalid, and its next user opens it again: what was committed is in the log.
+
         """
         layout = self.checkpoints.layout
         try:
@@ -370,7 +371,7 @@ class Database:
             because = self._invalidity()
             if because is None:
                 return
-            if self._attempts > attempts:  # somebody was faster
+            if self._attempts > attempts:  # another thread was faster
                 raise Reopened
             self._attempts += 1
             self._note_invalidity(because)
@@ -387,7 +388,7 @@ class Database:
             log.warning("the database was invalid, and was opened again in %.2f s", time.monotonic() - began_s)
 
     def _invalidity(self) -> str | None:
-        """Why DuckDB does nothing with the file any more, or None."""
+        """Return why DuckDB refuses the file, or None."""
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(f"FROM {CATALOG}.{MARK} LIMIT 0")
@@ -400,9 +401,10 @@ class Database:
             self.damage.note("database", because.partition("\n")[0])
 
     def refresh(self) -> bool:
-        """Open the file again to free what DuckDB keeps of it in memory; False, and nothing, while a cursor is open.
+        """Open the file again to free memory that DuckDB keeps of it; return False at once while a cursor is open.
 
-        Whoever asks for a cursor meanwhile waits. A refresh that fails leaves the database closed: repeat it.
+        New cursors wait meanwhile. A refresh that fails leaves the database closed: repeat it.
+
         """
         with self._opening:
             if len(self._cursors):
@@ -426,7 +428,7 @@ class Database:
             return punch_free(self._path, block_bytes=size.block_bytes, blocks=size.blocks, free=size.free)
 
     def _is_alone(self) -> bool:
-        """Whether nobody reads, or everybody who does comes to an end within a moment; for who holds `_opening`."""
+        """Wait a moment for all readers to end; return False if one goes on. The caller holds `_opening`."""
         until_s = time.monotonic() + _ALONE_WAIT_S
         while len(self._cursors):
             if time.monotonic() > until_s:
@@ -436,16 +438,16 @@ class Database:
 
     @property
     def memory_bytes(self) -> int:
-        """What DuckDB may hold in memory."""
+        """Return DuckDB's memory limit in bytes."""
         return self._limit_bytes
 
     @property
     def raised_bytes(self) -> int | None:
-        """What DuckDB may hold in memory where what was set was not enough; else None."""
+        """Return DuckDB's memory limit in bytes if it had to be raised, else None."""
         return self._opener.raised_bytes
 
     def size(self) -> Size:
-        """How large the file is, as DuckDB counts."""
+        """Return the size of the file, as DuckDB counts it."""
         with self.cursor() as cursor:
             return _size(cursor)
 
@@ -474,18 +476,19 @@ class Database:
 
     @property
     def problem(self) -> str | None:
-        """Why it could not, or None."""
+        """Return why the database could not be opened, or None."""
         return None if self._closed_since is None else self._closed_since[1]
 
     def checkpoint_alone(self) -> None:
-        """Checkpoint while nobody reads, when DuckDB drops row groups that have no rows left. For the writer's thread.
+        """Checkpoint without readers, so that DuckDB drops empty row groups. For the writer's thread.
 
         Raises:
-            Busy: somebody reads, and goes on.
+            Busy: a reader goes on.
+
         """
         with self._opening:
             if not self._is_alone():
-                raise Busy("somebody reads; try again")
+                raise Busy("a query is running; try again")
             self.checkpoints.make()
 
     def close(self) -> None:

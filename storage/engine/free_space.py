@@ -38,17 +38,17 @@ class UnknownFormat(Exception):
 
 
 def punch_free(path: Path, *, block_bytes: int, blocks: int, free: int) -> int:
-    """Free the room of all free blocks: how many bytes less the file takes; none where the file and DuckDB disagree."""
+    """Punch holes for all free blocks; return the bytes freed, 0 if the file and DuckDB disagree."""
     try:
-        found_bytes, found = free_blocks(path)
+        stated_bytes, free_list = free_blocks(path)
     except UnknownFormat as error:
         log.warning("%s keeps its free blocks: its format is not known (%s)", path, error)
         return 0
-    found = [block for block in found if 0 <= block < blocks]  # a checkpoint cuts off others at the end
-    if found_bytes != block_bytes or len(set(found)) != free:
-        log.warning("%s keeps its free blocks: it names %d of %d", path, len(found), free)
+    free_list = [block for block in free_list if 0 <= block < blocks]  # a checkpoint cuts off others at the end
+    if stated_bytes != block_bytes or len(set(free_list)) != free:
+        log.warning("%s keeps its free blocks: it names %d of %d", path, len(free_list), free)
         return 0
-    return punch(path, block_bytes, found)
+    return punch(path, block_bytes, free_list)
 
 
 def free_blocks(path: Path) -> tuple[int, list[int]]:
@@ -75,7 +75,7 @@ def free_blocks(path: Path) -> tuple[int, list[int]]:
 
 
 def _chain(file: BinaryIO, pointer: int, block_bytes: int) -> Iterator[bytes]:
-    """What a chain of metadata blocks holds, each of which begins with where the next one is."""
+    """Yield the contents of a chain of metadata blocks, each of which begins with the address of the next."""
     # Each takes a 64th of what a block holds beside its checksum, in whole words.
     nbytes = (block_bytes - _CHECKSUM_BYTES) // _METADATA_BLOCKS // 8 * 8
     seen: set[int] = set()
@@ -113,7 +113,7 @@ def _runs(blocks: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _punch_hole(descriptor: int, offset: int, nbytes: int) -> bool:
-    """Whether it was possible: some file systems have no holes."""
+    """Punch a hole; return False if the file system does not support it."""
     fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
     if fallocate is None:
         return False

@@ -116,7 +116,7 @@ class KeptCursors:
         self._is_in_doubt = False
 
     def take(self) -> KeptCursor | None:
-        """Return one that nobody has, the one that was used last."""
+        """Return the idle cursor that was used last, or None."""
         try:
             return self._idle.pop()
         except IndexError:
@@ -134,9 +134,10 @@ class KeptCursors:
         self._is_in_doubt = False
 
     def close(self, *, for_good: bool = False) -> None:
-        """Close all of them: the database is to be closed, or may be invalid; `for_good`: none is kept after that.
+        """Close all idle cursors: the database is being closed, or may be invalid; `for_good`: keep none after that.
 
-        None that is in use at this moment is kept: whoever took it would meet the invalid database once more.
+        A cursor that is in use is closed when it comes back: its next user would meet the invalid database once more.
+
         """
         self._is_in_doubt = True
         if for_good:

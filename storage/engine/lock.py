@@ -106,7 +106,7 @@ def _lock_file(path: Path, *, is_read_only: bool) -> IO[bytes] | None:
 
 
 def read_holder(directory: Path) -> dict[str, str] | None:
-    """Who holds the directory (`pid`, `http`), or None when nobody does."""
+    """Return the holder of the directory (`pid`, `http`), or None if it is not locked."""
     try:
         with (directory / _NAME).open() as file:
             try:

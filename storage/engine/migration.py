@@ -43,10 +43,10 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str, 
         OlderFile: a version before v0.1.0 made them.
     """
     seen = seen_steps(connection, path, catalog)
-    wanted = [step for step in sql.migrations() if step[0] not in seen]  # steps may come in any order
+    missing = [step for step in sql.migrations() if step[0] not in seen]  # steps may come in any order
     if seen:
-        _one_by_one(connection, wanted, report)
-        if not wanted and not _has_log(path) and _has_views(connection, catalog):
+        _one_by_one(connection, missing, report)
+        if not missing and not _has_log(path) and _has_views(connection, catalog):
             return
     else:
         columns = "version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP"
@@ -54,7 +54,7 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str, 
     report(StartStep(name="making the views" if seen else "making the tables"))
     with _transaction(connection):  # a commit waits for the disk: one for all views, and for all steps of a new file
         if not seen:
-            _apply(connection, wanted)
+            _apply(connection, missing)
         _make_views(connection)
 
 

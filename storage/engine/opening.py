@@ -10,7 +10,7 @@ import duckdb
 
 _Result = TypeVar("_Result")
 
-_NICENESS = 10  # as that of whoever asks SQL
+_NICENESS = 10  # as that of the processes for SQL queries
 
 
 def open_duckdb(config: Mapping[str, str | int | bool]) -> duckdb.DuckDBPyConnection:
@@ -19,10 +19,11 @@ def open_duckdb(config: Mapping[str, str | int | bool]) -> duckdb.DuckDBPyConnec
 
 
 def standing_back(starts_threads: Callable[[], _Result]) -> _Result:
-    """What a call returns, made by a thread that stands back, as then all do that the call starts.
+    """Call a function in a thread with low priority, which all threads that it starts inherit.
 
-    Linux gives a thread the niceness of the one that starts it. So questions that take all processors leave ingest its
-    part: a commit is done by the thread that asks for it.
+    Linux gives a thread the niceness of the one that starts it. So queries that use all processors leave ingest its
+    share: a commit is done by the thread that requests it.
+
     """
     with ThreadPoolExecutor(1, initializer=_be_nice) as patient:
         return patient.submit(starts_threads).result()

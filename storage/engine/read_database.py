@@ -1,4 +1,4 @@
-"""Cursors for those who ask, beside those of the server's own work."""
+"""Cursors for queries, beside those of the server's own work."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ class ReadDatabase:
 
     @property
     def hides_pandas(self) -> bool:
-        """Whether pandas is hidden, here and in child processes."""
+        """Return True if pandas is hidden, here and in child processes."""
         return self._database.workarounds.hide_pandas
 
     @contextmanager

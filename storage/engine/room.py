@@ -41,7 +41,7 @@ class DiskRoom:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._reserve = directory / RESERVE_NAME
-        self._wanted_bytes = 0  # of the reserve: none until a server asks for one
+        self._target_bytes = 0  # of the reserve: none until a server asks for one
         self._reserved_bytes = _size(self._reserve)
         self._lock = threading.Lock()
         self._free_bytes, self._look_again_s = 0, 0.0
@@ -64,11 +64,11 @@ class DiskRoom:
 
         Without a size it is made, or grows, as soon as there is room for it.
         """
-        self._wanted_bytes = self._wanted_bytes if nbytes is None else nbytes
-        if self._reserved_bytes >= self._wanted_bytes:
+        self._target_bytes = self._target_bytes if nbytes is None else nbytes
+        if self._reserved_bytes >= self._target_bytes:
             return
         share = (self.free_bytes + self._reserved_bytes) // _RESERVE_SHARE
-        size = min(self._wanted_bytes, share - share % _RESERVE_STEP_BYTES)
+        size = min(self._target_bytes, share - share % _RESERVE_STEP_BYTES)
         if size > self._reserved_bytes:
             self._set_aside(size)
 
@@ -81,7 +81,7 @@ class DiskRoom:
                 os.close(file)
         except OSError as error:
             log.warning("no room can be set aside for a start on a full disk: %s: %s", self._reserve, error.strerror)
-            self._wanted_bytes = 0  # tried once: if it is not possible, it will not be later
+            self._target_bytes = 0  # tried once: if it is not possible, it will not be later
         self._reserved_bytes = _size(self._reserve)
 
 

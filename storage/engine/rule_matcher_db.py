@@ -72,7 +72,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleQuestion:
-    """What a revision of a rule asks: which clause a span fails first, and whether its trace is sampled."""
+    """Expressions of a rule's revision: the clause that a span fails first, and the sampling of its trace."""
 
     revision: int
     tenant: str | None  # None: it asks about the spans of all
@@ -83,7 +83,7 @@ class RuleQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseExpression:
-    """What some revisions tell releases apart by: an expression over the columns of a span."""
+    """Expression over the columns of a span by which some revisions distinguish releases."""
 
     sql: str
     revisions: tuple[int, ...]
@@ -91,7 +91,7 @@ class ReleaseExpression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What was found of spans of some traces: what each rule asks of them, and which project and release they name."""
+    """Matches of spans of some traces: for each rule the clauses, and the facts of each trace."""
 
     clauses: pa.Table
     facts: pa.Table
@@ -128,28 +128,28 @@ class RuleMatcherDb:
             self._connection.execute("DROP TABLE looked_at")
 
     def decide_spans(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> pa.Table:
-        """What becomes of each span by each rule of its tenant, and by those that ask about all."""
+        """Decide each span by each rule of its tenant, and by the rules of all tenants."""
         self._look_at(spans)
         asking = _asking(questions, spans)
-        found: dict[int, pa.Table] = {}
+        tables: dict[int, pa.Table] = {}
         for group in _groups(asking, alone=self.problems):
-            found |= self._decide_together(spans, group)
-        return pa.concat_tables([DECISIONS.empty_table(), *(found[one.revision] for one in asking)])
+            tables |= self._decide_together(spans, group)
+        return pa.concat_tables([DECISIONS.empty_table(), *(tables[one.revision] for one in asking)])
 
     def jobs_of_spans(self, spans: pa.Table, decisions: pa.Table, releases: Sequence[ReleaseExpression]) -> pa.Table:
-        """What is to be evaluated of the spans that were matched."""
+        """Return the jobs of the spans that were matched."""
         self._look_at(spans)
         self._register("decided", decisions)
         text = sql.query("jobs_of_spans").replace("/* release */", _release([one.sql for one in releases], releases))
         return self._answer(text)
 
     def arrivals(self, spans: pa.Table, tenants: Sequence[str] | None) -> pa.Table:
-        """What came of each trace of these tenants; None: of all."""
+        """Return the arrivals of each trace of these tenants; None means all."""
         self._look_at(spans)
         return self._answer(sql.query("arrivals"), {"tenants": None if tenants is None else list(tenants)})
 
     def find(self, spans: pa.Table, questions: Sequence[RuleQuestion], releases: Sequence[ReleaseExpression]) -> Found:
-        """What there is in spans of some traces, which may be parts of them."""
+        """Match spans of some traces, which may be parts of them."""
         self._look_at(spans)
         facts = "".join(
             f",\n    arg_min({one.sql}, start_time) AS r{number}"
@@ -162,21 +162,21 @@ class RuleMatcherDb:
             facts=self._answer(sql.query("facts_of_traces").replace("/* releases */", facts)),
         )
 
-    def decide_traces(self, traces: pa.Table, found: Sequence[Found], questions: Sequence[RuleQuestion]) -> pa.Table:
-        """What becomes of each trace by each rule, by what was found of its parts; with the number of the trace."""
+    def decide_traces(self, traces: pa.Table, parts: Sequence[Found], questions: Sequence[RuleQuestion]) -> pa.Table:
+        """Decide each trace by each rule, from the matches of its parts; with the number of the trace."""
         self._register("traces", traces)
-        self._register("found", pa.concat_tables([part.clauses for part in found]))
+        self._register("found", pa.concat_tables([part.clauses for part in parts]))
         self._register("sampling", _sampling(questions))
         text = sql.query("decide_traces").replace("/* sampled */", f"(sampled_below IS NULL OR {self._sampled})")
         return self._answer(text)
 
     def jobs_of_traces(
-        self, traces: pa.Table, decisions: pa.Table, found: Sequence[Found], releases: Sequence[ReleaseExpression]
+        self, traces: pa.Table, decisions: pa.Table, parts: Sequence[Found], releases: Sequence[ReleaseExpression]
     ) -> pa.Table:
-        """What is to be evaluated of the traces that were matched."""
+        """Return the jobs of the traces that were matched."""
         self._register("traces", traces)
         self._register("decided", decisions)
-        self._register("facts", pa.concat_tables([part.facts for part in found]))
+        self._register("facts", pa.concat_tables([part.facts for part in parts]))
         numbers = range(len(releases))
         about = "".join(
             f",\n    coalesce(arg_min(r{n}, r{n}_at) FILTER (WHERE is_root), arg_min(r{n}, r{n}_at)) AS r{n}"
@@ -188,32 +188,32 @@ class RuleMatcherDb:
 
     def _furthest(self, spans: pa.Table, question: RuleQuestion) -> pa.Table:
         text = sql.query("furthest_clauses").replace("/* clause */", question.clause.sql)
-        found = self._ask(text, question, {**question.clause.parameters, "tenant": question.tenant}, spans)
-        if found is None:
-            found = self._answer(sql.query("traces_of_tenant"), {"tenant": question.tenant})
-        return _of_revision(found, question.revision).cast(_CLAUSES)
+        clauses = self._ask(text, question, {**question.clause.parameters, "tenant": question.tenant}, spans)
+        if clauses is None:
+            clauses = self._answer(sql.query("traces_of_tenant"), {"tenant": question.tenant})
+        return _of_revision(clauses, question.revision).cast(_CLAUSES)
 
     def _decide_together(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> dict[int, pa.Table]:
-        """What becomes of each span by some rules of one tenant, by revision; those that cannot be asked are found."""
+        """Decide each span by some rules of one tenant, by revision; rules that fail are isolated by halving."""
         if len(questions) == 1:
             return {questions[0].revision: self._decide_alone(spans, questions[0])}
         text, parameters = self._statement(questions)
         try:
-            found = self._answer(text, parameters)
+            answer = self._answer(text, parameters)
         except (duckdb.Error, RuntimeError) as error:
             log.debug("%d rules cannot be asked together: %s", len(questions), error)
             self._look_at(spans)
             half = len(questions) // 2
             return self._decide_together(spans, questions[:half]) | self._decide_together(spans, questions[half:])
-        return {one.revision: _decisions(found, one.revision, number) for number, one in enumerate(questions)}
+        return {one.revision: _decisions(answer, one.revision, number) for number, one in enumerate(questions)}
 
     def _decide_alone(self, spans: pa.Table, question: RuleQuestion) -> pa.Table:
         text, parameters = self._statement([question])
-        found = self._ask(text, question, parameters, spans)
-        if found is None:
+        answer = self._ask(text, question, parameters, spans)
+        if answer is None:
             undecided = self._answer(sql.query("spans_of_tenant"), {"tenant": question.tenant})
             return _of_revision(undecided, question.revision).cast(DECISIONS)
-        return _decisions(found, question.revision, 0)
+        return _decisions(answer, question.revision, 0)
 
     def _statement(self, questions: Sequence[RuleQuestion]) -> tuple[str, dict[str, Any]]:
         """The statement that asks some rules of one tenant, and its parameters, of which each rule has its own."""
@@ -309,17 +309,17 @@ def _groups(questions: Sequence[RuleQuestion], *, alone: Container[int]) -> list
 
 
 def _renamed(expression: Expression, prefix: str) -> tuple[str, dict[str, Any]]:
-    text = _PARAMETER.sub(lambda found: f"${prefix}{found[1]}", expression.sql)
+    text = _PARAMETER.sub(lambda match: f"${prefix}{match[1]}", expression.sql)
     return text, {f"{prefix}{name}": value for name, value in expression.parameters.items()}
 
 
-def _decisions(found: pa.Table, revision: int, number: int) -> pa.Table:
-    told = found.select(["seq", f"o{number}", f"c{number}"]).rename_columns(["seq", "outcome", "clause"])
-    return _of_revision(told, revision).cast(DECISIONS)
+def _decisions(answer: pa.Table, revision: int, number: int) -> pa.Table:
+    columns = answer.select(["seq", f"o{number}", f"c{number}"]).rename_columns(["seq", "outcome", "clause"])
+    return _of_revision(columns, revision).cast(DECISIONS)
 
 
-def _of_revision(found: pa.Table, revision: int) -> pa.Table:
-    return found.add_column(0, "revision", pa.repeat(pa.scalar(revision, pa.int32()), found.num_rows))
+def _of_revision(table: pa.Table, revision: int) -> pa.Table:
+    return table.add_column(0, "revision", pa.repeat(pa.scalar(revision, pa.int32()), table.num_rows))
 
 
 def _sampling(questions: Sequence[RuleQuestion]) -> pa.Table:

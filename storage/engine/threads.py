@@ -1,4 +1,4 @@
-"""How many threads DuckDB has: all of them while somebody asks, one while the server does its own work alone."""
+"""Number of DuckDB's threads: all of them while queries run, one while the server does its own work alone."""
 
 import logging
 import threading
@@ -27,13 +27,13 @@ class Threads:
     """
 
     def __init__(self, cursor: Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]) -> None:
-        """`cursor` opens one that nobody interrupts; `start` has to be called before all else."""
+        """`cursor` opens one that is never interrupted; `start` has to be called before all else."""
         self._cursor = cursor
         self._lock = threading.Lock()
         self._all = 1
         self._has_all = True
         self._asking = 0
-        self._asked_s = 0.0  # monotonic, of the last question that ended
+        self._last_query_s = 0.0  # monotonic, of the last question that ended
 
     def start(self) -> None:
         """Ask how many there are."""
@@ -55,11 +55,11 @@ class Threads:
         finally:
             with self._lock:
                 self._asking -= 1
-                self._asked_s = time.monotonic()
+                self._last_query_s = time.monotonic()
 
     def rest(self) -> None:
-        """Have one thread from now on, unless somebody asks, or did a moment ago."""
-        if self._has_all and not self._asking and time.monotonic() - self._asked_s > _REST_S:
+        """Use one thread from now on, unless a query runs, or ran a moment ago."""
+        if self._has_all and not self._asking and time.monotonic() - self._last_query_s > _REST_S:
             with self._lock:
                 self._use(has_all=self._asking > 0)
 

@@ -1,11 +1,11 @@
-"""What is done because DuckDB does not do it. Each can be turned off, and a test fails when DuckDB does it."""
+"""Workarounds for DuckDB. Each can be turned off, and a test fails once DuckDB does not need it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workarounds:
-    """Which are on. The test of each, which says when it can go, is in tests/test_workarounds.py."""
+    """Active workarounds. The test of each, which says when it can go, is in tests/test_workarounds.py."""
 
     punch_holes: bool = True  # storage/engine/free_space.py
     rewrite_row_groups: bool = True  # storage/upkeep/rewriting.py

@@ -1,4 +1,4 @@
-"""What waits for the writer: durable spans and log records, dealt out in commits, and write tasks between them."""
+"""Backlog of the writer: durable spans and log records, dealt out in commits, and write tasks between them."""
 
 import threading
 import time
@@ -81,7 +81,7 @@ class Backlog:
     ) -> None:
         """Spans wait for one interval; while they keep coming for three, unless there are more than so many bytes."""
         self._groups: deque[_WaitingGroup] = deque()
-        self._came_s: deque[float] = deque(maxlen=_COMING_ON)  # the latest groups
+        self._arrivals_s: deque[float] = deque(maxlen=_COMING_ON)  # the latest groups
         self._write_tasks: deque[WriteTask] = deque()
         self._changed = threading.Condition()
         self._position = position
@@ -97,9 +97,9 @@ class Backlog:
         now, span_s = self._clock(), _WITHIN_INTERVALS * self._interval_s
         with self._changed:
             for group in groups:
-                is_one_of_many = len(self._came_s) == _COMING_ON and now - self._came_s[0] < span_s
+                is_one_of_many = len(self._arrivals_s) == _COMING_ON and now - self._arrivals_s[0] < span_s
                 self._groups.append(_WaitingGroup(now, is_one_of_many, group))
-                self._came_s.append(now)
+                self._arrivals_s.append(now)
                 self._spans += group.batch.spans.num_rows - self._committed_of(group)
                 self._hold(group, 1)
             self._changed.notify_all()

@@ -31,20 +31,20 @@ def spelled_out(rows: pa.Table, batch: SpanBatch) -> pa.Table:
     scopes = {row["scope_id"]: _of_scope(row) for row in _named(batch.scopes, "scope_id", rows)}
     columns = _columns(rows, "resource_id", (*RESOURCE_COLUMNS, "service_version"), resources)
     columns |= _columns(rows, "scope_id", SCOPE_COLUMNS, scopes)
-    told = rows.drop_columns(["resource_id", "scope_id"])
+    spelled = rows.drop_columns(["resource_id", "scope_id"])
     for name, column in columns.items():
-        told = told.append_column(name, column)
-    return told
+        spelled = spelled.append_column(name, column)
+    return spelled
 
 
 @functools.lru_cache(maxsize=_KNOWN)
 def resource_of(attributes: str | None, meta: str | None) -> Resource:
-    """The resource that two columns tell of."""
-    told = json.loads(meta or _NOTHING)
+    """Decode a resource from its two columns."""
+    fields = json.loads(meta or _NOTHING)
     return Resource(
-        attributes=decode_attributes(json.loads(attributes or _NOTHING), told.get("types")),
-        dropped_attributes_count=told.get("dropped_attributes_count", 0),
-        schema_url=told.get("schema_url", ""),
+        attributes=decode_attributes(json.loads(attributes or _NOTHING), fields.get("types")),
+        dropped_attributes_count=fields.get("dropped_attributes_count", 0),
+        schema_url=fields.get("schema_url", ""),
         entity_refs=tuple(
             EntityRef(
                 schema_url=ref["schema_url"],
@@ -52,21 +52,21 @@ def resource_of(attributes: str | None, meta: str | None) -> Resource:
                 id_keys=tuple(ref["id_keys"]),
                 description_keys=tuple(ref["description_keys"]),
             )
-            for ref in told.get("entity_refs", ())
+            for ref in fields.get("entity_refs", ())
         ),
     )
 
 
 @functools.lru_cache(maxsize=_KNOWN)
 def scope_of(name: str | None, version: str | None, attributes: str | None, meta: str | None) -> Scope:
-    """The scope that four columns tell of."""
-    told = json.loads(meta or _NOTHING)
+    """Decode a scope from its four columns."""
+    fields = json.loads(meta or _NOTHING)
     return Scope(
         name=name or "",
         version=version or "",
-        attributes=decode_attributes(json.loads(attributes or _NOTHING), told.get("types")),
-        dropped_attributes_count=told.get("dropped_attributes_count", 0),
-        schema_url=told.get("schema_url", ""),
+        attributes=decode_attributes(json.loads(attributes or _NOTHING), fields.get("types")),
+        dropped_attributes_count=fields.get("dropped_attributes_count", 0),
+        schema_url=fields.get("schema_url", ""),
     )
 
 
@@ -91,18 +91,18 @@ def _attributes(row: Mapping[str, Any]) -> str:
 
 def _meta(row: dict[str, Any], *names: str) -> str | None:
     letters = row["attribute_types"] or ""
-    told = row | {"types": "" if letters == "s" * len(letters) else letters}
-    found = {name: told[name] for name in names if told[name]}
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")) if found else None
+    values = row | {"types": "" if letters == "s" * len(letters) else letters}
+    present = {name: values[name] for name in names if values[name]}
+    return json.dumps(present, ensure_ascii=False, separators=(",", ":")) if present else None
 
 
 def _columns(
     rows: pa.Table, number: str, names: tuple[str, ...], known: Mapping[int, tuple[str | None, ...]]
 ) -> dict[str, pa.Array]:
     """Of each row what its number stands for, column by column."""
-    found = rows.column(number).combine_chunks().dictionary_encode()
-    distinct = [known.get(each, (None,) * len(names)) for each in found.dictionary.to_pylist()]
+    coded = rows.column(number).combine_chunks().dictionary_encode()
+    distinct = [known.get(each, (None,) * len(names)) for each in coded.dictionary.to_pylist()]
     return {
-        name: pa.array([texts[at] for texts in distinct], pa.string()).take(found.indices)
+        name: pa.array([texts[at] for texts in distinct], pa.string()).take(coded.indices)
         for at, name in enumerate(names)
     }

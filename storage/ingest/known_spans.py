@@ -1,4 +1,4 @@
-"""Which spans are stored already, so that each is stored once."""
+"""Detection of spans that are stored already, so that each is stored once."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -30,8 +30,8 @@ class KnownSpans:
     def read_back(self, cursor: duckdb.DuckDBPyConnection, last_commit: int) -> None:
         """Remember the spans that were stored last, before the process began."""
         since = last_commit + 1
-        asked = {"rows": self._recent.capacity}
-        for keys in cursor.execute(sql.query("latest_keys"), asked).to_arrow_reader(_KEYS_AT_ONCE):
+        parameters = {"rows": self._recent.capacity}
+        for keys in cursor.execute(sql.query("latest_keys"), parameters).to_arrow_reader(_KEYS_AT_ONCE):
             self._recent.add(presence.key_hashes(pa.Table.from_batches([keys])))
             since = min(since, pc.min(keys.column("batch")).as_py())
         ((has_older,),) = cursor.execute(sql.query("has_spans_before"), {"batch": since}).fetchall()
@@ -66,9 +66,9 @@ def _times_of_traces(cursor: duckdb.DuckDBPyConnection) -> Sequence[tuple[int, i
 
 
 def _present(cursor: duckdb.DuckDBPyConnection, times: Sequence[tuple[int, int]], before: int) -> set[tuple[str, ...]]:
-    """Which of the incoming keys are stored, of spans that start at one of the times and have lesser numbers."""
-    found: set[tuple[str, ...]] = set()
+    """Return the incoming keys that are stored, of spans that start in the windows and have lesser numbers."""
+    present: set[tuple[str, ...]] = set()
     for start, stop in times:
-        asked = {"from_ns": start, "to_ns": stop, "before": before}
-        found.update(cursor.execute(sql.query("present_in_window"), asked).fetchall())
-    return found
+        parameters = {"from_ns": start, "to_ns": stop, "before": before}
+        present.update(cursor.execute(sql.query("present_in_window"), parameters).fetchall())
+    return present

@@ -1,4 +1,4 @@
-"""What spans and traces mean, as the store asks for it: told from outside, kept with the rows."""
+"""Interface by which the store reads the meaning of spans and traces, which it keeps with the rows."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -13,7 +13,7 @@ class Reads(Protocol):
 
     @property
     def edition(self) -> str:
-        """What tells apart two ways of reading: the same spans may mean something else by another."""
+        """Return an id of the way of reading: by another one, the same spans may mean something else."""
 
     @property
     def call_ids(self) -> Mapping[str, str]:

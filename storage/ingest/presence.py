@@ -1,4 +1,4 @@
-"""Which spans are stored already: a span is known by its tenant, trace id and span id.
+"""Filter of keys that may be stored: a span's key is its tenant, trace id and span id.
 
 Two questions that each answer for what the other would miss. `RecentKeys` finds copies of the latest millions of spans,
 whatever start time they claim. The window query finds every copy with the same start time, however old; it costs
@@ -53,7 +53,7 @@ def _mix(values: Hashes) -> Hashes:
 
 
 def repeated(spans: pa.Table, hashes: Hashes) -> Mask:
-    """Which spans repeat the key of an earlier one of the same batch."""
+    """Return a mask of the spans that repeat the key of an earlier one of the same batch."""
     later = np.ones(len(hashes), dtype=np.bool_)
     later[np.unique(hashes, return_index=True)[1]] = False
     if not later.any():
@@ -68,12 +68,12 @@ def repeated(spans: pa.Table, hashes: Hashes) -> Mask:
 
 
 def matching(spans: pa.Table, keys: Iterable[tuple[str, ...]]) -> Mask:
-    """Which spans have one of the `keys`."""
-    wanted = set(keys)
+    """Return a mask of the spans that have one of the `keys`."""
+    key_set = set(keys)
     mask = np.zeros(spans.num_rows, dtype=np.bool_)
-    traces = pa.array({trace_id for _, trace_id, _ in wanted}, pa.string())
+    traces = pa.array({trace_id for _, trace_id, _ in key_set}, pa.string())
     suspects = np.flatnonzero(pc.is_in(spans.column("trace_id"), value_set=traces).to_numpy())
-    mask[suspects] = [key in wanted for key in _keys(spans, suspects)]
+    mask[suspects] = [key in key_set for key in _keys(spans, suspects)]
     return mask
 
 
@@ -128,7 +128,7 @@ class RecentKeys:
 
     @property
     def capacity(self) -> int:
-        """How many of the latest keys are surely known."""
+        """Return how many of the latest keys are surely known."""
         return self._capacity
 
     def add(self, hashes: Hashes, commit: int = 0) -> None:
@@ -145,7 +145,7 @@ class RecentKeys:
             self._young_count += len(part)
 
     def suspects(self, hashes: Hashes) -> Mask:
-        """Which keys may be known: all that are, and hardly any others."""
+        """Return a mask of the keys that may be known: all that are, and hardly any others."""
         known = [np.ones(len(hashes), dtype=np.bool_) for _ in self._generations]
         for probe in self._probes(hashes):
             byte, bit = probe >> np.uint64(3), _bit(probe)

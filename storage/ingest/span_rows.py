@@ -55,14 +55,16 @@ class SpanRows:
             records, since = records + keys.num_rows, keys.column("batch")[-1].as_py()
         self._logged.start(since if records == most else 0)
 
-    def complete(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, came: pa.Table, *, batch: int) -> pa.Table:
+    def complete(
+        self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, new_logs: pa.Table, *, batch: int
+    ) -> pa.Table:
         """The rows of a commit with what they mean, by the log records that came with them and before."""
-        logs = self._logs_of(cursor, spans, _readable(came), batch)
+        logs = self._logs_of(cursor, spans, _readable(new_logs), batch)
         return _with_meanings(self._reads, self._edition, spans, logs)
 
-    def note(self, came: pa.Table, commit: int) -> None:
+    def note(self, new_logs: pa.Table, commit: int) -> None:
         """Remember log records that were committed."""
-        telling = _readable(came)
+        telling = _readable(new_logs)
         if telling.num_rows:
             self._remember(telling, commit)
 
@@ -75,16 +77,16 @@ class SpanRows:
             self._logged.add(np.unique(_trace_hashes(ends)), commit)
 
     def complete_again(
-        self, cursor: duckdb.DuckDBPyConnection, came: pa.Table, *, before: int
+        self, cursor: duckdb.DuckDBPyConnection, new_logs: pa.Table, *, before: int
     ) -> Mapping[TraceKey, int]:
         """Read stored spans again to which log records came, up to a number; how many of which traces were."""
-        telling = _readable(came)
+        telling = _readable(new_logs)
         if not telling.num_rows:
             return {}
         extents = extents_of(cursor, {TraceKey(*key) for key in _pairs(telling)})
-        found: dict[TraceKey, int] = {}
+        counts: dict[TraceKey, int] = {}
         if not extents:
-            return found
+            return counts
         cursor.register("wanted_spans", telling.select(presence.KEY))
         cursor.register("wanted_calls", _calls_in(telling, self._reads.call_ids))
         numbers = cursor.execute(
@@ -92,8 +94,8 @@ class SpanRows:
         ).to_arrow_table()
         for at in range(0, numbers.num_rows, _AT_ONCE):
             for key in self._read_again(cursor, numbers.slice(at, _AT_ONCE)):
-                found[key] = found.get(key, 0) + 1
-        return found
+                counts[key] = counts.get(key, 0) + 1
+        return counts
 
     def _read_again(self, cursor: duckdb.DuckDBPyConnection, numbers: pa.Table) -> Iterator[TraceKey]:
         cursor.register("wanted_spans", numbers)
@@ -107,18 +109,18 @@ class SpanRows:
         replace_meanings(cursor, read_again(cursor, self._reads, self._edition, spans))
         yield from (TraceKey(*key) for key in _pairs(spans))
 
-    def _logs_of(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, came: pa.Table, batch: int) -> pa.Table:
+    def _logs_of(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, new_logs: pa.Table, batch: int) -> pa.Table:
         """The log records that belong to spans: of those that came now, with a commit, and of those before."""
         if self._logged.is_empty:
-            return came
+            return new_logs
         suspects = self._logged.suspects(presence.key_hashes(spans))
         if self._has_ends_of_calls:
             suspects |= self._logged.suspects(_trace_hashes(spans))
         if not suspects.any():
-            return came
+            return new_logs
         since = self._logged.since - 1  # a part of the commit before may be known
         stored = _stored_logs(cursor, self._reads, spans.filter(pa.array(suspects)), since=since, before=batch)
-        read = came.select(_READ)
+        read = new_logs.select(_READ)
         return pa.concat_tables([stored.cast(read.schema), read])
 
 
@@ -137,8 +139,8 @@ def read_again(cursor: duckdb.DuckDBPyConnection, reads: Reads, edition: int | N
 
 def edition_number(cursor: duckdb.DuckDBPyConnection, digest: str) -> int | None:
     """The number that this file has for an edition; None for none."""
-    found = cursor.execute(sql.query("edition_number"), {"digest": digest}).fetchall()
-    return int(found[0][0]) if found else None
+    rows = cursor.execute(sql.query("edition_number"), {"digest": digest}).fetchall()
+    return int(rows[0][0]) if rows else None
 
 
 def _with_meanings(reads: Reads, edition: int | None, spans: pa.Table, logs: pa.Table) -> pa.Table:

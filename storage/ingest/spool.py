@@ -35,7 +35,7 @@ _VECTORS = min(os.sysconf("SC_IOV_MAX"), 1024)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far the database has come: all groups up to `sequence`, and `rows` of the one after it."""
+    """Progress of the database: all groups up to `sequence`, and `rows` of the next one."""
 
     sequence: int = 0
     rows: int = 0
@@ -396,7 +396,7 @@ def _find(data: pa.Buffer, needle: bytes, start: int, end: int) -> int:
     """Return the next place of `needle` before `end`, or -1."""
     view, step = memoryview(data)[:end], 1 << 20
     for offset in range(start, len(view), step):
-        found = bytes(view[offset : offset + step + len(needle) - 1]).find(needle)
-        if found >= 0:
-            return offset + found
+        place = bytes(view[offset : offset + step + len(needle) - 1]).find(needle)
+        if place >= 0:
+            return offset + place
     return -1

@@ -1,4 +1,4 @@
-"""How far the database has come, and what became of the spans and log records so far."""
+"""Progress of the database, and totals of the spans and log records so far."""
 
 from dataclasses import asdict, dataclass
 
@@ -9,7 +9,7 @@ from storage.ingest.spool import Position
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What became of all spans and log records that were committed, over the life of the data directory."""
+    """Totals over all spans and log records that were committed, over the life of the data directory."""
 
     batch: int
     stored: int
@@ -25,14 +25,14 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where the database stands."""
+    """Progress of the database, and its totals."""
 
     position: Position
     totals: Totals
 
 
 def read_state(database: Database) -> State:
-    """How far the spool is committed, and the totals."""
+    """Read how far the spool is committed, and the totals."""
     with database.cursor() as cursor:
         row = cursor.execute(sql.query("ingest_state")).fetchone()
         if row is None:

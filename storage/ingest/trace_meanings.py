@@ -34,10 +34,10 @@ class Changes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._came = threading.Event()
+        self._arrived = threading.Event()
         self._traces: dict[TraceKey, TraceChange] = {}
         self._last_batch = 0
-        self._is_complete = False  # until somebody looked at what is stored
+        self._is_complete = False  # until the stored changes were read
 
     def note(self, traces: Mapping[TraceKey, int], batch: int) -> None:
         """A commit changed so many spans of each of some traces."""
@@ -52,10 +52,10 @@ class Changes:
             if len(known) > _MOST_CHANGES:
                 self._is_complete = False
                 known.clear()
-        self._came.set()
+        self._arrived.set()
 
     def take(self) -> tuple[Mapping[TraceKey, TraceChange], int, bool]:
-        """What changed since the last time, the last commit, and whether that is all that changed since then."""
+        """Return the changes since the last call, the last commit, and True if these are all changes since then."""
         with self._lock:
             traces, self._traces = self._traces, {}
             is_complete, self._is_complete = self._is_complete, True
@@ -63,12 +63,12 @@ class Changes:
 
     def wait(self, timeout_s: float) -> None:
         """Wait until something was committed, or the time is over."""
-        self._came.wait(timeout_s)
-        self._came.clear()
+        self._arrived.wait(timeout_s)
+        self._arrived.clear()
 
     def wake(self) -> None:
         """End a wait."""
-        self._came.set()
+        self._arrived.set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +85,10 @@ class TraceSpans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSums:
-    """What some traces mean, as rows of `storage.ingest.batch.TRACES` and `TOOL_CALLS`.
+    """Sums of some traces, as rows of `storage.ingest.batch.TRACES` and `TOOL_CALLS`.
 
-    It takes the place of all that is kept about the traces of `of`; with it, whatever commits up to `batch` changed is
-    added up.
+    They replace all rows about the traces of `of`, and include the changes of commits up to `batch`.
+
     """
 
     of: TraceSpans
@@ -99,7 +99,7 @@ class TraceSums:
 
 
 class TraceMeanings:
-    """What traces mean. For one thread beside the writer's, which follows `changes`."""
+    """Sums of traces. For one thread beside the writer's, which follows `changes`."""
 
     def __init__(self, database: Database, writer: Writer, changes: Changes) -> None:
         self._database = database
@@ -178,8 +178,8 @@ class TraceMeanings:
     def older_traces(self, reads: Reads, most: int) -> list[TraceKey]:
         """Some of the traces that were added up from spans that another edition read."""
         with self._database.cursor() as cursor:
-            asked = {"edition": edition_number(cursor, reads.edition), "traces": most}
-            return [TraceKey(*row) for row in cursor.execute(sql.query("older_traces"), asked).fetchall()]
+            parameters = {"edition": edition_number(cursor, reads.edition), "traces": most}
+            return [TraceKey(*row) for row in cursor.execute(sql.query("older_traces"), parameters).fetchall()]
 
 
 _NOTHING: Final = {"from_ns": 1, "to_ns": 0, "first_batch": 1, "last_batch": 0}
@@ -191,7 +191,7 @@ def _parts_of_wanted(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def _bounds_of(parts: pa.Table) -> dict[str, int]:
-    """What bounds the look-up of the spans of these traces, one at least, by the names that statements have for it."""
+    """Return the bounds for finding the spans of these traces, as parameters of statements; there must be one."""
     return {
         "from_ns": pc.min(parts.column("start_time")).value,
         "to_ns": pc.max(parts.column("last_start_time")).value,
@@ -201,9 +201,9 @@ def _bounds_of(parts: pa.Table) -> dict[str, int]:
 
 
 def _without_deleted(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> TraceSums:
-    there = extents_of(cursor, sums.of.keys)
+    extents = extents_of(cursor, sums.of.keys)
     traces, calls = (
-        table.filter(pa.array([key in there for key in keys_of(table)], pa.bool_()))
+        table.filter(pa.array([key in extents for key in keys_of(table)], pa.bool_()))
         for table in (sums.traces, sums.tool_calls)
     )
     return replace(sums, traces=traces, tool_calls=calls)

@@ -34,14 +34,14 @@ EVERYTHING = 2**63 - 1
 
 
 class TraceKey(NamedTuple):
-    """What tells a trace from all others."""
+    """Key of a trace."""
 
     tenant: str
     trace_id: str
 
 
 class SessionKey(NamedTuple):
-    """What tells a session from all others."""
+    """Key of a session."""
 
     tenant: str
     session_id: str
@@ -49,7 +49,7 @@ class SessionKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much is taken out at once."""
+    """Limits of one window."""
 
     rows: int
     nbytes: int
@@ -70,9 +70,10 @@ class SpanWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeaningWindow:
-    """What spans mean, from their rows alone: log records are part of it already. `is_cut` as of a window of spans.
+    """Meanings of spans from their rows alone, which include log records. `is_cut` as in `SpanWindow`.
 
-    The column `is_complete` is false of spans whose rows do not hold all of it, such as those of another edition.
+    The column `is_complete` is false for spans whose rows lack a part, such as those of another edition.
+
     """
 
     spans: pa.Table
@@ -92,14 +93,14 @@ class Windows:
 
         Of one trace that does not fit, those that tell its input and its output.
         """
-        wanted = set(keys)
-        return self._whole_or_ends(wanted, limits, until=until, is_one=len(wanted) == 1)
+        trace_keys = set(keys)
+        return self._whole_or_ends(trace_keys, limits, until=until, is_one=len(trace_keys) == 1)
 
     def _whole_or_ends(
-        self, wanted: Collection[TraceKey], limits: Limits, *, until: int, is_one: bool
+        self, trace_keys: Collection[TraceKey], limits: Limits, *, until: int, is_one: bool
     ) -> SpanWindow | None:
         with self._database.snapshot() as cursor:
-            extents = extents_of(cursor, wanted)
+            extents = extents_of(cursor, trace_keys)
             window = spans_within(cursor, extents, limits, until=until)
             if window is None or not (is_one and _lacks_spans(window.spans, extents)):
                 return window
@@ -111,54 +112,54 @@ class Windows:
 
         Of one session that does not fit, those that tell the input and the output of its traces.
         """
-        found: dict[SessionKey, list[str]] = {}
+        by_session: dict[SessionKey, list[str]] = {}
         tenants, ids = zip(*keys, strict=True)
-        wanted = pa.table({"tenant": pa.array(tenants, pa.string()), "session_id": pa.array(ids, pa.string())})
+        session_rows = pa.table({"tenant": pa.array(tenants, pa.string()), "session_id": pa.array(ids, pa.string())})
         with self._database.cursor() as cursor:
-            cursor.register("wanted_sessions", wanted)
+            cursor.register("wanted_sessions", session_rows)
             for tenant, session_id, trace_id in cursor.execute(sql.query("traces_of_session_keys")).fetchall():
-                found.setdefault(SessionKey(tenant, session_id), []).append(trace_id)
-        traces = [TraceKey(key.tenant, trace_id) for key, trace_ids in found.items() for trace_id in trace_ids]
-        window = self._whole_or_ends(traces, limits, until=EVERYTHING, is_one=len(found) == 1)
-        return None if window is None else replace(window, sessions=found)
+                by_session.setdefault(SessionKey(tenant, session_id), []).append(trace_id)
+        traces = [TraceKey(key.tenant, trace_id) for key, trace_ids in by_session.items() for trace_id in trace_ids]
+        window = self._whole_or_ends(traces, limits, until=EVERYTHING, is_one=len(by_session) == 1)
+        return None if window is None else replace(window, sessions=by_session)
 
     def spans(self, numbers: Iterable[int], *, limits: Limits) -> SpanWindow | None:
         """The spans with these numbers, as many as fit; None when there are none."""
-        wanted = sorted(set(numbers))
-        if not wanted:
+        seqs = sorted(set(numbers))
+        if not seqs:
             return None
         with self._database.snapshot() as cursor:
-            cursor.register("wanted_spans", pa.table({"seq": pa.array(wanted, pa.int64())}))
-            bounds = {"first": wanted[0], "last": wanted[-1]}
+            cursor.register("wanted_spans", pa.table({"seq": pa.array(seqs, pa.int64())}))
+            bounds = {"first": seqs[0], "last": seqs[-1]}
             spans, is_cut = fetch(cursor, sql.query("spans_by_seq"), limits, **bounds)
             if not spans.num_rows:
                 return None
             return _window(cursor, spans, limits, is_cut=is_cut)
 
     def meanings_of_traces(self, keys: Iterable[TraceKey], *, limits: Limits) -> MeaningWindow | None:
-        """What the spans of these traces mean, as many as fit; None when there are none; of a long one as `traces`."""
-        wanted = set(keys)
+        """Return the meanings of the spans of these traces, as many as fit, or None; of a long trace as in `traces`."""
+        trace_keys = set(keys)
         with self._database.snapshot() as cursor:
-            extents = extents_of(cursor, wanted)
+            extents = extents_of(cursor, trace_keys)
             if not extents:
                 return None
-            cursor.register("wanted_traces", key_table(wanted))
+            cursor.register("wanted_traces", key_table(trace_keys))
             bounds = bounds_of(extents.values())
             window = self._meanings(cursor, sql.query("stored_meanings_of_traces"), limits, bounds)
-            if window is None or not (len(wanted) == 1 and _lacks_spans(window.spans, extents)):
+            if window is None or not (len(trace_keys) == 1 and _lacks_spans(window.spans, extents)):
                 return window
             select = sql.query("stored_meanings").replace("$these", sql.bare(sql.query("stored_meanings_by_seq")))
             spans = _ends(cursor, extents, limits, select, edition=self._edition)
             return MeaningWindow(spans=spans, is_cut=True)
 
     def meanings_of_spans(self, numbers: Iterable[int], *, limits: Limits) -> MeaningWindow | None:
-        """What the spans with these numbers mean, as many as fit; None when there are none."""
-        wanted = sorted(set(numbers))
-        if not wanted:
+        """Return the meanings of the spans with these numbers, as many as fit, or None."""
+        seqs = sorted(set(numbers))
+        if not seqs:
             return None
         with self._database.cursor() as cursor:
-            cursor.register("wanted_spans", pa.table({"seq": pa.array(wanted, pa.int64())}))
-            bounds = {"first": wanted[0], "last": wanted[-1]}
+            cursor.register("wanted_spans", pa.table({"seq": pa.array(seqs, pa.int64())}))
+            bounds = {"first": seqs[0], "last": seqs[-1]}
             return self._meanings(cursor, sql.query("stored_meanings_by_seq"), limits, bounds)
 
     def _meanings(
@@ -169,13 +170,13 @@ class Windows:
         return MeaningWindow(spans=spans, is_cut=is_cut) if spans.num_rows else None
 
     def span_count(self, keys: Iterable[TraceKey]) -> int:
-        """How many spans of some traces are stored."""
+        """Count the stored spans of some traces."""
         with self._database.snapshot() as cursor:
             return sum(extent.spans for extent in extents_of(cursor, keys).values())
 
 
 class Extent(NamedTuple):
-    """How many spans a trace has, when those start, and which commits brought them."""
+    """Number of a trace's spans, their times, and the commits that brought them."""
 
     spans: int
     first_start_ns: int
@@ -184,15 +185,15 @@ class Extent(NamedTuple):
     last_batch: int
 
 
-def extents_of(cursor: duckdb.DuckDBPyConnection, wanted: Iterable[TraceKey]) -> dict[TraceKey, Extent]:
+def extents_of(cursor: duckdb.DuckDBPyConnection, keys: Iterable[TraceKey]) -> dict[TraceKey, Extent]:
     """The extents of those of the traces that are stored."""
-    cursor.register("wanted_traces", key_table(wanted))
+    cursor.register("wanted_traces", key_table(keys))
     rows = cursor.execute(sql.query("extents_of_traces")).fetchall()
     return {TraceKey(tenant, trace_id): Extent(*numbers) for tenant, trace_id, *numbers in rows}
 
 
 def bounds_of(extents: Collection[Extent]) -> dict[str, int]:
-    """What bounds the look-up of the spans of some traces, one at least, by the names that statements have for it."""
+    """Return the bounds for finding the spans of some traces, as parameters of statements; there must be one."""
     return {
         "from_ns": min(extent.first_start_ns for extent in extents),
         "to_ns": max(extent.last_start_ns for extent in extents),
@@ -277,8 +278,8 @@ def _ends(
 
 def _window(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, limits: Limits, *, is_cut: bool) -> SpanWindow:
     cursor.register("wanted_traces", key_table(set(keys_of(spans))))
-    logs, is_cut_there = fetch(cursor, sql.query("logs_of_traces"), replace(limits, rows=_LOGS_EACH * limits.rows))
-    return SpanWindow(spans=spans, logs=logs, is_cut=is_cut or is_cut_there)
+    logs, logs_are_cut = fetch(cursor, sql.query("logs_of_traces"), replace(limits, rows=_LOGS_EACH * limits.rows))
+    return SpanWindow(spans=spans, logs=logs, is_cut=is_cut or logs_are_cut)
 
 
 def fetch(
@@ -307,7 +308,7 @@ def keys_of(spans: pa.Table) -> Iterable[TraceKey]:
 
 
 def counts_of(spans: pa.Table) -> dict[TraceKey, int]:
-    """How many spans of each trace there are."""
+    """Count the spans of each trace."""
     counts = spans.group_by(["tenant", "trace_id"]).aggregate([([], "count_all")])
     return dict(zip(keys_of(counts), counts.column("count_all").to_pylist(), strict=True))
 

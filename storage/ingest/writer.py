@@ -61,7 +61,7 @@ _BUSY_TRIES, _BUSY_PAUSE_S = 40, 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
-    """How the writer commits."""
+    """Settings of commits."""
 
     commit_interval_s: float = 0.3
     gathered_bytes: int = 16 << 20
@@ -69,9 +69,9 @@ class WriterOptions:
     retention_days: int = 30
     project_retention_days: Mapping[str, int] = field(default_factory=dict)
     reads: Reads = field(default_factory=NobodyReads)
-    """Tells what spans mean, in the writer's thread."""
+    """Reads the meaning of spans, in the writer's thread."""
     watch: Callable[[SpanBatch, int, int], None] | None = None
-    """Hears of each commit: what was in it, when it began (ns), how many rows were new. It neither waits nor raises."""
+    """Receives each commit: its batch, its start (ns), its number of new rows. It must neither wait nor raise."""
     refresh_rows: int = 256 * ROW_GROUP_ROWS
     """The file is opened again after so many rows: of each row group that it wrote DuckDB keeps some 80 kB. It takes
     35 to 110 ms with 10 million spans stored."""
@@ -133,7 +133,7 @@ class Writer:
 
     @property
     def totals(self) -> Totals:
-        """What was committed, as of the last commit."""
+        """Return the totals as of the last commit."""
         return self._totals
 
     def start(self) -> None:
@@ -180,9 +180,10 @@ class Writer:
         wait_for(self.ask(write, rows, frees=frees))
 
     def between(self, act: Callable[[], None]) -> None:
-        """Let `act` run between two transactions, while nothing is written, and wait for it. Not for its own thread.
+        """Run `act` between two transactions and wait for it. Not for the writer's thread.
 
-        While somebody reads what `act` would change, it is tried again, for some seconds.
+        If a reader holds what `act` would change, it is repeated for some seconds.
+
         """
         for _ in range(_BUSY_TRIES):
             try:
@@ -228,7 +229,7 @@ class Writer:
         return True
 
     def _refresh(self) -> bool:
-        """Open the file again if that is due and nobody reads; False if it failed, for then it is closed."""
+        """Open the file again if that is due and there are no readers; return False if it failed and is closed."""
         try:
             if self._rows_since_open >= self._options.refresh_rows and self._database.refresh():
                 self._rows_since_open = 0
@@ -267,7 +268,7 @@ class Writer:
                 write_task.run()
             except Reopened:  # because of a reader: nothing was stored, and nothing is wrong with it
                 write_task.run()
-        except Exception as error:  # noqa: BLE001 - told to whoever asked; the thread goes on
+        except Exception as error:  # noqa: BLE001 - the caller gets it; the thread goes on
             self._mend(error)
             write_task.written.set_exception(error)
         else:
@@ -314,7 +315,7 @@ class Writer:
             self._newest_us = max(latest_us, self._newest_us or latest_us)
 
     def _was_committed(self, chunk: Chunk) -> bool:
-        """Whether a commit that seemed to fail succeeded: it did when only the checkpoint after it went wrong."""
+        """Return True if a commit that seemed to fail succeeded: only the checkpoint after it went wrong."""
         state = read_state(self._database)
         if state.position != chunk.after:
             return False

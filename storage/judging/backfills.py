@@ -1,4 +1,4 @@
-"""Backfills: what a rule has to look at of what was stored before it, and how far it is."""
+"""Backfills: spans from before a rule that it has yet to look at, and its progress."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Backfill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillStep:
-    """What one step brings, stored in one transaction if the backfill is where it was, and running."""
+    """Result of one step, stored in one transaction if the backfill is running and still where it was."""
 
     backfill: Backfill
     after: int  # from now on
@@ -57,12 +57,12 @@ class BackfillStep:
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing is left."""
+        """Return True if nothing is left."""
         return self.after >= self.until
 
 
 class BackfillTable:
-    """What backfills ask of a store. Steps are made by the matcher's thread, all else by any."""
+    """Storage of backfills. Steps are made by the matcher's thread, all else by any."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
@@ -83,8 +83,8 @@ class BackfillTable:
 
     def _found(self, select: str, **parameters: str) -> list[Backfill]:
         with self._database.cursor() as cursor:
-            found = cursor.execute(select, parameters).to_arrow_table()
-            return [Backfill(**row) for row in found.to_pylist()]
+            table = cursor.execute(select, parameters).to_arrow_table()
+            return [Backfill(**row) for row in table.to_pylist()]
 
     def add(self, parameters: Mapping[str, Any], again: Sequence[int] = ()) -> None:
         """Remember one that is to be run, and evaluate for a baseline again what came of some jobs.
@@ -105,20 +105,20 @@ class BackfillTable:
         self._writer.store(lambda cursor: ended.append(_execute(cursor, "end", parameters)), 1)
         return ended[-1] > 0
 
-    def spans(self, backfill: Backfill, tenant: str | None, wanted: SpanSelection) -> tuple[pa.Table, int] | None:
+    def spans(self, backfill: Backfill, tenant: str | None, selection: SpanSelection) -> tuple[pa.Table, int] | None:
         """The next spans that the rule has not decided about, and up to where they are all; None after the last."""
         statements = sql.query("numbers_to_backfill"), sql.query("spans_to_backfill")
         with self._database.snapshot() as cursor:
-            return window(cursor, statements, _bounds(backfill, tenant), wanted, {"revision": backfill.revision})
+            return window(cursor, statements, _bounds(backfill, tenant), selection, {"revision": backfill.revision})
 
     def traces(self, backfill: Backfill, tenant: str | None, *, until: int, rows: int) -> tuple[Settled, int] | None:
         """Traces of the next spans that have settled and are not decided about, and up to where; None: no more."""
         with self._database.snapshot() as cursor:
             bounds = _bounds(backfill, tenant)
-            found = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()
-            if not found.num_rows:
+            numbers = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()
+            if not numbers.num_rows:
                 return None
-            last = pc.max(found["seq"]).as_py()
+            last = pc.max(numbers["seq"]).as_py()
             traces = cursor.execute(sql.query("traces_to_backfill"), bounds | {"until": last}).to_arrow_table()
             cursor.register("wanted_traces", traces)
             spans = numbers_of(cursor, until)
@@ -128,10 +128,10 @@ class BackfillTable:
         """Sessions of the next spans that are at rest and not decided about, and up to where; None: no more."""
         with self._database.snapshot() as cursor:
             bounds = _bounds(backfill, tenant)
-            found = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()
-            if not found.num_rows:
+            numbers = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()
+            if not numbers.num_rows:
                 return None
-            last = pc.max(found["seq"]).as_py()
+            last = pc.max(numbers["seq"]).as_py()
             sessions = cursor.execute(sql.query("sessions_to_backfill"), bounds | {"until": last}).to_arrow_table()
             traces = traces_of(cursor, sessions)
             open_ones = traces.filter(traces["is_open"])["trace"].combine_chunks()

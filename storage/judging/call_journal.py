@@ -45,20 +45,20 @@ class ReservedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledCall:
-    """What became of it."""
+    """Outcome of a call."""
 
     call_id: int
     input_tokens: int | None
     output_tokens: int | None
     tokens: int  # that count
-    usd: float | None  # that count; None where nobody knows what a token costs
+    usd: float | None  # that count; None if the price of a token is unknown
     outcome: str  # answered, the kind of failure, or unsent: such a one was not tried
     ended_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalRecord:
-    """What was reserved, and what was settled, at a time."""
+    """Calls that were reserved or settled at one time."""
 
     reserved: Sequence[ReservedCall] = ()
     settled: Sequence[SettledCall] = ()
@@ -77,7 +77,7 @@ class CallJournal:
         self._began_s = 0.0
 
     def recover(self) -> Iterator[JournalRecord]:
-        """What is in files that are not released, oldest first."""
+        """Yield the records of files that are not released, oldest first."""
         for path in self._old:
             yield from _records(path.read_bytes())
 
@@ -106,7 +106,7 @@ class CallJournal:
 
     @property
     def due_in_s(self) -> float | None:
-        """When what comes next is to be written to another file; None where none is written to."""
+        """Return the seconds until the current file is due to be replaced, or None without a current file."""
         if self._path is None:
             return None
         return 0.0 if self._size >= _MOST_BYTES else max(self._began_s + _MOST_S - time.monotonic(), 0.0)

@@ -13,24 +13,25 @@ _NOTHING: Final = pa.table({"seq": pa.array([], pa.int64())})
 
 
 def tell_held(cursor: duckdb.DuckDBPyConnection, changed: pa.Table, *, first: int, last: int, now_us: int) -> None:
-    """Release those that a result calls for, and drop those for which none will: where something changed.
+    """Release held jobs whose condition was met, and drop those whose condition no longer can be, near a change.
 
-    `changed` has `tenant` and `target`, a trace or a session; `span_id` where it is about that span alone; and
-    `revision` where a result or a job of it is what changed. This is called in whatever transaction stores results,
-    or decides what is evaluated, so that each job is released or dropped once, and none is left that nobody looks at
-    again. Results are looked at that end with spans between two numbers.
+    `changed` has `tenant` and `target`, a trace or a session; `span_id` if it is about that span alone; and `revision`
+    if a result or a job of it is what changed. Call it in the transaction that stores results, or decides what is
+    evaluated, so that each job is released or dropped once, and none is forgotten. Only results that end with spans
+    between two numbers are read.
+
     """
     if not changed.num_rows or not _is_any_held(cursor):
         return
     while changed.num_rows:  # what goes by a job that is dropped is looked at in turn; there are no circles
         cursor.register("changed_targets", changed.select(_KEYS))
-        told = cursor.execute(sql.query("held_jobs"), {"first": first, "last": last}).to_arrow_table()
-        if not told.num_rows:
+        decided = cursor.execute(sql.query("held_jobs"), {"first": first, "last": last}).to_arrow_table()
+        if not decided.num_rows:
             return
-        cursor.register("told_jobs", told)
+        cursor.register("told_jobs", decided)
         cursor.execute(sql.query("release_held_jobs"), {"now_us": now_us})
         cursor.execute(sql.query("drop_held_jobs"))
-        changed = told.filter(pc.invert(told["is_called"])).select(_KEYS)
+        changed = decided.filter(pc.invert(decided["is_called"])).select(_KEYS)
 
 
 def tell_held_by_results(cursor: duckdb.DuckDBPyConnection, stored: pa.Table, *, now_us: int) -> None:
@@ -41,7 +42,7 @@ def tell_held_by_results(cursor: duckdb.DuckDBPyConnection, stored: pa.Table, *,
 
 
 def finished(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
-    """What results that come in are about, while their jobs are there; nothing where no job is held."""
+    """Return the targets of incoming results whose jobs exist; none if no job is held."""
     if not _is_any_held(cursor):
         return _NOTHING
     return cursor.execute(sql.query("targets_of_results")).to_arrow_table()

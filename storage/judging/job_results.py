@@ -1,4 +1,4 @@
-"""What came of jobs, as values and as the columns in which it is stored."""
+"""Results of jobs, as values and as the columns in which they are stored."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ RESULTS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorOutcome:
-    """What an evaluator said, as it is stored: a score, or why there is none."""
+    """Result of an evaluator as it is stored: a score, or the reason for its absence."""
 
     name: str
     outcome: str
@@ -55,7 +55,7 @@ class EvaluatorOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult(EvaluatorOutcome):
-    """What came of a job."""
+    """Result of a job."""
 
     job_id: int
     outcome: OutcomeName
@@ -69,7 +69,7 @@ def results_table(results: Iterable[JobResult]) -> pa.Table:
 def table_of(schema: pa.Schema, records: Iterable[Any]) -> pa.Table:
     """Records as columns, by the names of their fields."""
     rows = list(map(attrgetter(*schema.names), records))
-    told = zip(*rows, strict=True) if rows else [()] * len(schema)
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     return pa.Table.from_arrays(
-        [pa.array(values, column.type) for values, column in zip(told, schema, strict=True)], schema=schema
+        [pa.array(values, column.type) for values, column in zip(columns, schema, strict=True)], schema=schema
     )

@@ -1,4 +1,4 @@
-"""The ledger of evaluations that are to be made, and of what came of each."""
+"""The ledger of evaluations to make, and of their results."""
 
 import datetime as dt
 import threading
@@ -37,7 +37,7 @@ _RETURNS = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """An evaluation to be made, that was claimed: as much of its row as whoever makes it needs."""
+    """A claimed job: the columns of its row that its worker needs."""
 
     job_id: int
     revision: int
@@ -67,7 +67,7 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedByHand:
-    """An evaluation that somebody asked for at once, and what came of it."""
+    """A manual evaluation and its result."""
 
     revision: int
     seq: int  # the span's, or that of the trace's last span
@@ -89,7 +89,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerTurn:
-    """What one transaction does: all that is done, put back, held for longer, and wished for."""
+    """Changes of one transaction: results, returned jobs, renewed leases, and claims."""
 
     now_us: int
     until_us: int  # when the leases end that it gives and renews
@@ -103,7 +103,7 @@ class LedgerTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs are meant; None lets all pass. `rule` is a name or an id; with a tenant, its own and those of none."""
+    """Filter of jobs; None matches all. `rule` is a name or an id; with a tenant, its own and those of none."""
 
     state: str | None = None
     rule: str | None = None
@@ -113,7 +113,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """How many jobs of a revision are due, and when the next of the others is, if there are others."""
+    """Number of a revision's due jobs, and when the next of its other jobs is due, if there are any."""
 
     revision: int
     due: int
@@ -122,7 +122,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """How many jobs are in a state, and when the oldest of them was made (UTC)."""
+    """Number of jobs in a state, and when the oldest of them was made (UTC)."""
 
     state: str
     jobs: int
@@ -195,12 +195,13 @@ class Jobs(Repeating):
         return [_jobs(table) for table in tables]
 
     def store_by_hand(self, judged: JudgedByHand, *, now_us: int) -> int:
-        """Store what somebody had judged at once, in place of what the revision said before; the id of its job.
+        """Store a manual evaluation, in place of the revision's earlier result; return the id of its job.
 
-        Monitors do not count it, because somebody chose the target. Where a job about the same waits, that one counts.
+        Monitors do not count it, because the target was chosen. If a job for the same target waits, that one counts.
 
         Raises:
             Overloaded: it is not known to be stored, because the database cannot be written now, or is being closed.
+
         """
         stored: list[int] = []
 
@@ -212,7 +213,7 @@ class Jobs(Repeating):
         return stored[0]
 
     def waiting(self, now_us: int) -> list[Waiting]:
-        """What is ready to be claimed, or will be."""
+        """Return the jobs that can be claimed now or later, by revision."""
         rows = self._waiting.rows(
             {"now_us": now_us},
             now_us=now_us,
@@ -225,31 +226,33 @@ class Jobs(Repeating):
         return bool(self._claimed.rows())
 
     def left(self, until: int | None = None) -> tuple[int, int]:
-        """How many evaluations are to be made of jobs up to one by number, or of all, and the number of the last job.
+        """Return how many evaluations are left of jobs up to number `until`, or of all, and the last job's number.
 
-        Those that are held are left out.
+        Held jobs are left out.
+
         """
         with self._database.cursor() as cursor:
             ((left, last_job),) = cursor.execute(sql.query("jobs_left"), {"until": until}).fetchall()
         return int(left), int(last_job)
 
     def counts(self, now_us: int) -> list[Depth]:
-        """How many jobs are not done, by state: waiting, ready, claimed."""
+        """Count the jobs that are not done, by state: waiting, ready, claimed."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("count_jobs"), {"now_us": now_us}).fetchall()
         return [Depth(state=state, jobs=jobs, tried=tried, oldest=oldest) for state, jobs, tried, oldest in rows]
 
-    def page(self, wanted: JobFilter, *, limit: int, skipped: int = 0) -> list[dict[str, Any]]:
+    def page(self, criteria: JobFilter, *, limit: int, skipped: int = 0) -> list[dict[str, Any]]:
         """Jobs as rows of the view `jobs`, newest first. Times are in nanoseconds."""
-        values = asdict(wanted) | {"jobs": limit, "skipped": skipped}
+        values = asdict(criteria) | {"jobs": limit, "skipped": skipped}
         with self._database.cursor() as cursor:
             rows: list[dict[str, Any]] = cursor.execute(sql.query("page_of_jobs"), values).to_arrow_table().to_pylist()
         return rows
 
     def failures_by_kind(self, *, limit: int, tenant: str | None = None) -> list[Failures]:
-        """What failed and still counts, by rule and kind of error, the most frequent first.
+        """Return current failures by rule and kind of error, the most frequent first.
 
-        With a tenant, of its own jobs: what `retry_failed` would evaluate again for it.
+        With a tenant, of its own jobs: those that `retry_failed` would evaluate again.
+
         """
         names = [each.name for each in fields(Failures)]
         with self._database.cursor() as cursor:
@@ -262,9 +265,9 @@ def _finish(cursor: duckdb.DuckDBPyConnection, results: pa.Table, now_us: int) -
         cursor.register("incoming_results", results)
         ((stored,),) = cursor.execute(sql.query("store_evaluations"), {"now_us": now_us}).fetchall()
         cursor.execute(sql.query("raise_last_result"), {"results": stored})
-        told_of = finished(cursor)
+        targets = finished(cursor)
         cursor.execute(sql.query("delete_jobs"))
-        tell_held_by_results(cursor, told_of, now_us=now_us)
+        tell_held_by_results(cursor, targets, now_us=now_us)
 
 
 def _store_by_hand(cursor: duckdb.DuckDBPyConnection, judged: JudgedByHand, now_us: int) -> int:
@@ -272,9 +275,11 @@ def _store_by_hand(cursor: duckdb.DuckDBPyConnection, judged: JudgedByHand, now_
     earlier = cursor.execute(sql.query("jobs_of_target"), key).fetchall()
     ((last_job,),) = cursor.execute(sql.query("last_job")).fetchall()
     job_id = int(last_job) + 1
-    told = {name: getattr(judged, name) for name in ("seq", "project", "release")}
+    values = {name: getattr(judged, name) for name in ("seq", "project", "release")}
     round_ = max((each_round + 1 for _, each_round, _, _ in earlier), default=0)
-    cursor.execute(sql.query("insert_job_by_hand"), key | told | {"job_id": job_id, "round": round_, "now_us": now_us})
+    cursor.execute(
+        sql.query("insert_job_by_hand"), key | values | {"job_id": job_id, "round": round_, "now_us": now_us}
+    )
     cursor.execute(sql.query("raise_last_job"), {"jobs": 1})
     is_waited_for = any(not is_done and not is_superseded for _, _, is_done, is_superseded in earlier)
     over = [each for each, _, is_done, is_superseded in earlier if is_done and not is_superseded]
@@ -310,8 +315,8 @@ def _renew(cursor: duckdb.DuckDBPyConnection, turn: LedgerTurn) -> None:
 
 
 def _claim(cursor: duckdb.DuckDBPyConnection, claim: Claim, turn: LedgerTurn) -> pa.Table:
-    wanted = {"now_us": turn.now_us, "revisions": list(claim.revisions), "jobs": claim.jobs}
-    jobs = cursor.execute(sql.query("due_jobs"), wanted).to_arrow_table()
+    parameters = {"now_us": turn.now_us, "revisions": list(claim.revisions), "jobs": claim.jobs}
+    jobs = cursor.execute(sql.query("due_jobs"), parameters).to_arrow_table()
     if jobs.num_rows:
         cursor.register("claimed_jobs", jobs.select(["job_id"]))
         cursor.execute(sql.query("claim_jobs"), {"until_us": turn.until_us})

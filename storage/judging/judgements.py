@@ -1,4 +1,4 @@
-"""What became of traces and their spans by the rules: decisions, and evaluations; and what others made of them."""
+"""Results about traces and their spans: decisions and evaluations by rules, and external scores."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MAX_DECISIONS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEvaluation:
-    """What came of one evaluation. None: not told, or there is none."""
+    """Result of one evaluation. None means unknown or absent."""
 
     job_id: int
     rule_id: str
@@ -55,28 +55,29 @@ class StoredEvaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalScore:
-    """A score that somebody else gave and sent. None: not told."""
+    """A score that was sent by another application. None means unknown."""
 
     span_id: str | None  # None: of the trace
     project: str | None
     name: str
     outcome: str  # scored, failed or skipped
-    score: float | None  # as it came
+    score: float | None  # as received
     passed: bool | None  # as its label says
     label: str | None
     reason: str | None
     error_kind: str | None
     metadata: str | None  # JSON
-    created_at_ns: int  # when it came
+    created_at_ns: int  # when it was received
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDecision:
-    """What became of a span or a trace by one revision of a rule.
+    """Decision about a span or a trace by one revision of a rule.
 
     `decision` is filtered (`clause` says by which), sampled_out, unflagged, waiting, held, ready, claimed, over_budget,
-    rule_disabled, failed, skipped, scored, undecided where that could not be found out, or matched where what came of
-    it is not kept.
+    rule_disabled, failed, skipped, scored, undecided if that could not be determined, or matched if the result is not
+    kept.
+
     """
 
     rule_id: str
@@ -91,7 +92,7 @@ class StoredDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetToJudge:
-    """A span or a trace that somebody wants judged."""
+    """A span or a trace to judge on request."""
 
     tenant: str
     trace_id: str
@@ -105,7 +106,7 @@ class TargetToJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What the rules, and others, made of a trace and its spans; `whole` unless there is more than is read at once."""
+    """Results about a trace and its spans, by rules and others; `whole` unless there are more than are read at once."""
 
     evaluations: Sequence[StoredEvaluation] = ()
     decisions: Sequence[StoredDecision] = ()
@@ -120,82 +121,84 @@ class Judgements:
         self._database = database
 
     def of_trace(self, trace_id: str, *, tenant: str = "") -> Judged:
-        """What the rules made of one trace and its spans; nothing where it is not stored."""
+        """Return the rules' results for one trace and its spans; empty if it is not stored."""
         key: dict[str, object] = {"tenant": tenant, "trace_ids": [trace_id], "session_id": None}
         with self._database.snapshot() as cursor:
             own = _numbers(cursor, tenant, [trace_id])
             if own is None:
                 return Judged()
-            found = _evaluations(cursor, key | own)
+            by_trace = _evaluations(cursor, key | own)
             about: dict[str, object] = {"tenant": tenant, "trace_id": trace_id}
             rows = _rows(cursor, sql.query("decisions_of_trace"), about | own)
             decisions = [StoredDecision(**row) for row in rows]
             select = sql.query("external_scores_of_trace")
             scores = [ExternalScore(**row) for row in _rows(cursor, select, about | {"rows": MAX_DECISIONS})]
-        evaluations = found.get(trace_id, [])
+        evaluations = by_trace.get(trace_id, [])
         whole = max(len(evaluations), len(decisions), len(scores)) < MAX_DECISIONS
         return Judged(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
 
     def by_rules(self, trace_id: str, *, tenant: str, commits: tuple[int, int], decided: bool) -> Judged:
-        """What the rules alone made of one trace, whose spans came with the commits from one to another, and its spans.
+        """Return the rules' results for one trace, whose spans came with these commits, and for its spans.
 
-        Without `decided`, their evaluations only.
+        Without `decided`, evaluations only.
+
         """
-        asked: dict[str, object] = {"tenant": tenant, "rows": MAX_DECISIONS} | _numbers_of(*commits)
+        parameters: dict[str, object] = {"tenant": tenant, "rows": MAX_DECISIONS} | _numbers_of(*commits)
         with self._database.snapshot() as cursor:
-            found = _evaluations(cursor, asked | {"trace_ids": [trace_id], "session_id": None})
-            about = asked | {"trace_id": trace_id}
+            by_trace = _evaluations(cursor, parameters | {"trace_ids": [trace_id], "session_id": None})
+            about = parameters | {"trace_id": trace_id}
             rows = _rows(cursor, sql.query("decisions_of_trace"), about) if decided else []
-        evaluations = found.get(trace_id, [])
+        evaluations = by_trace.get(trace_id, [])
         whole = max(len(evaluations), len(rows)) < MAX_DECISIONS
         return Judged(evaluations=evaluations, decisions=[StoredDecision(**row) for row in rows], whole=whole)
 
     def target(self, trace_id: str, span_id: str | None, *, tenant: str) -> TargetToJudge | None:
-        """What is to be known of a span or a trace to judge it; None where it is not stored."""
-        asked: dict[str, object] = {"tenant": tenant, "trace_id": trace_id, "span_id": span_id}
+        """Return what is needed to judge a span or a trace, or None if it is not stored."""
+        parameters: dict[str, object] = {"tenant": tenant, "trace_id": trace_id, "span_id": span_id}
         with self._database.snapshot() as cursor:
             own = _numbers(cursor, tenant, [trace_id])
             if own is None:
                 return None
             bounds = {name: own[name] for name in ("first_seq", "last_seq")}
-            found = _rows(cursor, sql.query("target_to_judge"), asked | bounds)
-        if not found:
+            rows = _rows(cursor, sql.query("target_to_judge"), parameters | bounds)
+        if not rows:
             return None
-        return TargetToJudge(tenant=tenant, trace_id=trace_id, span_id=span_id, **found[0])
+        return TargetToJudge(tenant=tenant, trace_id=trace_id, span_id=span_id, **rows[0])
 
     def evaluations_of(
         self, extents: Mapping[TraceKey, Extent], *, tenant: str
     ) -> Mapping[str, list[StoredEvaluation]]:
-        """What came of the evaluations of a tenant's traces with these extents, and of their spans, by trace id.
+        """Return the evaluations of a tenant's traces with these extents, and of their spans, by trace id.
 
         20,000 at most.
+
         """
-        found: dict[str, list[StoredEvaluation]] = {}
+        by_trace: dict[str, list[StoredEvaluation]] = {}
         left = MAX_DECISIONS
         with self._database.snapshot() as cursor:
             for group in groups_of(extents, commits_each=_COMMITS_EACH) if extents else ():
                 ids = [key.trace_id for key in group]
-                asked: dict[str, object] = {"tenant": tenant, "trace_ids": ids, "session_id": None}
+                parameters: dict[str, object] = {"tenant": tenant, "trace_ids": ids, "session_id": None}
                 numbers = _between([extents[key] for key in group]) | {"rows": left}
-                found |= _evaluations(cursor, asked | numbers)
-                left = MAX_DECISIONS - sum(map(len, found.values()))
-        return found
+                by_trace |= _evaluations(cursor, parameters | numbers)
+                left = MAX_DECISIONS - sum(map(len, by_trace.values()))
+        return by_trace
 
     def of_session(self, session_id: str, *, tenant: str = "") -> Judged:
-        """What rules about sessions made of one; what became of its traces stands with these."""
+        """Return the results of session rules for one session; results of its traces are read with these."""
         with self._database.snapshot() as cursor:
             if not cursor.execute(sql.query("has_session_rules")).fetchall():
                 return Judged()
-            wanted = {"tenant": [tenant], "session_id": [session_id]}
-            cursor.register("wanted_sessions", pa.table(wanted, pa.schema([(name, pa.string()) for name in wanted])))
+            session = {"tenant": [tenant], "session_id": [session_id]}
+            cursor.register("wanted_sessions", pa.table(session, pa.schema([(name, pa.string()) for name in session])))
             traces = [row["trace_id"] for row in _rows(cursor, sql.query("traces_of_session_keys"), {})]
             own = _reach(cursor, tenant, session_id, traces)
             if own is None:
                 return Judged()
             key: dict[str, object] = {"tenant": tenant, "trace_ids": traces, "session_id": session_id}
-            found = _evaluations(cursor, key | own)
+            by_trace = _evaluations(cursor, key | own)
             decisions = [StoredDecision(**row) for row in _rows(cursor, sql.query("decisions_of_session"), key | own)]
-        evaluations = sorted((one for listed in found.values() for one in listed), key=lambda one: one.job_id)
+        evaluations = sorted((one for listed in by_trace.values() for one in listed), key=lambda one: one.job_id)
         whole = max(len(evaluations), len(decisions)) < MAX_DECISIONS
         return Judged(evaluations=evaluations, decisions=decisions, whole=whole)
 
@@ -225,16 +228,18 @@ def _reach(
         return None
     each = [_between([extent]) for extent in extents.values()]
     cursor.register("numbers_of_session", pa.Table.from_pylist(each))
-    asked = _between(extents.values()) | {"tenant": tenant, "session_id": session_id}
-    ((first, last),) = cursor.execute(sql.query("reach_of_session"), asked).fetchall()
+    parameters = _between(extents.values()) | {"tenant": tenant, "session_id": session_id}
+    ((first, last),) = cursor.execute(sql.query("reach_of_session"), parameters).fetchall()
     return None if first is None else {"first_seq": first, "last_seq": last, "rows": MAX_DECISIONS}
 
 
-def _evaluations(cursor: duckdb.DuckDBPyConnection, asked: Mapping[str, object]) -> dict[str, list[StoredEvaluation]]:
-    found: dict[str, list[StoredEvaluation]] = {}
-    for row in _rows(cursor, sql.query("evaluations_of_traces"), dict(asked)):
-        found.setdefault(row.pop("trace_id"), []).append(StoredEvaluation(**row))
-    return found
+def _evaluations(
+    cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, object]
+) -> dict[str, list[StoredEvaluation]]:
+    by_trace: dict[str, list[StoredEvaluation]] = {}
+    for row in _rows(cursor, sql.query("evaluations_of_traces"), dict(parameters)):
+        by_trace.setdefault(row.pop("trace_id"), []).append(StoredEvaluation(**row))
+    return by_trace
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:

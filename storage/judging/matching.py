@@ -30,7 +30,7 @@ _DECISIONS_A_ROW = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingState:
-    """How far spans are matched, and the greatest number that a committed span may have."""
+    """Progress of matching, and the greatest number that a committed span may have."""
 
     seq: int
     committed: int
@@ -38,18 +38,18 @@ class MatchingState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingStep:
-    """What matching one window brings, stored in one transaction if the cursor stands at `after` then."""
+    """Result of matching one window, stored in one transaction if the cursor is still at `after`."""
 
     after: int
     until: int
     decisions: pa.Table
     jobs: pa.Table
-    arrivals: pa.Table | None  # what came of each trace, while some rule is about traces
+    arrivals: pa.Table | None  # by trace, while there are rules about traces
     now_us: int
 
 
 class Matching:
-    """What the matcher asks of a store. For one thread beside the writer's."""
+    """Storage of the matcher. For one thread beside the writer's."""
 
     def __init__(self, database: Database, writer: Writer, committed: threading.Event) -> None:
         self._database = database
@@ -72,7 +72,7 @@ class Matching:
         self._committed.set()
 
     def state(self) -> MatchingState:
-        """How far matching has come."""
+        """Return the progress of matching."""
         totals, writes = self._writer.totals, self._writes()
         if self._known is None or self._known[1] != writes:
             ((seq, _),) = self._cursor.rows()
@@ -91,16 +91,16 @@ class Matching:
         if self._writes() == writes + 1:  # nothing else was
             self._known = seq, writes + 1
 
-    def window(self, *, after: int, until: int, wanted: SpanSelection) -> tuple[pa.Table, int] | None:
+    def window(self, *, after: int, until: int, selection: SpanSelection) -> tuple[pa.Table, int] | None:
         """The next spans in the order of their commits, and up to where they are all; None when there are none."""
         statements, bounds = (sql.query("numbers_after"), sql.query("spans_to_match")), {"after": after, "until": until}
-        if self._writer.totals.stored - self._stored <= wanted.limits.rows:
+        if self._writer.totals.stored - self._stored <= selection.limits.rows:
             with self._database.cursor() as cursor:
-                found = small_window(cursor, statements[1], bounds, wanted)
-            if found is not None:
-                return found if found[0].num_rows else None
+                small = small_window(cursor, statements[1], bounds, selection)
+            if small is not None:
+                return small if small[0].num_rows else None
         with self._database.snapshot() as cursor:
-            return window(cursor, statements, bounds, wanted)
+            return window(cursor, statements, bounds, selection)
 
     def pass_over(self, state: MatchingState) -> None:
         """Move the cursor over spans that no rule is there for."""

@@ -31,7 +31,7 @@ class RestedSessions:
 
 
 class OpenSessions:
-    """What rules about sessions ask of a store. For the matcher's thread."""
+    """Storage of open sessions. For the matcher's thread."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
@@ -52,9 +52,9 @@ class OpenSessions:
 
         Those with a trace that has not settled are left out: its end opens them again.
         """
-        asked = {"settle_us": settle_us, "now_us": now_us, "sessions": most}
+        parameters = {"settle_us": settle_us, "now_us": now_us, "sessions": most}
         with self._database.snapshot() as cursor:
-            due = cursor.execute(sql.query("open_sessions"), asked).to_arrow_table()
+            due = cursor.execute(sql.query("open_sessions"), parameters).to_arrow_table()
             if not due.num_rows:
                 return None
             due = due.add_column(0, "trace", pa.array(np.arange(due.num_rows)))
@@ -102,10 +102,12 @@ def settled_sessions(sessions: pa.Table, traces: pa.Table, spans: pa.Table, unti
     latest = traces.sort_by([("trace", "ascending"), ("start_ns", "ascending"), ("trace_id", "ascending")])
     latest = latest.group_by("trace", use_threads=False).aggregate([("trace_id", "last")])
     latest = latest.rename_columns({"trace_id_last": "session_trace"})
-    told = sessions.select(["trace", "tenant", "session_id", "was_settled"]).rename_columns({"session_id": "trace_id"})
+    columns = sessions.select(["trace", "tenant", "session_id", "was_settled"]).rename_columns(
+        {"session_id": "trace_id"}
+    )
     return Settled(
         until=until,
-        traces=told.join(last, "trace", join_type="inner").join(latest, "trace", join_type="inner"),
+        traces=columns.join(last, "trace", join_type="inner").join(latest, "trace", join_type="inner"),
         spans=spans.select(["trace", "seq", "place"]),
     )
 
@@ -117,10 +119,10 @@ def _store(cursor: duckdb.DuckDBPyConnection, rested: RestedSessions, settlement
     cursor.register("rested_sessions", sessions.select(["tenant", "session_id"]))
     bounds = {"first": pc.min(sessions["first_part"]).as_py(), "last": pc.max(sessions["last_part"]).as_py()}
     if rested.is_last:
-        found = cursor.execute(sql.query("delete_open_sessions"), bounds)
+        result = cursor.execute(sql.query("delete_open_sessions"), bounds)
     else:
-        found = cursor.execute(sql.query("rest_open_sessions"), bounds | {"settle_us": rested.settle_us})
-    ((changed,),) = found.fetchall()
+        result = cursor.execute(sql.query("rest_open_sessions"), bounds | {"settle_us": rested.settle_us})
+    ((changed,),) = result.fetchall()
     expected = pc.sum(sessions["parts"]).as_py()
     if changed != expected:
         raise Moved(f"{changed} traces of sessions have come to rest instead of {expected}")

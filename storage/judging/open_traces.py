@@ -24,7 +24,7 @@ vain takes 9 ms, which another statement should not."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettleWaits:
-    """How long is waited for more of a trace, in microseconds: after its root has ended, without that, and in all."""
+    """Waits for more of a trace, in microseconds: after the end of its root, without that end, and in all."""
 
     after_root_us: int
     quiet_us: int
@@ -50,7 +50,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """What settling brings, stored in one transaction."""
+    """Result of settling, stored in one transaction."""
 
     settled: Settled
     decisions: pa.Table  # revision, seq, outcome, clause, trace
@@ -62,7 +62,7 @@ class Settlement:
 
 
 class OpenTraces:
-    """What settling asks of a store. For the matcher's thread."""
+    """Storage of open traces. For the matcher's thread."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
@@ -87,10 +87,10 @@ class OpenTraces:
             "traces": most,
         }
         with self._database.cursor() as cursor:
-            found = cursor.execute(sql.query("open_traces"), parameters).to_arrow_table()
-        traces = found.filter(found["trace_id"].is_valid()).drop_columns("next_us")
+            table = cursor.execute(sql.query("open_traces"), parameters).to_arrow_table()
+        traces = table.filter(table["trace_id"].is_valid()).drop_columns("next_us")
         traces = traces.add_column(0, "trace", pa.array(np.arange(traces.num_rows)))
-        return DueTraces(traces=traces, next_us=found["next_us"][0].as_py())
+        return DueTraces(traces=traces, next_us=table["next_us"][0].as_py())
 
     def settled(self, due: pa.Table, *, until: int) -> Settled:
         """The traces among these that have settled, by what was found of all their spans."""
@@ -123,11 +123,11 @@ class OpenTraces:
         traces = traces.join(totals.drop_columns(["is_added_up"]), "trace")
         return replace(settled, traces=traces, spans=spans), not len(late)
 
-    def parts(self, spans: pa.Table, wanted: SpanSelection) -> Iterator[pa.Table]:
+    def parts(self, spans: pa.Table, selection: SpanSelection) -> Iterator[pa.Table]:
         """The spans with what is asked of them, in parts that are not too large."""
         with self._database.snapshot() as cursor:
-            for near in _near(spans, wanted.limits.rows):
-                yield from _fitting(cursor, near, wanted)
+            for near in _near(spans, selection.limits.rows):
+                yield from _fitting(cursor, near, selection)
 
     def store(self, settlement: Settlement) -> None:
         """Store what was decided, in the place of what was decided before, and forget that the traces are open.
@@ -160,18 +160,18 @@ def extent_of(spans: pa.Table) -> tuple[int, int]:
 
 
 def _sessions(spans: pa.Table) -> pa.Table:
-    told = spans.filter(spans["session_id"].is_valid())
-    told = told.sort_by([("trace", "ascending"), ("is_child", "ascending"), ("start_time", "ascending")])
-    first = told.group_by("trace", use_threads=False).aggregate([("session_id", "first")])
+    named = spans.filter(spans["session_id"].is_valid())
+    named = named.sort_by([("trace", "ascending"), ("is_child", "ascending"), ("start_time", "ascending")])
+    first = named.group_by("trace", use_threads=False).aggregate([("session_id", "first")])
     return first.rename_columns({"session_id_first": "session_id"})
 
 
 def opened_sessions(traces: pa.Table, tenants: Sequence[str] | None) -> pa.Table:
     """The traces among these that are of sessions of these tenants; None: of all."""
-    told = traces["session_id"].is_valid()
+    mask = traces["session_id"].is_valid()
     if tenants is not None:
-        told = pc.and_(told, pc.is_in(traces["tenant"], pa.array(tenants, pa.string())))
-    return traces.filter(told).select(["tenant", "session_id", "trace_id", "last_us", "seq", "was_settled"])
+        mask = pc.and_(mask, pc.is_in(traces["tenant"], pa.array(tenants, pa.string())))
+    return traces.filter(mask).select(["tenant", "session_id", "trace_id", "last_us", "seq", "was_settled"])
 
 
 def _near(spans: pa.Table, most: int) -> Iterator[pa.Table]:
@@ -183,19 +183,19 @@ def _near(spans: pa.Table, most: int) -> Iterator[pa.Table]:
             yield spans.slice(first, min(most, stop - first))
 
 
-def _fitting(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, wanted: SpanSelection) -> Iterator[pa.Table]:
+def _fitting(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, selection: SpanSelection) -> Iterator[pa.Table]:
     """The spans with what is asked of them, at once or by halves."""
     cursor.register("wanted_spans", spans)
-    text, parameters = asked_for(sql.query("spans_of_traces_to_match"), wanted.columns)
+    text, parameters = asked_for(sql.query("spans_of_traces_to_match"), selection.columns)
     bounds = {"first": spans["seq"][0].as_py(), "last": spans["seq"][-1].as_py()}
-    found, nbytes = fetch(cursor, text, parameters | bounds, wanted.limits.nbytes)
-    if nbytes <= wanted.limits.nbytes or spans.num_rows == 1:
-        yield found
+    table, nbytes = fetch(cursor, text, parameters | bounds, selection.limits.nbytes)
+    if nbytes <= selection.limits.nbytes or spans.num_rows == 1:
+        yield table
         return
     half = spans.num_rows // 2
-    del found
+    del table
     for part in (spans.slice(0, half), spans.slice(half)):
-        yield from _fitting(cursor, part, wanted)
+        yield from _fitting(cursor, part, selection)
 
 
 def _turn_back(cursor: duckdb.DuckDBPyConnection, now_us: int) -> None:

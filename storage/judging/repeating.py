@@ -21,7 +21,7 @@ _REPEATABLE = _LEFT_OUT | {"failed"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated:
-    """What came of the wish to evaluate again: how many new jobs there are, and the state of a job that got none."""
+    """Result of a request to evaluate again: the number of new jobs, and the state of each job that got none."""
 
     jobs: int
     refused: Mapping[int, str | None] = field(
@@ -68,15 +68,15 @@ class Repeating:
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
-        found: list[int] = []
+        job_ids: list[int] = []
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
-            wanted = {"rule": rule, "error_kind": error_kind, "jobs": MOST_RETRIED, "tenant": tenant}
-            found[:] = [job_id for (job_id,) in cursor.execute(sql.query("failed_jobs"), wanted).fetchall()]
-            repeat_jobs(cursor, found, now_us)
+            parameters = {"rule": rule, "error_kind": error_kind, "jobs": MOST_RETRIED, "tenant": tenant}
+            job_ids[:] = [job_id for (job_id,) in cursor.execute(sql.query("failed_jobs"), parameters).fetchall()]
+            repeat_jobs(cursor, job_ids, now_us)
 
         self._writer.store(write, 1)
-        return Repeated(jobs=len(found))
+        return Repeated(jobs=len(job_ids))
 
     def retry_over_budget(self, *, after_us: int, before_us: int, now_us: int) -> int:
         """Evaluate again what was left out for want of money between two instants; how many there are.
@@ -86,22 +86,22 @@ class Repeating:
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
-        found: list[int] = []
+        job_ids: list[int] = []
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
-            wanted = {"after_us": after_us, "before_us": before_us, "jobs": MOST_RETRIED}
-            found[:] = [job_id for (job_id,) in cursor.execute(sql.query("jobs_over_budget"), wanted).fetchall()]
-            repeat_jobs(cursor, found, now_us)
+            parameters = {"after_us": after_us, "before_us": before_us, "jobs": MOST_RETRIED}
+            job_ids[:] = [job_id for (job_id,) in cursor.execute(sql.query("jobs_over_budget"), parameters).fetchall()]
+            repeat_jobs(cursor, job_ids, now_us)
 
         self._writer.store(write, 1)
-        return len(found)
+        return len(job_ids)
 
 
 def _fate(cursor: duckdb.DuckDBPyConnection, job_id: int, tenant: str | None) -> str | None:
-    found = cursor.execute(sql.query("fate_of_job"), {"job_id": job_id, "tenant": tenant}).fetchall()
-    if not found:
+    rows = cursor.execute(sql.query("fate_of_job"), {"job_id": job_id, "tenant": tenant}).fetchall()
+    if not rows:
         return None
-    state, error_kind = found[0]
+    state, error_kind = rows[0]
     return str(error_kind if state == "skipped" and error_kind in _LEFT_OUT else state)
 
 

@@ -1,4 +1,4 @@
-"""Results on their way to somebody else: those that were not told yet, and how far that has come."""
+"""Export of results: those that were not sent yet, and the progress."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from storage.ingest.writer import Writer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultToTell:
-    """What came of one evaluation that was scored or failed. None: not told, or there is none."""
+    """Result of an evaluation that was scored or failed. None means unknown or absent."""
 
     number: int
     job_id: int
@@ -58,20 +58,20 @@ class OutState:
 
 
 class ResultsOut:
-    """What is asked about results to be told. Safe to use from any thread but the writer's."""
+    """Export of results. Safe to use from any thread but the writer's."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
         self._writer = writer
 
     def state(self) -> OutState:
-        """How far results were told."""
+        """Return the progress of the export."""
         with self._database.cursor() as cursor:
             ((number, instance),) = cursor.execute(sql.query("results_out")).fetchall()
         return OutState(number=number, instance=instance)
 
     def behind(self) -> int:
-        """How many results, at most, are still to be told."""
+        """Return how many results, at most, are still to be exported."""
         with self._database.cursor() as cursor:
             ((last,),) = cursor.execute(sql.query("last_result")).fetchall()
             ((number, _),) = cursor.execute(sql.query("results_out")).fetchall()
@@ -84,10 +84,12 @@ class ResultsOut:
             if last <= after:
                 return [], after
             table = cursor.execute(sql.query("results_to_tell"), {"after": after, "rows": most}).to_arrow_table()
-            found = [ResultToTell(**row) for row in table.to_pylist()]
-            roots = _roots(cursor, {each.key for each in found if each.span_id is None})
-        told = [replace(each, root_span_id=roots.get(each.key)) if each.span_id is None else each for each in found]
-        return told, found[-1].number if len(found) == most else last
+            results = [ResultToTell(**row) for row in table.to_pylist()]
+            roots = _roots(cursor, {each.key for each in results if each.span_id is None})
+        with_roots = [
+            replace(each, root_span_id=roots.get(each.key)) if each.span_id is None else each for each in results
+        ]
+        return with_roots, results[-1].number if len(results) == most else last
 
     def move(self, after: int, until: int) -> None:
         """Note that results up to one were told.
@@ -107,10 +109,10 @@ class ResultsOut:
 
 def _roots(cursor: duckdb.DuckDBPyConnection, keys: Iterable[TraceKey]) -> dict[TraceKey, str]:
     """The id of the root of each trace that is there."""
-    wanted = key_table(keys)
-    if not wanted.num_rows:
+    keys_table = key_table(keys)
+    if not keys_table.num_rows:
         return {}
-    cursor.register("wanted_traces", wanted)
+    cursor.register("wanted_traces", keys_table)
     extents: pa.Table = cursor.execute(sql.query("extents_of_traces")).to_arrow_table()
     if not extents.num_rows:
         return {}

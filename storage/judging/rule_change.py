@@ -1,4 +1,4 @@
-"""What rules are as rows, and a change of some of them, worked out before it is written."""
+"""Rules as rows, and changes of them that are prepared before they are written."""
 
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ MAX_OF_TENANT: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleDraft:
-    """What a rule is to be."""
+    """New content of a rule."""
 
     tenant: str
     project: str | None  # None: about all
@@ -59,13 +59,13 @@ class StoredRule:
 
     @property
     def identity(self) -> tuple[str, str | None, str]:
-        """What only one rule has at a time."""
+        """Return the key that only one rule has at a time."""
         return self.tenant, self.project, self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRevision:
-    """What a rule said at one time."""
+    """Content of a rule at one time."""
 
     revision: int
     rule_id: str
@@ -80,7 +80,7 @@ class StoredRevision:
 
 
 class RuleChange:
-    """What is to be written, gathered over what is stored. Nobody else changes that meanwhile."""
+    """Pending changes of rules, on top of the stored rules, which no other thread changes meanwhile."""
 
     def __init__(self, rules: Sequence[StoredRule], numbers: Iterable[tuple[str, str, int]], now_us: int) -> None:
         self._rules = {rule.rule_id: rule for rule in rules}

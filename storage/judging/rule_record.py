@@ -1,4 +1,4 @@
-"""What one rule said and did: its revisions, its latest results, what it decided by which clause, what waits."""
+"""Record of one rule: its revisions, its latest results, its decisions by clause, and its waiting jobs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _MOST_KEYS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRevision:
-    """What a rule said from some time on."""
+    """Content of a rule from a time on."""
 
     revision: int
     digest: str
@@ -33,7 +33,7 @@ class PastRevision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastResult:
-    """What came of one evaluation. None: not told, or there is none."""
+    """Result of one evaluation. None means unknown or absent."""
 
     revision: int
     trace_id: str
@@ -53,7 +53,7 @@ class PastResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedBy:
-    """How many targets one thing became of; of those filtered, by one clause."""
+    """Number of targets by decision; of those filtered, by clause."""
 
     decision: str  # filtered, sampled_out, matched or undecided
     clause: str | None
@@ -71,7 +71,7 @@ class UnscoredBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastCost:
-    """What one evaluation took on average. None: nobody knows."""
+    """Average cost of one evaluation. None means unknown."""
 
     evaluations: int  # of which the average is made
     tokens: float | None
@@ -90,12 +90,12 @@ class RuleRecord:
         return [PastRevision(**row) for row in self._rows(sql.query("revisions_of_rule"), bounds)]
 
     def results(self, rule_id: str, *, rows: int, tenant: str | None = None) -> list[PastResult]:
-        """Its latest results, the last first; with a tenant those about spans of it and of nobody."""
-        wanted = {"rule_id": rule_id, "rows": rows, "tenant": tenant}
-        return [PastResult(**row) for row in self._rows(sql.query("results_of_rule"), wanted)]
+        """Return the latest results of a rule, newest first; with a tenant, those about its spans and spans of none."""
+        parameters = {"rule_id": rule_id, "rows": rows, "tenant": tenant}
+        return [PastResult(**row) for row in self._rows(sql.query("results_of_rule"), parameters)]
 
     def decided(self, revision: int, now_ns: int) -> list[DecidedBy]:
-        """What a revision decided in the last 24 hours."""
+        """Return a revision's decisions in the last 24 hours."""
         bounds = {"revision": revision, "since_us": now_ns // 1_000 - _DAY_US}
         return [DecidedBy(**row) for row in self._rows(sql.query("clauses_of_revision"), bounds)]
 
@@ -112,16 +112,17 @@ class RuleRecord:
         return counts
 
     def cost(self, evaluator: str, *, tenant: str | None = None) -> PastCost:
-        """What an evaluation by this evaluator took of late, where it asked a judge: of a tenant; None for all."""
+        """Return the recent average cost of an evaluator's calls of judges, of a tenant; None means all."""
         with self._database.cursor() as cursor:
             bounds = {"evaluator": evaluator, "rows": _AVERAGED, "tenant": tenant}
             ((count, tokens, usd),) = cursor.execute(sql.query("cost_of_evaluations"), bounds).fetchall()
         return PastCost(evaluations=count, tokens=tokens, usd=usd)
 
     def start_of_newest(self, since_ns: int, rows: int, *, tenant: str | None = None) -> tuple[int | None, int]:
-        """When the first of the newest `rows` spans since an instant started, and how many there are in all.
+        """Return the start of the first of the newest `rows` spans since an instant, and the number of all.
 
-        None where there are not more than that. With a tenant, of its spans.
+        The start is None if there are no more than `rows`. With a tenant, of its spans.
+
         """
         with self._database.cursor() as cursor:
             bounds = {"since_ns": since_ns, "rows": rows, "tenant": tenant}
@@ -130,10 +131,10 @@ class RuleRecord:
 
     def attribute_keys(self, tenant: str | None = None) -> list[str]:
         """The names of attributes of the latest spans, the most frequent first: of a tenant; None for all."""
-        wanted = {"spans": _NAMED_SPANS, "keys": _MOST_KEYS, "tenant": tenant}
-        return [row["key"] for row in self._rows(sql.query("attribute_keys"), wanted)]
+        parameters = {"spans": _NAMED_SPANS, "keys": _MOST_KEYS, "tenant": tenant}
+        return [row["key"] for row in self._rows(sql.query("attribute_keys"), parameters)]
 
     def _rows(self, select: str, parameters: Mapping[str, object]) -> Sequence[dict[str, Any]]:
         with self._database.cursor() as cursor:
-            found: list[dict[str, Any]] = cursor.execute(select, parameters).to_arrow_table().to_pylist()
-        return found
+            rows: list[dict[str, Any]] = cursor.execute(select, parameters).to_arrow_table().to_pylist()
+        return rows

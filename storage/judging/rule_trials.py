@@ -18,7 +18,7 @@ _SAME: Final[Mapping[TrialTarget, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialQuestion:
-    """What a rule asks of spans, in SQL."""
+    """Expressions of a rule, in SQL."""
 
     target: TrialTarget
     clause: str  # the number of the clause that a span fails first
@@ -27,11 +27,11 @@ class TrialQuestion:
     goes_by_results: bool  # of another rule
 
     def counts(self) -> str:
-        """How many targets there are by what becomes of them, of those that started within a window."""
+        """Return the statement that counts targets by decision, of those that started within a window."""
         return self._asking(sql.query("trial_counts"))
 
     def examples(self) -> str:
-        """Some of those that would be judged."""
+        """Return the statement that selects some targets that would be judged."""
         return self._asking(sql.query("trial_examples"))
 
     def _asking(self, question: str) -> str:
@@ -53,7 +53,7 @@ class TrialQuestion:
 
 
 def spans_of_trace(columns: Sequence[str], sums: Mapping[str, str]) -> str:
-    """These columns of the spans of one trace."""
+    """Return the statement that selects these columns of the spans of one trace."""
     return sql.bare(sql.query("trial_trace")).replace("$columns", ", ".join(columns)).replace("$source", _source(sums))
 
 

@@ -34,7 +34,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CountedParts:
-    """How many parts of traces there were, up to which commit, and the projects that they name, by tenant and name."""
+    """Number of trace parts counted up to a commit, and the projects that they name, by tenant and name."""
 
     parts: int = 0
     batch: int = -1
@@ -48,10 +48,10 @@ class _TracedProjects:
     """
 
     def __init__(self) -> None:
-        self._counted = _CountedParts()  # replaced as a whole: whoever asks at the same time counts again
+        self._counted = _CountedParts()  # replaced as a whole: a concurrent reader counts again
 
     def named(self, cursor: duckdb.DuckDBPyConnection) -> frozenset[tuple[str, str]]:
-        """They as of the moment of a cursor."""
+        """Return the named projects as of a cursor's snapshot."""
         ((parts,),) = cursor.execute(sql.query("count_trace_parts")).fetchall()
         counted = self._since(cursor, self._counted)
         if counted.parts != parts:
@@ -89,9 +89,9 @@ class Rulebook:
     def revisions(self, numbers: Collection[int]) -> list[StoredRevision]:
         """The revisions of these numbers, as far as there are such."""
         with self._database.cursor() as cursor:
-            found = cursor.execute(sql.query("rule_revisions"), {"numbers": list(numbers)}).fetchall()
+            rows = cursor.execute(sql.query("rule_revisions"), {"numbers": list(numbers)}).fetchall()
         names = [field.name for field in fields(StoredRevision)]
-        return [StoredRevision(**(dict(zip(names, row, strict=True)) | {"clauses": tuple(row[-1])})) for row in found]
+        return [StoredRevision(**(dict(zip(names, row, strict=True)) | {"clauses": tuple(row[-1])})) for row in rows]
 
     def projects(self, tenant: str | None = None) -> list[Project]:
         """Projects that were made, and those that traces name, by name: of a tenant and of none; None for all."""
@@ -114,7 +114,7 @@ class Rulebook:
         return sorted(heapq.nsmallest(_MOST_NAMES, places, key=places.__getitem__))
 
     def project(self, tenant: str | None, key: str) -> Project | None:
-        """The project of that name or id, of a tenant or of none; None where nobody made it and no trace names it."""
+        """Return the project of that name or id, of a tenant or of none; None if unknown and in no trace."""
         with self._database.cursor() as cursor:
             row = cursor.execute(sql.query("project_of"), {"tenant": tenant, "key": key}).fetchone()
             if row is not None:
@@ -199,7 +199,7 @@ class Rulebook:
         return self._changed(make)
 
     def _changed(self, make: Callable[[RuleChange], Made]) -> Made:
-        """What `make` made of the rules. They change by this alone, but for what a commit left that seemed to fail."""
+        """Apply the changes that `make` prepares, and return its result; start over if a late commit interferes."""
         with self._changing:
             for _ in range(_TRIES):
                 change = self._change()

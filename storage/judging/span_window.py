@@ -1,4 +1,4 @@
-"""Spans taken out of the store for rules: some columns, whatever else rules need of them, and not more than fits."""
+"""Windows of spans for rules: their columns, further expressions of rules, within limits of rows and bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ NOTHING_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowLimits:
-    """How much is taken out at once."""
+    """Limits of one window."""
 
     rows: int
     nbytes: int
@@ -28,7 +28,7 @@ class WindowLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanSelection:
-    """What rules ask of spans: columns over the view `spans`, by the names that the rules' statements have for them."""
+    """Columns that rules read, over the view `spans`, by the names in the rules' statements."""
 
     columns: Mapping[str, Expression]
     limits: WindowLimits
@@ -38,7 +38,7 @@ def window(
     cursor: duckdb.DuckDBPyConnection,
     statements: tuple[str, str],
     bounds: Mapping[str, Any],
-    wanted: SpanSelection,
+    selection: SpanSelection,
     more: Mapping[str, Any] = NOTHING_MORE,
 ) -> tuple[pa.Table, int] | None:
     """The next spans in their order, and the number up to which they are all; None when there are none.
@@ -46,8 +46,8 @@ def window(
     The first statement finds the numbers of the next `$rows` spans `$after` one; the second, which has `more`
     parameters, takes the spans `$until` the last of them out.
     """
-    rows, limits = wanted.limits.rows, wanted.limits
-    text, parameters = asked_for(statements[1], wanted.columns)
+    rows, limits = selection.limits.rows, selection.limits
+    text, parameters = asked_for(statements[1], selection.columns)
     while True:
         numbers = cursor.execute(statements[0], {**bounds, "rows": rows}).to_arrow_table().column("seq")
         if not len(numbers):
@@ -61,19 +61,19 @@ def window(
 
 
 def small_window(
-    cursor: duckdb.DuckDBPyConnection, statement: str, bounds: Mapping[str, Any], wanted: SpanSelection
+    cursor: duckdb.DuckDBPyConnection, statement: str, bounds: Mapping[str, Any], selection: SpanSelection
 ) -> tuple[pa.Table, int] | None:
     """All spans `$after` one number and `$until` another, of which there are few; None if they are too many bytes."""
-    text, parameters = asked_for(statement, wanted.columns)
-    spans, nbytes = fetch(cursor, text, {**parameters, **bounds}, wanted.limits.nbytes)
-    return (spans.sort_by("seq"), bounds["until"]) if nbytes <= wanted.limits.nbytes else None
+    text, parameters = asked_for(statement, selection.columns)
+    spans, nbytes = fetch(cursor, text, {**parameters, **bounds}, selection.limits.nbytes)
+    return (spans.sort_by("seq"), bounds["until"]) if nbytes <= selection.limits.nbytes else None
 
 
 def asked_for(text: str, columns: Mapping[str, Expression]) -> tuple[str, dict[str, Any]]:
     """A statement with further columns, and the values of their parameters."""
-    asked = "".join(f",\n    {one.sql} AS {column}" for column, one in columns.items())
+    extra = "".join(f",\n    {one.sql} AS {column}" for column, one in columns.items())
     parameters = {key: value for one in columns.values() for key, value in one.parameters.items()}
-    return text.replace("/* asked */", asked), parameters
+    return text.replace("/* asked */", extra), parameters
 
 
 def fetch(
@@ -115,6 +115,6 @@ def move_cursor(cursor: duckdb.DuckDBPyConnection, *, after: int, until: int, jo
 
 
 def cursor_of(cursor: duckdb.DuckDBPyConnection) -> tuple[int, int]:
-    """How far spans are matched, and the number of the last job, as the transaction finds them."""
+    """Return the number up to which spans are matched, and that of the last job, within the transaction."""
     ((seq, last_job),) = cursor.execute(sql.query("matching_cursor")).fetchall()
     return int(seq), int(last_job)

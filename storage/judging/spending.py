@@ -37,7 +37,7 @@ _MOST_UNWRITTEN: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpentRow:
-    """What one rule spent in one project over one connection on one day."""
+    """Spending of one rule in one project over one connection on one day."""
 
     tenant: str
     rule_id: str | None
@@ -55,7 +55,7 @@ class SpentRow:
 
 @dataclass(slots=True)
 class _Gathered:
-    """What the database does not have yet, by call; or may have, if it is written again."""
+    """Calls that the database lacks; or may have, if they are written again."""
 
     reserved: dict[int, ReservedCall] = field(default_factory=dict)
     settled: dict[int, SettledCall] = field(default_factory=dict)
@@ -85,8 +85,8 @@ class JudgeCallStore:
         self._writer = writer
         self._journal = CallJournal(journal)
         self._changed = threading.Condition()
-        self._asked: list[tuple[ReservedCall, Future[None]]] = []
-        self._told: list[SettledCall] = []
+        self._reserving: list[tuple[ReservedCall, Future[None]]] = []
+        self._settling: list[SettledCall] = []
         self._last_call = 0
         self._noted = self._on_record = self._stored = 0  # calls reserved and settled, by how far they have come
         self._gathered = _Gathered()
@@ -129,7 +129,7 @@ class JudgeCallStore:
         return max(int(number), self._last_call)
 
     def on_day(self, day: date) -> list[SpentRow]:
-        """What was spent on a day, as far as the database has it."""
+        """Return the spending on a day, as far as the database has it."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("spent_on_day"), {"day": day, "tenant": None}).fetchall()
         names = tuple(SpentRow.__dataclass_fields__)
@@ -162,7 +162,7 @@ class JudgeCallStore:
                 return stored
             self._last_call = max(self._last_call, call.call_id)
             self._noted += 1
-            self._asked.append((call, stored))
+            self._reserving.append((call, stored))
             self._changed.notify_all()
         return stored
 
@@ -170,16 +170,16 @@ class JudgeCallStore:
         """Note what a call took, soon; until then, and if the process dies before, it counts as reserved."""
         with self._changed:
             self._noted += 1
-            self._told.append(call)
+            self._settling.append(call)
             self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until the database has all that was told so far; False when that took too long."""
+        """Wait until the database has all that was reported so far; return False if that takes too long."""
         with self._changed:
-            told, self._is_flushing = self._noted, True
+            noted, self._is_flushing = self._noted, True
             self._changed.notify_all()
             try:
-                return self._changed.wait_for(lambda: self._stored >= told or not self._is_anything_left(), timeout_s)
+                return self._changed.wait_for(lambda: self._stored >= noted or not self._is_anything_left(), timeout_s)
             finally:
                 self._is_flushing = False
 
@@ -187,22 +187,22 @@ class JudgeCallStore:
         return bool(self._on_record < self._noted or self._gathered or self._is_writing)
 
     def _run(self) -> None:
-        while not self._is_closed or self._asked or self._told:
+        while not self._is_closed or self._reserving or self._settling:
             with self._changed:
                 while not self._is_any_work():
                     self._changed.wait(self._wait_s())
-                asked, self._asked = self._asked, []
-                told, self._told = self._told, []
+                reserving, self._reserving = self._reserving, []
+                settled, self._settling = self._settling, []
                 written, self._written = self._written, []
             try:
                 self._journal.release(written)
-                self._put_on_record(asked, told)
+                self._put_on_record(reserving, settled)
                 self._write_if_due()
                 if self._is_over():
                     self._start_anew()
             except Exception as error:  # noqa: BLE001 - the top of a thread: a bug must not end judging for good
                 log.exception("calls to judges could not be put on record")
-                for _, stored in asked:
+                for _, stored in reserving:
                     if not stored.done():
                         _tell(stored, error)
         if self._is_anything_left():
@@ -223,30 +223,34 @@ class JudgeCallStore:
         return self._journal.due_in_s == 0 and not self._is_anything_left()
 
     def _is_any_work(self) -> bool:
-        return bool(self._asked or self._told or self._written or self._is_closed or self._is_due() or self._is_over())
+        return bool(
+            self._reserving or self._settling or self._written or self._is_closed or self._is_due() or self._is_over()
+        )
 
     def _is_due(self) -> bool:
         if not self._gathered or self._is_writing:
             return False
         return time.monotonic() >= self._write_at_s or (self._is_flushing and self._failing is None)
 
-    def _put_on_record(self, asked: Sequence[tuple[ReservedCall, "Future[None]"]], told: Sequence[SettledCall]) -> None:
-        if not asked and not told:
+    def _put_on_record(
+        self, reserving: Sequence[tuple[ReservedCall, "Future[None]"]], settled: Sequence[SettledCall]
+    ) -> None:
+        if not reserving and not settled:
             return
-        reserved = [call for call, _ in asked]
+        reserved = [call for call, _ in reserving]
         error: Overloaded | None = None
         try:
-            self._journal.append(JournalRecord(reserved=reserved, settled=told))
+            self._journal.append(JournalRecord(reserved=reserved, settled=settled))
         except Overloaded as overloaded:
             log.warning("%s; those that were to be made are not", overloaded)
             error, reserved = overloaded, []
         with self._changed:
             if not self._gathered:
                 self._write_at_s = max(self._write_at_s, time.monotonic() + _GATHER_S)
-            self._gathered.add(reserved, told)
-            self._on_record += len(asked) + len(told)
+            self._gathered.add(reserved, settled)
+            self._on_record += len(reserving) + len(settled)
             self._changed.notify_all()
-        for _, stored in asked:
+        for _, stored in reserving:
             _tell(stored, error)
 
     def _write_if_due(self) -> None:
@@ -280,7 +284,7 @@ class JudgeCallStore:
 
 
 def _tell(stored: "Future[None]", error: Exception | None) -> None:
-    if not stored.set_running_or_notify_cancel():  # whoever asked has gone
+    if not stored.set_running_or_notify_cancel():  # the caller has gone
         return
     if error is None:
         stored.set_result(None)
@@ -300,9 +304,9 @@ def _write(cursor: duckdb.DuckDBPyConnection, gathered: _Gathered) -> None:
         cursor.execute(sql.query("settle_judge_calls"), {"first": min(others), "last": max(others)})
 
 
-def _table(columns: Mapping[str, pa.DataType], told: Sequence[Mapping[int, ReservedCall | SettledCall]]) -> pa.Table:
-    """What is told of each of the calls that are told of first, as far as it is."""
-    calls = [[each.get(number) for each in told] for number in told[0]]
+def _table(columns: Mapping[str, pa.DataType], maps: Sequence[Mapping[int, ReservedCall | SettledCall]]) -> pa.Table:
+    """Build the table of the calls in the first map; a column comes from the first record that has it."""
+    calls = [[each.get(number) for each in maps] for number in maps[0]]
     arrays = {
         name: pa.array([next((getattr(each, name) for each in of if hasattr(each, name)), None) for of in calls], kind)
         for name, kind in columns.items()

@@ -57,7 +57,7 @@ class Item(NewItem):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetText:
-    """What people say of a dataset. Schemas are JSON."""
+    """Description of a dataset. Schemas are JSON."""
 
     description: str = ""
     tags: Sequence[str] = ()
@@ -155,11 +155,12 @@ class Datasets:
         return changed
 
     def delete(self, dataset: Dataset, *, now_us: int) -> None:
-        """Take a dataset away with its versions and items, if it still has this version; runs that used it stay.
+        """Delete a dataset with its versions and items, if it still has this version; runs on it stay.
 
         Raises:
             Stale: it was changed meanwhile.
-            Overloaded: it may be gone, with some of its items left that nobody sees.
+            Overloaded: it may be deleted, with some items left that no request returns.
+
         """
         values = {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
         if not written(self._writer, sql.query("mark_dataset_deleted"), values):
@@ -198,7 +199,7 @@ class Datasets:
     def add_version(
         self,
         dataset: Dataset,
-        wanted: pa.Table,
+        members: pa.Table,
         *,
         mode: Mode,
         description: str = "",
@@ -214,25 +215,25 @@ class Datasets:
         """
         made = _NextVersion(
             dataset=dataset,
-            wanted=wanted,
+            members=members,
             mode=mode,
             values={"description": description, "created_by": created_by, "now_us": now_us},
         )
-        self._writer.store(made.run, wanted.num_rows)
+        self._writer.store(made.run, members.num_rows)
         (version,) = self.versions(dataset, version=made.number)
         return version, made.is_new
 
     def versions(self, dataset: Dataset, *, version: int | None = None, skip: int = 0, most: int = 1) -> list[Version]:
         """The versions of a dataset, newest first, or the one that is named."""
-        asked = {"dataset_id": dataset.dataset_id, "version": version, "versions": most, "skip": skip}
+        parameters = {"dataset_id": dataset.dataset_id, "version": version, "versions": most, "skip": skip}
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("dataset_versions"), asked)
+            cursor.execute(sql.query("dataset_versions"), parameters)
             return [Version(**row) for row in named(cursor)]
 
     def items(self, version: Version, *, first: int, most: int) -> list[Item]:
         """Items of a version from a place on, in their order."""
-        asked = {"version_key": version.version_key, "first": first, "items": most}
-        return self._items(sql.query("items_of_version"), asked)
+        parameters = {"version_key": version.version_key, "first": first, "items": most}
+        return self._items(sql.query("items_of_version"), parameters)
 
     def items_by_id(self, version: Version, ids: Sequence[str]) -> list[Item]:
         """The items of a version that are among these."""
@@ -241,10 +242,10 @@ class Datasets:
     def items_of_run(self, dataset_id: str, version: int, ids: Sequence[str]) -> dict[str, Item]:
         """The items among these that the version of a run has, by their ids; of a deleted dataset none."""
         with self._database.cursor() as cursor:
-            asked = {"dataset_id": dataset_id, "version": version, "versions": 1, "skip": 0}
-            cursor.execute(sql.query("dataset_versions"), asked)
-            found = [Version(**row) for row in named(cursor)]
-        return {item.item_id: item for each in found for item in self.items_by_id(each, ids)}
+            parameters = {"dataset_id": dataset_id, "version": version, "versions": 1, "skip": 0}
+            cursor.execute(sql.query("dataset_versions"), parameters)
+            versions = [Version(**row) for row in named(cursor)]
+        return {item.item_id: item for each in versions for item in self.items_by_id(each, ids)}
 
     def every_item(self, version: Version) -> Iterator[Item]:
         """All items of a version in their order, read in pages."""
@@ -254,7 +255,7 @@ class Datasets:
             first += len(page)
 
     def changes(self, earlier: Version, later: Version, *, skip: int, most: int) -> tuple[list[VersionChange], int]:
-        """How two versions of a dataset differ, and in how many items in all."""
+        """Return the differences between two versions, and how many items differ in all."""
         keys = {"earlier_key": earlier.version_key, "later_key": later.version_key}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("changes_of_versions"), keys | {"changes": most, "skip": skip})
@@ -262,9 +263,9 @@ class Datasets:
         total = max((row.pop("total") for row in rows), default=0)
         return [VersionChange(**row) for row in rows], total
 
-    def _items(self, select: str, asked: Mapping[str, object]) -> list[Item]:
+    def _items(self, select: str, parameters: Mapping[str, object]) -> list[Item]:
         with self._database.cursor() as cursor:
-            cursor.execute(select, asked)
+            cursor.execute(select, parameters)
             return [Item(**row) for row in named(cursor)]
 
     def _datasets(self, tenant: str | None, key: str | None) -> list[Dataset]:
@@ -273,10 +274,10 @@ class Datasets:
             return [Dataset(**row) for row in named(cursor)]
 
     def _current(self, dataset: Dataset) -> int:
-        found = self._datasets(None, dataset.dataset_id)
-        if not found:
+        datasets = self._datasets(None, dataset.dataset_id)
+        if not datasets:
             raise Missing(f"there is no dataset {dataset.name!r} any more")
-        return found[0].version
+        return datasets[0].version
 
     def _deleted_items(self, dataset_id: str) -> int:
         deleted: list[int] = []
@@ -295,7 +296,7 @@ class _NextVersion:
     """A version that is made in the writer's transaction, so that no other version comes between."""
 
     dataset: Dataset
-    wanted: pa.Table
+    members: pa.Table
     mode: Mode
     values: dict[str, object]
     number: int = 0
@@ -307,11 +308,11 @@ class _NextVersion:
             raise Missing(f"there is no dataset {self.dataset.name!r} any more")
         latest = cursor.execute(sql.query("latest_dataset_version"), of_it).fetchone()
         number, version_key = latest or (0, -1)
-        cursor.register("wanted_items", self.wanted)
+        cursor.register("wanted_items", self.members)
         staged = sql.query("replaced_members") if self.mode == "replace" else sql.query("appended_members")
         before = {"version_key": version_key}
-        asked = of_it | before if "$version_key" in staged else of_it
-        cursor.register("next_member", cursor.execute(staged, asked).to_arrow_table())
+        parameters = of_it | before if "$version_key" in staged else of_it
+        cursor.register("next_member", cursor.execute(staged, parameters).to_arrow_table())
         ((items, added, removed, changed, moved),) = cursor.execute(sql.query("compare_members"), before).fetchall()
         if not 0 < items <= MOST_ITEMS:
             raise Conflict(f"this version would have {items:,} items, and one has at least 1 and at most {VERSION}")

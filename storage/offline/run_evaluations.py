@@ -1,4 +1,4 @@
-"""Evaluators that are asked about the items of runs: what is to be done, and how far that is."""
+"""Evaluations of runs by evaluators on the server: pending items, and progress."""
 
 import uuid
 from collections.abc import Sequence
@@ -95,11 +95,11 @@ class RunEvaluations:
         return next(each for each in self.of_run(run.run_id) if each.evaluation_id == evaluation_id)
 
     def of_run(self, run_id: str) -> list[Evaluation]:
-        """What was asked about a run, in that order."""
+        """Return the evaluations of a run, in the order of the requests."""
         return self._found(run_id=run_id)
 
     def open(self) -> list[Evaluation]:
-        """What can be done now: the run has ended, and the evaluation has not."""
+        """Return the evaluations that can proceed: the run has ended, and the evaluation has not."""
         return [Evaluation(**row) for row in self._open.named({"run_id": None, "only_open": True})]
 
     def set_state(self, evaluation_id: str, state: State, *, error: str | None = None, now_us: int) -> bool:
@@ -122,14 +122,14 @@ class RunEvaluations:
 
     def unscored(self, evaluation: Evaluation, *, after: int, most: int) -> Sequence[Unscored]:
         """Items of which it has said nothing, after a number."""
-        asked = {
+        parameters = {
             "run_id": evaluation.run_id,
             "evaluation_id": evaluation.evaluation_id,
             "after": after,
             "items": most,
         }
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("unscored_run_items"), asked)
+            cursor.execute(sql.query("unscored_run_items"), parameters)
             return [Unscored(**row) for row in named(cursor)]
 
     def count_unscored(self, evaluation: Evaluation) -> int:

@@ -1,4 +1,4 @@
-"""The items of runs and their scores: each item is stored once for its key and trial, however often it is told."""
+"""Items of runs and their scores: each item is stored once for its key and trial, however often it is sent."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -18,7 +18,7 @@ from storage.sql import named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewScore(EvaluatorOutcome):
-    """What an evaluator said of an item."""
+    """Result of an evaluator on an item."""
 
     label: str | None = None
     direction: str | None = None
@@ -27,7 +27,7 @@ class NewScore(EvaluatorOutcome):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRunItem:
-    """What came of an item in one trial. The maps are JSON; `digest` is equal for items that say the same."""
+    """Result of an item in one trial. The maps are JSON; `digest` is equal for items with equal content."""
 
     item_key: str
     is_keyed: bool
@@ -55,7 +55,7 @@ class NewRunItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What became of items that were told: stored, there already, and there already with something else."""
+    """Result of a report: items that were stored, already present, or already present with other content."""
 
     stored: int
     already_present: int
@@ -64,7 +64,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemsLike:
-    """Which items of a run are wanted, and in which order. `evaluator` names one that they fell short of."""
+    """Filter and order of a run's items. `evaluator` selects items that failed it."""
 
     outcome: str | None = None
     text: str | None = None
@@ -84,7 +84,7 @@ class OutlinedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedTrial:
-    """What one evaluator said in one trial of a run."""
+    """Results of one evaluator in one trial of a run."""
 
     name: str
     trial: int
@@ -97,7 +97,7 @@ class EvaluatedTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEvaluator:
-    """How an evaluator judged the items of a run; `is_one` says whether it judged all of them so."""
+    """Configuration with which an evaluator judged a run's items; `is_one` if it is the same for all."""
 
     name: str
     direction: str | None
@@ -108,7 +108,7 @@ class StoredEvaluator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStamp:
-    """What changes of a run whenever its items or scores do."""
+    """Counters that change with a run's items or scores."""
 
     items: int  # each trial one
     scores: int
@@ -181,41 +181,41 @@ class RunItems:
 
     def page(self, run_id: str, *, outcome: str | None = None, skip: int, most: int) -> list[dict[str, Any]]:
         """Items of a run in the order in which they came, each as a row with its scores under `scores`."""
-        asked: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip}
+        parameters: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip}
         with self._database.snapshot() as cursor:
             if outcome is None:
-                cursor.execute(sql.query("run_items"), asked)
+                cursor.execute(sql.query("run_items"), parameters)
             else:
-                cursor.execute(sql.query("run_items_by_outcome"), asked | {"outcome": outcome})
+                cursor.execute(sql.query("run_items_by_outcome"), parameters | {"outcome": outcome})
             return _with_scores(cursor, run_id, named(cursor))
 
     def chosen(self, run_id: str, like: ItemsLike, *, skip: int, most: int) -> tuple[list[int], int]:
         """The numbers of the items of a run that are like this, in the wanted order, and how many there are in all."""
-        asked: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip, **asdict(like)}
+        parameters: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip, **asdict(like)}
         with self._database.cursor() as cursor:
-            rows = cursor.execute(sql.query("chosen_run_items"), asked).fetchall()
+            rows = cursor.execute(sql.query("chosen_run_items"), parameters).fetchall()
         return [number for number, _ in rows], max((total for _, total in rows), default=0)
 
     def by_number(self, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
         """Some items of a run, in the order in which they are named; those that are not there are left out."""
         with self._database.snapshot() as cursor:
             cursor.execute(sql.query("run_items_by_number"), _numbered(run_id, numbers))
-            found = {item["item_number"]: item for item in _with_scores(cursor, run_id, named(cursor))}
-        return [found[number] for number in numbers if number in found]
+            items = {item["item_number"]: item for item in _with_scores(cursor, run_id, named(cursor))}
+        return [items[number] for number in numbers if number in items]
 
     def undecided(self, like: UndecidedLike, *, skip: int, most: int) -> list[dict[str, Any]]:
-        """Items of the latest runs about which nobody has decided, with scores and what their run is of."""
-        asked = asdict(like) | {"runs": _LATEST_RUNS, "items": most, "skip": skip}
+        """Return items of the latest runs that have no decision, with scores and the dataset of their run."""
+        parameters = asdict(like) | {"runs": _LATEST_RUNS, "items": most, "skip": skip}
         statement = sql.query("undecided_run_items").replace("$outcomes", sql.select_of("outcome_of_run_item"))
         with self._database.snapshot() as cursor:
-            cursor.execute(statement, asked)
-            found = named(cursor)
+            cursor.execute(statement, parameters)
+            rows = named(cursor)
             items: dict[int, dict[str, Any]] = {}
-            for run_id in dict.fromkeys(row["run_id"] for row in found):
-                numbers = [row["item_number"] for row in found if row["run_id"] == run_id]
+            for run_id in dict.fromkeys(row["run_id"] for row in rows):
+                numbers = [row["item_number"] for row in rows if row["run_id"] == run_id]
                 cursor.execute(sql.query("run_items_by_number"), _numbered(run_id, numbers))
                 items |= {item["item_number"]: item for item in _with_scores(cursor, run_id, named(cursor))}
-        return [items[row["item_number"]] | row for row in found]
+        return [items[row["item_number"]] | row for row in rows]
 
     def outline(self, run_id: str) -> list[OutlinedItem]:
         """All items of a run in short, the trials of a case together."""
@@ -224,18 +224,18 @@ class RunItems:
         return [OutlinedItem(*row) for row in rows]
 
     def stamp(self, run_id: str) -> RunStamp:
-        """What tells whether the items or scores of a run are those of before."""
+        """Return the stamp of a run's items and scores."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("stamp_of_run"), {"run_id": run_id})
             return RunStamp(**named(cursor)[0])
 
     def columns(self, run_id: str) -> RunColumns:
-        """What a comparison reads of a run, as of one moment."""
-        asked = {"run_id": run_id}
+        """Return the columns of a run that a comparison reads, in one snapshot."""
+        parameters = {"run_id": run_id}
         with self._database.snapshot() as cursor:
-            items = cursor.execute(sql.query("items_of_run_in_columns"), asked).to_arrow_table()
-            scores = cursor.execute(sql.query("scores_of_run_in_columns"), asked).to_arrow_table()
-            cursor.execute(sql.query("evaluators_of_run"), asked)
+            items = cursor.execute(sql.query("items_of_run_in_columns"), parameters).to_arrow_table()
+            scores = cursor.execute(sql.query("scores_of_run_in_columns"), parameters).to_arrow_table()
+            cursor.execute(sql.query("evaluators_of_run"), parameters)
             evaluators = [StoredEvaluator(**row) for row in named(cursor)]
         return RunColumns(items=items, scores=scores, evaluators=evaluators)
 
@@ -245,7 +245,7 @@ class RunItems:
             return cursor.execute(sql.query("texts_of_run"), {"run_id": run_id}).fetchall()
 
     def evaluators_by_trial(self, run_id: str) -> list[EvaluatedTrial]:
-        """What each evaluator said in each trial of a run."""
+        """Return the results of each evaluator in each trial of a run."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("evaluators_of_trials"), {"run_id": run_id})
             return [EvaluatedTrial(**row) for row in named(cursor)]
@@ -258,14 +258,14 @@ class RunItems:
 
     def keys(self, run_id: str, *, after: int, most: int) -> list[tuple[int, str, int]]:
         """Numbers, keys and trials of the items that a run has, after a number."""
-        asked = {"run_id": run_id, "after": after, "items": most}
+        parameters = {"run_id": run_id, "after": after, "items": most}
         with self._database.cursor() as cursor:
-            return cursor.execute(sql.query("keys_of_run"), asked).fetchall()
+            return cursor.execute(sql.query("keys_of_run"), parameters).fetchall()
 
 
 @dataclass(slots=True, kw_only=True)
 class _Adding:
-    """Items that are added in the writer's transaction, so that nobody adds the same at the same time."""
+    """Adding of items in the writer's transaction, so that no other thread adds the same."""
 
     run: Run
     items: Sequence[NewRunItem]
@@ -300,7 +300,7 @@ class _Adding:
         cursor.execute(sql.query("touch_run"), of_it | {"now_us": self.now_us})
 
     def _places(self, cursor: duckdb.DuckDBPyConnection, of_it: dict[str, object]) -> tuple[list[int], list[str]]:
-        """Which of the items are new, and the keys of those that the run knows with something else."""
+        """Return the places of new items, and the keys of items that are stored with other content."""
         cursor.register("new_run_items", _item_table(self.items))
         known = cursor.execute(sql.query("known_run_items"), of_it).fetchall()
         gone = {place for place, _, _ in known}
@@ -321,8 +321,8 @@ def _with_scores(
     scores: dict[int, list[dict[str, Any]]] = {}
     for row in named(cursor):
         scores.setdefault(row["item_number"], []).append(row)
-    told = [item | {"scores": scores.get(item["item_number"], [])} for item in items]
-    return [item | {"outcome": _outcome(item)} for item in told]
+    scored_items = [item | {"scores": scores.get(item["item_number"], [])} for item in items]
+    return [item | {"outcome": _outcome(item)} for item in scored_items]
 
 
 def _numbered(run_id: str, numbers: Sequence[int]) -> dict[str, object]:
@@ -331,15 +331,15 @@ def _numbered(run_id: str, numbers: Sequence[int]) -> dict[str, object]:
 
 
 def _outcome(item: Mapping[str, Any]) -> str:
-    """What came of an item, as the view `outcome_of_run_item` says it of all of them."""
+    """Return the outcome of an item, as in the view `outcome_of_run_item`."""
     if item["error"] is not None or item["error_kind"] is not None:
         return "error"
-    said = {(score["outcome"], score["passed"]) for score in item["scores"]}
-    if any(outcome == "failed" for outcome, _ in said):
+    outcomes = {(score["outcome"], score["passed"]) for score in item["scores"]}
+    if any(outcome == "failed" for outcome, _ in outcomes):
         return "not_evaluated"
-    if ("scored", False) in said:
+    if ("scored", False) in outcomes:
         return "not_passed"
-    return "passed" if ("scored", True) in said else "unjudged"
+    return "passed" if ("scored", True) in outcomes else "unjudged"
 
 
 _TYPES: Final = {
@@ -351,10 +351,10 @@ _TYPES: Final = {
 
 
 def _schema(shape: type[NewRunItem] | type[NewScore], *more: tuple[str, pa.DataType]) -> pa.Schema:
-    told = [
+    columns = [
         (field.name, _TYPES[getattr(field.type, "__name__", str(field.type)).split(" ")[0]]) for field in fields(shape)
     ]
-    return pa.schema([*told, *more])
+    return pa.schema([*columns, *more])
 
 
 _ITEMS: Final = _schema(NewRunItem, ("place", pa.int64()))

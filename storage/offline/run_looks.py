@@ -1,4 +1,4 @@
-"""Runs that have ended and were not looked at yet whether they are worse, and telling that they are."""
+"""Runs that have ended and were not compared yet, and notification of those that are worse."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _LONGEST_WAIT_US: Final = 3_600_000_000
 
 
 class RunLooks:
-    """Which runs are to be looked at. Safe to use from any thread but the writer's."""
+    """Runs that are due for a comparison. Safe to use from any thread but the writer's."""
 
     def __init__(self, database: Database, writer: Writer, outbox: Outbox) -> None:
         self._database = database
@@ -32,11 +32,11 @@ class RunLooks:
         return [run_id for (run_id,) in self._due.rows(params, now_us=now_ns // 1000)]
 
     def is_asked_for(self, tenant: str, project: str, event_type: str) -> bool:
-        """Whether a receiver wants such events of a project."""
-        asked = {"tenant": tenant, "project": project, "type": event_type}
+        """Return True if a receiver subscribes to such events of a project."""
+        parameters = {"tenant": tenant, "project": project, "type": event_type}
         with self._database.cursor() as cursor:
-            ((wanted,),) = cursor.execute(sql.query("run_event_receivers"), asked).fetchall()
-        return bool(wanted)
+            ((receivers,),) = cursor.execute(sql.query("run_event_receivers"), parameters).fetchall()
+        return bool(receivers)
 
     def note(self, run_id: str, at_ns: int, event: WebhookEvent | None = None) -> None:
         """Note that a run was looked at, and queue what is to be told of it, in one transaction.

@@ -1,4 +1,4 @@
-"""What the items of runs sum up to, kept until an item or a score more is there."""
+"""Sums over the items of runs, cached until an item or a score is added."""
 
 import threading
 from collections import OrderedDict
@@ -19,7 +19,7 @@ _KEPT_RUNS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """What one evaluator said in a run. What differs within the run is None."""
+    """Results of one evaluator in a run. Values that differ within the run are None."""
 
     name: str
     scored: int
@@ -45,7 +45,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSums:
-    """What the items of a run sum up to. Items of which something was not told are left out of that sum."""
+    """Sums over the items of a run. Items without a value are left out of its sum."""
 
     items: int = 0
     cases: int = 0
@@ -87,21 +87,21 @@ class KeptSums:
         self._changing = threading.Lock()
 
     def of(self, run_ids: Sequence[str]) -> Mapping[str, RunSums]:
-        """What the items of some runs sum up to, by run, as of one moment."""
+        """Return the sums of some runs, by run, in one snapshot."""
         with self._database.snapshot() as cursor:
             stamps = {run_id: _stamp(cursor, run_id) for run_id in run_ids}
             with self._changing:
                 kept = {run_id: self._kept[run_id] for run_id in run_ids if run_id in self._kept}
-            found = {run_id: sums for run_id, (stamp, sums) in kept.items() if stamp == stamps[run_id]}
-            missing = [run_id for run_id in run_ids if run_id not in found]
-            found |= _added_up(cursor, missing) if missing else {}
+            current = {run_id: sums for run_id, (stamp, sums) in kept.items() if stamp == stamps[run_id]}
+            missing = [run_id for run_id in run_ids if run_id not in current]
+            current |= _added_up(cursor, missing) if missing else {}
         with self._changing:
             for run_id in run_ids:
-                self._kept[run_id] = stamps[run_id], found[run_id]
+                self._kept[run_id] = stamps[run_id], current[run_id]
                 self._kept.move_to_end(run_id)
             while len(self._kept) > _KEPT_RUNS:
                 self._kept.popitem(last=False)
-        return found
+        return current
 
 
 def _rounded(rate: float | None) -> float | None:
@@ -113,10 +113,10 @@ def _stamp(cursor: duckdb.DuckDBPyConnection, run_id: str) -> object:
 
 
 def _added_up(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, RunSums]:
-    asked = {"runs": list(run_ids)}
-    cursor.execute(sql.query("sums_of_runs").replace("$run_sums", sql.select_of("run_sums")), asked)
+    parameters = {"runs": list(run_ids)}
+    cursor.execute(sql.query("sums_of_runs").replace("$run_sums", sql.select_of("run_sums")), parameters)
     sums = {row.pop("run_id"): row for row in named(cursor)}
-    cursor.execute(sql.query("evaluators_of_runs"), asked)
+    cursor.execute(sql.query("evaluators_of_runs"), parameters)
     evaluators: dict[str, list[Evaluated]] = {}
     for row in named(cursor):
         evaluators.setdefault(row.pop("run_id"), []).append(Evaluated(**row))

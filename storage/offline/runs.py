@@ -1,4 +1,4 @@
-"""Experiments and their runs: what was begun, how it ended, and what its items sum up to."""
+"""Experiments and their runs: beginning, end, and sums over items."""
 
 import os
 import time
@@ -85,7 +85,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What runs are runs of."""
+    """An experiment, to which runs belong."""
 
     tenant: str
     experiment_id: str
@@ -128,17 +128,17 @@ class Runs:
         experiment = {name: values[name] for name in ("tenant", "project", "experiment", "now_us")}
         experiment |= {"experiment_id": uuid.uuid4().hex}
         key = {name: values[name] for name in ("tenant", "project", "experiment", "run_id", "run_key")}
-        found: list[str] = []
+        run_ids: list[str] = []
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             cursor.register("new_projects", project)
             cursor.execute(sql.query("insert_projects"))
             cursor.execute(sql.query("insert_experiment"), experiment)
             cursor.execute(sql.query("insert_run"), values)
-            found.extend(run_id for (run_id,) in cursor.execute(sql.query("run_by_key"), key).fetchall())
+            run_ids.extend(run_id for (run_id,) in cursor.execute(sql.query("run_by_key"), key).fetchall())
 
         self._writer.store(write, 1)
-        run = self.find(None, found[0])
+        run = self.find(None, run_ids[0])
         if run is None:
             raise Missing("the run was deleted at once")
         return run, run.run_id == values["run_id"]
@@ -157,22 +157,22 @@ class Runs:
 
     def on_dataset(self, tenant: str | None, dataset_id: str, *, most: int) -> list[DatasetRun]:
         """The latest runs on versions of a dataset, newest first: of a tenant and of none, or with None of all."""
-        asked = {"tenant": tenant, "dataset_id": dataset_id, "runs": most}
+        parameters = {"tenant": tenant, "dataset_id": dataset_id, "runs": most}
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("runs_on_dataset"), asked)
+            cursor.execute(sql.query("runs_on_dataset"), parameters)
             return [DatasetRun(**row) for row in named(cursor)]
 
     def experiments(
         self, tenant: str | None, *, project: str | None = None, experiment_id: str | None = None
     ) -> list[Experiment]:
-        """Those of a tenant and of none, or with None those of all, by name."""
-        asked = {"tenant": tenant, "project": project, "experiment_id": experiment_id}
+        """Return experiments by name: of a tenant and of none, or with None of all."""
+        parameters = {"tenant": tenant, "project": project, "experiment_id": experiment_id}
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("experiments"), asked)
+            cursor.execute(sql.query("experiments"), parameters)
             return [Experiment(**row) for row in named(cursor)]
 
     def sums(self, run_ids: Sequence[str]) -> Mapping[str, RunSums]:
-        """What the items of some runs sum up to, by run."""
+        """Return the sums of some runs, by run."""
         return self._sums.of(run_ids)
 
     def end(self, run: Run, state: Ending, *, reason: str | None = None, now_us: int) -> Run:
@@ -184,11 +184,11 @@ class Runs:
         """
         values = {"run_id": run.run_id, "state": state, "reason": reason, "now_us": now_us}
         ended = written(self._writer, sql.query("end_run"), values)
-        found = self._again(run)
-        if not ended and found.status not in {state, "EVALUATING"}:
-            raise Conflict(f"the run is {found.status}, which is how it ended")
+        ended_run = self._again(run)
+        if not ended and ended_run.status not in {state, "EVALUATING"}:
+            raise Conflict(f"the run is {ended_run.status}, which is how it ended")
         self.sums([run.run_id])
-        return found
+        return ended_run
 
     def touch(self, run: Run, *, now_us: int) -> None:
         """Note that a run goes on.
@@ -259,27 +259,27 @@ class Runs:
         if self._aging.refusal("runs", old, stored) is not None:
             return 0
         expired = 0
-        while found := self._expired(before_us):
-            for run_id in found:
+        while run_ids := self._expired(before_us):
+            for run_id in run_ids:
                 self.delete(run_id)
-            expired += len(found)
+            expired += len(run_ids)
         return expired
 
     def _expired(self, before_us: int) -> list[str]:
-        asked = {"before_us": before_us, "runs": _EXPIRED_AT_ONCE}
+        parameters = {"before_us": before_us, "runs": _EXPIRED_AT_ONCE}
         with self._database.cursor() as cursor:
-            return [run_id for (run_id,) in cursor.execute(sql.query("expired_runs"), asked).fetchall()]
+            return [run_id for (run_id,) in cursor.execute(sql.query("expired_runs"), parameters).fetchall()]
 
     def _again(self, run: Run) -> Run:
-        found = self.find(None, run.run_id)
-        if found is None:
+        current = self.find(None, run.run_id)
+        if current is None:
             raise Missing(f"there is no run {run.run_id} any more")
-        return found
+        return current
 
-    def _runs(self, **asked: object) -> list[Run]:
+    def _runs(self, **filters: object) -> list[Run]:
         everything = {"tenant": None, "run_id": None, "experiment_id": None, "dataset": None, "runs": 1, "skip": 0}
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("runs"), everything | asked)
+            cursor.execute(sql.query("runs"), everything | filters)
             return [Run(**row) for row in named(cursor)]
 
     def _deleted(self, statement: str, run_id: str) -> int:

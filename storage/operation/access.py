@@ -1,4 +1,4 @@
-"""API keys, of which only the digests are stored, and the audit of who did what."""
+"""API keys, of which only the digests are stored, and the audit log."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -49,7 +49,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditWanted:
-    """Which entries of the audit; None where it does not matter."""
+    """Filter of the audit; None matches all."""
 
     tenant: str | None = None
     key: str | None = None  # its id or name
@@ -118,9 +118,9 @@ class Access:
 
         self._writer.store(write, rows.num_rows + len(used_us))
 
-    def audit(self, wanted: AuditWanted, *, before: int | None, limit: int) -> list[tuple[int, AuditEntry]]:
+    def audit(self, criteria: AuditWanted, *, before: int | None, limit: int) -> list[tuple[int, AuditEntry]]:
         """Entries with their numbers, newest first, before a number or from the newest on."""
-        bounds = asdict(wanted) | {"before": _LAST_ID if before is None else before, "entries": limit}
+        bounds = asdict(criteria) | {"before": _LAST_ID if before is None else before, "entries": limit}
         names = [each.name for each in fields(AuditEntry)]
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("audit_page"), bounds).fetchall()

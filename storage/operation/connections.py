@@ -1,4 +1,4 @@
-"""Where judges are reached, as rows: documents without their keys, and the keys encrypted."""
+"""Connections to judges as rows: documents without their keys, and the keys encrypted."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -79,8 +79,8 @@ def _storing(
             created = {"tenant": row.tenant, "origin": row.origin, "created_at": row.created_at}
             cursor.execute(sql.query("insert_llm_connection"), _columns_of(row) | created)
         for row in changed:
-            told = _columns_of(row) | {"is_deleted": row.is_deleted}
-            ((stored,),) = cursor.execute(sql.query("update_llm_connection"), told).fetchall()
+            values = _columns_of(row) | {"is_deleted": row.is_deleted}
+            ((stored,),) = cursor.execute(sql.query("update_llm_connection"), values).fetchall()
             if not stored:
                 raise Moved(f"the connection {row.name!r} was changed meanwhile")
 

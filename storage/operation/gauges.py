@@ -1,4 +1,4 @@
-"""How far whatever follows the spans is behind them, how much work there is, and what lies on the disk."""
+"""Gauges: lag behind ingest, backlogs, and bytes on the disk."""
 
 import os
 import threading
@@ -37,7 +37,7 @@ class Behind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingCounts:
-    """What waits. Each mapping has a number for each state that there may be."""
+    """Backlogs. Each mapping has a number for each possible state."""
 
     stale: Behind  # of which the traces are not added up
     unmatched: Behind
@@ -163,7 +163,7 @@ class Gauges:
 
     @property
     def commits(self) -> Times:
-        """How long the transactions took that were committed since the start."""
+        """Return the durations of the transactions that were committed since the start."""
         return self._database.commits.times
 
     @property
@@ -173,14 +173,14 @@ class Gauges:
 
     @property
     def disk_bytes(self) -> Mapping[str, int]:
-        """What the data directory takes on the disk: the database, its log, the spool, and the rest."""
+        """Return the bytes of the data directory on the disk: the database, its log, the spool, and the rest."""
         database = self._database.path
         log = database.with_name(f"{database.name}.wal")
-        found = {"database": _on_disk(database), "log": _on_disk(log), "spool": _in_folder(database.parent / "spool")}
-        return found | {"other": _in_folder(database.parent / "tmp") + _in_folder(database.parent / "set-aside")}
+        sizes = {"database": _on_disk(database), "log": _on_disk(log), "spool": _in_folder(database.parent / "spool")}
+        return sizes | {"other": _in_folder(database.parent / "tmp") + _in_folder(database.parent / "set-aside")}
 
     def look(self) -> WaitingCounts:
-        """What waits now, or half a second ago."""
+        """Return the backlogs, at most half a second old."""
         with self._looking:
             if self._standing is None or time.monotonic() - self._looked_at_s > _KEPT_S:
                 self._standing, self._looked_at_s = self._look(), time.monotonic()
@@ -204,7 +204,7 @@ class Gauges:
             now_us = time.time_ns() // 1000
             jobs = [row[:2] for row in cursor.execute(sql.query("count_jobs"), {"now_us": now_us}).fetchall()]
             ((matched, added_up),) = cursor.execute(sql.query("cursors")).fetchall()
-            ((results, watched, told),) = cursor.execute(sql.query("result_numbers")).fetchall()
+            ((results, watched, exported),) = cursor.execute(sql.query("result_numbers")).fetchall()
             return WaitingCounts(
                 stale=_behind(cursor, added_up, now_us),
                 unmatched=_behind(cursor, matched, now_us),
@@ -214,7 +214,7 @@ class Gauges:
                 deletions=dict.fromkeys(_DELETIONS, 0) | _pairs(cursor, sql.query("deletions_by_state")),
                 results=results,
                 unwatched_results=results - watched,
-                untold_results=results - told,
+                untold_results=results - exported,
             )
 
 

@@ -1,4 +1,4 @@
-"""How the store stands: what is stored, what is behind, what is to be done, what failed, and what was spent."""
+"""Status of the store: stored data, lag, jobs, failures and spending."""
 
 import datetime as dt
 from collections import Counter, defaultdict
@@ -38,7 +38,7 @@ class JudgeSpending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """How the store stands at one moment."""
+    """State of the store at one moment."""
 
     totals: Totals
     matching: Lag
@@ -46,7 +46,7 @@ class Status:
     older_spans: int  # that another edition of the conventions read
     jobs: Mapping[str, int]  # ready, waiting, held and claimed
     tried_jobs: int  # of those ready and waiting: an attempt has failed
-    oldest_job_ns: int | None  # when the oldest of those that nobody has claimed was asked for
+    oldest_job_ns: int | None  # when the oldest of those that are not claimed was made
     open_traces: int
     deletions: Mapping[str, int]  # that are not done: deleting and erasing
     outcomes: Mapping[str, int]  # of the results that count of the last 24 hours: scored, failed and skipped
@@ -55,7 +55,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSize:
-    """What is stored of a project."""
+    """Size of a project."""
 
     tenant: str
     project: str | None
@@ -72,7 +72,7 @@ class StatusReader:
         self._database = database
 
     def status(self, now_ns: int) -> Status:
-        """How it stands."""
+        """Return the current state."""
         now_us = now_ns // 1_000
         totals = read_state(self._database).totals
         with self._database.snapshot() as cursor:
@@ -111,7 +111,7 @@ class StatusReader:
         )
 
     def arrivals(self, now_ns: int, *, stretches: int, step_s: int) -> list[int]:
-        """How many spans came in each of the stretches of time that end now, oldest first."""
+        """Return how many spans were received in each of the latest intervals of `step_s`, oldest first."""
         step_us = step_s * 1_000_000
         since_us = now_ns // 1_000 - stretches * step_us
         with self._database.cursor() as cursor:
@@ -120,7 +120,7 @@ class StatusReader:
         return [counts.get(stretch, 0) for stretch in range(stretches)]
 
     def projects(self) -> list[ProjectSize]:
-        """What is stored of each project of each tenant, by name; spans of no project come last."""
+        """Return the size of each project of each tenant, by name; spans without a project come last."""
         names = [field.name for field in fields(ProjectSize)]
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("project_sizes")).fetchall()

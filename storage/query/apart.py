@@ -1,4 +1,4 @@
-"""Statements that nothing in this process could stop, asked in processes that are killed when their time is over."""
+"""Statements that nothing in this process could stop, run in processes that are killed after their time limit."""
 
 import subprocess
 import threading
@@ -212,7 +212,7 @@ class ApartAnswer:
         self._apart.release(self._process, is_fit=self._is_complete and not self._is_late)
 
     def _last_words(self) -> BadQuery:
-        """Why the process takes no more, which it may have told before it ended."""
+        """Return the error with which the process ended, if it sent one."""
         try:
             message = self._process.receive()
         except (OSError, EOFError, pa.ArrowException, ValueError):
@@ -221,15 +221,15 @@ class ApartAnswer:
             return self._failed()
         return self._refused(str(message[0]["error"]), lacks_memory=bool(message[0].get("lacksMemory")))
 
-    def _refused(self, told: str, *, lacks_memory: bool) -> BadQuery:
+    def _refused(self, message: str, *, lacks_memory: bool) -> BadQuery:
         if lacks_memory:
             return BadQuery(self._apart.memory().advice_for_one())
         if time.monotonic() >= self._until_s:
             return self._late()
-        return BadQuery(told)
+        return BadQuery(message)
 
     def _failed(self) -> BadQuery:
-        if self._stop.asked:
+        if self._stop.is_cancelled:
             return BadQuery(NOBODY)
         if self._is_late or time.monotonic() >= self._until_s:
             return self._late()

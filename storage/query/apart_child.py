@@ -1,4 +1,4 @@
-"""The process that answers statements which nothing in the server could stop: it may be killed at any moment.
+"""The child process for statements that nothing in the server could stop: it may be killed at any moment.
 
 It has no file of the server's open. The rows that a statement reads come before it, and its memory has a limit that the
 kernel keeps, so that a statement that needs more fails, whatever DuckDB counts.
@@ -56,11 +56,11 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         _answer(message[0], requests, answers, int(greeting["memoryBytes"]))
 
 
-def _answer(asked: Header, requests: BinaryIO, answers: BinaryIO, memory_bytes: int) -> None:
+def _answer(request: Header, requests: BinaryIO, answers: BinaryIO, memory_bytes: int) -> None:
     try:
         with _connect(memory_bytes) as connection:
-            _take(connection, asked, requests)
-            _run(connection, asked, answers)
+            _take(connection, request, requests)
+            _run(connection, request, answers)
     except (duckdb.Error, pa.ArrowException, RuntimeError, ValueError, MemoryError, BadQuery) as error:
         lacks = isinstance(error, LackOfMemory | MemoryError | pa.ArrowMemoryError)
         is_broken = lacks or is_bug(error)
@@ -122,10 +122,10 @@ def _connect(memory_bytes: int) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _take(connection: duckdb.DuckDBPyConnection, asked: Header, requests: BinaryIO) -> None:
+def _take(connection: duckdb.DuckDBPyConnection, request: Header, requests: BinaryIO) -> None:
     """Make tables of the relations, with the rows that follow. All messages are taken, whatever becomes of them."""
     problem: duckdb.Error | None = None
-    for table in asked["tables"]:
+    for table in request["tables"]:
         columns = ", ".join(f"{_name(name)} {kind}" for name, kind in table["columns"])
         connection.execute(f"CREATE TABLE {_name(table['name'])} ({columns})")
     while True:
@@ -144,21 +144,21 @@ def _take(connection: duckdb.DuckDBPyConnection, asked: Header, requests: Binary
                 problem = error
     if problem is not None:
         raise problem
-    connection.execute(f"SET arrow_lossless_conversion = {str(asked['isLossless']).lower()}")
+    connection.execute(f"SET arrow_lossless_conversion = {str(request['isLossless']).lower()}")
     connection.execute("SET GLOBAL enable_external_access = false")
     connection.execute("SET GLOBAL lock_configuration = true")
 
 
-def _run(connection: duckdb.DuckDBPyConnection, asked: Header, answers: BinaryIO) -> None:
+def _run(connection: duckdb.DuckDBPyConnection, request: Header, answers: BinaryIO) -> None:
     """Answer in batches, behind the names and types of the columns."""
-    query: str = asked["query"]
-    parameters: dict[str, Any] | None = asked["parameters"] or None
-    alarm = threading.Timer(asked["seconds"], connection.interrupt)
+    query: str = request["query"]
+    parameters: dict[str, Any] | None = request["parameters"] or None
+    alarm = threading.Timer(request["seconds"], connection.interrupt)
     alarm.daemon = True
     alarm.start()
     try:
         columns = _described(connection, query, parameters)
-        is_texts = columns is not None and asked["hasTexts"]
+        is_texts = columns is not None and request["hasTexts"]
         connection.execute(with_texts(query, [kind for _, kind in columns or ()]) if is_texts else query, parameters)
         if columns is None:
             columns = [(each[0], str(each[1])) for each in connection.description or ()]
@@ -167,10 +167,10 @@ def _run(connection: duckdb.DuckDBPyConnection, asked: Header, answers: BinaryIO
         rows = nbytes = 0
         for batch in reader:
             rows, nbytes = rows + batch.num_rows, nbytes + batch.nbytes
-            if asked["maxBytes"] and nbytes > asked["maxBytes"]:
-                raise BadQuery(too_large(asked["maxBytes"]))
+            if request["maxBytes"] and nbytes > request["maxBytes"]:
+                raise BadQuery(too_large(request["maxBytes"]))
             send(answers, {"more": True}, [pa.Table.from_batches([batch])])
-            if asked["maxRows"] is not None and rows > asked["maxRows"]:
+            if request["maxRows"] is not None and rows > request["maxRows"]:
                 break
     finally:
         alarm.cancel()

@@ -57,7 +57,7 @@ class _Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ExportWindow:
-    """When spans start and which numbers they have, from the first to the last; `rows` when they were counted."""
+    """Times and numbers of spans, first and last; `rows` once they were counted."""
 
     first_ns: int
     last_ns: int
@@ -94,7 +94,7 @@ def left_out_in(text: bytes) -> list[Unread]:
 
 
 class _WindowSize:
-    """How many spans a window may hold: as many as fit if they are as large as the last ones that were read."""
+    """Estimate of the spans that fit into a window, if they are as large as the last ones that were read."""
 
     def __init__(self) -> None:
         self.rows = WINDOW_ROWS
@@ -105,13 +105,13 @@ class _WindowSize:
 
 
 class _Export(NamedTuple, Generic[_Item]):
-    """What is read of which spans, and what becomes of the rows of a window."""
+    """Query, selection, and conversion of an export."""
 
     select: str
     selection: _Selection
     finish: Callable[[pa.Table], Iterable[_Item]]
     pace: _WindowSize
-    unread: list[Unread] | None = None  # receives what is damaged; None: damage ends the export
+    unread: list[Unread] | None = None  # receives the damaged parts; None: damage ends the export
 
 
 class Exports:
@@ -179,16 +179,16 @@ class Exports:
         Of traces with the same id, a tenant is shown its own before the shared one, and None the shared one first.
         """
         with self._database.snapshot() as cursor:
-            found = summaries_of(cursor, tenant, [trace_id])
-        if not found:
+            summaries = summaries_of(cursor, tenant, [trace_id])
+        if not summaries:
             return None
-        summary, bounds = min(found, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
+        summary, bounds = min(summaries, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
         selection = _Selection(tenant=summary.tenant, or_tenant=summary.tenant, trace_id=trace_id)
         window = _ExportWindow(first_ns=bounds["from_ns"], last_ns=bounds["to_ns"], rows=summary.span_count)
         return self._read(_Export(sql.query("export_spans"), selection, _spans, _WindowSize()), window)
 
     def _read(self, export: _Export[_Item], window: _ExportWindow) -> Generator[_Item, None, None]:
-        """What becomes of the rows of a window, of its parts where it holds more than fits."""
+        """Yield the converted rows of a window, in parts if it does not fit."""
         if window.rows <= export.pace.rows:
             try:
                 items = self._whole(export, window)
@@ -212,7 +212,7 @@ class Exports:
             yield from self._read(export, part)
 
     def _whole(self, export: _Export[_Item], window: _ExportWindow) -> Iterable[_Item] | None:
-        """What becomes of the rows of a window; None if they fit neither here nor into what DuckDB may have."""
+        """Return the converted rows of a window, or None if they fit neither here nor into DuckDB's memory."""
         try:
             with self._database.snapshot() as cursor:
                 table = _fetch(cursor, export, window)
@@ -276,15 +276,15 @@ class Exports:
         select = sql.query("span_stretches").replace("$axis", "epoch_ns(start_time)" if in_time else "seq")
         with self._database.cursor() as cursor:
             counts = cursor.execute(select, _named(selection, window) | {"start": first, "step": step}).fetchall()
-        found = [
+        windows = [
             replace(window, first_seq=first_seq, last_seq=last_seq, rows=rows)
             for _, rows, first_seq, last_seq in counts
         ]
         if not in_time:
-            return found
+            return windows
         starts = [first + number * step for number, *_ in counts]
         return [
-            replace(one, first_ns=at, last_ns=min(at + step - 1, last)) for one, at in zip(found, starts, strict=True)
+            replace(one, first_ns=at, last_ns=min(at + step - 1, last)) for one, at in zip(windows, starts, strict=True)
         ]
 
 

@@ -1,4 +1,4 @@
-"""Which values traces have, and how many of them each: counted over the numbers of traces, without sorting any."""
+"""Facets: values of traces with their counts, counted over the numbers of traces, without sorting any."""
 
 import heapq
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetValue:
-    """How many traces have a value."""
+    """A value, and the number of traces that have it."""
 
     value: str
     traces: int
@@ -29,11 +29,11 @@ class Facet:
 def facet_of_column(column: pa.ChunkedArray, most: int) -> Facet:
     """The most frequent values of a column that has a row for each trace."""
     counts = pc.value_counts(column.combine_chunks())
-    found = [
+    values = [
         FacetValue(value=value, traces=traces)
         for value, traces in zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True)
     ]
-    return Facet(values=_first(found, most), many=len(found))
+    return Facet(values=_first(values, most), many=len(values))
 
 
 def facet_of_groups(groups: pa.Table, name: str, *, traces: int, most: int) -> Facet:
@@ -48,7 +48,7 @@ def facet_of_groups(groups: pa.Table, name: str, *, traces: int, most: int) -> F
     codes = coded.indices.to_numpy()
     lists = held["numbers"].combine_chunks()
     rows = np.bincount(codes, weights=pc.list_value_length(lists).to_numpy())
-    found: list[FacetValue] = []
+    values: list[FacetValue] = []
     least: list[int] = []  # of the greatest counts so far, as a heap
     for code in np.argsort(-rows, kind="stable"):
         if len(least) == most and rows[code] < least[0]:
@@ -57,9 +57,9 @@ def facet_of_groups(groups: pa.Table, name: str, *, traces: int, most: int) -> F
         for numbers in _numbers(lists, codes, code):
             seen[numbers] = True
         count = int(np.count_nonzero(seen))
-        found.append(FacetValue(value=coded.dictionary[int(code)].as_py(), traces=count))
+        values.append(FacetValue(value=coded.dictionary[int(code)].as_py(), traces=count))
         (heapq.heappush if len(least) < most else heapq.heappushpop)(least, count)
-    return Facet(values=_first(found, most), many=len(rows))
+    return Facet(values=_first(values, most), many=len(rows))
 
 
 def _numbers(lists: pa.ListArray, codes: "np.ndarray[Any, Any]", code: int) -> Iterator["np.ndarray[Any, Any]"]:
@@ -68,5 +68,5 @@ def _numbers(lists: pa.ListArray, codes: "np.ndarray[Any, Any]", code: int) -> I
         yield flat[offsets[place] : offsets[place + 1]]
 
 
-def _first(found: list[FacetValue], most: int) -> list[FacetValue]:
-    return sorted(found, key=lambda each: (-each.traces, each.value))[:most]
+def _first(values: list[FacetValue], most: int) -> list[FacetValue]:
+    return sorted(values, key=lambda each: (-each.traces, each.value))[:most]

@@ -1,4 +1,4 @@
-"""Lists of traces: those of which something is true, newest first, a page at a time, in bounded time."""
+"""Lists of traces that match a filter, newest first, a page at a time, in bounded time."""
 
 import time
 from collections import defaultdict
@@ -58,13 +58,13 @@ class Listed:
 
     @property
     def searched_to_ns(self) -> int | None:
-        """Where the time was over before the page was full: all that starts later was looked through."""
+        """Return the time down to which all traces were searched if time ran out, else None."""
         return None if self.is_full or self.next is None else self.next.start_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleResults:
-    """What came of one rule's evaluations of a trace and its spans."""
+    """Results of one rule for a trace and its spans."""
 
     rule: str
     name: str
@@ -76,7 +76,7 @@ class RuleResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """What a row of a list tells of a trace beside its summary."""
+    """Details of a trace in a list, beside its summary."""
 
     input: str | None = None
     output: str | None = None
@@ -93,7 +93,7 @@ class Brief:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpansNamed:
-    """What the spans of a trace name."""
+    """Names in the spans of a trace."""
 
     models: Sequence[str] = ()
     releases: Sequence[str] = ()
@@ -122,29 +122,29 @@ class Listing:
         """Such traces after that place; after about `within_s` it answers with what it has, and where it was."""
         deadline_s = self._clock_s() + within_s
         pace = _LookAhead()
-        found: list[TraceSummary] = []
+        page: list[TraceSummary] = []
         place = after if after is not None and after.start_ns < like.to_ns else ListPosition(start_ns=like.to_ns - 1)
         parts, looked_at = _FIRST_PARTS * (limit + 1), 0
         with self._database.snapshot() as cursor:
             walk = _Walk(cursor, like, tenant)
             while True:
                 began_s = self._clock_s()
-                some, following = walk.step(place, parts, limit + 1 - len(found))
-                found += some
-                if len(found) > limit:
-                    last = found[limit - 1]
+                some, following = walk.step(place, parts, limit + 1 - len(page))
+                page += some
+                if len(page) > limit:
+                    last = page[limit - 1]
                     next_place = ListPosition(start_ns=last.start_ns, trace_id=last.trace_id, tenant=last.tenant)
-                    return Listed(traces=found[:limit], commits=walk.commits, next=next_place, is_full=True)
+                    return Listed(traces=page[:limit], commits=walk.commits, next=next_place, is_full=True)
                 if following is None:
-                    return Listed(traces=found, commits=walk.commits, next=None, is_full=True)
+                    return Listed(traces=page, commits=walk.commits, next=None, is_full=True)
                 ended_s = self._clock_s()
                 pace.note(parts, ended_s - began_s)
                 fitting = pace.fitting(deadline_s - ended_s)
                 if fitting < _FIRST_PARTS * (limit + 1):
-                    return Listed(traces=found, commits=walk.commits, next=following, is_full=False)
+                    return Listed(traces=page, commits=walk.commits, next=following, is_full=False)
                 place = following
                 looked_at += parts
-                as_before = looked_at * (limit + 1 - len(found)) // max(len(found), 1) * 3 // 2
+                as_before = looked_at * (limit + 1 - len(page)) // max(len(page), 1) * 3 // 2
                 parts = min(max(parts * _MORE, as_before), parts * _MUCH_MORE, fitting)
 
     def ranked(self, like: TracesLike, *, by: Ranking, limit: int, tenant: str | None = "") -> Listed:
@@ -159,9 +159,10 @@ class Listing:
     def briefs(
         self, traces: Sequence[TraceSummary], commits: tuple[int, int], *, characters: int = _PREVIEW_CHARACTERS
     ) -> Mapping[tuple[str, str], Brief]:
-        """What rows tell of traces, whose spans came with the commits from one to another, by tenant and trace id.
+        """Return the details of traces, whose spans came with these commits, by tenant and trace id.
 
-        Of inputs and outputs so many characters.
+        Inputs and outputs are cut to so many characters.
+
         """
         if not traces:
             return {}
@@ -169,11 +170,11 @@ class Listing:
         seqs = {"first_seq": commits[0] << SEQ_BITS, "last_seq": ((commits[1] + 1) << SEQ_BITS) - 1}
         results: dict[tuple[str, str], list[RuleResults]] = defaultdict(list)
         with self._database.snapshot() as cursor:
-            told = _readings(cursor, traces, characters)
+            readings = _readings(cursor, traces, characters)
             for row in _rows(cursor, sql.query("results_of_listed_traces"), of | seqs):
                 results[row.pop("tenant"), row.pop("trace_id")].append(RuleResults(**row))
         keys = [(trace.tenant, trace.trace_id) for trace in traces]
-        return {key: Brief(results=results[key], **told.get(key, {})) for key in keys}
+        return {key: Brief(results=results[key], **readings.get(key, {})) for key in keys}
 
     def reading(self, trace: TraceSummary) -> Brief:
         """Return the stored reading of a trace with its texts, without results of evaluations."""
@@ -198,24 +199,24 @@ class Listing:
         return {(row.pop("tenant"), row.pop("trace_id")): SpansNamed(**row) for row in rows}
 
     def questions(self, trace_ids: Sequence[str], *, tenant: str | None, characters: int) -> dict[str, str]:
-        """What traces of a tenant and shared ones were asked, in short, by their ids, as far as that is stored."""
+        """Return the inputs of a tenant's and shared traces, cut, by trace id, if stored."""
         with self._database.snapshot() as cursor:
             return questions_of(cursor, tenant, trace_ids, characters)
 
 
 class _LookAhead:
-    """How much can be looked through in what is left of the time, by what the last two stretches took."""
+    """Estimate of how much can be searched in the rest of the time, from the last two steps."""
 
     def __init__(self) -> None:
         self._before = (0, 0.0)
         self._last = (0, 0.0)
 
     def note(self, parts: int, took_s: float) -> None:
-        """So many parts of traces took so long."""
+        """Record that a step over so many parts took so long."""
         self._before, self._last = self._last, (parts, took_s)
 
     def fitting(self, left_s: float) -> int:
-        """So many parts fit. The first stretch is short: what it took says nothing of a part."""
+        """Return how many parts fit. The first step is too short to estimate by."""
         if left_s <= 0:
             return 0
         (fewer, before_s), (more, last_s) = self._before, self._last
@@ -238,7 +239,7 @@ class _Walk:
         self._cursor = cursor
         self._like = like
         self._tenant = tenant
-        self._asked = asked_of(like, by)
+        self._questions = asked_of(like, by)
         self.commits = (_LAST_COMMIT, 0)  # the first and the last that brought spans of what was found
 
     def step(self, place: ListPosition, parts: int, limit: int) -> tuple[list[TraceSummary], ListPosition | None]:
@@ -269,33 +270,38 @@ class _Walk:
         return self._surely(rows, floor_ns)
 
     def _extent(self, floor_ns: int, until_ns: int) -> dict[str, int | None]:
-        asked = set(self._asked)
-        return extent_asked(asked, extent(self._cursor, floor_ns, until_ns)) if {"spans", "judged"} & asked else {}
+        questions = set(self._questions)
+        return (
+            extent_asked(questions, extent(self._cursor, floor_ns, until_ns)) if {"spans", "judged"} & questions else {}
+        )
 
     def _question(self, bounds: Mapping[str, object], place: ListPosition, limit: int) -> tuple[str, dict[str, object]]:
-        asked, values = {*self._asked, "listed"}, {**values_of(self._asked, self._like), **bounds, "limit": limit}
+        questions, values = (
+            {*self._questions, "listed"},
+            {**values_of(self._questions, self._like), **bounds, "limit": limit},
+        )
         if place.trace_id:
-            asked.add("cursor")
+            questions.add("cursor")
             values |= {"cursor_ns": place.start_ns, "cursor_trace": place.trace_id, "cursor_tenant": place.tenant}
-        return asking(sql.query("traces_like"), asked, len(self._like.attributes)), values
+        return asking(sql.query("traces_like"), questions, len(self._like.attributes)), values
 
     def _surely(self, rows: Sequence[tuple[Any, ...]], floor_ns: int) -> list[TraceSummary]:
         """The traces that do start in the stretch, by all of their parts."""
         order = {(tenant, trace_id): number for number, (tenant, trace_id, _) in enumerate(rows)}
-        found = summaries_of(self._cursor, self._tenant, [trace_id for _, trace_id, _ in rows])
-        for _, bounds in found:
+        summaries = summaries_of(self._cursor, self._tenant, [trace_id for _, trace_id, _ in rows])
+        for _, bounds in summaries:
             first, last = self.commits
             self.commits = (min(first, bounds["first_batch"]), max(last, bounds["last_batch"]))
         sure = [
             trace
-            for trace, _ in found
+            for trace, _ in summaries
             if (trace.tenant, trace.trace_id) in order and trace.start_ns > floor_ns and _is_like(trace, self._like)
         ]
         return sorted(sure, key=lambda trace: order[trace.tenant, trace.trace_id])
 
 
 def _is_like(trace: TraceSummary, like: TracesLike) -> bool:
-    """Whether what all parts of a trace tell together is still what is asked for."""
+    """Return True if a trace still matches by all of its parts."""
     return (
         (like.project is None or trace.project == like.project)
         and (like.service is None or trace.service_name == like.service)
@@ -308,15 +314,15 @@ def _is_like(trace: TraceSummary, like: TracesLike) -> bool:
 def _readings(
     cursor: duckdb.DuckDBPyConnection, traces: Sequence[TraceSummary], characters: int
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """What traces mean, in short, by tenant and trace id."""
+    """Return the cut texts and sums of traces, by tenant and trace id."""
     starts = [trace.start_ns for trace in traces]
-    asked = {
+    parameters = {
         "trace_ids": _ids_of(traces),
         "from_ns": min(starts),
         "to_ns": max(starts),
         "characters": characters,
     }
-    read = _rows(cursor, sql.query("readings_of_listed_traces"), asked)
+    read = _rows(cursor, sql.query("readings_of_listed_traces"), parameters)
     return {(row.pop("tenant"), row.pop("trace_id")): row for row in read}
 
 

@@ -62,22 +62,22 @@ class Outlines:
     def of_trace(self, trace_id: str, *, tenant: str | None = "", max_spans: int = MAX_SPANS) -> Outline | None:
         """A trace in short; None when no span of it is stored. Of several with one id, the one that `trace` shows."""
         with self._database.snapshot() as cursor:
-            found = summaries_of(cursor, tenant, [trace_id])
-            if not found:
+            summaries = summaries_of(cursor, tenant, [trace_id])
+            if not summaries:
                 return None
-            summary, bounds = min(found, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
+            summary, bounds = min(summaries, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
             key = {"tenant": summary.tenant, "trace_id": trace_id, "spans": max_spans}
-            found_rows = cursor.execute(sql.query("outline_of_trace"), key | bounds).to_arrow_table()
-            rows: list[dict[str, Any]] = found_rows.to_pylist()
+            table = cursor.execute(sql.query("outline_of_trace"), key | bounds).to_arrow_table()
+            rows: list[dict[str, Any]] = table.to_pylist()
         lines = [{**row, "start_ns": row["start_ns"] or None, "end_ns": row["end_ns"] or None} for row in rows]
         return Outline(summary=summary, spans=tuple(OutlineSpan(**line) for line in lines), bounds=bounds)
 
-    def said(self, outline: Outline) -> Mapping[str, tuple[int, int]]:
-        """Of each span of an outline what tells its input from others, and what tells its output from others."""
+    def digests(self, outline: Outline) -> Mapping[str, tuple[int, int]]:
+        """Return by span id the digests of input and output, to compare traces."""
         key = {"tenant": outline.summary.tenant, "trace_id": outline.summary.trace_id, "spans": len(outline.spans)}
         with self._database.snapshot() as cursor:
             rows = cursor.execute(sql.query("span_text_digests"), key | dict(outline.bounds)).fetchall()
-        return {span_id: (given, said) for span_id, given, said in rows}
+        return {span_id: (input_digest, output_digest) for span_id, input_digest, output_digest in rows}
 
     def span(self, outline: Outline, span_id: str) -> WholeSpan | None:
         """One span of it; None when there is none of that id."""

@@ -1,4 +1,4 @@
-"""A time at a glance: how its traces went, what models took, where spans failed, what rules said."""
+"""A time at a glance: outcomes of traces, usage of models, failures of spans, results of rules."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ _ROWS: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlanceAt:
-    """Which traces are looked at: from one instant to another, beside those from `before_ns` on. None lets all pass."""
+    """Traces at a glance: from one instant to another, beside those from `before_ns` on. None matches all."""
 
     before_ns: int
     from_ns: int
@@ -42,7 +42,7 @@ class StepSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSums:
-    """What one model took."""
+    """Sums over one model's calls."""
 
     model: str
     calls: int
@@ -66,7 +66,7 @@ class FailureSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSums:
-    """What one evaluator of a rule said of a project."""
+    """Results of one evaluator of a rule in a project."""
 
     rule_id: str
     rule: str
@@ -115,23 +115,23 @@ class Overview:
 
     def glance(self, at: GlanceAt, *, step_ns: int) -> Glance:
         """A time, its traces also in steps of so many nanoseconds from its beginning on."""
-        told = asdict(at)
+        window = asdict(at)
         sums: dict[bool, StepSums] = {}
         steps: list[StepSums] = []
-        for row in self._rows(sql.query("glance_at_traces"), told | {"step_ns": step_ns}):
+        for row in self._rows(sql.query("glance_at_traces"), window | {"step_ns": step_ns}):
             is_now = row.pop("is_now")
             if row["step"] is None:
                 sums[is_now] = StepSums(**row)
             else:
                 steps.append(StepSums(**row))
-        some = told | {"rows": _ROWS}
+        some = window | {"rows": _ROWS}
         return Glance(
             now=sums.get(True, _NOTHING),
             before=sums.get(False, _NOTHING),
             steps=steps,
             models=[ModelSums(**row) for row in self._rows(sql.query("glance_at_models"), some)],
             failures=[FailureSums(**row) for row in self._rows(sql.query("glance_at_failures"), some)],
-            rules=[RuleSums(**row) for row in self._rows(sql.query("glance_at_rules"), told)],
+            rules=[RuleSums(**row) for row in self._rows(sql.query("glance_at_rules"), window)],
         )
 
     def _rows(self, select: str, parameters: dict[str, object]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The side of DuckDB's remote protocol (Quack) that serves: a DuckDB with nothing in it that asks somebody else.
+"""Server side of DuckDB's remote protocol (Quack): an empty DuckDB that fetches answers from the server.
 
 Clients see the views as tables. What they ask of these is written to a file of its own by whoever has the data, and
 what is run in its place reads that file and nothing else. What they ask of the catalog is answered by a second DuckDB,
@@ -55,10 +55,10 @@ class QuackRefused(Exception):
 
 
 class QuackServer(Protocol):
-    """Whoever has the data. Safe to use from any thread."""
+    """Interface to the server that has the data. Safe to use from any thread."""
 
     def admit(self, token: str) -> bool:
-        """Whether this key is known."""
+        """Return True if the key is known."""
 
     def batches(self, token: str, statement: str) -> Iterator[pa.RecordBatch]:
         """An answer bit by bit; the first batch is empty, and its schema tells DuckDB's types.
@@ -70,7 +70,7 @@ class QuackServer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuackOptions:
-    """Where it listens, what it shows, and where answers may lie for a while."""
+    """Settings: address, views, and the folder of answers with its limits."""
 
     address: str
     views: Mapping[str, Sequence[tuple[str, str]]]  # name, and names and types of columns in their order
@@ -110,7 +110,7 @@ class Quack:
 
     @property
     def is_worn_out(self) -> bool:
-        """Whether there are too many sessions for another, and nobody asks: the time for a new process."""
+        """Return True if no session is left and no query runs: time for a new process."""
         return len(self._sessions) >= MAX_SESSIONS and not self._asking
 
     def serve(self) -> None:
@@ -154,7 +154,7 @@ class Quack:
         return connection
 
     def _admit(self, session_id: str | None, token: str | None, _ours: str | None) -> bool:
-        """Whether a client may open a session; asked by Quack."""
+        """Return True if a client may open a session; called by Quack."""
         if not session_id or not token or len(self._sessions) >= MAX_SESSIONS:
             return False
         if not self._desk.admit(token):
@@ -164,7 +164,7 @@ class Quack:
         return True
 
     def tidy(self) -> None:
-        """Remove the answers of clients that left, and those that nobody can still be reading."""
+        """Remove the answers of closed sessions, and those that are too old to be read still."""
         before_s = time.time() - _KEPT_S
         for path in self._options.answers.iterdir():
             if path.stat().st_mtime < before_s:
@@ -177,7 +177,7 @@ class Quack:
         self._new.clear()
 
     def _answer(self, session_id: str | None, statement: str | None) -> str | None:
-        """What is run in place of a client's statement; None for nothing. Asked by Quack, before every statement."""
+        """Return the statement to run in place of a client's, or None for none. Called by Quack before each."""
         session = self._sessions.get(session_id or "")
         if session is None or statement is None:
             return None
@@ -189,7 +189,7 @@ class Quack:
             if is_bug(error):
                 self._mend_catalog(str(error))
             return f"SELECT error('{_literal(str(error))}')"
-        except Exception:  # noqa: BLE001 - DuckDB would swallow it, and so would nobody ever learn of it
+        except Exception:  # noqa: BLE001 - DuckDB would swallow it, and no log would have it
             log.exception("a statement could not be looked at")
             return None
         finally:
@@ -295,11 +295,11 @@ def _answer_limit(nbytes: int) -> Limit:
 
 def _reading(path: Path, schema: pa.Schema, rows: int, *, is_whole: bool, limit: QuackOptions) -> str:
     """The SELECT of what was written, in DuckDB's types. Where that is not all, its last row is an error."""
-    told = json.loads((schema.metadata or {}).get(b"duckdb", b"[]"))
+    types = json.loads((schema.metadata or {}).get(b"duckdb", b"[]"))
     too_much = f"this needs more of the server's rows than {_answer_limit(limit.answer_bytes)}"
     columns = []
     for number, column in enumerate(schema):
-        value = f"c{number}::{told[number]}" if told else f"c{number}"
+        value = f"c{number}::{types[number]}" if types else f"c{number}"
         if not is_whole:
             value = f"CASE WHEN file_row_number < {rows} THEN {value} ELSE error('{_literal(too_much)}') END"
         columns.append(f"{value} AS {_name(column.name)}")
@@ -329,8 +329,8 @@ def _close(batches: Iterator[pa.RecordBatch]) -> None:
 
 def _extension(name: str) -> Path:
     package = f"duckdb_extension_{name}"
-    found = importlib.util.find_spec(package)
-    folders = list(found.submodule_search_locations or ()) if found else []
+    spec = importlib.util.find_spec(package)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
     for folder in folders:
         path = Path(folder, "extensions", f"v{duckdb.__version__}", f"{name}.duckdb_extension")
         if path.is_file():

@@ -98,13 +98,13 @@ class Queries:
                 parts *= 4
 
     def judged_traces(
-        self, wanted: Judging, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
+        self, judging: Judging, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
     ) -> list[TraceSummary]:
         """Traces of which such an evaluation counts, by start time, newest first; of tenants as in `newest_traces`."""
         bounds = {"tenant": tenant, "project": project, "offset": offset, "limit": limit}
         with self._database.snapshot() as cursor:
-            found = cursor.execute(sql.query("judged_traces"), asdict(wanted) | bounds).fetchall()
-            order = {key: place for place, key in enumerate(found)}
+            keys = cursor.execute(sql.query("judged_traces"), asdict(judging) | bounds).fetchall()
+            order = {key: place for place, key in enumerate(keys)}
             summaries = [summary for summary, _ in summaries_of(cursor, tenant, [trace_id for _, trace_id in order])]
         judged = [summary for summary in summaries if (summary.tenant, summary.trace_id) in order]
         return sorted(judged, key=lambda summary: order[summary.tenant, summary.trace_id])
@@ -133,14 +133,14 @@ class Queries:
     def _trace(self, trace_id: str, tenant: str | None, max_spans: int) -> tuple[Trace, int] | None:
         """Return a trace with the bytes of its rows."""
         with self._database.snapshot() as cursor:
-            found = summaries_of(cursor, tenant, [trace_id])
-            if not found:
+            summaries = summaries_of(cursor, tenant, [trace_id])
+            if not summaries:
                 return None
-            summary, bounds = min(found, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
+            summary, bounds = min(summaries, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
             key = {"tenant": summary.tenant, "trace_id": trace_id, "spans": max_spans}
             rows = _first_rows(cursor, sql.query("spans_of_trace"), key | bounds)
-            wanted = {"tenant": summary.tenant, "trace_id": trace_id, "logs": MAX_LOGS}
-            log_rows = _first_rows(cursor, sql.query("logs_of_trace"), wanted)
+            log_bounds = {"tenant": summary.tenant, "trace_id": trace_id, "logs": MAX_LOGS}
+            log_rows = _first_rows(cursor, sql.query("logs_of_trace"), log_bounds)
         trace = Trace(summary=summary, spans=tuple(spans_of(rows)), logs=tuple(logs_of(log_rows)))
         return trace, rows.nbytes + log_rows.nbytes
 
@@ -283,7 +283,7 @@ class Queries:
     def _asking(
         self, statement: str, parameters: Mapping[str, Parameter], timeout_s: float, terms: QueryOptions
     ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Statement]]:
-        """A cursor for one statement that reads, which ends when the time is over or somebody asks it to."""
+        """Open a cursor for one reading statement, which ends at its time limit or on request."""
         self.offences.check(terms.asker, statement)
         why = None
         try:
@@ -297,17 +297,17 @@ class Queries:
                     with one_moment(cursor), alarm, stopping:
                         yield cursor, question
                 finally:
-                    why = NOBODY if terms.stop.asked else alarm.why
+                    why = NOBODY if terms.stop.is_cancelled else alarm.why
         except _FAILURES as error:
             if is_bug(error):
                 raise self._broke(statement, terms.asker, str(error).partition("\n")[0]) from error
             raise BadQuery(why or (advice(error) if isinstance(error, LackOfMemory) else str(error))) from error
 
-    def _broke(self, statement: str, asker: str, told: str) -> BadQuery:
+    def _broke(self, statement: str, asker: str, message: str) -> BadQuery:
         self.offences.add(asker, statement)
-        log.error("a statement of key %s made DuckDB fail in itself: %s", asker or "(none)", told)
+        log.error("a statement of key %s made DuckDB fail in itself: %s", asker or "(none)", message)
         self._database.reopen()
-        return BadQuery(f"this statement makes the database fail, and is refused from now on: {told}")
+        return BadQuery(f"this statement makes the database fail, and is refused from now on: {message}")
 
     @staticmethod
     def _newest(
@@ -408,12 +408,12 @@ def summaries_of(
 def questions_of(
     cursor: duckdb.DuckDBPyConnection, tenant: str | None, trace_ids: Sequence[str], characters: int
 ) -> dict[str, str]:
-    """What traces were asked, by their ids, at most so many characters; that of the tenant before a shared one."""
+    """Return the inputs of traces, cut, by their ids; that of the tenant before a shared one."""
     ids = [trace_id for trace_id in dict.fromkeys(trace_ids) if TRACE_ID.fullmatch(trace_id)]
     if not ids:
         return {}
-    asked = {**_texts_of(ids), "tenant": tenant, "characters": characters}
-    rows = cursor.execute(sql.query("questions_of_traces"), asked).fetchall()
+    parameters = {**_texts_of(ids), "tenant": tenant, "characters": characters}
+    rows = cursor.execute(sql.query("questions_of_traces"), parameters).fetchall()
     return {trace_id: question for _, trace_id, question in rows}
 
 

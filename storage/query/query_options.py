@@ -1,4 +1,4 @@
-"""On which terms a statement is asked."""
+"""Options of a statement: limits, caller, and cancellation."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -17,24 +17,25 @@ class CancelToken:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._interrupt: Callable[[], None] | None = None
-        self.asked = False
+        self.is_cancelled = False
 
     def ask(self) -> None:
         """End the query that is running, or the one that is about to."""
         with self._lock:
-            self.asked = True
+            self.is_cancelled = True
             if self._interrupt is not None:
                 self._interrupt()
 
     @contextmanager
     def armed(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, asking interrupts it.
+        """Call `interrupt` if the token is cancelled while the block runs.
 
         Raises:
-            BadQuery: somebody asked before.
+            BadQuery: it was cancelled before.
+
         """
         with self._lock:
-            if self.asked:
+            if self.is_cancelled:
                 raise BadQuery(NOBODY)
             self._interrupt = interrupt
         try:
@@ -49,6 +50,6 @@ class QueryOptions:
     """On which terms a statement is asked: whether our views are all that it may read, who asks, and what ends it."""
 
     views_only: bool = False
-    asker: str = ""  # whoever breaks the database too often is told apart by it
+    asker: str = ""  # the caller, by which repeated offences are counted
     is_ours: bool = False  # the text is of our own making, such as a rule's condition, and only its parameters are not
     stop: CancelToken = field(default_factory=CancelToken)

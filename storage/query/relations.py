@@ -1,4 +1,4 @@
-"""What a parsed SELECT needs of the tables and views that it names: which columns, and of which rows."""
+"""Columns and rows that a parsed SELECT needs of the tables and views that it names."""
 
 import json
 from collections import Counter
@@ -51,8 +51,8 @@ def relations_of(tree: str, known: Collection[str], is_bounded: _Test) -> list[R
     relations = []
     for table in {node["table_name"].lower(): node for node in tables}.values():
         name = table["table_name"].lower()
-        found = conditions.get(id(table), []) if count[name] == 1 else []
-        relations.append(Relation(name=name, alias=table["alias"] or name, tree=_selecting(table, found), words=words))
+        own = conditions.get(id(table), []) if count[name] == 1 else []
+        relations.append(Relation(name=name, alias=table["alias"] or name, tree=_selecting(table, own), words=words))
     return relations
 
 
@@ -92,7 +92,7 @@ def _texts(values: Sequence[object]) -> list[str]:
 
 def _conditions(nodes: Sequence[_Node], is_bounded: _Test) -> dict[int, list[_Node]]:
     """Return, by table, the parts of the WHERE of its SELECT that are about its rows alone."""
-    found: dict[int, list[_Node]] = {}
+    by_table: dict[int, list[_Node]] = {}
     for node in nodes:
         where = node.get("where_clause")
         if node.get("type") != "SELECT_NODE" or where is None:
@@ -101,10 +101,10 @@ def _conditions(nodes: Sequence[_Node], is_bounded: _Test) -> dict[int, list[_No
         tables = _joined(node["from_table"])
         for table in tables:
             alone = len(tables) == 1 and table is node["from_table"]
-            found[id(table)] = [
+            by_table[id(table)] = [
                 part for part in parts if _is_about(part, table, alone=alone) and is_bounded(_inside(part))
             ]
-    return found
+    return by_table
 
 
 def _joined(table: _Node) -> list[_Node]:

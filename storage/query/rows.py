@@ -59,7 +59,7 @@ def logs_of(table: pa.Table) -> list[LogRecord]:
 
 
 def _each(table: pa.Table, names: Sequence[str], record_of: Callable[..., Any]) -> list[Any]:
-    return [record_of(*told) for told in zip(*(table.column(name).to_pylist() for name in names), strict=True)]
+    return [record_of(*values) for values in zip(*(table.column(name).to_pylist() for name in names), strict=True)]
 
 
 def _rows(columns: Mapping[str, list[Any]]) -> Iterable[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Which traces have a span like this."""
+"""Search for traces that have a matching span."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _MOST_NAMES: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanLike:
-    """What a span has to be; None where it does not matter. Tags are attributes, its own or its resource's, as text."""
+    """Filter of spans; None matches all. Tags are attributes of the span or its resource, as text."""
 
     from_ns: int
     to_ns: int

@@ -1,4 +1,4 @@
-"""Sessions: conversations of several traces, which tell one session id."""
+"""Sessions: conversations of several traces that share a session id."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ _LIMITS: Final = Limits(rows=10_000, nbytes=32 << 20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsLike:
-    """What is asked of a session; None: it does not matter. One of its traces has all of it."""
+    """Filter of sessions; None matches all. One trace of the session has to match all of it."""
 
     project: str | None = None
     user: str | None = None
@@ -118,11 +118,11 @@ class SessionQueries:
             searched_to_ns = _floor(cursor, like, tenant)
             if searched_to_ns is not None:
                 like = replace(like, from_ns=searched_to_ns)
-            found = _found(cursor, like, after, {"tenant": tenant, "limit": limit + 1})
-            rows = _rows_of(cursor, [(owner, session_id) for owner, session_id, _ in found[:limit]])
+            keys = _found(cursor, like, after, {"tenant": tenant, "limit": limit + 1})
+            rows = _rows_of(cursor, [(owner, session_id) for owner, session_id, _ in keys[:limit]])
             summaries = _summaries(cursor, rows)
-        order = {(owner, session_id): place for place, (owner, session_id, _) in enumerate(found)}
-        last = found[limit - 1] if len(found) > limit else None
+        order = {(owner, session_id): place for place, (owner, session_id, _) in enumerate(keys)}
+        last = keys[limit - 1] if len(keys) > limit else None
         return SessionPage(
             sessions=sorted(summaries, key=lambda each: order[each.tenant, each.session_id]),
             next=None if last is None else SessionPosition(latest_ns=last[2], session_id=last[1], tenant=last[0]),
@@ -137,8 +137,8 @@ class SessionQueries:
         Of sessions with one id, a tenant is shown its own before the shared one, and None the shared one first.
         """
         with self._database.snapshot() as cursor:
-            asked = {"session_id": session_id, "tenant": tenant}
-            rows = cursor.execute(asked_for(sql.query("rows_of_sessions"), {"one"}), asked).to_arrow_table()
+            parameters = {"session_id": session_id, "tenant": tenant}
+            rows = cursor.execute(asked_for(sql.query("rows_of_sessions"), {"one"}), parameters).to_arrow_table()
             if not rows.num_rows:
                 return None
             owners = pc.unique(rows.column("tenant")).to_pylist()
@@ -149,8 +149,8 @@ class SessionQueries:
                 "place_trace": None if before is None else before.trace_id,
                 "limit": limit + 1,
             }
-            found = cursor.execute(sql.query("traces_of_session"), place).fetchall()
-            listed = summaries_of(cursor, owner, [trace_id for trace_id, *_ in found])
+            trace_rows = cursor.execute(sql.query("traces_of_session"), place).fetchall()
+            listed = summaries_of(cursor, owner, [trace_id for trace_id, *_ in trace_rows])
             own = [(each, bounds) for each, bounds in listed if each.tenant == owner]
             own.sort(key=lambda pair: (pair[0].start_ns, pair[0].trace_id))
             extents = {
@@ -170,8 +170,8 @@ class SessionQueries:
             Trace(summary=each, spans=tuple(spans.get(each.trace_id, ())), logs=tuple(logs.get(each.trace_id, ())))
             for each, _ in own
         ]
-        has_earlier = len(found) > limit
-        trace_id, start_ns, number, _ = found[:limit][-1] if found else ("", 0, 1, None)
+        has_earlier = len(trace_rows) > limit
+        trace_id, start_ns, number, _ = trace_rows[:limit][-1] if trace_rows else ("", 0, 1, None)
         here = traces[1:] if has_earlier else traces
         return SessionTraces(
             summary=summary,
@@ -179,17 +179,17 @@ class SessionQueries:
             extents={key: extents[key] for key in (TraceKey(owner, each.summary.trace_id) for each in here)},
             context=traces[0] if has_earlier else None,
             first_number=number,
-            cost_before_usd=found[limit][-1] if has_earlier else None,
+            cost_before_usd=trace_rows[limit][-1] if has_earlier else None,
             earlier=TracePosition(start_ns=start_ns, trace_id=trace_id) if has_earlier else None,
             is_cut=window is not None and window.is_cut,
         )
 
 
 def _by_trace(rows: Iterable[_OfTrace]) -> dict[str, list[_OfTrace]]:
-    found: dict[str, list[_OfTrace]] = {}
+    by_trace: dict[str, list[_OfTrace]] = {}
     for row in rows:
-        found.setdefault(row.trace_id, []).append(row)
-    return found
+        by_trace.setdefault(row.trace_id, []).append(row)
+    return by_trace
 
 
 def _floor(cursor: duckdb.DuckDBPyConnection, like: SessionsLike, tenant: str | None) -> int | None:
@@ -209,21 +209,21 @@ def _found(
     To know the projects of all traces takes most of the time where one has most of them: the newest traces come first,
     and the others only where those tell of too few sessions.
     """
-    asked = _conditions_in_use(like, after)
-    values = {name: value for name, (question, value) in _values(like, after).items() if question in asked} | more
+    questions = _conditions_in_use(like, after)
+    values = {name: value for name, (question, value) in _values(like, after).items() if question in questions} | more
     if like.project is not None and like.text is None and like.user is None:
-        select = asked_for(sql.query("newest_sessions_page"), asked)
-        found = cursor.execute(select, values | {"newest": _NEWEST_TRACES}).fetchall()
-        if len(found) == more["limit"]:
-            return found
-    return cursor.execute(asked_for(sql.query("sessions_page"), asked), values).fetchall()
+        select = asked_for(sql.query("newest_sessions_page"), questions)
+        newest = cursor.execute(select, values | {"newest": _NEWEST_TRACES}).fetchall()
+        if len(newest) == more["limit"]:
+            return newest
+    return cursor.execute(asked_for(sql.query("sessions_page"), questions), values).fetchall()
 
 
 def _conditions_in_use(like: SessionsLike, after: SessionPosition | None) -> set[str]:
-    asked = {name for name in ("project", "user", "text") if getattr(like, name) is not None}
-    if asked or (like.from_ns, like.to_ns) != (0, LAST_NS):
-        asked.add("alike")
-    return asked if after is None else asked | {"after"}
+    questions = {name for name in ("project", "user", "text") if getattr(like, name) is not None}
+    if questions or (like.from_ns, like.to_ns) != (0, LAST_NS):
+        questions.add("alike")
+    return questions if after is None else questions | {"after"}
 
 
 def _values(like: SessionsLike, after: SessionPosition | None) -> dict[str, tuple[str, object]]:
@@ -242,12 +242,12 @@ def _values(like: SessionsLike, after: SessionPosition | None) -> dict[str, tupl
 
 
 def _rows_of(cursor: duckdb.DuckDBPyConnection, keys: Sequence[tuple[str, str]]) -> pa.Table | None:
-    """What was added up of the traces of the sessions with these tenants and ids; None of none."""
+    """Return the sums of the traces of these sessions, or None for no session."""
     if not keys:
         return None
     tenants, ids = zip(*keys, strict=True)
-    wanted = pa.table({"tenant": pa.array(tenants, pa.string()), "session_id": pa.array(ids, pa.string())})
-    cursor.register("wanted_sessions", wanted)
+    session_rows = pa.table({"tenant": pa.array(tenants, pa.string()), "session_id": pa.array(ids, pa.string())})
+    cursor.register("wanted_sessions", session_rows)
     return cursor.execute(asked_for(sql.query("rows_of_sessions"), {"wanted"})).to_arrow_table()
 
 

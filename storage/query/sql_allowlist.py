@@ -1,4 +1,4 @@
-"""Which tables and views a parsed SELECT names, for who may read views only."""
+"""Tables and views that a parsed SELECT names, for callers that may read views only."""
 
 import json
 from collections.abc import Collection
@@ -47,7 +47,7 @@ def require_views(tree: str, views: Collection[str], others: Collection[str]) ->
 
 
 def reads_catalog_only(tree: str) -> bool:
-    """Whether a SELECT reads what there is to be read, and none of it; SHOW TABLES does."""
+    """Return True if a SELECT reads only the catalog, as SHOW TABLES does."""
     nodes = nodes_of(tree)
     shows = any(node.get("type") == "SHOW_REF" and node["query"] is None for node in nodes)
     called = [node["function_name"].lower() for node in nodes if node.get("class") == "FUNCTION"]
@@ -60,7 +60,7 @@ def reads_catalog_only(tree: str) -> bool:
 
 
 def reads_one_file(tree: str) -> bool:
-    """Whether a SELECT reads a file of Parquet once and nothing else."""
+    """Return True if a SELECT reads one Parquet file, once, and nothing else."""
     return _relations(nodes_of(tree)) == [("", "read_parquet")]
 
 

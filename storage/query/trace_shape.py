@@ -1,4 +1,4 @@
-"""The shape of a list of traces: how many there are over time, how they went, and which values they have how often."""
+"""Shape of a list of traces: counts and outcomes over time, and frequencies of their values."""
 
 import threading
 import time
@@ -59,7 +59,7 @@ class ShapeStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceShape:
-    """How traces went by steps of time from an instant on, and which values they have."""
+    """Outcomes of traces by time step, and their facets."""
 
     traces: int = 0
     from_ns: int = 0
@@ -122,7 +122,7 @@ class _Look:
         self._tenant = tenant
         self._now_ns = now_ns
         self._values = values
-        self._asked = asked_of(like)
+        self._questions = asked_of(like)
 
     def through(self, parts: int) -> TraceShape:
         """The shape of those that have one of so many of the newest parts."""
@@ -134,39 +134,39 @@ class _Look:
         floor_ns = oldest_ns - 1 if is_all else oldest_ns
         bounds: dict[str, int | None] = {"floor_ns": floor_ns, **extent(self._cursor, floor_ns, until_ns)}
         covers_after_ns = None if is_all else floor_ns
-        found = self._found(bounds, until_ns, parts, has_earlier=not is_all or self._like.from_ns > 0)
-        if not found.num_rows:
+        traces = self._found(bounds, until_ns, parts, has_earlier=not is_all or self._like.from_ns > 0)
+        if not traces.num_rows:
             return TraceShape(covers_after_ns=covers_after_ns)
-        self._cursor.register("found_traces", found.append_column("number", pa.array(np.arange(found.num_rows))))
-        from_ns, step_ns, columns = self._steps(found, is_all=is_all)
+        self._cursor.register("found_traces", traces.append_column("number", pa.array(np.arange(traces.num_rows))))
+        from_ns, step_ns, columns = self._steps(traces, is_all=is_all)
         values = {"from_ns": from_ns, "step_ns": step_ns}
         steps: list[dict[str, Any]] = self._table(sql.query("found_traces_by_step"), values).to_pylist()
         return TraceShape(
-            traces=found.num_rows,
+            traces=traces.num_rows,
             from_ns=from_ns,
             step_ns=step_ns,
             columns=columns,
             steps=[ShapeStep(**row | {"latencies_ms": _pair(row["latencies_ms"])}) for row in steps],
-            facets=self._facets(found, bounds) if self._values else {},
+            facets=self._facets(traces, bounds) if self._values else {},
             covers_after_ns=covers_after_ns,
         )
 
     def _found(self, bounds: Mapping[str, int | None], until_ns: int, parts: int, *, has_earlier: bool) -> pa.Table:
         """The traces of a stretch of time. One that is known to have begun before it is none of it."""
-        asked = {*self._asked, "summed"} | ({"begun"} if has_earlier else set())
-        if self._like.to_ns < LAST_NS and "plain" in asked:  # what came after that time is of these traces too
-            asked = asked - {"plain"} | {"whole"}
+        questions = {*self._questions, "summed"} | ({"begun"} if has_earlier else set())
+        if self._like.to_ns < LAST_NS and "plain" in questions:  # what came after that time is of these traces too
+            questions = questions - {"plain"} | {"whole"}
         floor_ns = bounds["floor_ns"] or 0
-        values = values_of(self._asked, self._like) | extent_asked(asked, bounds)
+        values = values_of(self._questions, self._like) | extent_asked(questions, bounds)
         values |= {"floor_ns": floor_ns, "until_ns": until_ns, "tenant": self._tenant}
         if has_earlier:
             values["before_ns"] = floor_ns - _DAY
-        select = asking(sql.query("traces_like"), asked, len(self._like.attributes))
+        select = asking(sql.query("traces_like"), questions, len(self._like.attributes))
         return self._cursor.execute(select, values | {"limit": parts}).to_arrow_table()
 
-    def _steps(self, found: pa.Table, *, is_all: bool) -> tuple[int, int, int]:
-        """Where steps begin, how long one is, and how many there are: round ones, over the time that is asked for."""
-        ends: dict[str, int] = pc.min_max(found["start_ns"]).as_py()
+    def _steps(self, traces: pa.Table, *, is_all: bool) -> tuple[int, int, int]:
+        """Return the start of the steps, their length, and their number, over the requested time."""
+        ends: dict[str, int] = pc.min_max(traces["start_ns"]).as_py()
         begin, end = ends["min"], ends["max"]
         if self._like.from_ns and is_all:
             begin, end = min(begin, self._like.from_ns), max(end, min(self._now_ns, self._like.to_ns - 1))
@@ -178,25 +178,25 @@ class _Look:
             return from_ns, step_ns, columns
         return from_ns - (_FEW_COLUMNS - columns) // 2 * step_ns, step_ns, _FEW_COLUMNS
 
-    def _facets(self, found: pa.Table, bounds: Mapping[str, int | None]) -> dict[str, Facet]:
-        """Which values the traces have, and of how many there are more."""
+    def _facets(self, traces: pa.Table, bounds: Mapping[str, int | None]) -> dict[str, Facet]:
+        """Return the most frequent values of the traces, and the number of others."""
         attributes = len(self._like.attributes)
         of_spans: dict[str, object] = {"floor_ns": bounds["floor_ns"], **extent_asked({"spans"}, bounds)}
         of_results: dict[str, object] = {**extent_asked({"judged"}, bounds)}
-        asked = values_of(self._asked, self._like)
-        for name in list(asked):
+        parameters = values_of(self._questions, self._like)
+        for name in list(parameters):
             if name in _OF_SPANS or name.startswith(("key", "value")):
-                of_spans[name] = asked[name]
+                of_spans[name] = parameters[name]
             elif name in _OF_RESULTS:
-                of_results[name] = asked[name]
-        spans = self._table(asking(sql.query("facets_of_found_spans"), set(self._asked), attributes), of_spans)
-        results = self._table(asking(sql.query("facets_of_found_results"), set(self._asked), 0), of_results)
-        status = pa.chunked_array([pc.if_else(found["is_failed"].combine_chunks(), "error", "ok")])
-        columns = {"status": status, "project": found["project"], "service": found["service"]}
+                of_results[name] = parameters[name]
+        spans = self._table(asking(sql.query("facets_of_found_spans"), set(self._questions), attributes), of_spans)
+        results = self._table(asking(sql.query("facets_of_found_results"), set(self._questions), 0), of_results)
+        status = pa.chunked_array([pc.if_else(traces["is_failed"].combine_chunks(), "error", "ok")])
+        columns = {"status": status, "project": traces["project"], "service": traces["service"]}
         facets = {name: facet_of_column(column, self._values) for name, column in columns.items()}
         for groups, names in ((spans, ("model", "release")), (results, ("rule", "verdict"))):
             for name in names:
-                facets[name] = facet_of_groups(groups, name, traces=found.num_rows, most=self._values)
+                facets[name] = facet_of_groups(groups, name, traces=traces.num_rows, most=self._values)
         return facets
 
     def _table(self, select: str, values: Mapping[str, object]) -> pa.Table:
@@ -207,5 +207,5 @@ _OF_SPANS: Final = frozenset({"model", "failing", "release"})
 _OF_RESULTS: Final = frozenset({"rule", "outcome", "passed"})
 
 
-def _pair(found: Sequence[float] | None) -> tuple[float, float] | None:
-    return None if found is None else (found[0], found[1])
+def _pair(values: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if values is None else (values[0], values[1])

@@ -1,4 +1,4 @@
-"""What is asked of traces, and the statement that finds those of which it is true in a stretch of time."""
+"""Filters of traces, and the statement that finds the matching ones in a time window."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from storage import sql
 from storage.ingest.backlog import SEQ_BITS
 
 
-def asked_for(statement: str, asked: Collection[str]) -> str:
+def asked_for(statement: str, questions: Collection[str]) -> str:
     """A statement without the lines that end with `-- name`, where that is the name of a question that is not asked."""
-    return "\n".join(text for text, name in marked_lines(statement) if name is None or name in asked)
+    return "\n".join(text for text, name in marked_lines(statement) if name is None or name in questions)
 
 
 def marked_lines(statement: str) -> list[tuple[str, str | None]]:
@@ -31,7 +31,7 @@ LAST_NS: Final = (1 << 63) - 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracesLike:
-    """What is asked of a trace; None: it does not matter. It is that of its root, or of any of its spans."""
+    """Filter of traces; None matches all. Values are those of its root, or of any span."""
 
     project: str | None = None
     service: str | None = None
@@ -63,25 +63,25 @@ _OF_PARTS: Final = frozenset({"project", "service", "name", "least_ns", "is_erro
 
 def asked_of(like: TracesLike, by: Ranking | None = None) -> dict[str, object]:
     """The questions that are asked, by their names in `traces_like.sql`, and the values of those that have one."""
-    asked: dict[str, object] = {name: getattr(like, name) for name in _VALUES if getattr(like, name) is not None}
+    questions: dict[str, object] = {name: getattr(like, name) for name in _VALUES if getattr(like, name) is not None}
     for name in ("name", "text"):
-        if name in asked:
-            asked[name] = str(asked[name]).lower()
+        if name in questions:
+            questions[name] = str(questions[name]).lower()
     if like.is_error is not None:
-        asked["is_error" if like.is_error else "is_ok"] = True
+        questions["is_error" if like.is_error else "is_ok"] = True
     for whole, members in (
         ("read", _OF_READING),
         ("judged", _OF_JUDGEMENTS),
         ("spans", _OF_SPANS),
     ):
-        if set(members) & set(asked):
-            asked[whole] = True
+        if set(members) & set(questions):
+            questions[whole] = True
     if like.has_result:
-        asked["judged"] = True
-    asked["whole" if _OF_PARTS & set(asked) else "plain"] = True
+        questions["judged"] = True
+    questions["whole" if _OF_PARTS & set(questions) else "plain"] = True
     if like.attributes:
-        asked |= {"spans": True, "attribute": True}
-    return asked | _ranking(by)
+        questions |= {"spans": True, "attribute": True}
+    return questions | _ranking(by)
 
 
 def _ranking(by: Ranking | None) -> dict[str, object]:
@@ -91,21 +91,21 @@ def _ranking(by: Ranking | None) -> dict[str, object]:
     return dict.fromkeys([f"by_{by}", *filter(None, [joined])], True)
 
 
-def values_of(asked: Mapping[str, object], like: TracesLike) -> dict[str, object]:
+def values_of(questions: Mapping[str, object], like: TracesLike) -> dict[str, object]:
     """The parameters of a statement that asks so."""
-    named: dict[str, object] = {name: asked[name] for name in _VALUES if name in asked}
+    named: dict[str, object] = {name: questions[name] for name in _VALUES if name in questions}
     for number, (key, value) in enumerate(like.attributes.items()):
         named |= {f"key{number}": key, f"value{number}": value}
     return named
 
 
-def asking(statement: str, asked: set[str], attributes: int) -> str:
+def asking(statement: str, questions: set[str], attributes: int) -> str:
     """A statement with the lines about what is asked, the one about an attribute for each of so many."""
     lines = []
     for text, name in marked_lines(statement):
         if name is None:
             lines.append(text)
-        elif name in asked:
+        elif name in questions:
             many = range(attributes) if "$key" in text else range(1)
             lines += [text.replace("$key", f"$key{n}").replace("$value", f"$value{n}") for n in many]
     return "\n".join(lines)
@@ -114,18 +114,18 @@ def asking(statement: str, asked: set[str], attributes: int) -> str:
 def stretch(
     cursor: duckdb.DuckDBPyConnection, like: TracesLike, tenant: str | None, until_ns: int, parts: int
 ) -> tuple[int, int]:
-    """How many parts start at or before an instant, at most so many, and how far back they go; of a session, traces."""
+    """Count the parts, or a session's traces, that start by an instant, up to a limit; return the oldest start too."""
     bounds: dict[str, object] = {"until_ns": until_ns, "from_ns": like.from_ns, "parts": parts, "tenant": tenant}
     if like.session is None:
-        select, asked = sql.query("stretch_of_traces"), bounds
+        select, parameters = sql.query("stretch_of_traces"), bounds
     else:
-        select, asked = sql.query("stretch_of_session"), {**bounds, "session": like.session}
-    seen, oldest_ns = cursor.execute(select, asked).fetchall()[0]
+        select, parameters = sql.query("stretch_of_session"), {**bounds, "session": like.session}
+    seen, oldest_ns = cursor.execute(select, parameters).fetchall()[0]
     return seen, oldest_ns
 
 
 def extent(cursor: duckdb.DuckDBPyConnection, floor_ns: int, until_ns: int) -> dict[str, int | None]:
-    """Where the spans are, and the results about them, of the traces that have a part in a stretch of time."""
+    """Return the extents of the spans, and of the results about them, of the traces with a part in a time window."""
     bounds = {"floor_ns": floor_ns, "until_ns": until_ns}
     ((latest_ns, first, last),) = cursor.execute(sql.query("extent_of_stretch"), bounds).fetchall()
     numbers = (None, None) if latest_ns is None else (first << SEQ_BITS, ((last + 1) << SEQ_BITS) - 1)
@@ -133,9 +133,9 @@ def extent(cursor: duckdb.DuckDBPyConnection, floor_ns: int, until_ns: int) -> d
     return of_spans | dict(zip(("first_seq", "last_seq"), numbers, strict=True))
 
 
-def extent_asked(asked: set[str], found: Mapping[str, int | None]) -> dict[str, int | None]:
-    """What a statement that asks so needs of an extent."""
-    wanted: set[str] = {"latest_ns", "first_batch", "last_batch"} if "spans" in asked else set()
-    if "judged" in asked:
-        wanted |= {"first_seq", "last_seq"}
-    return {name: value for name, value in found.items() if name in wanted}
+def extent_asked(questions: set[str], bounds: Mapping[str, int | None]) -> dict[str, int | None]:
+    """Return the part of an extent that a statement with these questions needs."""
+    names: set[str] = {"latest_ns", "first_batch", "last_batch"} if "spans" in questions else set()
+    if "judged" in questions:
+        names |= {"first_seq", "last_seq"}
+    return {name: value for name, value in bounds.items() if name in names}

@@ -1,4 +1,4 @@
-"""What people, applications and their users say of what was recorded: each time a row, of which the last one counts."""
+"""Annotations by people, applications and their users: each change is a row, of which the last one counts."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ Source: TypeAlias = Literal["person", "adjudicator", "application", "user"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotationTarget:
-    """What is spoken of. An item of a run has no trace id, and what is said of a session hangs on its latest trace."""
+    """Target of annotations. An item of a run has no trace id; an annotation of a session is on its latest trace."""
 
     tenant: str
     target: Literal["trace", "span", "session", "run_item"]
@@ -31,7 +31,7 @@ class AnnotationTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewAnnotation:
-    """What somebody says. `name` is the question that it answers, `expected` is JSON."""
+    """A new annotation. `name` is the question that it answers, `expected` is JSON."""
 
     about: AnnotationTarget
     name: str
@@ -46,7 +46,7 @@ class NewAnnotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """What somebody said. `number` is None of what came as an event."""
+    """A stored annotation. `number` is None for one that came as an event."""
 
     tenant: str
     project: str | None
@@ -73,7 +73,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotationsLike:
-    """Which annotations are asked for: those of which everything is true that is given."""
+    """Filter of annotations; None matches all."""
 
     trace_id: str | None = None
     span_id: str | None = None
@@ -91,48 +91,51 @@ class Annotations:
         self._database = database
         self._writer = writer
 
-    def add(self, said: Sequence[NewAnnotation], *, now_us: int) -> int:
-        """Store all of it or nothing; how many rows that made, because saying the same again makes none.
+    def add(self, annotations: Sequence[NewAnnotation], *, now_us: int) -> int:
+        """Store all annotations or none; return the number of new rows, as repeated annotations make none.
 
         Raises:
             Overloaded: nothing was stored.
+
         """
         stored: list[int] = []
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             stored.clear()
-            stored.extend(put_annotations(cursor, said, now_us=now_us))
+            stored.extend(put_annotations(cursor, annotations, now_us=now_us))
 
-        self._writer.store(write, len(said))
+        self._writer.store(write, len(annotations))
         return len(stored)
 
     def like(
-        self, wanted: AnnotationsLike, *, tenant: str | None, most: int = 1_000, skip: int = 0
+        self, criteria: AnnotationsLike, *, tenant: str | None, most: int = 1_000, skip: int = 0
     ) -> list[Annotation]:
-        """What was said, the latest first; that of a tenant and of none, or with None of all."""
-        asked: dict[str, Any] = {**asdict(wanted), "tenant": tenant, "rows": most, "skip": skip}
+        """Return annotations, newest first; those of a tenant and of none, or with None of all."""
+        parameters: dict[str, Any] = {**asdict(criteria), "tenant": tenant, "rows": most, "skip": skip}
         with self._database.snapshot() as cursor:
-            if wanted.trace_id is not None and not _has_annotations(cursor, wanted.trace_id):
+            if criteria.trace_id is not None and not _has_annotations(cursor, criteria.trace_id):
                 return []
-            cursor.execute(sql.query("annotations").replace("$annotations", sql.select_of("annotations")), asked)
+            cursor.execute(sql.query("annotations").replace("$annotations", sql.select_of("annotations")), parameters)
             return [Annotation(**row) for row in named(cursor)]
 
 
 def _has_annotations(cursor: duckdb.DuckDBPyConnection, trace_id: str) -> bool:
-    ((found,),) = cursor.execute(sql.query("has_annotations"), {"trace_id": trace_id}).fetchall()
-    return bool(found)
+    ((exists,),) = cursor.execute(sql.query("has_annotations"), {"trace_id": trace_id}).fetchall()
+    return bool(exists)
 
 
-def put_annotations(cursor: duckdb.DuckDBPyConnection, said: Sequence[NewAnnotation], *, now_us: int) -> list[int]:
-    """Store what is new of what was said; the numbers of its rows. The writer's thread calls this in a transaction."""
+def put_annotations(
+    cursor: duckdb.DuckDBPyConnection, annotations: Sequence[NewAnnotation], *, now_us: int
+) -> list[int]:
+    """Store new annotations; return the numbers of their rows. The writer's thread calls this in a transaction."""
     stored: list[int] = []
-    for each in said:
+    for each in annotations:
         rows = cursor.execute(sql.query("insert_annotation"), _values(each) | {"now_us": now_us}).fetchall()
         stored.extend(number for (number,) in rows)
     return stored
 
 
-def _values(said: NewAnnotation) -> dict[str, Any]:
-    values = asdict(said)
+def _values(annotation: NewAnnotation) -> dict[str, Any]:
+    values = asdict(annotation)
     about: dict[str, Any] = values.pop("about")
     return about | values

@@ -1,4 +1,4 @@
-"""What people said of what a judge judged: the results of a rule beside the votes on the same spans and traces."""
+"""Labels of judged results: the results of a rule beside people's votes on the same spans and traces."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,9 +17,10 @@ _MOST_RULES: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedByRule:
-    """Which results are compared with people: those of a rule in a tenant, perhaps about one project, since a moment.
+    """Selection of results to compare with people: of a rule in a tenant, of one project or all, since a time.
 
     `name` is the question that the votes answer, and `sources` are those whose votes count.
+
     """
 
     tenant: str
@@ -32,7 +33,7 @@ class JudgedByRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedCount:
-    """How many results of one evaluator passed and did not."""
+    """Numbers of results of one evaluator that passed and failed."""
 
     fingerprint: str
     name: str
@@ -42,7 +43,7 @@ class JudgedCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedFor:
-    """Why something is in a queue. `whole`: it draws from all results of the rule; `is_own`: by one of them."""
+    """Reason of an entry in a queue. `whole`: it draws from all results of the rule; `is_own`: by one of them."""
 
     queue_id: str
     reason: Reason
@@ -52,7 +53,7 @@ class QueuedFor:
 
     @property
     def is_chosen(self) -> bool:
-        """Whether it was drawn by something that is neither chance nor the verdict of the judge in question."""
+        """Return True if it was drawn by neither chance nor the judge's own verdict."""
         return self.reason in {"uncertainty", "disagreement"} or (self.reason == "failing" and not self.is_own)
 
 
@@ -81,7 +82,7 @@ class LabelledResult:
 
     @property
     def label(self) -> bool | None:
-        """What people say: the adjudicator, else most of them; None where they are even or unsure."""
+        """Return the label by the adjudicator, else by majority; None if votes are even or unsure."""
         if self.decided is not None or not self.votes:
             return self.decided
         passes = sum(self.votes)
@@ -89,16 +90,17 @@ class LabelledResult:
 
     @property
     def is_chosen(self) -> bool:
-        """Whether it came to be labelled in no other way than by a choice that tells something of the judge.
+        """Return True if it was labelled only by choices that depend on the judge.
 
-        So does what the judge was shown as an example: it does not measure him.
+        So are examples that the judge was shown: they do not measure it.
+
         """
         return self.is_example or (bool(self.entries) and all(each.is_chosen for each in self.entries or ()))
 
     def chance_in(self, queue_id: str) -> float | None:
-        """With what chance it was drawn for a queue that draws from all results; None where nobody knows."""
-        found = (each.probability for each in self.entries or () if each.queue_id == queue_id and each.whole)
-        return next(found, None)
+        """Return the chance with which a queue over all results drew it, or None if unknown."""
+        chances = (each.probability for each in self.entries or () if each.queue_id == queue_id and each.whole)
+        return next(chances, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,7 @@ class VotesOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonVote:
-    """What a person said last of something."""
+    """Last vote of a person on a target."""
 
     target: str
     trace_id: str | None
@@ -127,13 +129,13 @@ class PersonVote:
 
     @property
     def target_key(self) -> str:
-        """What tells what was judged from everything else."""
+        """Return the key of the target."""
         return f"{self.target}/{self.trace_id}/{self.span_id}/{self.run_id}/{self.item_number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledRun:
-    """What one evaluator said of the items of a run, and people of the same; `passed_failed` is what people pass."""
+    """Results of one evaluator on the items of a run, and people's labels; `passed_failed`: people pass, it fails."""
 
     run_id: str
     name: str
@@ -152,56 +154,56 @@ class Labels:
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database
 
-    def judged(self, wanted: JudgedByRule) -> list[JudgedCount]:
-        """What each evaluator of the rule said, the latest first."""
-        asked = {
-            "tenant": wanted.tenant,
-            "rule_id": wanted.rule_id,
-            "project": wanted.project,
-            "from_us": wanted.from_us,
+    def judged(self, criteria: JudgedByRule) -> list[JudgedCount]:
+        """Return the counts of each evaluator of the rule, newest first."""
+        parameters = {
+            "tenant": criteria.tenant,
+            "rule_id": criteria.rule_id,
+            "project": criteria.project,
+            "from_us": criteria.from_us,
             "evaluators": _MOST_EVALUATORS,
         }
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("judged_counts"), asked)
+            cursor.execute(sql.query("judged_counts"), parameters)
             return [JudgedCount(**row) for row in named(cursor)]
 
-    def votes(self, wanted: VotesOf) -> list[PersonVote]:
-        """What persons said, the latest first; who is unsure says nothing."""
-        asked = asdict(wanted) | {"rows": _MOST_LABELS}
+    def votes(self, criteria: VotesOf) -> list[PersonVote]:
+        """Return the votes of people, newest first, without unsure ones."""
+        parameters = asdict(criteria) | {"rows": _MOST_LABELS}
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("votes_of_question"), asked)
+            cursor.execute(sql.query("votes_of_question"), parameters)
             return [PersonVote(**row) for row in named(cursor)]
 
     def of_runs(self, tenant: str, name: str, experiment_id: str, *, runs: Sequence[str]) -> list[LabelledRun]:
-        """What evaluators and people said of these runs, and of all others of the experiment in which people voted."""
-        asked = {"tenant": tenant, "name": name, "experiment_id": experiment_id, "runs": list(runs)}
+        """Return the labelled results of these runs, and of all other runs of the experiment that have votes."""
+        parameters = {"tenant": tenant, "name": name, "experiment_id": experiment_id, "runs": list(runs)}
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("labelled_run_scores"), asked)
+            cursor.execute(sql.query("labelled_run_scores"), parameters)
             return [LabelledRun(**row) for row in named(cursor)]
 
     def voted_rules(self, tenant: str, name: str, sources: Sequence[str]) -> set[tuple[str, str | None]]:
         """The rules, each with the project, some of whose results were voted on."""
-        asked = {"tenant": tenant, "name": name, "sources": list(sources), "rows": _MOST_RULES}
+        parameters = {"tenant": tenant, "name": name, "sources": list(sources), "rows": _MOST_RULES}
         with self._database.cursor() as cursor:
-            return {(row[0], row[1]) for row in cursor.execute(sql.query("voted_rules"), asked).fetchall()}
+            return {(row[0], row[1]) for row in cursor.execute(sql.query("voted_rules"), parameters).fetchall()}
 
-    def results(self, wanted: JudgedByRule) -> list[LabelledResult]:
+    def results(self, criteria: JudgedByRule) -> list[LabelledResult]:
         """The results that were voted on, the latest first."""
-        asked = {
-            "tenant": wanted.tenant,
-            "rule_id": wanted.rule_id,
-            "project": wanted.project,
-            "from_us": wanted.from_us,
-            "name": wanted.name,
-            "sources": list(wanted.sources),
+        parameters = {
+            "tenant": criteria.tenant,
+            "rule_id": criteria.rule_id,
+            "project": criteria.project,
+            "from_us": criteria.from_us,
+            "name": criteria.name,
+            "sources": list(criteria.sources),
             "rows": _MOST_LABELS,
         }
         statement = sql.query("labelled_results").replace("$annotations", sql.select_of("annotations"))
         with self._database.snapshot() as cursor:
-            question = {"tenant": wanted.tenant, "name": wanted.name}
+            question = {"tenant": criteria.tenant, "name": criteria.name}
             if not cursor.execute(sql.query("has_votes"), question).fetchall():
                 return []
-            cursor.execute(statement, asked)
+            cursor.execute(statement, parameters)
             return [LabelledResult(**row | {"entries": _queued(row)}) for row in named(cursor)]
 
 

@@ -1,4 +1,4 @@
-"""Entries of queues that follow from results of rules: which of these a queue draws, and with what chance."""
+"""Entries of queues that are drawn from results of rules, with a policy and a chance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +22,10 @@ _TABLES: Final = tables_read(sql.query("review_queues")) | tables_read(sql.query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """Which results of a rule become entries: those that a policy fits, each with a chance of `share`.
+    """Policy by which results of a rule become entries, each with a chance of `share`.
 
-    `margin` is how far from the threshold a score is near it; `against` another rule that may disagree.
+    `margin` is the distance from the threshold that counts as near; `against` is another rule that may disagree.
+
     """
 
     rule_id: str
@@ -51,7 +52,7 @@ class ReviewFeeding:
         return tuple(*self._state.rows())
 
     def fill(self, queue: ReviewQueue, feeds: Sequence[Feed], *, now_us: int) -> int:
-        """Add what the feeds of a queue draw; how much that is. The same results are drawn however often this is done.
+        """Add the results that a queue's feeds draw; return their number. Repeated calls draw the same results.
 
         Raises:
             Overloaded: nothing was stored.
@@ -59,7 +60,7 @@ class ReviewFeeding:
         room = MOST_ENTRIES - queue.entries
         if not feeds or room <= 0:
             return 0
-        asked = {
+        parameters = {
             "tenant": queue.tenant,
             "queue_id": queue.queue_id,
             "question": queue.question,
@@ -72,5 +73,5 @@ class ReviewFeeding:
             "rows": room,
         }
         with self._database.cursor() as cursor:
-            drawn = cursor.execute(sql.query("draw_results"), asked).to_arrow_table()
+            drawn = cursor.execute(sql.query("draw_results"), parameters).to_arrow_table()
         return self._queues.add_drawn(queue, drawn, now_us=now_us) if drawn.num_rows else 0

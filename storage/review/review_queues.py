@@ -1,4 +1,4 @@
-"""Queues of what people are to judge: what each asks, what is in it and why, and how far it is."""
+"""Review queues: their configuration, entries and progress."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -41,7 +41,7 @@ _TARGETS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueText:
-    """What somebody says of a queue. `feeds` is JSON."""
+    """Configuration of a queue. `feeds` is JSON."""
 
     name: str
     question: str
@@ -73,7 +73,7 @@ class ReviewQueue(QueueText):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewEntry:
-    """What is to be judged, and why it is in the queue; `probability`, with which it was drawn, where that is known."""
+    """An entry to judge, and the reason for it; `probability`, with which it was drawn, if known."""
 
     tenant: str
     queue_id: str
@@ -92,11 +92,11 @@ class ReviewEntry:
     added_us: int
     votes: int
     leases: int
-    is_mine: bool  # whoever asked has voted on it
+    is_mine: bool  # the caller has voted on it
 
     @property
     def about(self) -> AnnotationTarget:
-        """What its votes are about."""
+        """Return the target of the entry's votes."""
         return AnnotationTarget(
             tenant=self.tenant,
             target=self.target,
@@ -110,7 +110,7 @@ class ReviewEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEntry:
-    """What is to be added. One that has a probability is added with that, by a draw that is the same each time."""
+    """An entry to add. One with a probability is drawn with it; repeated draws have the same result."""
 
     about: AnnotationTarget
     reason: Reason
@@ -120,7 +120,7 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewerProgress:
-    """What one person did in a queue."""
+    """Progress of one person in a queue."""
 
     author: str
     votes: int
@@ -179,9 +179,9 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             cursor.register("review_targets", table)
-            asked = {"tenant": queue.tenant, "queue_id": queue.queue_id, "added_by": by, "now_us": now_us}
+            parameters = {"tenant": queue.tenant, "queue_id": queue.queue_id, "added_by": by, "now_us": now_us}
             statement = sql.query("insert_review_entries")
-            added[:] = cursor.execute(statement, asked | {"most": MOST_ENTRIES}).fetchall()
+            added[:] = cursor.execute(statement, parameters | {"most": MOST_ENTRIES}).fetchall()
 
         self._writer.store(write, table.num_rows)
         return len(added)
@@ -212,18 +212,18 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         return self._entries(queue, author=author, done=done, now_us=now_us, rows=most, skip=skip)
 
     def entry(self, queue: ReviewQueue, entry_id: str, *, author: str, now_us: int) -> ReviewEntry | None:
-        """An entry, as somebody sees it."""
-        found = self._entries(queue, author=author, entry_id=entry_id, now_us=now_us)
-        return found[0] if found else None
+        """Return an entry as a reviewer sees it, or None."""
+        entries = self._entries(queue, author=author, entry_id=entry_id, now_us=now_us)
+        return entries[0] if entries else None
 
     def progress(self, queue: ReviewQueue, *, now_us: int) -> list[ReviewerProgress]:
-        """What each person did, by name; a thousand people at most."""
+        """Return each person's progress, by name; of a thousand people at most."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("review_progress"), {"queue_id": queue.queue_id, "now_us": now_us})
             return [ReviewerProgress(**row) for row in named(cursor)]
 
-    def _entries(self, queue: ReviewQueue, **asked: Any) -> list[ReviewEntry]:
-        values = {"entry_id": None, "done": None, "rows": 1, "skip": 0} | asked
+    def _entries(self, queue: ReviewQueue, **filters: Any) -> list[ReviewEntry]:
+        values = {"entry_id": None, "done": None, "rows": 1, "skip": 0} | filters
         values |= {"queue_id": queue.queue_id, "reviewers": queue.reviewers}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("review_entries"), values)

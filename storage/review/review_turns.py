@@ -1,4 +1,4 @@
-"""Who looks at which entry of a queue: leases, votes and what was left out, each decided in one transaction.
+"""Turns in review queues: leases, votes and skipped entries, each decided in one transaction.
 
 The writer does one transaction at a time, so nobody can take an entry between the look at who has it and the lease.
 """
@@ -22,7 +22,7 @@ TurnState: TypeAlias = Literal["leased", "skipped", "voted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewTurn:
-    """Who acts, when, and how long an entry that he is given is his."""
+    """The reviewer, the time, and the length of a lease."""
 
     author: str
     now_us: int
@@ -30,7 +30,7 @@ class ReviewTurn:
 
 
 class ReviewTurns:
-    """What reviewers do in queues. Safe to use from any thread but the writer's."""
+    """Turns of reviewers in queues. Safe to use from any thread but the writer's."""
 
     def __init__(self, database: Database, writer: Writer, delays: StoredDelays) -> None:
         self._database = database
@@ -46,21 +46,22 @@ class ReviewTurns:
         return self._done(lambda cursor: _take(cursor, queue, turn))
 
     def vote(
-        self, queue: ReviewQueue, entry_id: str, said: NewAnnotation, turn: ReviewTurn, *, goes_on: bool
+        self, queue: ReviewQueue, entry_id: str, annotation: NewAnnotation, turn: ReviewTurn, *, goes_on: bool
     ) -> str | None:
-        """Store a vote, and with `goes_on` give the next entry in the same transaction; its id.
+        """Store a vote; with `goes_on`, lease the next entry in the same transaction and return its id.
 
-        A lease that is over costs nobody his vote.
+        A vote counts even if its lease is over.
 
         Raises:
-            Conflict: the entry was never his, and enough others voted on it or look at it.
+            Conflict: the entry was never leased to the reviewer, and enough others voted on it or look at it.
             Missing: the entry is gone.
             Overloaded: nothing was stored.
+
         """
 
         def write(cursor: duckdb.DuckDBPyConnection) -> str | None:
             _check_room(cursor, queue, entry_id, turn)
-            put_annotations(cursor, [said], now_us=turn.now_us)
+            put_annotations(cursor, [annotation], now_us=turn.now_us)
             _put(cursor, queue, entry_id, turn, "voted")
             return _take(cursor, queue, turn) if goes_on else None
 
@@ -86,8 +87,8 @@ class ReviewTurns:
     def last(self, queue: ReviewQueue, author: str) -> str | None:
         """The entry that a reviewer voted on, or left out, last."""
         with self._database.cursor() as cursor:
-            asked = {"queue_id": queue.queue_id, "author": author}
-            row = cursor.execute(sql.query("last_review_turn"), asked).fetchone()
+            parameters = {"queue_id": queue.queue_id, "author": author}
+            row = cursor.execute(sql.query("last_review_turn"), parameters).fetchone()
         return None if row is None else str(row[0])
 
     def undo(self, queue: ReviewQueue, entry_id: str, withdrawn: Sequence[NewAnnotation], turn: ReviewTurn) -> None:
@@ -112,15 +113,15 @@ class ReviewTurns:
         self._done(write)
 
     def _done(self, write: Callable[[duckdb.DuckDBPyConnection], str | None]) -> str | None:
-        found: list[str | None] = []
+        entry_ids: list[str | None] = []
         self._delays.now_ns()  # leases of before have moved along if the clock was set
-        self._writer.store(lambda cursor: found.append(write(cursor)), 1)
-        return found[-1]
+        self._writer.store(lambda cursor: entry_ids.append(write(cursor)), 1)
+        return entry_ids[-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Standing:
-    """How a reviewer stands with an entry: what he did last, and how many others voted on it or look at it."""
+    """State of a reviewer with an entry: the last turn, and how many others voted on it or look at it."""
 
     state: TurnState | None
     has_voted: bool
@@ -129,8 +130,8 @@ class _Standing:
 
 def _standing(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: ReviewTurn) -> _Standing:
     entry: dict[str, object] = {"queue_id": queue.queue_id, "entry_id": entry_id, "author": turn.author}
-    asked = entry | {"now_us": turn.now_us, "lease_us": turn.lease_us}
-    row = cursor.execute(sql.query("review_turn_of"), asked).fetchone()
+    parameters = entry | {"now_us": turn.now_us, "lease_us": turn.lease_us}
+    row = cursor.execute(sql.query("review_turn_of"), parameters).fetchone()
     if row is None:
         raise Missing("this queue has no such entry; what it was about may have expired")
     state, has_voted, others = row
@@ -138,13 +139,13 @@ def _standing(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: s
 
 
 def _check_room(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: ReviewTurn) -> None:
-    found = _standing(cursor, queue, entry_id, turn)
-    if found.state is None and not found.has_voted and found.others >= queue.reviewers:
+    standing = _standing(cursor, queue, entry_id, turn)
+    if standing.state is None and not standing.has_voted and standing.others >= queue.reviewers:
         raise Conflict("enough people have voted on this entry, or look at it: ask for the next one")
 
 
 def _take(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, turn: ReviewTurn) -> str | None:
-    asked = {
+    parameters = {
         "queue_id": queue.queue_id,
         "author": turn.author,
         "now_us": turn.now_us,
@@ -152,7 +153,7 @@ def _take(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, turn: ReviewTur
         "reviewers": queue.reviewers,
         "blind": queue.blind,
     }
-    row = cursor.execute(sql.query("next_review_entry"), asked).fetchone()
+    row = cursor.execute(sql.query("next_review_entry"), parameters).fetchone()
     if row is None:
         return None
     cursor.execute(sql.query("delete_review_leases"), {"queue_id": queue.queue_id, "author": turn.author})

@@ -1,4 +1,4 @@
-"""What comes next of deletions: which traces lose which of their rows in one transaction.
+"""Next step of deletions: the traces, and their rows that one transaction deletes.
 
 Rows are looked for commit by commit, so that one step never has more before it than some row groups of spans. Deletions
 that are at the same commit are looked at together, since most of what it takes to find rows is the same for all.
@@ -37,7 +37,7 @@ class DeletionStep:
     """The next step of some deletions: these traces lose what came with these commits."""
 
     deletions: Sequence[Deletion]
-    wanted_by: Mapping[str, str]  # by the id of a trace: the deletion that it counts for
+    deletion_ids: Mapping[str, str]  # by the id of a trace: the deletion that it counts for
     leaving: Sequence[Leaving]
     commits: Commits
     is_last: bool  # of these traces: all that is about them goes
@@ -51,13 +51,13 @@ class _Wanted(NamedTuple):
 
 def together(deletions: Sequence[Deletion], first: Deletion) -> list[Deletion]:
     """The deletions whose next step is that of the first one."""
-    if first.wanted.trace_id is not None:
+    if first.criteria.trace_id is not None:
         return [first]
     return [
         each
         for each in deletions
-        if each.wanted.trace_id is None
-        and each.wanted.tenant == first.wanted.tenant
+        if each.criteria.trace_id is None
+        and each.criteria.tenant == first.criteria.tenant
         and each.after_batch == first.after_batch
         and each.last_batch > each.after_batch
     ] or [first]
@@ -72,14 +72,14 @@ def next_step(database: Database, deletions: Sequence[Deletion]) -> DeletionStep
             commits = _next_commits(cursor, deletions[0], after, until)
             if commits is None:
                 break
-            wanted = named_traces(cursor, deletions, commits)
-            leaving = leaving_among(cursor, [each.name for each in wanted], in_any_case=True)
+            named = named_traces(cursor, deletions, commits)
+            leaving = leaving_among(cursor, [each.name for each in named], in_any_case=True)
             if leaving:
-                is_named = deletions[0].wanted.trace_id is not None
+                is_named = deletions[0].criteria.trace_id is not None
                 piece, is_last = _next_piece(cursor, leaving, commits, is_named=is_named)
                 return DeletionStep(
                     deletions=deletions,
-                    wanted_by={each.name.trace_id: each.deletion_id for each in wanted},
+                    deletion_ids={each.name.trace_id: each.deletion_id for each in named},
                     leaving=leaving,
                     commits=piece,
                     is_last=is_last,
@@ -89,28 +89,30 @@ def next_step(database: Database, deletions: Sequence[Deletion]) -> DeletionStep
     if after == begun:
         return None
     return DeletionStep(
-        deletions=deletions, wanted_by={}, leaving=[], commits=Commits(after, after), is_last=True, after_batch=after
+        deletions=deletions, deletion_ids={}, leaving=[], commits=Commits(after, after), is_last=True, after_batch=after
     )
 
 
 def named_traces(cursor: duckdb.DuckDBPyConnection, deletions: Sequence[Deletion], commits: Commits) -> list[_Wanted]:
     """The traces that are wanted gone, of those of which something came with these commits; by its id in any case."""
     first = deletions[0]
-    if first.wanted.trace_id is not None:
-        return [_Wanted(name, first.deletion_id) for name in stored(cursor, first.wanted.tenant, first.wanted.trace_id)]
+    if first.criteria.trace_id is not None:
+        return [
+            _Wanted(name, first.deletion_id) for name in stored(cursor, first.criteria.tenant, first.criteria.trace_id)
+        ]
     cursor.register(
         "wanted_deletions",
         pa.table(
             {
                 "number": pa.array(range(len(deletions)), pa.int64()),
-                "project": pa.array([each.wanted.project for each in deletions], pa.string()),
-                "session_id": pa.array([each.wanted.session_id for each in deletions], pa.string()),
-                "user_id": pa.array([each.wanted.user_id for each in deletions], pa.string()),
-                "before_ns": pa.array([each.wanted.before_ns for each in deletions], pa.int64()),
+                "project": pa.array([each.criteria.project for each in deletions], pa.string()),
+                "session_id": pa.array([each.criteria.session_id for each in deletions], pa.string()),
+                "user_id": pa.array([each.criteria.user_id for each in deletions], pa.string()),
+                "before_ns": pa.array([each.criteria.before_ns for each in deletions], pa.int64()),
             }
         ),
     )
-    bounds = {"tenant": first.wanted.tenant, "first_batch": commits.first, "last_batch": commits.last}
+    bounds = {"tenant": first.criteria.tenant, "first_batch": commits.first, "last_batch": commits.last}
     rows = cursor.execute(sql.query("traces_to_delete"), bounds).fetchall()
     return [_Wanted(TraceName(*row), deletions[number].deletion_id) for *row, number in rows]
 
@@ -125,7 +127,7 @@ def _next_commits(cursor: duckdb.DuckDBPyConnection, first: Deletion, after: int
     """The next commits to look through; of one trace all of them."""
     if after >= until:
         return None
-    if first.wanted.trace_id is not None:
+    if first.criteria.trace_id is not None:
         return Commits(after + 1, until)
     bounds = {"first_batch": after + 1, "last_batch": until, "commits": _STEP_COMMITS}
     rows = cursor.execute(sql.query("sizes_of_commits"), bounds).fetchall()

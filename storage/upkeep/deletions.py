@@ -1,4 +1,4 @@
-"""What somebody asked to be deleted, as rows: each is remembered until nothing is left of what it is about."""
+"""Requested deletions, as rows: each is kept until its data is erased."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ _MOST_OPEN: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionCriteria:
-    """Which traces somebody wants gone; None where it does not matter, and not all may be None."""
+    """Criteria of the traces to delete. None matches all; not all may be None."""
 
     tenant: str = ""
     trace_id: str | None = None
@@ -55,7 +55,7 @@ class Deletion:
     """A deletion and how far it is. Once its rows are gone, it does not tell any more whom it named."""
 
     deletion_id: str
-    wanted: DeletionCriteria
+    criteria: DeletionCriteria
     filters: Sequence[str]
     state: str
     after_batch: int  # commits up to this one were looked through
@@ -71,7 +71,7 @@ class Deletion:
 
     @property
     def share(self) -> float:
-        """How much of what is stored was looked through, from 0 to 1."""
+        """Return the share of the data that was searched, from 0 to 1."""
         if self.state != DELETING:
             return 1.0
         looked_at = self.after_batch - self.began_batch
@@ -98,8 +98,8 @@ class Deletions:
         self.position = BEFORE_ALL
         """The commit after which rows are looked for now. Who begins there shares what is written anew with others."""
 
-    def request(self, wanted: DeletionCriteria, *, now_us: int, created_by: str | None = None) -> Deletion:
-        """Ask for what was stored before now to be deleted. Who asks for what is being deleted joins that deletion.
+    def request(self, criteria: DeletionCriteria, *, now_us: int, created_by: str | None = None) -> Deletion:
+        """Request the deletion of data stored before now; a repeated request joins the deletion under way.
 
         Raises:
             Overloaded: too many deletions are under way, or the database cannot be written now.
@@ -107,28 +107,28 @@ class Deletions:
         self._settle()
         with self._asking:
             open_ones = self.open()
-            joined = next((each for each in open_ones if each.state == DELETING and each.wanted == wanted), None)
+            joined = next((each for each in open_ones if each.state == DELETING and each.criteria == criteria), None)
             if joined is not None:
                 return joined
-            if sum(each.wanted.tenant == wanted.tenant for each in open_ones) >= _MOST_OPEN:
-                whose = f" of the tenant {wanted.tenant!r}" if wanted.tenant else ""
+            if sum(each.criteria.tenant == criteria.tenant for each in open_ones) >= _MOST_OPEN:
+                whose = f" of the tenant {criteria.tenant!r}" if criteria.tenant else ""
                 limit = Limit(value=_MOST_OPEN, unit="deletions", remedy="wait until one is done")
                 raise Overloaded(f"no more can be under way{whose} than {limit}", retry_after_s=60)
             self._database.checkpoints.merge_row_groups(allowed=False)
             deletion_id = str(uuid4())
             row = {
                 "deletion_id": deletion_id,
-                "filters": wanted.filters,
-                "began_batch": BEFORE_ALL if wanted.trace_id is not None else self.position,
+                "filters": criteria.filters,
+                "began_batch": BEFORE_ALL if criteria.trace_id is not None else self.position,
                 "now_us": now_us,
                 "created_by": created_by,
             }
             statement = sql.query("insert_deletion")
-            self._writer.store(lambda cursor: cursor.execute(statement, asdict(wanted) | row), 1, frees=True)
+            self._writer.store(lambda cursor: cursor.execute(statement, asdict(criteria) | row), 1, frees=True)
         self.changed()
-        found = self.find(deletion_id)
-        assert found is not None  # noqa: S101 - it was stored just now
-        return found
+        deletion = self.find(deletion_id)
+        assert deletion is not None  # noqa: S101 - it was stored just now
+        return deletion
 
     def find(self, deletion_id: str, tenant: str | None = None) -> Deletion | None:
         """A deletion, if it is this tenant's, or no tenant is given."""
@@ -170,7 +170,7 @@ class Deletions:
         skip: int = 0,
         most: int | None = 1,
     ) -> list[Deletion]:
-        asked = {
+        parameters = {
             "deletion_id": deletion_id,
             "tenant": tenant,
             "only_open": only_open,
@@ -179,5 +179,5 @@ class Deletions:
         }
         names = [field.name for field in fields(DeletionCriteria)]
         with self._database.cursor() as cursor:
-            rows = cursor.execute(sql.query("deletions"), asked).to_arrow_table().to_pylist()
-        return [Deletion(wanted=DeletionCriteria(**{name: row.pop(name) for name in names}), **row) for row in rows]
+            rows = cursor.execute(sql.query("deletions"), parameters).to_arrow_table().to_pylist()
+        return [Deletion(criteria=DeletionCriteria(**{name: row.pop(name) for name in names}), **row) for row in rows]

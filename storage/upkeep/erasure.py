@@ -1,4 +1,4 @@
-"""What was asked to be deleted, deleted and erased: first its rows, then the bytes of these rows on the disk.
+"""Deletion and erasure of requested data: first its rows, then the bytes of these rows on the disk.
 
 Each step is one transaction, which also records how far it is (`deletion_steps`). Deleted rows stay in their row groups
 until these are rewritten (`rewriting`), of which many deletions share one pass; after it the blocks that held them are
@@ -58,7 +58,7 @@ class Erasure:
 
     @property
     def progress(self) -> Progress:
-        """How far the pass over the disk is."""
+        """Return the progress of the pass over the disk."""
         return self._rewriting.progress
 
     @property
@@ -90,21 +90,22 @@ class Erasure:
         with self._working:
             self._pass = None
 
-    def is_stored(self, wanted: DeletionCriteria) -> bool:
-        """Whether the trace that is wanted by its id is there."""
+    def is_stored(self, criteria: DeletionCriteria) -> bool:
+        """Return True if the trace that is named by its id is stored."""
         with self._database.cursor() as cursor:
-            return wanted.trace_id is not None and bool(stored(cursor, wanted.tenant, wanted.trace_id))
+            return criteria.trace_id is not None and bool(stored(cursor, criteria.tenant, criteria.trace_id))
 
     def _next_in_turn(self, deleting: Sequence[Deletion]) -> Deletion | None:
-        """Whose step is next: deletions go through the file together, and who comes begins where the others are.
+        """Return the deletion whose step is next: they go through the file together, and new ones join them.
 
-        So their rows are in row groups that are written anew once for all of them, not once for each.
+        So their rows are in row groups that are rewritten once for all of them, not once for each.
+
         """
         position = self.deletions.position
         ahead = [each for each in deleting if each.after_batch >= position]
-        found = min(ahead or deleting, key=lambda each: each.after_batch, default=None)
-        self.deletions.position = BEFORE_ALL if found is None else found.after_batch
-        return found
+        following = min(ahead or deleting, key=lambda each: each.after_batch, default=None)
+        self.deletions.position = BEFORE_ALL if following is None else following.after_batch
+        return following
 
     def _delete_some(self, deletions: Sequence[Deletion]) -> None:
         step = next_step(self._database, deletions)
@@ -119,7 +120,7 @@ class Erasure:
             is_over = step.is_last and not left[-1].more
             traces, spans = Counter[str](), Counter[str]()
             for trace in step.leaving:
-                deletion_id = step.wanted_by[trace.trace_id]
+                deletion_id = step.deletion_ids[trace.trace_id]
                 traces[deletion_id] += is_over
                 spans[deletion_id] += left[-1].spans_of.get(trace.trace_id, 0)
             for each in deletions:
@@ -203,17 +204,18 @@ class Erasure:
             raise Overloaded(self.blocked, retry_after_s=60)
 
     def trim(self) -> int:
-        """Give free blocks back to the file system: how many bytes.
+        """Return free blocks to the file system; return the bytes freed.
 
         Raises:
-            Busy: somebody reads all the time.
+            Busy: there are readers all the time.
+
         """
         freed: list[int] = []
 
         def trim() -> None:
             freed_bytes = self._database.trim()
             if freed_bytes is None:
-                raise Busy("somebody reads; try again")
+                raise Busy("a query is running; try again")
             freed.append(freed_bytes)
 
         with self._rewriting.steady:

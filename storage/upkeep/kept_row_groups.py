@@ -21,16 +21,17 @@ class KeptRowGroups(Rewriting):
         """There is always room."""
 
     def steps(self, tables: Sequence[str], *, is_last: bool = False) -> Iterator[None]:  # noqa: ARG002 - as there
-        """Let DuckDB drop what has no rows left, which is all that there is to do.
+        """Let DuckDB drop empty row groups, which is all that there is to do.
 
         Raises:
-            Overloaded: somebody reads all the time, or the database cannot be written now.
+            Overloaded: there are readers all the time, or the database cannot be written now.
+
         """
         self.drop()
         yield from ()
 
 
 def make_rewriting(database: Database, writer: Writer, *, is_behind: Callable[[], bool]) -> Rewriting:
-    """What rewrites row groups with deleted rows, or keeps them where the options of the database say so."""
+    """Make the rewriter of row groups with deleted rows, or the one that keeps them if the options say so."""
     kind = Rewriting if database.workarounds.rewrite_row_groups else KeptRowGroups
     return kind(database, writer, is_behind=is_behind)

@@ -29,7 +29,7 @@ Places: TypeAlias = Mapping[str, NDArray[np.int64]]
 
 
 class TraceName(NamedTuple):
-    """What names a trace."""
+    """Key of a trace, with its number."""
 
     tenant: str
     trace_id: str
@@ -50,7 +50,7 @@ class Leaving(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What one transaction deleted. With `more`, only some rows that were too many for it: do the same again."""
+    """Result of one transaction of a deletion. With `more`, it was too large: run it again."""
 
     spans: int
     places: Places
@@ -65,7 +65,7 @@ def _of_spans() -> dict[str, str]:
 
 
 def _of_traces() -> dict[str, str]:
-    """How rows are found that go by the ids of traces."""
+    """Return by table the statements that find rows by trace ids."""
     by_time, by_trace = sql.query("places_by_time"), sql.query("places_by_trace")
     about = ("annotation", "counted_score", "review_entry", "review_turn")
     named = ("log_record", "trace_open", "session_open", "trace_pin", *about)
@@ -81,7 +81,7 @@ TABLES: Final = (*_of_spans(), "trace_part", *_of_traces())
 def leaving_among(
     cursor: duckdb.DuckDBPyConnection, keys: Sequence[TraceName], *, cutoff_us: int = FOR_EVER_US, in_any_case: bool
 ) -> list[Leaving]:
-    """Which of these traces leave: those that expired with all their parts before a moment and are not kept, or all."""
+    """Return those of these traces that leave: expired with all their parts and not pinned, or in any case."""
     if not keys:
         return []
     cursor.register("wanted_traces", _table(keys))
@@ -124,7 +124,7 @@ def _calls_of(cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving]) -> 
 
 
 def _places_of_spans(cursor: duckdb.DuckDBPyConnection, seqs: pa.Table) -> Places:
-    """Where the rows about these spans are, after their evaluations were added up."""
+    """Add up the evaluations of these spans, then find the rows about them."""
     cursor.register("leaving_spans", seqs)
     bounds = pc.min_max(seqs.column("seq")).as_py()
     numbers = {"first_seq": bounds["min"], "last_seq": bounds["max"]}

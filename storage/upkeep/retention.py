@@ -1,4 +1,4 @@
-"""Traces leave: those that have expired, and those that somebody wants gone. What they took on the disk is given back.
+"""Deletion of traces that have expired or that were requested, and return of their disk space.
 
 Everything is done in steps of a bounded number of spans, each one transaction of the writer between two commits, so
 that a sweep that is killed has done whole steps, and holds up ingest by no more than a commit does.
@@ -46,9 +46,10 @@ BY_HAND = "hand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """What left, and how many bytes less the file takes on the disk (None: not now, because somebody read).
+    """Result of a sweep: what was deleted, and the bytes freed (None: not now, because of readers).
 
-    `held` says why what has expired stays; None: it does not.
+    `held` is the reason why expired data stays; None: it does not.
+
     """
 
     traces: int
@@ -59,7 +60,7 @@ class Swept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepForecast:
-    """What a sweep would find: `expired_*` by age, `over_*` beyond the limit of size, the latter as an estimate."""
+    """Forecast of a sweep: `expired_*` by age, `over_*` beyond the limit of size, the latter as an estimate."""
 
     spans: int
     expired_traces: int
@@ -95,7 +96,7 @@ class Retention:
         self._has_room = True  # that may not have been given back yet, such as by the process before
 
     def due(self, *, now_us: int, max_bytes: int | None) -> SweepForecast:
-        """What a sweep would find now; it changes nothing."""
+        """Forecast a sweep at this time; nothing changes."""
         with self._database.cursor() as cursor:
             row = cursor.execute(sql.query("span_counts"), {"cutoff_us": now_us}).fetchone() or (0, 0, 0)
         size = self._database.size()
@@ -152,20 +153,20 @@ class Retention:
             freed_bytes = self.trim() if self._has_room and not stopped() else 0
         return Swept(traces=traces, spans=spans, freed_bytes=freed_bytes, held=held)
 
-    def delete(self, wanted: DeletionCriteria, *, now_us: int) -> int:
+    def delete(self, criteria: DeletionCriteria, *, now_us: int) -> int:
         """Delete traces, kept or not, and say how many, once their rows are gone; the next sweep erases them.
 
         Raises:
             Overloaded: the database cannot be written now; the deletion goes on later.
         """
-        deletion = self._deletions.request(wanted, now_us=now_us)
+        deletion = self._deletions.request(criteria, now_us=now_us)
         while deletion.state == DELETING:
             self._erasure.work()
             deletion = self._deletions.find(deletion.deletion_id) or deletion
         return deletion.traces
 
     def trim(self) -> int | None:
-        """Give free blocks back to the file system, as soon as nobody reads; None when somebody always did."""
+        """Return free blocks to the file system once there are no readers; None if there always were."""
         freed: list[int | None] = []
         for _ in range(_TRIM_TRIES):
             self._writer.between(lambda: freed.append(self._database.trim()))
@@ -186,7 +187,7 @@ class Retention:
         self._writer.store(lambda cursor: cursor.execute(sql.query("unpin_trace"), parameters), 1)
 
     def pins(self, trace_id: str, *, tenant: str = "") -> list[str]:
-        """Why a trace is kept."""
+        """Return the reasons for which a trace is kept."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("pins_of_trace"), {"tenant": tenant, "trace_id": trace_id}).fetchall()
         return [why for (why,) in rows]

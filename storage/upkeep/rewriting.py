@@ -53,9 +53,9 @@ _LOOK: Final = 8 * ROW_GROUP_ROWS  # rows whose places are looked at together, w
 _LOOK_FOR_STEP: Final = 16 * ROW_GROUP_ROWS  # the same for one step, where most rows may be deleted
 _CLOSING_TRIES: Final = 4
 _MOVED_TRIES: Final = 100  # a guess: each writes some row groups anew before a sweep or a refresh comes in its way
-_TURN_S: Final = 60.0  # for whoever else rewrites; a guess
+_TURN_S: Final = 60.0  # for other rewriters; a guess
 _DROP_TRIES, _DROP_PAUSE_S = 10, 2.0
-"""Half a minute, which is what one query may take, for a moment in which nobody reads. A guess."""
+"""Half a minute, the limit of one query, for a moment without readers. A guess."""
 
 _GIVE_WAY_S, _PAUSE_S = 2.0, 0.05
 """So long a step waits at most for ingest: senders that never pause must not keep bytes on the disk. A guess."""
@@ -63,7 +63,7 @@ _GIVE_WAY_S, _PAUSE_S = 2.0, 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far the rewriting under way is, in row groups; `total` is an estimate from its beginning."""
+    """Progress of the rewriting, in row groups; `total` is an estimate from its beginning."""
 
     done: int
     total: int
@@ -85,7 +85,7 @@ class Rewriting:
         self._noted = 0  # transactions that deleted rows
         self._layout, self._planned_at = 0, 0  # of the file, and `_noted`, when places were last looked at
         self._to_drop = 0  # row groups that were rewritten since DuckDB last dropped some
-        self.steady = threading.Lock()  # for whoever needs the file without checkpoints; those made on purpose take it
+        self.steady = threading.Lock()  # held while the file must have no checkpoints; deliberate ones take it
         self.progress = Progress(done=0, total=0)
         self.rewritten = 0  # row groups, since the start
 
@@ -97,7 +97,7 @@ class Rewriting:
             self._since |= touched
 
     def has_room(self, tables: Sequence[str]) -> bool:
-        """Whether rows may be deleted without more ado."""
+        """Return True if rows may be deleted at once."""
         if self._dirty >= self._most and (not self._is_counted or len(self._since) >= self._most // _WORTH):
             self._count(tables)  # some may have been noted twice, under other numbers, and some may be gone
         return self._dirty < self._most
@@ -130,10 +130,11 @@ class Rewriting:
             raise Overloaded(self.lack_of_room(), retry_after_s=5)
 
     def drop(self) -> None:
-        """Let DuckDB drop row groups without rows.
+        """Let DuckDB drop empty row groups.
 
         Raises:
-            Overloaded: somebody reads all the time, or the database cannot be written now.
+            Overloaded: there are readers all the time, or the database cannot be written now.
+
         """
         self._drop()
 
@@ -293,15 +294,15 @@ class Rewriting:
 
     def _count(self, tables: Iterable[str]) -> None:
         """Count the row groups that have holes, as far as it matters."""
-        found = 0
+        cells = 0
         with self._counting:
             self._since = set()
         for table in tables:
-            found += count_cells(self._holes(table, most=self._most - found))
-            if found >= self._most:
+            cells += count_cells(self._holes(table, most=self._most - cells))
+            if cells >= self._most:
                 break
         with self._counting:
-            self._counted, self._is_counted = found, True
+            self._counted, self._is_counted = cells, True
 
     def _length(self, table: str) -> int:
         with self._database.cursor() as cursor:
@@ -310,9 +311,10 @@ class Rewriting:
         return int(length)
 
     def _planned(self, tables: Iterable[str], *, is_last: bool) -> tuple[dict[str, int], bool]:
-        """How many row groups of each table are to be rewritten, and whether these are all that there are.
+        """Return how many row groups of each table are to be rewritten, and True if these are all.
 
-        To look for holes takes memory for each of them: after too many nobody looks at further tables.
+        Finding holes takes memory for each of them: after too many, further tables are skipped.
+
         """
         planned: dict[str, int] = {}
         most = 4 * self._most
@@ -328,19 +330,19 @@ class Rewriting:
         return next(iter(self._holes(table, most=1, below=below, above=above)), None)
 
     def _holes(self, table: str, *, most: int, below: int | None = None, above: int = 0) -> list[RowStretch]:
-        """Places without rows, the last ones first; after so many row groups nobody looks further."""
+        """Return places without rows, the last ones first, up to a number of row groups."""
         length = self._length(table)
         end = length if below is None else min(below, length)
-        found: list[RowStretch] = []
+        holes: list[RowStretch] = []
         for stretch in self._incomplete(table, RowStretch(above, end)):
             with self._database.cursor() as cursor:
                 statement = sql.query("places_between").replace("$table", table)
                 bounds = {"first": stretch.first, "last": stretch.end - 1}
                 rows = cursor.execute(statement, bounds).to_arrow_table().column("place")
-            found += missing(rows.to_numpy(), stretch)
-            if count_cells(found) >= most:
+            holes += missing(rows.to_numpy(), stretch)
+            if count_cells(holes) >= most:
                 break
-        return found
+        return holes
 
     def _incomplete(self, table: str, within: RowStretch) -> list[RowStretch]:
         """Parts of this stretch in which some places have no row, the last one first."""
@@ -372,8 +374,8 @@ class _RewriteStep:
         if not self._is_known():
             raise Moved("rows are not where they were")
         first, last = self._stretch.first, min(self._stretch.end, self._stretch.first + _LOOK_FOR_STEP) - 1
-        asked = {"first": first, "last": last, "rows": ROW_GROUP_ROWS}
-        ((rows, place),) = cursor.execute(self._text(sql.query("first_places")), asked).fetchall()
+        bounds = {"first": first, "last": last, "rows": ROW_GROUP_ROWS}
+        ((rows, place),) = cursor.execute(self._text(sql.query("first_places")), bounds).fetchall()
         if rows == ROW_GROUP_ROWS:
             last = place
         self.rest_first = last + 1

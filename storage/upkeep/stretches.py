@@ -1,4 +1,4 @@
-"""Stretches of a table around rows that were deleted: what is to be written anew, so that none of these are left."""
+"""Stretches of a table around deleted rows that are rewritten, so that none of these are left."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -38,13 +38,13 @@ def around(holes: Sequence[RowStretch], length: int, *, is_last: bool) -> list[R
     if length <= SMALL:
         return [RowStretch(0, length)] if holes or (is_last and length) else []
     after, near = (_AFTER, _NEAR) if is_last else (0, ROW_GROUP_ROWS)
-    found: list[RowStretch] = []
+    stretches: list[RowStretch] = []
     for hole in holes:
         wide = RowStretch(max(0, hole.first - _BEFORE), min(length, hole.end + after))
-        if found and found[-1].first - wide.end <= near:
-            wide = RowStretch(wide.first, found.pop().end)
-        found.append(wide)
-    return found
+        if stretches and stretches[-1].first - wide.end <= near:
+            wide = RowStretch(wide.first, stretches.pop().end)
+        stretches.append(wide)
+    return stretches
 
 
 def missing(rows: NDArray[np.int64], within: RowStretch) -> list[RowStretch]:
@@ -63,5 +63,5 @@ def count_cells(holes: Iterable[RowStretch]) -> int:
 
 
 def count_groups(stretches: Iterable[RowStretch]) -> int:
-    """How many row groups these fill."""
+    """Count the row groups that these fill."""
     return sum(-(-(each.end - each.first) // ROW_GROUP_ROWS) for each in stretches)

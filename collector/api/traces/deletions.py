@@ -149,7 +149,7 @@ def deletion_document(deletion: Deletion, progress: Progress) -> dict[str, objec
     has_pass = deletion.state == ERASING and progress.total > 0
     return {
         "id": deletion.deletion_id,
-        "tenantId": deletion.wanted.tenant or None,
+        "tenantId": deletion.criteria.tenant or None,
         "state": deletion.state,
         "filters": list(deletion.filters),
         "deletedTraces": deletion.traces,

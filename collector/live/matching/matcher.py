@@ -129,7 +129,7 @@ class Matcher:
             return False
         rows = min(max(_DECISIONS // questions.count, _FEWEST_ROWS), _ROWS)
         wanted = SpanSelection(columns=questions.columns, limits=WindowLimits(rows=rows, nbytes=_NBYTES))
-        found = self._matching.window(after=state.seq, until=state.committed, wanted=wanted)
+        found = self._matching.window(after=state.seq, until=state.committed, selection=wanted)
         if found is None:  # numbers that no span has
             self._matching.pass_over(state)
             return True

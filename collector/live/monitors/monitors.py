@@ -97,7 +97,7 @@ class MonitorThread:
             self._count_scores()
             until = self._step(cursor)
             if until > cursor.number:
-                cursor = Cursor(number=until, told=cursor.told)
+                cursor = Cursor(number=until, announced=cursor.announced)
                 continue
             self._ingest_first.caught_up()
             for alert_id in self._monitors.end_alerts_of_deleted_rules(self._clock()):
@@ -126,7 +126,7 @@ class MonitorThread:
             # What is judged again may show that an open alert still holds: until live results come, it goes on.
             if stream.is_established and not result.is_baseline:
                 news += self._end_others(stream, group, result, touched)
-            happened += news if result.number > cursor.told else ()
+            happened += news if result.number > cursor.announced else ()
         step = WatchStep(
             after=cursor.number,
             until=until,

@@ -40,7 +40,7 @@ class ScoreCounter:
             Overloaded: some may have been counted; it may be tried again.
         """
         wanted = list(wanted_scores(self._active()))
-        writes = self._scores.writes(is_wanted=bool(wanted))  # before anything is read
+        writes = self._scores.writes(is_counting=bool(wanted))  # before anything is read
         seen, began_s = (self._scores.last(), bool(wanted)), time.monotonic()
         is_due = began_s >= (self._next_s if writes != self._writes else self._longest_s)
         if seen == self._seen and not is_due:

@@ -110,7 +110,7 @@ def _offered(here: Context, who: Caller, outline: Outline) -> dict[str, Any]:
 
 
 def _compared(here: Context, before: Outline, after: Outline, wanted: WantedTraces) -> dict[str, Any]:
-    sides = [TraceSide(spans=each.spans, said=here.outlines.said(each)) for each in (before, after)]
+    sides = [TraceSide(spans=each.spans, said=here.outlines.digests(each)) for each in (before, after)]
     rows = align(*sides)
     changed = differing(rows)
     listed = list(range(len(rows))) if wanted.show == "all" else changed
