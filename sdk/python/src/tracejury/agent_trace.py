@@ -156,7 +156,7 @@ def outputs_of(answer: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Text:
-    text: str | None  # None: somebody else is to speak
+    text: str | None  # None: the next message is another side's
 
 
 @dataclass(frozen=True)

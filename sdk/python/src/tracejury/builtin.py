@@ -1,4 +1,4 @@
-"""The evaluators that the program brings, asked without a server or on one, with the same fingerprints."""
+"""Evaluators of the program `tracejury`, run locally or on a server, with the same fingerprints."""
 
 import atexit
 import itertools
@@ -21,7 +21,7 @@ from tracejury.score import Score
 
 _COMMAND: Final = ("tracejury", "evaluate", "--batch", "-")
 _END_S: Final = 5.0
-_TOLD_BYTES: Final = 2_000  # of what a program that ended had said
+_SHOWN_BYTES: Final = 2_000  # of the messages of a program that ended
 
 Document = Mapping[str, Any]
 
@@ -79,16 +79,17 @@ class Builtin:
         """
         return self.score(self.ask(example, outputs).result())
 
-    def score(self, said: Document) -> Score:
-        """The score in an answer, comparable with those by the same functions."""
-        found = _score_of(said)
-        return replace(found, fingerprint=self._decisions.fingerprint(found.fingerprint))
+    def score(self, answer: Document) -> Score:
+        """Return the score in an answer, with a fingerprint that includes the functions."""
+        score = _score_of(answer)
+        return replace(score, fingerprint=self._decisions.fingerprint(score.fingerprint))
 
     def ask(self, example: Example, outputs: Any) -> "Future[Document]":
-        """What the program will say of outputs.
+        """Send outputs to the program; the future holds its answer.
 
         Raises:
-            ValueError: it is judged on the server, once the run has ended.
+            ValueError: the evaluator runs on the server, once the run has ended.
+
         """
         if self._program is None:
             raise ValueError(f"{self.evaluator} is asked on the server, once the run has ended")
@@ -102,18 +103,18 @@ class Builtin:
         return self._program.ask({"evaluator": self.evaluator, "config": self.config, "case": case})
 
 
-def _score_of(said: Document) -> Score:
-    """What the program said of a case: a verdict, a failure, or nothing where there was nothing to judge."""
-    failure, usage = said.get("failure") or {}, said.get("usage") or {}
+def _score_of(answer: Document) -> Score:
+    """Read the program's answer: a verdict, a failure, or a skipped case."""
+    failure, usage = answer.get("failure") or {}, answer.get("usage") or {}
     return Score(
-        name=said["name"],
-        value=said["score"],
-        passed=said["success"],
-        threshold=said["threshold"],
-        direction=said.get("direction") or "higher",
-        reason=said["reason"],
-        metadata=said["metadata"] or None,
-        fingerprint=said["fingerprint"],
+        name=answer["name"],
+        value=answer["score"],
+        passed=answer["success"],
+        threshold=answer["threshold"],
+        direction=answer.get("direction") or "higher",
+        reason=answer["reason"],
+        metadata=answer["metadata"] or None,
+        fingerprint=answer["fingerprint"],
         error=failure.get("message"),
         error_kind=failure.get("kind"),
         judge_model=usage.get("model"),
@@ -140,7 +141,7 @@ class Program:
         self._child: _Child | None = None
 
     def ask(self, line: Document) -> "Future[Document]":
-        """What it answers to a line; the future fails where it ends first."""
+        """Send a line to the program; the future holds its answer, and fails if the program ends first."""
         answer: Future[Document] = Future()
         with self._lock:
             number = next(self._numbers)
@@ -171,7 +172,7 @@ class Program:
     def _started(self) -> _Child:
         if self._child is not None:
             return self._child
-        complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed by whoever reads it when the process has ended
+        complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed by its reader after the end of the process
         process = subprocess.Popen(  # noqa: S603 - the program that the caller named
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints
         )
@@ -192,11 +193,11 @@ class Program:
                 with suppress(OSError):  # what it was fed last has nowhere to go
                     _pipe(pipe).close()
         child.complaints.seek(0)
-        told = child.complaints.read()[-_TOLD_BYTES:].decode("utf-8", "replace").strip()
+        complaints = child.complaints.read()[-_SHOWN_BYTES:].decode("utf-8", "replace").strip()
         child.complaints.close()
         for answer in child.waiting.values():
             if answer.set_running_or_notify_cancel():
-                answer.set_exception(ProgramEnded(f"{' '.join(self._command)} ended with {code}: {told}"))
+                answer.set_exception(ProgramEnded(f"{' '.join(self._command)} ended with {code}: {complaints}"))
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
@@ -209,17 +210,17 @@ _programs_lock: Final = threading.Lock()
 
 
 def installed(name: str) -> str:
-    """The path of a program.
+    """Return the path of a program.
 
     Raises:
         ProgramNotFound: there is none.
     """
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise ProgramNotFound(
             f"{name} is not on the PATH: install the program beside this package, or ask a server: on='server'"
         )
-    return found
+    return path
 
 
 def program(command: Sequence[str]) -> Program:

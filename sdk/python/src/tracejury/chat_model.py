@@ -1,4 +1,4 @@
-"""A chat model that plays a user: asked over chat completions, again where that may help, within a time."""
+"""A chat model that plays a user, over chat completions, with retries and a time limit."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ class NoReply(Exception):
 
 @dataclass(frozen=True)
 class ChatReply:
-    """What a model wrote, which tools it wants called, and what that took."""
+    """Reply of a model: its text, its tool calls, and its usage."""
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -35,7 +35,7 @@ class ChatReply:
 
 @dataclass(frozen=True)
 class ChatQuestion:
-    """What a model is asked."""
+    """Request to a model."""
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[Mapping[str, Any]] = ()
@@ -58,21 +58,22 @@ class ChatCompletions:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def document(self) -> dict[str, Any]:
-        """What it is, without its key."""
-        told = {"model": self.model, "baseUrl": self.base_url, "temperature": self.temperature}
-        told["maxOutputTokens"] = self.max_output_tokens
-        return {name: value for name, value in told.items() if value is not None}
+        """Return the settings, without the key."""
+        settings = {"model": self.model, "baseUrl": self.base_url, "temperature": self.temperature}
+        settings["maxOutputTokens"] = self.max_output_tokens
+        return {name: value for name, value in settings.items() if value is not None}
 
     @property
     def is_priced(self) -> bool:
-        """Whether it is known what it costs."""
+        """Return True if the price is known."""
         return self.input_usd is not None and self.output_usd is not None
 
     async def ask(self, question: ChatQuestion, before: Callable[[], None]) -> ChatReply:
-        """What the model answers; `before` is called before each request, and may refuse it.
+        """Ask the model; `before` is called before each request, and may refuse it by raising.
 
         Raises:
-            NoReply: it does not answer, or not with anything that can be used.
+            NoReply: it does not answer, or not with a usable reply.
+
         """
         body: dict[str, Any] = {"model": self.model, "messages": list(question.messages)}
         more: dict[str, Any] = {
@@ -100,8 +101,8 @@ class ChatCompletions:
                     why = f"HTTP {response.status_code}: {response.text[:_SHOWN_CHARACTERS]}"
                     if response.status_code not in _AGAIN:
                         break
-                    asked = response.headers.get("retry-after", "")
-                    wait_s = min(float(asked), _LONGEST_WAIT_S) if asked.isdecimal() else wait_s
+                    retry_after = response.headers.get("retry-after", "")
+                    wait_s = min(float(retry_after), _LONGEST_WAIT_S) if retry_after.isdecimal() else wait_s
                 if attempt + 1 < self.attempts:
                     await asyncio.sleep(wait_s)
         raise NoReply(f"{self.model} does not answer: {why}")
@@ -147,14 +148,14 @@ class UserTool:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
 
     def document(self) -> dict[str, Any]:
-        """It, as a model is told of it."""
-        told = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
-        return {"type": "function", "function": told}
+        """Return the tool's definition for a model."""
+        definition = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": definition}
 
 
 def call_message(calls: Sequence[ToolCall]) -> dict[str, Any]:
-    """The message in which a model calls tools."""
-    told = [
+    """Return the message in which a model calls tools."""
+    documents = [
         {
             "id": call.id or f"call_{number}",
             "type": "function",
@@ -162,7 +163,7 @@ def call_message(calls: Sequence[ToolCall]) -> dict[str, Any]:
         }
         for number, call in enumerate(calls, start=1)
     ]
-    return {"role": "assistant", "content": None, "tool_calls": told}
+    return {"role": "assistant", "content": None, "tool_calls": documents}
 
 
 def result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> list[dict[str, Any]]:

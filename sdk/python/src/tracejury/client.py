@@ -99,11 +99,12 @@ class Client:
         return self._ask("GET", path, params=parameters)
 
     def send(self, method: str, path: str, body: Mapping[str, Any], *, key: str | None = None) -> Any:
-        """What came of a request; with a key, one that is repeated is done once.
+        """Send a request and return its answer; with a key, a repeated request takes effect once.
 
         Raises:
-            Unreachable: it does not answer.
+            Unreachable: the server does not answer.
             Refused: it answers with an error.
+
         """
         headers = {} if key is None else {"idempotency-key": key}
         return self._ask(method, path, json=body, headers=headers)
@@ -127,7 +128,7 @@ class Client:
         patience_s = self.patience_s if patience_s is None else patience_s
         failures = 0
         while True:
-            is_there, asked_s, waiting = False, None, self._waiting
+            is_fault, requested_s, waiting = False, None, self._waiting
             try:
                 response = self._client.request(method, path, **content)
             except (httpx.TransportError, httpx.DecodingError) as error:
@@ -137,13 +138,13 @@ class Client:
                 if unusable is None:
                     self._away_since_s = None
                     return _checked(response)
-                is_there, why, asked_s = response.status_code == _FAULT, unusable, _asked_s(response)
+                is_fault, why, requested_s = response.status_code == _FAULT, unusable, _asked_s(response)
             failures += 1
-            left_s = float(failures < _ATTEMPTS) if is_there else self._left_s(patience_s, why)
+            left_s = float(failures < _ATTEMPTS) if is_fault else self._left_s(patience_s, why)
             if left_s <= 0:
                 raise Unreachable(f"{self.url} does not answer: {why}")
             own_s = min(backoff_s(failures, first_s=_FIRST_WAIT_S), _LONGEST_WAIT_S)
-            waiting.wait(min(own_s if asked_s is None else asked_s, left_s))
+            waiting.wait(min(own_s if requested_s is None else requested_s, left_s))
 
     def _left_s(self, patience_s: float, why: str) -> float:
         """Return how long this outage is still waited for."""
@@ -183,5 +184,5 @@ def _reason(response: httpx.Response) -> str:
 
 
 def _asked_s(response: httpx.Response) -> float | None:
-    asked = response.headers.get("retry-after", "")
-    return float(asked) if asked.isdecimal() else None
+    retry_after = response.headers.get("retry-after", "")
+    return float(retry_after) if retry_after.isdecimal() else None

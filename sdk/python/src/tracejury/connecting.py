@@ -13,7 +13,7 @@ def a_client(headers: Mapping[str, str], timeout_s: float) -> httpx.AsyncClient:
 
 
 def backoff_s(failures: int, *, first_s: float) -> float:
-    """How long to wait before another attempt: twice as long after each failure."""
+    """Return the wait before another attempt in seconds: it doubles with each failure."""
     return first_s * float(1 << (failures - 1))
 
 

@@ -1,4 +1,4 @@
-"""Conversations: who said what, which tools were called meanwhile, and how evaluators are told of it."""
+"""Conversations: messages, tool calls, and their form for evaluators."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class ToolCall:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """It, as evaluators read it."""
+        """Return the call as JSON for evaluators."""
         arguments = dict(self.arguments) if isinstance(self.arguments, Mapping) else self.arguments
         fields = {"name": self.name, "arguments": arguments, "result": self.result, "id": self.id}
         metadata = {"metadata": dict(self.metadata)} if self.metadata else {}
@@ -34,13 +34,13 @@ class ToolCall:
 
     @classmethod
     def of(cls, document: Any) -> "ToolCall":
-        """The call in a JSON document: as evaluators have it, or as chat completions do.
+        """Read a call from JSON, in the form of evaluators or of chat completions.
 
         Raises:
             ValueError: it is none.
         """
-        told = document.get("function", document) if isinstance(document, Mapping) else {}
-        name, arguments = told.get("name"), told.get("arguments") or {}
+        call = document.get("function", document) if isinstance(document, Mapping) else {}
+        name, arguments = call.get("name"), call.get("arguments") or {}
         if isinstance(arguments, str):
             arguments = json.loads(arguments)
         if not isinstance(name, str) or not name or not isinstance(arguments, Mapping):
@@ -50,7 +50,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Message:
-    """What one side said. Tools that a user called are calls of the user."""
+    """Message of one side. Tools that a user called are calls of the user."""
 
     role: Role
     content: str
@@ -60,11 +60,11 @@ class Message:
         if self.role not in _SPEAKERS:
             raise ValueError(f"a role is one of {', '.join(_SPEAKERS)}, not {self.role!r}")
         if not isinstance(self.content, str):
-            raise TypeError(f"what a message says is text, not {type(self.content).__name__}")
+            raise TypeError(f"the content of a message is text, not {type(self.content).__name__}")
 
     @classmethod
     def user(cls, content: str, tool_calls: Sequence[ToolCall] = ()) -> "Message":
-        """A message of the user."""
+        """Return a message of the user."""
         return cls("user", content, tuple(tool_calls))
 
     @classmethod
@@ -74,11 +74,11 @@ class Message:
 
     @classmethod
     def system(cls, content: str) -> "Message":
-        """What the application is told to do, which no user sees."""
+        """Return a message with instructions for the application, which no user sees."""
         return cls("system", content)
 
     def document(self) -> dict[str, Any]:
-        """It, as evaluators read it."""
+        """Return the message as JSON for evaluators."""
         calls = {"toolCalls": [call.document() for call in self.tool_calls]} if self.tool_calls else {}
         return {"role": self.role, "content": self.content, **calls}
 
@@ -101,45 +101,45 @@ class ConversationTrajectory:
     messages: tuple[Message, ...] = ()
 
     def plus(self, *messages: Message) -> "ConversationTrajectory":
-        """It, and what was said then."""
+        """Return a copy with `messages` appended."""
         return replace(self, messages=(*self.messages, *messages))
 
     @property
     def user_messages(self) -> list[Message]:
-        """What the user said."""
+        """Return the messages of the user."""
         return [message for message in self.messages if message.role == "user"]
 
     @property
     def assistant_messages(self) -> list[Message]:
-        """What the application said."""
+        """Return the messages of the application."""
         return [message for message in self.messages if message.role == "assistant"]
 
     @property
     def turn_count(self) -> int:
-        """How many turns are complete: said by the user, and answered."""
+        """Return the number of complete turns: a message of the user, and an answer."""
         return min(len(self.user_messages), len(self.assistant_messages))
 
     @property
     def last_message(self) -> Message | None:
-        """What was said last."""
+        """Return the last message, or None."""
         return self.messages[-1] if self.messages else None
 
     @property
     def last_user_message(self) -> Message | None:
-        """What the user said last."""
+        """Return the last message of the user, or None."""
         return next((message for message in reversed(self.messages) if message.role == "user"), None)
 
     @property
     def last_assistant_message(self) -> Message | None:
-        """What the application said last."""
+        """Return the last message of the application, or None."""
         return next((message for message in reversed(self.messages) if message.role == "assistant"), None)
 
     def tool_calls_by_turn(self) -> list[list[ToolCall]]:
-        """What the application called, a list for each of its messages."""
+        """Return the application's calls, a list for each of its messages."""
         return [list(message.tool_calls) for message in self.assistant_messages]
 
     def tool_calls(self) -> list[ToolCall]:
-        """What the application called."""
+        """Return the application's calls."""
         return [call for calls in self.tool_calls_by_turn() for call in calls]
 
     def to_text(self, *, with_arguments: bool = True) -> str:
@@ -151,11 +151,11 @@ class ConversationTrajectory:
         return "\n".join(lines)
 
     def document(self) -> dict[str, Any]:
-        """It, as `conversation_trajectory` reads it."""
+        """Return the conversation as JSON for `conversation_trajectory`."""
         return {"scenario": self.scenario, "messages": [message.document() for message in self.messages]}
 
     def to_json(self) -> str:
-        """It, to be read by a person."""
+        """Return the conversation as indented JSON."""
         return json.dumps(plain(self.document()), indent=2, ensure_ascii=False)
 
     @classmethod
@@ -170,18 +170,18 @@ class ConversationTrajectory:
     def to_test_case(
         self, tools: Sequence[Mapping[str, Any]] = (), tasks: Sequence[str] = ()
     ) -> dict[str, dict[str, Any]]:
-        """The case that evaluators of tool calls read.
+        """Return the test case for evaluators of tool calls.
 
-        The input is what the user said last. With tasks it is the transcript with the names of tools alone, so that a
-        judge of arguments does not find them in what it grounds them on.
+        The input is the last message of the user. With tasks it is the transcript with tool names but no arguments, so
+        that a judge of arguments does not find them in its evidence.
         """
         last = self.last_user_message
-        said = self.to_text(with_arguments=False) if tasks else ("" if last is None else last.content)
+        text = self.to_text(with_arguments=False) if tasks else ("" if last is None else last.content)
         metadata: dict[str, Any] = {"tools": list(tools)} if tools else {}
         if tasks:
             metadata["tasks"] = list(tasks)
         calls = [call.document() for call in self.tool_calls()]
-        return {"inputs": {"input": said}, "actualOutputs": {"toolCalls": calls}, "metadata": metadata}
+        return {"inputs": {"input": text}, "actualOutputs": {"toolCalls": calls}, "metadata": metadata}
 
 
 def _line(call: ToolCall, *, with_arguments: bool) -> str:

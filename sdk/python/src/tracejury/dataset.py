@@ -109,7 +109,7 @@ class Dataset(Sequence[Example]):
 
     @classmethod
     def load(cls, *places: "str | Path", client: Client | None = None, cache: "str | Path | None" = None) -> "Dataset":
-        """The dataset at the first of these places that has it.
+        """Load the dataset from the first of these places that has it.
 
         A place is `dataset://NAME@N`, a path, `file:PATH`, or `package:PACKAGE/PATH` for a file that an installed
         package brings.
@@ -121,26 +121,26 @@ class Dataset(Sequence[Example]):
             ValueError: a file holds none; the message names the line.
             Refused: the server says that there is none.
         """
-        told = []
+        problems = []
         for place in places:
             text = str(place)
             if text.startswith("dataset://"):
                 loaded = _from_server(text, client, Path(cache) if cache else _default_cache())
                 if loaded is not None:
                     return loaded
-                told.append(f"{text}: TRACEJURY_URL names no server")
+                problems.append(f"{text}: TRACEJURY_URL names no server")
                 continue
             if text.startswith("package:"):
                 kept = _from_package(text)
                 if kept is not None:
                     return kept
-                told.append(f"{text}: no package that is installed has such a file")
+                problems.append(f"{text}: no package that is installed has such a file")
                 continue
             path = Path(text.removeprefix("file:"))
             if path.exists():
                 return read_file(path)
-            told.append(f"{text}: there is no such file")
-        raise DatasetNotFound("; ".join(told) or "no place was named")
+            problems.append(f"{text}: there is no such file")
+        raise DatasetNotFound("; ".join(problems) or "no place was named")
 
 
 def read_file(path: Path) -> Dataset:
@@ -200,20 +200,20 @@ def example_of(document: Any) -> Example:
 
 
 def _from_server(uri: str, client: Client | None, cache: Path) -> Dataset | None:
-    found = _URI.fullmatch(uri)
-    if found is None:
+    match = _URI.fullmatch(uri)
+    if match is None:
         raise ValueError(f"{uri!r} is no dataset://NAME@VERSION; the version is a number or `latest`")
-    asked = client or Client.from_environment()
-    if asked is None:
+    server = client or Client.from_environment()
+    if server is None:
         return None
-    name, number = found.groups()
+    name, number = match.groups()
     place = f"/datasets/{quote(name, safe='')}/versions"
     is_latest = number == "latest"
-    version = int(asked.get(f"{place}/{number}")["version"]) if is_latest else int(number)
+    version = int(server.get(f"{place}/{number}")["version"]) if is_latest else int(number)
     kept = _file(cache, name, version)
     patience_s = 0.0 if kept.exists() and not is_latest else None  # what is kept is the same
     try:
-        text = asked.text(f"{place}/{version}/export", patience_s=patience_s, format="jsonl")
+        text = server.text(f"{place}/{version}/export", patience_s=patience_s, format="jsonl")
     except Unreachable:
         if is_latest or not kept.exists():
             raise
@@ -226,21 +226,21 @@ def _from_server(uri: str, client: Client | None, cache: Path) -> Dataset | None
 
 def _from_package(uri: str) -> Dataset | None:
     """The dataset in a file of a package, be it in a folder or an archive; None if there is no such file."""
-    package, _, path = uri.removeprefix("package:").partition("/")
-    if not package or not path:
+    package, _, place = uri.removeprefix("package:").partition("/")
+    if not package or not place:
         raise ValueError(f"{uri!r} is no package:PACKAGE/PATH, such as package:my_app.evals/qa.jsonl")
     try:
-        file = resources.files(package).joinpath(*path.split("/"))
+        file = resources.files(package).joinpath(*place.split("/"))
     except ModuleNotFoundError as error:
         if error.name is None or not f"{package}.".startswith(f"{error.name}."):
             raise  # the package is there, and lacks what it needs itself
         return None
     if not file.is_file():
         return None
-    with resources.as_file(file) as found:  # of an archive it is a copy with a name of its own
-        dataset = read_file(found)
-        if dataset.name == found.stem:
-            dataset.name = Path(path).stem
+    with resources.as_file(file) as path:  # of an archive it is a copy with a name of its own
+        dataset = read_file(path)
+        if dataset.name == path.stem:
+            dataset.name = Path(place).stem
         return dataset
 
 

@@ -23,7 +23,7 @@ _COLUMNS: Final = "1,000 columns (fixed): join some of them"
 _INPUTS: Final = ("inputs", "input")
 _EXPECTED: Final = ("expectedOutputs", "expected_outputs", "expectedOutput", "expected_output")
 _KEYS: Final = frozenset({"id", *_INPUTS, *_EXPECTED, "metadata", "source"})
-_TOLD: Final = frozenset({"ordinal", "digest"})  # by answers of ours, and passed over
+_IGNORED: Final = frozenset({"ordinal", "digest"})  # in responses of the server, and skipped
 _MAPS: Final = {"inputs": "inputs", "expectedoutputs": "expectedOutputs", "metadata": "metadata", "source": "source"}
 _EXPECTED_COLUMNS: Final = ("expectedoutput", "expected_output", "output")
 _SEPARATORS: Final = ",;\t"
@@ -117,7 +117,7 @@ def read_item(document: object) -> ItemText:
     """
     if not isinstance(document, Mapping):
         raise ValueError("an item is a JSON object")
-    wrong = next((key for key in document if key not in _KEYS | _TOLD), None)
+    wrong = next((key for key in document if key not in _KEYS | _IGNORED), None)
     if wrong is not None:
         raise ValueError(f"{wrong}: {unknown(str(wrong), _KEYS)}")
     inputs = _values(document, _INPUTS[:1]) or _simple(document, _INPUTS[1:], "input")
@@ -204,7 +204,7 @@ def csv_documents(file: BinaryIO, parse: Parse = parsed) -> Documents:
     except UnicodeDecodeError:
         raise BadFile(_not_utf8(file)) from None
     finally:
-        if not file.closed:  # by whoever opened it, before this generator was dropped
+        if not file.closed:  # by its owner, before this generator was dropped
             text.detach()
 
 

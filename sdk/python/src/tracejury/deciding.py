@@ -66,15 +66,15 @@ def decisions(evaluator: str, config: Mapping[str, Any]) -> Decisions:
     Raises:
         ValueError: a function stands where none is called.
     """
-    found = Decisions({_CAMEL.get(key, key): value for key, value in config.items()})
+    taken = Decisions({_CAMEL.get(key, key): value for key, value in config.items()})
     for take in _TAKERS.get(evaluator, ()):
-        take(found)
-    left = next(_functions("", found.config), None)
+        take(taken)
+    left = next(_functions("", taken.config), None)
     if left is not None:
         raise ValueError(f"{left}: {evaluator} calls no function here")
-    if found.names and found.config.get("path") is not None:
+    if taken.names and taken.config.get("path") is not None:
         raise ValueError("path: a function is given whole values; let it read what is at the path")
-    return found
+    return taken
 
 
 def _functions(place: str, value: Any) -> Iterator[str]:
@@ -90,45 +90,45 @@ def _functions(place: str, value: Any) -> Iterator[str]:
         yield place
 
 
-def _take_detector(found: Decisions) -> None:
-    detector = found.config.get("errorDetector")
+def _take_detector(taken: Decisions) -> None:
+    detector = taken.config.get("errorDetector")
     if not callable(detector):
         return
-    del found.config["errorDetector"]
-    found.take("errorDetector", detector)
+    del taken.config["errorDetector"]
+    taken.take("errorDetector", detector)
 
     def rewrite(case: dict[str, Any]) -> None:
-        for call in _calls(case["actualOutputs"], found.config.get("toolCallsKey")):
+        for call in _calls(case["actualOutputs"], taken.config.get("toolCallsKey")):
             result = call.get("result")
             text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, separators=(",", ":"))
             if result is not None and text.strip() and _decided(detector, text):
                 call["metadata"] = {**(call.get("metadata") or {}), "isError": True}
 
-    found.rewrites.append(rewrite)
+    taken.rewrites.append(rewrite)
 
 
-def _take_matchers(found: Decisions) -> None:
+def _take_matchers(taken: Decisions) -> None:
     """Take matchers of expected calls: each names what it is, and a call that it matches holds that name."""
-    default, by_tool = found.config.get("argumentMatcher"), dict(found.config.get("argumentMatchers") or {})
+    default, by_tool = taken.config.get("argumentMatcher"), dict(taken.config.get("argumentMatchers") or {})
     functions = {tool: each for tool, each in by_tool.items() if callable(each)}
     if callable(default):
-        found.take("argumentMatcher", default)
-        found.config["argumentMatcher"] = "SUBSET"
+        taken.take("argumentMatcher", default)
+        taken.config["argumentMatcher"] = "SUBSET"
     for tool, function in functions.items():
-        found.take(f"argumentMatchers.{tool}", function)
-        found.config["argumentMatchers"] = by_tool = by_tool | {tool: "SUBSET"}
-    if not found.names:
+        taken.take(f"argumentMatchers.{tool}", function)
+        taken.config["argumentMatchers"] = by_tool = by_tool | {tool: "SUBSET"}
+    if not taken.names:
         return
 
     def rewrite(case: dict[str, Any]) -> None:
-        expected = list(_calls(case["expectedOutputs"], found.config.get("expectedToolCallsKey")))
-        wanted = [call.get("arguments") for call in expected]
-        for call in _calls(case["actualOutputs"], found.config.get("toolCallsKey")):
+        expected = list(_calls(case["expectedOutputs"], taken.config.get("expectedToolCallsKey")))
+        expected_arguments = [call.get("arguments") for call in expected]
+        for call in _calls(case["actualOutputs"], taken.config.get("toolCallsKey")):
             function = function_of(call)
             if function is not None:
                 call["arguments"] = {
                     str(number): True
-                    for number, (each, arguments) in enumerate(zip(expected, wanted, strict=True))
+                    for number, (each, arguments) in enumerate(zip(expected, expected_arguments, strict=True))
                     if each.get("name") == call.get("name") and _decided(function, arguments, call.get("arguments"))
                 }
         for number, call in enumerate(expected):
@@ -139,40 +139,40 @@ def _take_matchers(found: Decisions) -> None:
         tool = str(call.get("name"))
         return functions.get(tool) or (default if callable(default) and tool not in by_tool else None)
 
-    found.rewrites.append(rewrite)
+    taken.rewrites.append(rewrite)
 
 
-def _take_repetition(found: Decisions) -> None:
+def _take_repetition(taken: Decisions) -> None:
     """Take the matcher of repeated calls: calls of a tool that match the same earlier one have the same arguments."""
-    matcher = found.config.get("argumentMatcher")
+    matcher = taken.config.get("argumentMatcher")
     if not callable(matcher):
         return
-    del found.config["argumentMatcher"]
-    found.take("argumentMatcher", matcher)
+    del taken.config["argumentMatcher"]
+    taken.take("argumentMatcher", matcher)
 
     def rewrite(case: dict[str, Any]) -> None:
         first: dict[Any, list[Any]] = {}
-        for call in _calls(case["actualOutputs"], found.config.get("toolCallsKey")):
+        for call in _calls(case["actualOutputs"], taken.config.get("toolCallsKey")):
             known, arguments = first.setdefault(call.get("name"), []), call.get("arguments")
             alike = next((n for n, each in enumerate(known) if _decided(matcher, each, arguments)), len(known))
             if alike == len(known):
                 known.append(arguments)
             call["arguments"] = {"alike": alike}
 
-    found.rewrites.append(rewrite)
+    taken.rewrites.append(rewrite)
 
 
-def _take_strategy(found: Decisions) -> None:
+def _take_strategy(taken: Decisions) -> None:
     """Take the strategy of retrieved items: each holds the names of the expected items that it matches."""
-    strategy = found.config.get("matchingStrategy")
+    strategy = taken.config.get("matchingStrategy")
     if not callable(strategy):
         return
-    found.take("matchingStrategy", strategy)
-    found.config["matchingStrategy"] = "byContainment"
+    taken.take("matchingStrategy", strategy)
+    taken.config["matchingStrategy"] = "byContainment"
 
     def rewrite(case: dict[str, Any]) -> None:
-        outputs, retrieved_key = case["actualOutputs"], found.config.get("retrievedKey", "retrieved")
-        expected, expected_key = case["expectedOutputs"], found.config.get("expectedKey", "relevant")
+        outputs, retrieved_key = case["actualOutputs"], taken.config.get("retrievedKey", "retrieved")
+        expected, expected_key = case["expectedOutputs"], taken.config.get("expectedKey", "relevant")
         if outputs.get(retrieved_key) is None or expected.get(expected_key) is None:
             return
         numbers: dict[str, int] = {}
@@ -183,7 +183,7 @@ def _take_strategy(found: Decisions) -> None:
         ]
         expected[expected_key] = [f"<{number}>" for number, _ in relevant]
 
-    found.rewrites.append(rewrite)
+    taken.rewrites.append(rewrite)
 
 
 def _items(value: Any, numbers: dict[str, int]) -> list[tuple[int, Any]]:

@@ -112,9 +112,10 @@ class Experiment:
         return results[0]
 
     async def run_async(self) -> Result:
-        """Run the experiment, for whoever has an event loop.
+        """Run the experiment within an event loop.
 
-        An interrupted run is CANCELLED; one with a key is left open instead, so that it can go on.
+        An interrupted run is CANCELLED; one with a key is left open instead, so that it can be resumed.
+
         """
         client = self.client or Client.from_environment()
         try:
@@ -125,17 +126,17 @@ class Experiment:
 
     async def _run(self, client: Client | None) -> Result:
         keys = keys_of(self.dataset)
-        wanted = [(key, trial) for trial in range(1, self.trials + 1) for key in keys]
+        places = [(key, trial) for trial in range(1, self.trials + 1) for key in keys]
         try:
             run = await asyncio.to_thread(self._begin, client)
         except asyncio.CancelledError:  # raised again: an interrupted program does not wait for a server that is away
             if client is not None:
                 client.stop_waiting()
             raise
-        left = [place for place in wanted if place not in run.known]
+        left = [place for place in places if place not in run.known]
         try:
             await asyncio.to_thread(self._ask, run, left)
-            found = dict(zip(left, await self._items(run, keys, left), strict=True))
+            results = dict(zip(left, await self._items(run, keys, left), strict=True))
         except BaseException:  # raised again: the run ends, also where it is interrupted
             if run.client is not None:
                 run.client.stop_waiting()
@@ -143,13 +144,13 @@ class Experiment:
             raise
         await asyncio.to_thread(flush)
         lost, spooled = await asyncio.to_thread(run.stop, "SUCCESS")
-        items, skipped = [*found.values()], len(wanted) - len(left)
+        items, skipped = [*results.values()], len(places) - len(left)
         result = Result(self.name, items, run.run_id, lost, spooled, skipped, self.description)
         if lost if self.fail_on_lost else lost > spooled and self.fail_on_lost is None:
             raise LostItems(result)
         judged = await asyncio.to_thread(run.judged, self.evaluation_s)
-        found |= await asyncio.to_thread(run.restored, keys)
-        items = [with_scores(found[place], judged.get(place, ())) for place in wanted if place in found]
+        results |= await asyncio.to_thread(run.restored, keys)
+        items = [with_scores(results[place], judged.get(place, ())) for place in places if place in results]
         return replace(result, items=items)
 
     def _begin(self, client: Client | None) -> ServerRun:
@@ -194,17 +195,17 @@ class Experiment:
 
 
 def keys_of(dataset: Dataset) -> dict[str, Example]:
-    """The examples by their keys: the id, else a digest of the inputs; those that are alike are numbered."""
-    found: dict[str, Example] = {}
+    """Return the examples by their keys: the id, else a digest of the inputs; equal keys are numbered."""
+    examples: dict[str, Example] = {}
     for example in dataset:
         text = json.dumps(example.inputs, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
         name = example.id or f"item-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         key, number = name, 1
-        while key in found:
+        while key in examples:
             number += 1
             key = f"{name}-{number}"
-        found[key] = example
-    return found
+        examples[key] = example
+    return examples
 
 
 _Call = tuple[Callable[[], Any], "Future[Any]"]
@@ -252,7 +253,7 @@ class _Threads:
 def _outcome(function: Callable[[], Any], result: "Future[Any]") -> Callable[[], None]:
     try:
         return partial(result.set_result, function())
-    except BaseException as raised:  # noqa: BLE001 - raised again by whoever awaits the result
+    except BaseException as raised:  # noqa: BLE001 - raised again where the result is awaited
         return partial(result.set_exception, raised)
 
 
@@ -284,11 +285,11 @@ class _RunningItem:
         return ItemResult(example, key, trial, outputs, (), error, kind, None, None, *ids)
 
     async def _scores(self, example: Example, outputs: Mapping[str, Any]) -> list[Score]:
-        """What is said of outputs; the program judges by its evaluators while functions do by theirs."""
+        """Score outputs; the program's evaluators run while functions do."""
         scores: list[Score] = []
-        asked = [each for each in self.experiment.evaluators if not _is_on_server(each)]
-        answers = [self._ask(each, example, outputs) if isinstance(each, Builtin) else None for each in asked]
-        for each, answer in zip(asked, answers, strict=True):
+        local = [each for each in self.experiment.evaluators if not _is_on_server(each)]
+        answers = [self._ask(each, example, outputs) if isinstance(each, Builtin) else None for each in local]
+        for each, answer in zip(local, answers, strict=True):
             of = named(each)
             try:
                 if answer is not None and isinstance(each, Builtin):
@@ -300,7 +301,7 @@ class _RunningItem:
         return scores
 
     def _ask(self, builtin: Builtin, example: Example, outputs: Mapping[str, Any]) -> "asyncio.Future[Document]":
-        """What the program will say, or why it could not be asked."""
+        """Send outputs to the program; the future holds its answer, or the reason why it could not be sent."""
         try:
             return asyncio.wrap_future(builtin.ask(example, outputs))
         except Exception as raised:  # noqa: BLE001 - what cannot be asked costs no other result
@@ -358,8 +359,8 @@ def _is_on_server(evaluator: "Evaluate | Builtin") -> bool:
     return isinstance(evaluator, Builtin) and evaluator.is_on_server
 
 
-def _measured(found: Any) -> Measured:
-    told = found if isinstance(found, Measured) else Measured(found)
-    if told.outputs is None:
+def _measured(returned: Any) -> Measured:
+    measured = returned if isinstance(returned, Measured) else Measured(returned)
+    if measured.outputs is None:
         raise TypeError("the task returned None; return the outputs")
-    return replace(told.checked(), outputs=outputs_of(told.outputs))
+    return replace(measured.checked(), outputs=outputs_of(measured.outputs))

@@ -1,4 +1,4 @@
-"""What came of an experiment as the JSON that `tracejury gate` reads."""
+"""Result of an experiment as the JSON that `tracejury gate` reads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,9 +28,9 @@ def exported(name: str, items: Sequence["ItemResult"], description: str = "") ->
 def _item(trials: Sequence["ItemResult"], judging: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     ordered = sorted(trials, key=lambda trial: trial.trial)
     example = ordered[0].example
-    said = [{score.name or "": score for score in trial.scores} for trial in ordered]
+    scores_by_trial = [{score.name or "": score for score in trial.scores} for trial in ordered]
     of_run = judging if any(trial.error is not None for trial in ordered) else ()
-    names = list(dict.fromkeys([*(name for scores in said for name in scores), *of_run]))
+    names = list(dict.fromkeys([*(name for scores in scores_by_trial for name in scores), *of_run]))
     used = {
         "costUsd": [None if trial.measured is None else trial.measured.cost_usd for trial in ordered],
         "latencyMs": [_latency_ms(trial) for trial in ordered],
@@ -40,7 +40,11 @@ def _item(trials: Sequence["ItemResult"], judging: Mapping[str, Mapping[str, Any
         "input": plain(example.inputs if example.input is None else example.input),
         "metadata": plain(example.metadata),
         "evaluations": [
-            {"evaluator": name, **_trials_document([scores.get(name) for scores in said]), **judging.get(name, {})}
+            {
+                "evaluator": name,
+                **_trials_document([scores.get(name) for scores in scores_by_trial]),
+                **judging.get(name, {}),
+            }
             for name in names
         ],
         **{name: of if len(of) > 1 else of[0] for name, of in used.items() if of.count(None) < len(of)},
@@ -48,21 +52,21 @@ def _item(trials: Sequence["ItemResult"], judging: Mapping[str, Mapping[str, Any
 
 
 def _latency_ms(trial: "ItemResult") -> float | None:
-    told = None if trial.measured is None else trial.measured.latency_ms
-    return trial.latency_ms if told is None else told
+    measured_ms = None if trial.measured is None else trial.measured.latency_ms
+    return trial.latency_ms if measured_ms is None else measured_ms
 
 
-def _trials_document(said: Sequence[Score | None]) -> dict[str, Any]:
-    """One evaluator's trials of an example; None is one of which it said nothing, since the task failed."""
-    known = [each for each in said if each is not None]
-    scores = [None if each is None else _number(each) for each in said]
-    found: dict[str, Any] = {"scores": scores}
+def _trials_document(trials: Sequence[Score | None]) -> dict[str, Any]:
+    """Return one evaluator's trials of an example; a trial is None if its task failed."""
+    known = [each for each in trials if each is not None]
+    scores = [None if each is None else _number(each) for each in trials]
+    document: dict[str, Any] = {"scores": scores}
     if len(scores) == 1:
-        found = {"score": scores[0], "success": known[0].success if known else False}
+        document = {"score": scores[0], "success": known[0].success if known else False}
     if scores.count(None) < len(scores):
-        return found
-    skipped = len(known) == len(said) and all(each.error is None for each in known)
-    return found | {"outcome": "skipped" if skipped else "failed"}
+        return document
+    skipped = len(known) == len(trials) and all(each.error is None for each in known)
+    return document | {"outcome": "skipped" if skipped else "failed"}
 
 
 def _number(score: Score) -> float | None:
@@ -72,19 +76,20 @@ def _number(score: Score) -> float | None:
 
 
 def _judging(scored: Sequence[Score], *, has_trials: bool) -> Mapping[str, Any]:
-    """How an evaluator judged all of a run. What differs between its scores is left out.
+    """Return how an evaluator judged all of a run, without settings that differ between its scores.
 
-    So is a threshold by which trials would pass that did not, or the other way round.
+    A threshold is left out too if it contradicts the verdict of a trial.
+
     """
     first = scored[0]
-    found: dict[str, Any] = {"better": "lower"} if first.direction == "lower" else {}
+    document: dict[str, Any] = {"better": "lower"} if first.direction == "lower" else {}
     fingerprints = {each.fingerprint or each.version for each in scored}
     thresholds = {DEFAULT_THRESHOLD if each.threshold is None else each.threshold for each in scored}
     if len(fingerprints) == 1 and None not in fingerprints:
-        found |= {"fingerprint": fingerprints.pop()}
+        document |= {"fingerprint": fingerprints.pop()}
     if len(thresholds) == 1 and (not has_trials or all(_is_by_threshold(each) for each in scored)):
-        found |= {"threshold": thresholds.pop()}
-    return found
+        document |= {"threshold": thresholds.pop()}
+    return document
 
 
 def _is_by_threshold(score: Score) -> bool:

@@ -84,8 +84,8 @@ def _on_server(result: Result, baseline: str | Path | None, options: Sequence[st
 def _decide(command: Sequence[str], *arguments: str) -> tuple[bool, str]:
     """Return whether a gate failed, and what it says."""
     __tracebackhide__ = True
-    asked = (installed(command[0]), *command[1:], *arguments)
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - as the caller says
+    arguments_of_process = (installed(command[0]), *command[1:], *arguments)
+    done = subprocess.run(arguments_of_process, capture_output=True, text=True, check=False)  # noqa: S603 - as the caller says
     text = f"{done.stdout}{done.stderr}".strip()
     if done.returncode and not (done.returncode in _DECIDED and done.stdout):
         raise ValueError(text)

@@ -25,14 +25,14 @@ def _golden(number: int, scenario: Scenario, trajectory: ConversationTrajectory)
     expected = dict(scenario.expected_outputs)
     if scenario.is_scripted and last is not None:
         expected.setdefault("output", last.content)
-    told: dict[str, Any] = {"scenario": scenario.scenario, "turnCount": trajectory.turn_count}
+    details: dict[str, Any] = {"scenario": scenario.scenario, "turnCount": trajectory.turn_count}
     if scenario.expected_outcome:
-        told["expectedOutcome"] = scenario.expected_outcome
+        details["expectedOutcome"] = scenario.expected_outcome
     return Example(
         id=f"golden-{number}",
         inputs={"input": trajectory.to_text(), "messages": [each.document() for each in trajectory.messages]},
         expected_outputs=expected,
-        metadata={**scenario.metadata, **told},
+        metadata={**scenario.metadata, **details},
     )
 
 

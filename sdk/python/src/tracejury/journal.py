@@ -60,23 +60,23 @@ class Journal:
 
     def _read(self) -> dict[Place, Mapping[str, Any]]:
         content = self.path.read_bytes() if self.path.exists() else b""
-        found: dict[Place, Mapping[str, Any]] = {}
+        documents: dict[Place, Mapping[str, Any]] = {}
         for number, line in enumerate(content.splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
-                break  # whoever wrote it was killed
+                break  # its writer was killed
             try:
                 document = json.loads(line)
                 place, source = (document["key"], document["trial"]), document["errorSource"]
             except (ValueError, LookupError, TypeError):
                 raise ValueError(f"{self.path}: line {number} is no conversation of a simulation") from None
             if source != "simulator":
-                found.setdefault(place, document)
-        wanted = b"".join(_line(document) for document in found.values())
-        if wanted != content:
+                documents.setdefault(place, document)
+        complete = b"".join(_line(document) for document in documents.values())
+        if complete != content:
             part = self.path.with_name(f"{self.path.name}.part")
-            part.write_bytes(wanted)
+            part.write_bytes(complete)
             part.replace(self.path)
-        return found
+        return documents
 
 
 @contextmanager

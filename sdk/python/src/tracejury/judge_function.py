@@ -75,9 +75,9 @@ class _Endpoints:
         return reply
 
 
-async def _awaited(found: Any) -> Any:
+async def _awaited(pending: Any) -> Any:
     with contained():
-        return await found
+        return await pending
 
 
 class _Handler(BaseHTTPRequestHandler):

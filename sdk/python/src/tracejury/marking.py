@@ -1,4 +1,4 @@
-"""Simulated traffic and items of experiments, and how they are told from what people do: a mark on each span.
+"""Marks on the spans of simulated traffic and of items of experiments.
 
 Spans that start while a simulated user waits for an answer, or while an item is run, have the attributes below. In
 other processes they have them where the baggage of a request is taken up and `tracejury.init()` was called, or where
@@ -25,7 +25,7 @@ RUN: Final = "tracejury.run.id"
 """A span that has this attribute is of an item of this run. Rules pass it over unless they name it."""
 
 ITEM: Final = "tracejury.item.key"
-_TOLD: Final = (SIMULATED, SESSION, RUN)
+_CARRIED: Final = (SIMULATED, SESSION, RUN)
 _KEY: Final = context.create_key("tracejury-item")
 _TRACER: Final = trace.get_tracer("tracejury")
 _lock: Final = threading.Lock()
@@ -61,7 +61,7 @@ def mark_spans() -> None:
         """Copies what baggage says of a simulation or a run, and the key of the item, to each span."""
 
         def on_start(self, span: Any, parent_context: Any = None) -> None:
-            for name in _TOLD:
+            for name in _CARRIED:
                 value = baggage.get_baggage(name, parent_context)
                 if value is not None:
                     span.set_attribute(name, str(value))
@@ -87,17 +87,17 @@ def item_marked(key: str, run_id: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def turn_span(turning: Turning, said: str, attributes: Mapping[str, Any]) -> Iterator[Any]:
-    """A span around what answers a turn, in a trace of its own; all spans below it are marked."""
+def turn_span(turning: Turning, text: str, attributes: Mapping[str, Any]) -> Iterator[Any]:
+    """Open a span around the answer to a turn, in a trace of its own; all spans below it are marked."""
     outer = trace.get_current_span().get_span_context()
     links = [trace.Link(outer)] if outer.is_valid else []
     marked = baggage.set_baggage(SIMULATED, "true", context.Context())
     token = context.attach(baggage.set_baggage(SESSION, turning.session_id, marked))
     turn = _turning.set(turning)
-    told = {**attributes, SIMULATED: "true", SESSION: turning.session_id, "tracejury.turn": turning.number}
-    told["input.value"] = said
+    marks = {**attributes, SIMULATED: "true", SESSION: turning.session_id, "tracejury.turn": turning.number}
+    marks["input.value"] = text
     try:
-        with _TRACER.start_as_current_span("simulated turn", attributes=told, links=links) as span:
+        with _TRACER.start_as_current_span("simulated turn", attributes=marks, links=links) as span:
             if span.get_span_context().is_valid:
                 turning.trace_ids.append(f"{span.get_span_context().trace_id:032x}")
             yield span

@@ -47,8 +47,8 @@ def _contents(value: Any, inside: frozenset[int]) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, Generator):
         return plain([*islice(value, _GENERATED)], inside)
-    found = to_jsonable_python(value, fallback=text)
-    return plain(found, inside) if type(found) is not type(value) else plain(text(value))
+    converted = to_jsonable_python(value, fallback=text)
+    return plain(converted, inside) if type(converted) is not type(value) else plain(text(value))
 
 
 def text(value: object) -> str:

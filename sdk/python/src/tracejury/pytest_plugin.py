@@ -1,4 +1,4 @@
-"""Tests over datasets: one test for each example and repeat, and a run of a session that tells what came of them.
+"""Tests over datasets: one test for each example and repeat, reported as a run of the session.
 
     @pytest.mark.tracejury(dataset="dataset://qa@3", repeats=3)
     def test_answers(example, record):
@@ -35,21 +35,21 @@ _SHOWN_CHARACTERS: Final = 40  # of an input, in the name of a test
 
 
 class Recording:
-    """What a test says of its example: outputs, and scores."""
+    """Recording of a test about its example: outputs, and scores."""
 
     def __init__(self) -> None:
         self._outputs: Mapping[str, Any] = {}
         self.scores: list[Score] = []
 
     def outputs(self, outputs: Any) -> None:
-        """Record what the application answered: an `AgentTrace`, a mapping, or the one output."""
+        """Record the application's answer: an `AgentTrace`, a mapping, or the one output."""
         from tracejury.agent_trace import outputs_of
 
         self._outputs = outputs_of(outputs)
 
     @property
     def output(self) -> Any:
-        """The primary output."""
+        """Return the primary output."""
         return self._outputs.get("output")
 
     def told(self) -> Mapping[str, Any]:
@@ -57,7 +57,7 @@ class Recording:
         return self._outputs
 
     def score(self, name: str, said: Any, **more: Any) -> None:
-        """What an evaluator said: a number, a bool, or a `Score`."""
+        """Record an evaluator's result: a number, a bool, or a `Score`."""
         from tracejury.score import Named, scores_of
 
         self.scores += scores_of(said, Named(name, **more))
@@ -179,7 +179,7 @@ _results: Final = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What becomes of items that cannot be delivered."""
+    """Add the options about items that cannot be delivered."""
     parser.addini("tracejury_spool", "A folder for items that could not be delivered; `no` is none.", default="")
     parser.addini("tracejury_fail_on_lost", "Fail if items are only in the spool, too.", type="bool", default=False)
 
@@ -207,11 +207,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     keys = keys_of(metafunc.config.stash[_sessions].dataset(mark.kwargs))
     repeats = int(mark.kwargs.get("repeats", 1))
-    wanted = [(key, example, trial) for key, example in keys.items() for trial in range(1, repeats + 1)]
-    names = [_shown(example, key) for key, example, _ in wanted]
-    ids = [name if repeats == 1 else f"{name}-{trial}" for name, (_, _, trial) in zip(names, wanted, strict=True)]
+    cases = [(key, example, trial) for key, example in keys.items() for trial in range(1, repeats + 1)]
+    names = [_shown(example, key) for key, example, _ in cases]
+    ids = [name if repeats == 1 else f"{name}-{trial}" for name, (_, _, trial) in zip(names, cases, strict=True)]
     metafunc.fixturenames.append("_tracejury_case")
-    metafunc.parametrize("_tracejury_case", wanted, ids=ids, indirect=True)
+    metafunc.parametrize("_tracejury_case", cases, ids=ids, indirect=True)
 
 
 def _shown(example: Example, key: str) -> str:
@@ -257,7 +257,7 @@ def example(_tracejury_case: Any) -> Any:
 
 @pytest.fixture
 def record(_tracejury_case: Any) -> Recording:
-    """What a marked test says of its example."""
+    """Return the recording of a marked test."""
     recording: Recording = _tracejury_case[3]
     return recording
 
@@ -288,30 +288,30 @@ def pytest_testnodedown(node: Any, error: object | None) -> None:  # noqa: ARG00
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Deliver, and end the runs: once, by whoever began the workers."""
+    """Deliver the items, and end the runs: once, in the process that began the workers."""
     is_worker = hasattr(session.config, "workerinput")
     finished = int(exitstatus) in {int(pytest.ExitCode.OK), int(pytest.ExitCode.TESTS_FAILED)}
-    found = session.config.stash.get(_sessions, None)
-    if found is None:
+    sessions = session.config.stash.get(_sessions, None)
+    if sessions is None:
         return
-    if found.runs:
-        found.close(None if is_worker else "SUCCESS" if finished else "FAILED")
+    if sessions.runs:
+        sessions.close(None if is_worker else "SUCCESS" if finished else "FAILED")
     if is_worker:
-        session.config.workeroutput |= found.output()  # type: ignore[attr-defined] # of xdist
+        session.config.workeroutput |= sessions.output()  # type: ignore[attr-defined] # of xdist
         return
-    least = 0 if session.config.getini("tracejury_fail_on_lost") else found.spooled
-    if found.lost > least and finished:
+    least = 0 if session.config.getini("tracejury_fail_on_lost") else sessions.spooled
+    if sessions.lost > least and finished:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Say what could not be delivered, and which runs there are."""
-    found = config.stash.get(_sessions, None)
-    if found is None:
+    sessions = config.stash.get(_sessions, None)
+    if sessions is None:
         return
-    for (project, experiment), run in found.runs.items():
+    for (project, experiment), run in sessions.runs.items():
         terminalreporter.write_line(f"tracejury: {experiment} of {project}: run {run.run_id or '(not begun)'}")
-    if found.lost:
-        kept = f"; {found.spooled} of them are in the spool, which the next run sends" if found.spooled else ""
-        reason = f": {found.why}" if found.why else ""
-        terminalreporter.write_line(f"tracejury: {found.lost} items could not be delivered{reason}{kept}", red=True)
+    if sessions.lost:
+        kept = f"; {sessions.spooled} of them are in the spool, which the next run sends" if sessions.spooled else ""
+        reason = f": {sessions.why}" if sessions.why else ""
+        terminalreporter.write_line(f"tracejury: {sessions.lost} items could not be delivered{reason}{kept}", red=True)

@@ -1,4 +1,4 @@
-"""A run on the server: begun or gone on with, told of items, evaluated there, and ended."""
+"""A run on the server: begun or resumed, sent items, evaluated there, and ended."""
 
 import logging
 import time
@@ -89,7 +89,7 @@ class ServerRun:
             self.reporter.report(self.start, document_of(item, dataset))
 
     def ask(self, evaluators: Sequence[Builtin]) -> None:
-        """Have the server judge the items once the run has ended; what is asked of it already is not asked again.
+        """Request evaluations by the server, for the end of the run; existing requests are not repeated.
 
         Raises:
             Refused: it cannot.
@@ -101,16 +101,16 @@ class ServerRun:
             raise Unreachable("evaluators are to be asked on the server, and there is none")
         for evaluator in evaluators:
             body = {"evaluator": evaluator.evaluator, "config": evaluator.config, "connectionId": evaluator.connection}
-            told = {name: value for name, value in body.items() if value}
+            request = {name: value for name, value in body.items() if value}
             place = f"/runs/{self.run_id}/evaluations"
             try:
-                self.evaluations.append(self.client.send("POST", place, told))
+                self.evaluations.append(self.client.send("POST", place, request))
             except Refused as refused:
                 listed = self.client.get(place, size=_PAGE) if refused.status == _CONFLICT else []
-                there = [each for each in listed if each["evaluator"] == evaluator.evaluator and _is_open(each)]
-                if not there:
+                existing = [each for each in listed if each["evaluator"] == evaluator.evaluator and _is_open(each)]
+                if not existing:
                     raise
-                self.evaluations += there
+                self.evaluations += existing
 
     def stop(self, status: str | None) -> tuple[int, int]:
         """Deliver what there is, and say how the run ended, or with None nothing.
@@ -132,10 +132,11 @@ class ServerRun:
         return lost, spooled
 
     def judged(self, wait_s: float) -> dict[Place, list[Score]]:
-        """What the server's evaluators said, once they are done.
+        """Wait for the scores of the server's evaluators.
 
         Raises:
-            TimeoutError: they are not, for that long.
+            TimeoutError: they are not done within that time.
+
         """
         if self.client is None or not self.evaluations:
             return {}
@@ -166,29 +167,29 @@ def _is_open(evaluation: Mapping[str, Any]) -> bool:
 
 
 def _known(client: Client, run_id: str) -> set[Place]:
-    """The keys and trials that a run has."""
-    found: set[Place] = set()
+    """Return the keys and trials that a run has."""
+    places: set[Place] = set()
     after: int | None = 0
     while after is not None:
         page = client.get(f"/runs/{run_id}/keys", after=after)
-        found |= {(each["itemKey"], each["trial"]) for each in page["content"]}
+        places |= {(each["itemKey"], each["trial"]) for each in page["content"]}
         after = page["next"]
-    return found
+    return places
 
 
 def _stored(run: ServerRun) -> "Sequence[tuple[Place, Mapping[str, Any], list[tuple[str | None, Score]]]]":
-    """The items of a run, each with its scores and the evaluations that these came of."""
-    found: list[tuple[Place, Mapping[str, Any], list[tuple[str | None, Score]]]] = []
+    """Return the items of a run, each with its scores and the ids of their evaluations."""
+    items: list[tuple[Place, Mapping[str, Any], list[tuple[str | None, Score]]]] = []
     page = 0
     while run.client is not None:
-        items = run.client.get(f"/runs/{run.run_id}", page=page, size=_PAGE)["items"]
-        for each in items["content"]:
-            scores = [(said["evaluationId"], _stored_score(said)) for said in each["evalResults"]]
-            found.append(((each["itemKey"], each["trial"]), each, scores))
+        content = run.client.get(f"/runs/{run.run_id}", page=page, size=_PAGE)["items"]
+        for each in content["content"]:
+            scores = [(score["evaluationId"], _stored_score(score)) for score in each["evalResults"]]
+            items.append(((each["itemKey"], each["trial"]), each, scores))
         page += 1
-        if len(items["content"]) < _PAGE:
+        if len(content["content"]) < _PAGE:
             break
-    return found
+    return items
 
 
 def _restored(document: Mapping[str, Any], example: Example, place: Place, scores: Sequence[Score]) -> ItemResult:
@@ -199,24 +200,24 @@ def _restored(document: Mapping[str, Any], example: Example, place: Place, score
     return ItemResult(example, *place, document["actualOutput"], scores, *error, measured, document["latencyMs"], *ids)
 
 
-def _stored_score(said: Mapping[str, Any]) -> Score:
-    """A score as the server has it."""
-    has_failed = said["outcome"] == "failed"
+def _stored_score(document: Mapping[str, Any]) -> Score:
+    """Read a score of the server."""
+    has_failed = document["outcome"] == "failed"
     return Score(
-        name=said["evaluatorName"],
-        value=said["score"],
-        passed=said["success"],
-        threshold=said["threshold"],
-        direction=said["direction"] or "higher",
-        reason=said["reason"],
-        label=said["label"],
-        metadata=said["metadata"],
-        error=(said["reason"] or said["errorKind"]) if has_failed else None,
-        error_kind=said["errorKind"],
-        fingerprint=said["fingerprint"],
-        version=said["version"],
-        judge_model=said["judgeModel"],
-        cost_usd=said["costUsd"],
+        name=document["evaluatorName"],
+        value=document["score"],
+        passed=document["success"],
+        threshold=document["threshold"],
+        direction=document["direction"] or "higher",
+        reason=document["reason"],
+        label=document["label"],
+        metadata=document["metadata"],
+        error=(document["reason"] or document["errorKind"]) if has_failed else None,
+        error_kind=document["errorKind"],
+        fingerprint=document["fingerprint"],
+        version=document["version"],
+        judge_model=document["judgeModel"],
+        cost_usd=document["costUsd"],
     )
 
 

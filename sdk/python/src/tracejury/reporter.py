@@ -1,4 +1,4 @@
-"""Items on their way to the server: in batches, kept while it is away, and in the spool if it stays away."""
+"""Delivery of items to the server: in batches, with retries, and into the spool if it stays unreachable."""
 
 import json
 import logging
@@ -302,7 +302,7 @@ def _write(file: Path, line: Mapping[str, Any]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with locked(file.parent / _LOCK, wait=True), file.open("a+b", buffering=0) as written:
         end = written.seek(0, os.SEEK_END)
-        if end and os.pread(written.fileno(), 1, end - 1) != b"\n":  # whoever wrote it was killed
+        if end and os.pread(written.fileno(), 1, end - 1) != b"\n":  # its writer was killed
             text = b"\n" + text
         try:
             while text:

@@ -1,4 +1,4 @@
-"""What came of an experiment: of each example in each trial, and in all."""
+"""Results of an experiment: of each example in each trial, and in all."""
 
 import json
 import subprocess
@@ -69,7 +69,7 @@ class TaskFailed(Exception):
 
 @dataclass(frozen=True)
 class ItemResult:
-    """What came of an example in one trial."""
+    """Result of an example in one trial."""
 
     example: Example
     key: str
@@ -98,13 +98,13 @@ class ItemResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the task ran, and all that was scored passed, and anything was."""
+        """Return True if the task ran, and at least one score passed and none failed."""
         return self.outcome == "passed"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of an experiment, in the order of the dataset, each trial of an example after the other."""
+    """Result of an experiment, in the order of the dataset, each trial of an example after the other."""
 
     name: str
     items: Sequence[ItemResult]
@@ -125,14 +125,14 @@ class Result:
         return sum(item.outcome == outcome for item in self.items)
 
     def scores(self, evaluator: str) -> list[float]:
-        """What an evaluator scored."""
-        found = [score.value for item in self.items for score in item.scores if score.name == evaluator]
-        return [value for value in found if value is not None]
+        """Return the scores of an evaluator."""
+        values = [score.value for item in self.items for score in item.scores if score.name == evaluator]
+        return [value for value in values if value is not None]
 
     def average_score(self, evaluator: str) -> float | None:
-        """The mean of them; None without any."""
-        found = self.scores(evaluator)
-        return fmean(found) if found else None
+        """Return the mean score of an evaluator, or None without any."""
+        scores = self.scores(evaluator)
+        return fmean(scores) if scores else None
 
     def score_std_dev(self, evaluator: str) -> float | None:
         """The sample standard deviation of the means of the trials; None with fewer than two."""
@@ -169,8 +169,8 @@ class Result:
         with TemporaryDirectory() as folder:
             file = Path(folder) / "results.json"
             file.write_text(json.dumps(document), encoding="utf-8")
-            asked = (installed(command[0]), *command[1:], str(file), str(path))
-            done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - the caller's
+            arguments = (installed(command[0]), *command[1:], str(file), str(path))
+            done = subprocess.run(arguments, capture_output=True, text=True, check=False)  # noqa: S603 - the caller's
         if done.returncode:
             raise ValueError(done.stderr.strip() or f"{' '.join(command)} ended with {done.returncode}")
 

@@ -1,4 +1,4 @@
-"""Scenarios: what a conversation is about, who plays the user, and what should come of it."""
+"""Scenarios: the subject of a conversation, its simulated user, and the expected outcome."""
 
 import hashlib
 import json
@@ -63,14 +63,15 @@ class Scenario:
 
     @property
     def is_scripted(self) -> bool:
-        """Whether no model is asked what the user says."""
+        """Return True if the user's messages are scripted, without a model."""
         return bool(self.user_turns)
 
     def user(self, model: UserModel | None, tools: Sequence[UserTool] = ()) -> SimulatedUser:
-        """Who plays it.
+        """Return the simulated user.
 
         Raises:
             ValueError: it needs a model, and there is none.
+
         """
         if self.is_scripted:
             return ScriptedUser(self.user_turns)
@@ -84,18 +85,18 @@ class Scenario:
         return personas.custom(model, self.persona, self.behavior_guidelines, **more)
 
     def turns_at_most(self, otherwise: int) -> int:
-        """How many messages the user may say: of a script all."""
-        given = len(self.user_turns) + (self.initial_message is not None)
-        return self.max_turns or (given if self.is_scripted else otherwise)
+        """Return the most messages of the user: for a script, all."""
+        scripted = len(self.user_turns) + (self.initial_message is not None)
+        return self.max_turns or (scripted if self.is_scripted else otherwise)
 
     @property
     def digest(self) -> str:
-        """What tells it from a scenario of this key that says something else."""
+        """Return a digest that changes with the scenario's content."""
         document = plain([self.example().model_dump(), self.max_turns])
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
     def example(self) -> Example:
-        """It, as an item of a dataset."""
+        """Return the scenario as an item of a dataset."""
         inputs = {name: getattr(self, of) for name, of in _KEYS.items() if name in _OF_INPUTS and getattr(self, of)}
         return Example(
             id=self.key or None, inputs=inputs, expected_outputs=self.expected_outputs, metadata=self.metadata
@@ -103,7 +104,7 @@ class Scenario:
 
 
 def scenario_of(document: Any) -> Scenario:
-    """The scenario in a JSON document; what an item of a dataset has in `inputs` may stand beside the rest.
+    """Read a scenario from JSON; the `inputs` of a dataset's item may stand beside the other keys.
 
     Raises:
         ValueError: it is none.
@@ -113,17 +114,17 @@ def scenario_of(document: Any) -> Scenario:
         document = {"id": document.id, "inputs": document.inputs, **more}
     if not isinstance(document, Mapping):
         raise ValueError("a scenario is a JSON object")
-    told = {name: value for name, value in document.items() if name != "inputs" and value is not None}
-    told |= document.get("inputs") or {}
-    unknown = sorted(set(told) - set(_KEYS))
+    fields = {name: value for name, value in document.items() if name != "inputs" and value is not None}
+    fields |= document.get("inputs") or {}
+    unknown = sorted(set(fields) - set(_KEYS))
     if unknown:
         raise ValueError(f"{unknown[0]}: unknown key; there are: {', '.join(_KEYS)}")
-    for name, value in told.items():
+    for name, value in fields.items():
         if not _fits(name, value):
             raise ValueError(f"{name}: this cannot be one")
-    if not told.get("scenario"):
+    if not fields.get("scenario"):
         raise ValueError("scenario: every scenario says what it is about")
-    return Scenario(**{_KEYS[name]: value for name, value in told.items()})
+    return Scenario(**{_KEYS[name]: value for name, value in fields.items()})
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -153,17 +154,19 @@ def _numbered(number: int, document: Any) -> Scenario:
 
 
 def keyed(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """Each with its key, else with `scenario-N` of its place.
+    """Return the scenarios with keys, `scenario-N` by place for those without.
 
     Raises:
         ValueError: a key is there twice.
     """
-    found = [each if each.key else replace(each, key=f"scenario-{place}") for place, each in enumerate(scenarios, 1)]
-    keys = [each.key for each in found]
+    scenarios_with_keys = [
+        each if each.key else replace(each, key=f"scenario-{place}") for place, each in enumerate(scenarios, 1)
+    ]
+    keys = [each.key for each in scenarios_with_keys]
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
         raise ValueError(f"two scenarios are called {twice}")
-    return found
+    return scenarios_with_keys
 
 
 def read_scenarios(path: str | Path) -> list[Scenario]:

@@ -1,4 +1,4 @@
-"""What evaluators say: a score, a failure, or nothing because there was nothing to judge."""
+"""Results of evaluators: a score, a failure, or skipped because there was nothing to judge."""
 
 import inspect
 import math
@@ -35,7 +35,7 @@ class Score:
 
     @property
     def success(self) -> bool | None:
-        """Whether it passed; None where nothing was scored."""
+        """Return True if it passed; None if it has no score."""
         if self.passed is not None or self.value is None:
             return self.passed
         threshold = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
@@ -44,7 +44,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Named:
-    """What is said of an evaluator. The version makes its scores comparable: raise it when it judges otherwise."""
+    """Description of an evaluator. The version makes its scores comparable: raise it if it judges otherwise."""
 
     name: str
     version: str | None = None
@@ -70,29 +70,30 @@ def evaluator(
 
 
 def named(function: Callable[..., Any]) -> Named:
-    """What is said of it, or its name alone."""
-    found = getattr(function, _MARK, None)
-    return found if isinstance(found, Named) else Named(_name(function))
+    """Return the description of a function, or one with its name alone."""
+    description = getattr(function, _MARK, None)
+    return description if isinstance(description, Named) else Named(_name(function))
 
 
-def scores_of(said: Any, of: Named) -> list[Score]:
-    """What an evaluator returned, as scores.
+def scores_of(returned: Any, of: Named) -> list[Score]:
+    """Convert the return value of an evaluator to scores.
 
     Raises:
         TypeError: it cannot be one.
-        ValueError: a number of it is none, such as NaN, or beyond what a server stores.
+        ValueError: a number is invalid, such as NaN, or beyond what a server stores.
+
     """
-    if isinstance(said, list):
-        return [score for each in said for score in scores_of(each, of)]
-    if said is None:
+    if isinstance(returned, list):
+        return [score for each in returned for score in scores_of(each, of)]
+    if returned is None:
         return [Score(name=of.name, threshold=of.threshold, version=of.version)]
-    if isinstance(said, bool):
-        return [Score(name=of.name, value=float(said), passed=said, version=of.version)]
-    if hasattr(said, "__float__"):  # a number of Python, of numpy, or a Decimal
-        return [Score(name=of.name, value=_number(said, "score"), threshold=of.threshold, version=of.version)]
-    if isinstance(said, Score):
-        return [_checked(said, of)]
-    raise TypeError(f"an evaluator returns a number, a bool, a Score or None, not {type(said).__name__}")
+    if isinstance(returned, bool):
+        return [Score(name=of.name, value=float(returned), passed=returned, version=of.version)]
+    if hasattr(returned, "__float__"):  # a number of Python, of numpy, or a Decimal
+        return [Score(name=of.name, value=_number(returned, "score"), threshold=of.threshold, version=of.version)]
+    if isinstance(returned, Score):
+        return [_checked(returned, of)]
+    raise TypeError(f"an evaluator returns a number, a bool, a Score or None, not {type(returned).__name__}")
 
 
 def _checked(score: Score, of: Named) -> Score:
@@ -143,7 +144,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def assert_eval(said: Any, of: Callable[..., Any] | None = None) -> None:
-    """Let what an evaluator returned pass, or fail with its score and reason.
+    """Assert that the result of an evaluator passed; the error has its score and reason.
 
     Raises:
         AssertionError: it did not pass, or could not be scored.

@@ -47,18 +47,18 @@ UserModel = ChatCompletions | Callable[[list[Mapping[str, Any]]], Any]
 
 @dataclass
 class UserTurn:
-    """What a user knows when it speaks: the talk so far, the seed of the conversation, and what may be spent."""
+    """Context of a user's turn: the conversation so far, its seed, and the budget."""
 
     trajectory: ConversationTrajectory
     seed: int
     spending: Spending
     expected_outcome: str = ""
-    opened: int = 0  # messages of the user that were given, such as an initial message
-    is_last: bool = False  # set by a user who has said all there is to say
+    opened: int = 0  # messages of the user that were set, such as an initial message
+    is_last: bool = False  # set by a user for its last message
 
     @property
     def said(self) -> int:
-        """How many messages the user has said by itself."""
+        """Return how many messages the user wrote, without given ones."""
         return len(self.trajectory.user_messages) - self.opened
 
 
@@ -69,7 +69,7 @@ class SimulatedUser(Protocol):
         """The next message."""
 
     def document(self) -> Mapping[str, Any]:
-        """What it is, for the record."""
+        """Return a description for the record."""
 
 
 @dataclass(frozen=True)
@@ -95,16 +95,17 @@ class CalledUser:
     function: Callable[[ConversationTrajectory], Any]
 
     async def says(self, turn: UserTurn) -> Message | None:
-        """What it returns.
+        """Call the function.
 
         Raises:
-            TypeError: it cannot be said by a user.
+            TypeError: it did not return a message of the user.
+
         """
-        found = await called(self.function, turn.trajectory)
-        found = Message.user(found) if isinstance(found, str) else found
-        if found is not None and not (isinstance(found, Message) and found.role == "user"):
+        message = await called(self.function, turn.trajectory)
+        message = Message.user(message) if isinstance(message, str) else message
+        if message is not None and not (isinstance(message, Message) and message.role == "user"):
             raise TypeError("a simulated user returns a message of the user, a text, or None")
-        return found
+        return message
 
     def document(self) -> Mapping[str, Any]:
         """Its name."""
@@ -139,7 +140,7 @@ class LLMSimulatedUser:
         return replace(self, fixed_responses=(*first, *self.fixed_responses))
 
     def prompt(self, scenario: str, expected_outcome: str = "") -> str:
-        """What the model is told to be."""
+        """Return the system prompt of the model."""
         if self.system_prompt:
             return self.system_prompt.replace("{scenario}", scenario)
         guidelines = f"How you behave:\n{self.behavior_guidelines.strip()}\n" if self.behavior_guidelines else ""
@@ -154,10 +155,10 @@ class LLMSimulatedUser:
     def document(self) -> Mapping[str, Any]:
         """Model, persona and tools."""
         model = self.model.document() if isinstance(self.model, ChatCompletions) else {"model": "function"}
-        told = {"name": self.name, "persona": self.persona, "behaviorGuidelines": self.behavior_guidelines}
-        told |= {"systemPrompt": self.system_prompt}
+        settings = {"name": self.name, "persona": self.persona, "behaviorGuidelines": self.behavior_guidelines}
+        settings |= {"systemPrompt": self.system_prompt}
         lists = {"fixedResponses": list(self.fixed_responses), "tools": [tool.name for tool in self.tools]}
-        return {"kind": "model", **model, **{key: value for key, value in (told | lists).items() if value}}
+        return {"kind": "model", **model, **{key: value for key, value in (settings | lists).items() if value}}
 
     async def says(self, turn: UserTurn) -> Message | None:
         """The fixed response whose turn it is, else what the model writes.
@@ -187,41 +188,41 @@ class LLMSimulatedUser:
             reply = await self.model.ask(question, turn.spending.begin)
         else:
             turn.spending.begin()
-            found = await called(self.model, messages)
-            reply = found if isinstance(found, ChatReply) else ChatReply(_text(found))
+            returned = await called(self.model, messages)
+            reply = returned if isinstance(returned, ChatReply) else ChatReply(_text(returned))
         turn.spending.took(reply.tokens_in, reply.tokens_out, reply.cost_usd)
         return reply
 
     async def _result(self, call: ToolCall) -> str:
-        """What a tool returned, as text; what is wrong with the call is told to the model, who may mend it."""
+        """Call a tool and return its result as text; the model gets errors, so that it can correct the call."""
         tool = next((each for each in self.tools if each.name == call.name), None)
         if tool is None:
             return f"error: there is no tool {call.name}"
         try:
-            found = await called(tool.function, **call.arguments)
+            result = await called(tool.function, **call.arguments)
         except Exception as error:  # noqa: BLE001 - a tool that raises is part of the talk, as it is for agents
             return f"error: {type(error).__name__}: {error}"
-        return found if isinstance(found, str) else json.dumps(plain(found), ensure_ascii=False)
+        return result if isinstance(result, str) else json.dumps(plain(result), ensure_ascii=False)
 
 
 def seen_by_user(trajectory: ConversationTrajectory) -> list[Mapping[str, Any]]:
-    """The talk as the model has it who plays the user: its own part is the assistant's.
+    """Return the conversation for the model that plays the user: its own part is the assistant's.
 
     What the application is told to do (messages of the system) no user sees, and neither does the model. Of a long
     talk the latest messages are shown, and of a long message its two ends.
     """
-    found: list[list[Mapping[str, Any]]] = []
+    groups: list[list[Mapping[str, Any]]] = []
     left, messages = _HISTORY_CHARACTERS, [each for each in trajectory.messages if each.role != "system"]
     for message in reversed(messages):
         content = _cut(message.content)
         left -= len(content)
         if left < 0:
             break
-        found.append(_turned(message, content))
-    missing = len(messages) - len(found)
+        groups.append(_turned(message, content))
+    missing = len(messages) - len(groups)
     note = f"({missing} earlier messages are left out here.)" if missing else _BEGIN
     head = [{"role": "user", "content": note}] if missing or not messages or messages[0].role == "user" else []
-    return head + [each for group in reversed(found) for each in group]
+    return head + [each for group in reversed(groups) for each in group]
 
 
 def _turned(message: Message, content: str) -> list[Mapping[str, Any]]:
@@ -239,15 +240,15 @@ def _cut(text: str) -> str:
     return f"{text[:half]} [… {len(text) - 2 * half} characters are left out here …] {text[-half:]}"
 
 
-def _text(found: Any) -> str:
-    if not isinstance(found, str):
-        raise NoReply(f"the model returned {type(found).__name__}, not text")
-    return found
+def _text(returned: Any) -> str:
+    if not isinstance(returned, str):
+        raise NoReply(f"the model returned {type(returned).__name__}, not text")
+    return returned
 
 
 async def called(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """What a function or a coroutine function returns; the first runs in a thread, in the context of the caller."""
+    """Call a function, in a thread with the caller's context, or await a coroutine function."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         return await function(*arguments, **named)
-    found = await asyncio.to_thread(function, *arguments, **named)
-    return await found if inspect.isawaitable(found) else found
+    result = await asyncio.to_thread(function, *arguments, **named)
+    return await result if inspect.isawaitable(result) else result

@@ -1,4 +1,4 @@
-"""Many conversations: scenarios and trials, some at a time, within a budget, each once however often it is begun."""
+"""Simulations: conversations by scenario and trial, some at a time, within a budget, resumed from a journal."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -31,28 +31,28 @@ class Simulated:
     conversation: SimulatedConversation
 
     def document(self) -> dict[str, Any]:
-        """It, for the record."""
-        told = {"key": self.scenario.key, "trial": self.trial, "scenarioDigest": self.scenario.digest}
-        return told | {"expectedOutcome": self.scenario.expected_outcome} | self.conversation.document()
+        """Return the conversation as JSON for the journal."""
+        details = {"key": self.scenario.key, "trial": self.trial, "scenarioDigest": self.scenario.digest}
+        return details | {"expectedOutcome": self.scenario.expected_outcome} | self.conversation.document()
 
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """What came of a simulation, in the order of the scenarios, each trial of one after the other."""
+    """Result of a simulation, in the order of the scenarios, each trial of one after the other."""
 
     name: str
     simulated: Sequence[Simulated]
     left: Sequence[Place]  # for which no budget was left
-    resumed: int  # how many had been had before
+    resumed: int  # conversations that the journal had
     spent: Mapping[str, Any]
 
     def stop_reasons(self) -> dict[str, int]:
-        """How many ended why."""
+        """Count the conversations by stop reason."""
         reasons = [each.conversation.stop_reason for each in self.simulated]
         return {reason: reasons.count(reason) for reason in _COUNTED if reason in reasons}
 
     def errors(self, source: str) -> list[Simulated]:
-        """Those that broke off by a fault of the `agent`, or of the `simulator`."""
+        """Return the conversations that ended by an error of the `agent`, or of the `simulator`."""
         return [each for each in self.simulated if each.conversation.error_source == source]
 
     def goldens(self) -> list[Example]:
@@ -103,27 +103,32 @@ class Simulation:
         return asyncio.run(self.run_async())
 
     async def run_async(self) -> SimulationResult:
-        """Run it, for whoever has an event loop.
+        """Run the simulation within an event loop.
 
         Raises:
-            JournalInUse: another process is at it.
+            JournalInUse: another process uses the journal.
             ValueError: the journal is of other scenarios.
+
         """
         scenarios = {each.key: each for each in keyed(self.scenarios)}
-        wanted = [(key, trial) for key in scenarios for trial in range(1, self.trials + 1)]
+        places = [(key, trial) for key in scenarios for trial in range(1, self.trials + 1)]
         with ExitStack() as stack:
             journal = None if self.journal is None else stack.enter_context(Journal(Path(self.journal)))
             kept = {} if journal is None else journal.kept
-            found = {of: _had(kept[of], scenarios[of[0]]) for of in wanted if of in kept}
+            conversations = {of: _had(kept[of], scenarios[of[0]]) for of in places if of in kept}
             account = BudgetAccount(self.budget)
-            for each in found.values():
+            for each in conversations.values():
                 _count(account, each)
-            resumed = len(found)
-            await self._converse(scenarios, [place for place in wanted if place not in found], account, journal, found)
+            resumed = len(conversations)
+            await self._converse(
+                scenarios, [place for place in places if place not in conversations], account, journal, conversations
+            )
         await asyncio.to_thread(flush)
-        is_left = {place for place in wanted if place not in found or found[place].stop_reason == "budget"}
-        simulated = [Simulated(scenarios[of[0]], of[1], found[of]) for of in wanted if of in found]
-        left = [place for place in wanted if place in is_left]
+        is_left = {
+            place for place in places if place not in conversations or conversations[place].stop_reason == "budget"
+        }
+        simulated = [Simulated(scenarios[of[0]], of[1], conversations[of]) for of in places if of in conversations]
+        left = [place for place in places if place in is_left]
         return SimulationResult(self.name, simulated, left, resumed, account.spent.document())
 
     async def _converse(
@@ -132,10 +137,10 @@ class Simulation:
         left: Sequence[Place],
         account: BudgetAccount,
         journal: Journal | None,
-        found: dict[Place, SimulatedConversation],
+        conversations: dict[Place, SimulatedConversation],
     ) -> None:
-        """Have the conversations that are left, some at a time; once the budget is spent, begin none."""
-        waiting, is_spent, of = iter(left), False, len(found) + len(left)
+        """Run the remaining conversations, some at a time; begin none once the budget is spent."""
+        waiting, is_spent, of = iter(left), False, len(conversations) + len(left)
 
         async def work() -> None:
             nonlocal is_spent
@@ -143,12 +148,12 @@ class Simulation:
                 if is_spent:
                     return
                 had = await self.simulator(scenarios[key], trial, account).simulate_async()
-                found[key, trial] = had
+                conversations[key, trial] = had
                 if had.stop_reason == "budget":
                     is_spent = True
                 elif journal is not None:
                     journal.write(Simulated(scenarios[key], trial, had).document())
-                self.progress(len(found), of)
+                self.progress(len(conversations), of)
 
         working = [asyncio.ensure_future(work()) for _ in range(min(self.parallelism, len(left)))]
         try:
@@ -209,13 +214,13 @@ def simulated_task(simulation: Simulation) -> Callable[[Example], Any]:
 
 
 def _outputs(had: SimulatedConversation) -> dict[str, Any]:
-    last, told = had.trajectory.last_assistant_message, had.document()
+    last, document = had.trajectory.last_assistant_message, had.document()
     names = ("sessionId", "stopReason", "turnCount", "seed", "user", "userSpent", "agentSpent", "traceIds")
     outputs = {
         "output": None if last is None else last.content,
-        "trajectory": told["trajectory"],
+        "trajectory": document["trajectory"],
         "toolCalls": [call.document() for call in had.trajectory.tool_calls()],
         "state": had.state,
-        "simulation": {name: told[name] for name in names},
+        "simulation": {name: document[name] for name in names},
     }
     return {name: value for name, value in outputs.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A conversation between a simulated user and an application: who speaks, when it ends, and whose fault it was."""
+"""A conversation between a simulated user and an application: turns, end, and source of errors."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,7 @@ Application = Callable[[ConversationTrajectory], Any]
 
 StoppingCondition = Callable[[ConversationTrajectory], Any]
 
-_TOLD_CHARACTERS: Final = 2_000
+_SHOWN_CHARACTERS: Final = 2_000
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TargetReply:
 
 @dataclass(frozen=True)
 class SimulatedConversation:
-    """What came of a conversation, also of one that broke off: the turns so far are kept."""
+    """Result of a conversation, also of one that broke off: the turns so far are kept."""
 
     trajectory: ConversationTrajectory
     stop_reason: StopReason
@@ -45,13 +45,13 @@ class SimulatedConversation:
     user: Mapping[str, Any]  # what the user was: model, persona, prompt
     error: str | None = None
     error_source: ErrorSource | None = None
-    state: Any = None  # the last that the application told
+    state: Any = None  # the latest of the application
     trace_ids: tuple[str, ...] = ()
     user_spent: Mapping[str, Any] = field(default_factory=dict)
     agent_spent: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """It, for the record."""
+        """Return the conversation as JSON for the journal."""
         return {
             "sessionId": self.session_id,
             "stopReason": self.stop_reason,
@@ -87,11 +87,11 @@ class SimulatedConversation:
 
 @dataclass(frozen=True)
 class ConversationSimulator:
-    """Lets a simulated user talk to an application. `simulate` runs it, and `simulate_async` in an event loop.
+    """Runs a conversation of a simulated user with an application: `simulate`, or `simulate_async` in an event loop.
 
-    `max_turns` counts messages of the user. The stopping condition is asked after each message. Where it holds after
-    one of the user, the application still answers that message, so that no conversation ends with a question that
-    nobody answered.
+    `max_turns` counts messages of the user. The stopping condition is checked after each message. If it holds after one
+    of the user, the application still answers that message, so that no conversation ends with an unanswered question.
+
     """
 
     simulated_user: SimulatedUser | Callable[[ConversationTrajectory], Any]
@@ -134,9 +134,9 @@ class _RunningConversation:
     """One conversation on its way."""
 
     def __init__(self, simulator: ConversationSimulator) -> None:
-        given: Any = simulator.simulated_user
+        user: Any = simulator.simulated_user
         self.simulator = simulator
-        self.user: SimulatedUser = given if hasattr(given, "says") else CalledUser(given)
+        self.user: SimulatedUser = user if hasattr(user, "says") else CalledUser(user)
         self.trajectory = ConversationTrajectory(simulator.scenario)
         self.turning = Turning(f"simulated-{uuid.uuid4().hex}", 0)
         self.seed = seed_of(simulator.scenario) if simulator.seed is None else simulator.seed
@@ -172,12 +172,12 @@ class _RunningConversation:
         return _Ended("max_turns")
 
     async def _turn(self) -> None:
-        """What the user says, and the answer to it."""
+        """Run one turn: the user's message, and the answer."""
         self.turning.number += 1
-        said, is_last = await self._user_speaks()
-        self.trajectory = self.trajectory.plus(said)
+        message, is_last = await self._user_speaks()
+        self.trajectory = self.trajectory.plus(message)
         stops = await self._stops()
-        await self._agent_answers(said.content)
+        await self._agent_answers(message.content)
         if stops or await self._stops():
             raise _Ended("stopping_condition")
         if is_last:
@@ -189,21 +189,21 @@ class _RunningConversation:
             return Message.user(self.simulator.initial_message), False
         turn = UserTurn(self.trajectory, self.seed, self.user_side, self.simulator.expected_outcome, self.opened)
         try:
-            said = await self.user.says(turn)
+            message = await self.user.says(turn)
         except BudgetSpent as spent:
             raise _Ended("budget", str(spent)) from None
         except Exception as error:  # noqa: BLE001 - whatever a user raises is told as the simulator's fault
             raise _Ended("error", error_text(error), "simulator") from error
-        if said is None:
+        if message is None:
             raise _Ended("user_ended")
-        return said, turn.is_last
+        return message, turn.is_last
 
-    async def _agent_answers(self, said: str) -> None:
+    async def _agent_answers(self, text: str) -> None:
         try:
             self.agent_side.begin()
         except BudgetSpent as spent:
             raise _Ended("budget", str(spent)) from None
-        with turn_span(self.turning, said, self.simulator.attributes) as span:
+        with turn_span(self.turning, text, self.simulator.attributes) as span:
             try:
                 answer = called(self.simulator.application, self.trajectory)
                 reply = reply_of(await asyncio.wait_for(answer, self.simulator.reply_timeout_s))
@@ -225,17 +225,18 @@ class _RunningConversation:
             raise _Ended("error", f"stopping condition: {error_text(error)}", "simulator") from error
 
 
-def reply_of(found: Any) -> TargetReply:
-    """What an application returned, as its answer.
+def reply_of(returned: Any) -> TargetReply:
+    """Convert the return value of an application to its reply.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not one.
+
     """
-    told = found if isinstance(found, TargetReply) else TargetReply(found)
-    message: Any = Message.assistant(told.message) if isinstance(told.message, str) else told.message
+    reply = returned if isinstance(returned, TargetReply) else TargetReply(returned)
+    message: Any = Message.assistant(reply.message) if isinstance(reply.message, str) else reply.message
     if not (isinstance(message, Message) and message.role == "assistant"):
         raise TypeError("an application returns a message of the assistant, a text, or a TargetReply")
-    return replace(told, message=message)
+    return replace(reply, message=message)
 
 
 def seed_of(*parts: object) -> int:
@@ -246,4 +247,4 @@ def seed_of(*parts: object) -> int:
 
 def error_text(error: Exception) -> str:
     """An error in a bounded text."""
-    return f"{type(error).__name__}: {error}"[:_TOLD_CHARACTERS]
+    return f"{type(error).__name__}: {error}"[:_SHOWN_CHARACTERS]

@@ -1,4 +1,4 @@
-"""What a simulation may spend, and what it spent."""
+"""Budget and usage of a simulation."""
 
 from dataclasses import dataclass, field
 
@@ -9,10 +9,10 @@ class BudgetSpent(Exception):
 
 @dataclass(frozen=True)
 class SimulationBudget:
-    """What a whole simulation may take, of both sides as far as they tell. None: no limit.
+    """Budget of a whole simulation, of both sides as far as usage is known. None means unlimited.
 
-    Calls are never more than the limit. Tokens and USD are known after a call, so what is under way at that moment is
-    spent beside them.
+    Calls never exceed the limit. Tokens and USD are known after a call, so calls under way at that moment come on top.
+
     """
 
     calls: int | None = None
@@ -22,12 +22,12 @@ class SimulationBudget:
 
 @dataclass
 class Spent:
-    """What was taken."""
+    """Usage."""
 
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    usd: float | None = None  # None where nobody told
+    usd: float | None = None  # None if unknown
 
     def add(self, tokens_in: int, tokens_out: int, usd: float | None) -> None:
         """Count what a call took."""
@@ -37,7 +37,7 @@ class Spent:
             self.usd = (self.usd or 0.0) + usd
 
     def document(self) -> dict[str, int | float | None]:
-        """It, for the record."""
+        """Return the usage as JSON for the journal."""
         return {"calls": self.calls, "tokensIn": self.tokens_in, "tokensOut": self.tokens_out, "costUsd": self.usd}
 
 
@@ -67,7 +67,7 @@ class BudgetAccount:
 
 @dataclass
 class Spending:
-    """What one side of one conversation takes out of the account."""
+    """Spending of one side of one conversation."""
 
     account: BudgetAccount
     spent: Spent = field(default_factory=Spent)

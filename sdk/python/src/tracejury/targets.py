@@ -1,4 +1,4 @@
-"""Applications that are no Python: an HTTP endpoint, or a command that is started for each turn."""
+"""Applications in any language: an HTTP endpoint, or a command that is started for each turn."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ class TargetFailed(Exception):
 
 @dataclass(frozen=True)
 class AnswerPlaces:
-    """Where in the JSON of an answer its parts stand, as JSON pointers (RFC 6901)."""
+    """JSON pointers (RFC 6901) to the parts of an answer."""
 
     output: str | None = None
     tool_calls: str | None = None
@@ -41,28 +41,28 @@ class AnswerPlaces:
     cost_usd: str | None = None
 
     def reply(self, content: bytes) -> TargetReply:
-        """The answer in what came back. Without a place for the output, a JSON object says it by our names.
+        """Read the answer from a response. Without a pointer to the output, a JSON object must have our names.
 
         Raises:
-            TargetFailed: it lacks what was to be there.
+            TargetFailed: a required part is missing.
         """
-        text = content.decode("utf-8", "replace")
+        content_text = content.decode("utf-8", "replace")
         try:
-            document = json.loads(text)
+            document = json.loads(content_text)
         except ValueError:
             document = None
         if self.output is None and not isinstance(document, dict):
-            return TargetReply(Message.assistant(text.strip()))
+            return TargetReply(Message.assistant(content_text.strip()))
         places = self if self.output is not None else _OURS
-        said = _at(places.output, document)
-        if not isinstance(said, str):
+        text = _at(places.output, document)
+        if not isinstance(text, str):
             raise TargetFailed(f"the answer has no text at {places.output}")
         try:
             calls = [ToolCall.of(each) for each in _at(places.tool_calls, document) or []]
         except (ValueError, TypeError) as error:
             raise TargetFailed(f"tool calls of the answer: {error}") from None
         return TargetReply(
-            Message.assistant(said, calls),
+            Message.assistant(text, calls),
             _at(places.state, document),
             _count(_at(places.tokens_in, document)),
             _count(_at(places.tokens_out, document)),
@@ -88,13 +88,14 @@ class HttpTarget:
     timeout_s: float = 60.0
 
     async def __call__(self, trajectory: ConversationTrajectory) -> TargetReply:
-        """What it answers.
+        """Send the conversation and return the answer.
 
         Raises:
-            TargetFailed: it gave no answer that counts.
+            TargetFailed: it gave no valid answer.
+
         """
-        told = conversation_input(trajectory)
-        body = told if self.body is None else filled(self.body, told)
+        conversation = conversation_input(trajectory)
+        body = conversation if self.body is None else filled(self.body, conversation)
         content = bytearray()
         headers = {**self.headers, **carried(), "content-type": "application/json"}
         text = json.dumps(plain(body), ensure_ascii=False).encode()
@@ -129,18 +130,20 @@ class CommandTarget:
     timeout_s: float = 60.0
 
     async def __call__(self, trajectory: ConversationTrajectory) -> TargetReply:
-        """What it prints.
+        """Run the command and return the answer that it prints.
 
         Raises:
             TargetFailed: it failed, or printed too much.
+
         """
         return self.places.reply(await self.printed(conversation_input(trajectory)))
 
-    async def printed(self, told: Any) -> bytes:
-        """What the command prints when it is told of something.
+    async def printed(self, document: Any) -> bytes:
+        """Run the command with a JSON input, and return its output.
 
         Raises:
             TargetFailed: it failed, or printed too much.
+
         """
         try:
             process = await asyncio.create_subprocess_exec(
@@ -153,7 +156,7 @@ class CommandTarget:
             )
         except OSError as error:
             raise TargetFailed(f"{self.command[0]} cannot be started: {error.strerror}") from None
-        text = json.dumps(plain(told), ensure_ascii=False).encode()
+        text = json.dumps(plain(document), ensure_ascii=False).encode()
         try:
             printed, complaints = await asyncio.wait_for(process.communicate(text), self.timeout_s)
         except asyncio.TimeoutError:
@@ -171,15 +174,15 @@ class CommandTarget:
         return printed
 
     def _environment(self) -> dict[str, str]:
-        found = {**os.environ, **self.environment}
+        variables = {**os.environ, **self.environment}
         headers = carried()
-        found |= {name.upper(): value for name, value in headers.items()}
-        marks = [found[_RESOURCE]] if found.get(_RESOURCE) else []
-        return found | {_RESOURCE: ",".join([*marks, f"{SIMULATED}=true"])}
+        variables |= {name.upper(): value for name, value in headers.items()}
+        marks = [variables[_RESOURCE]] if variables.get(_RESOURCE) else []
+        return variables | {_RESOURCE: ",".join([*marks, f"{SIMULATED}=true"])}
 
 
 def conversation_input(trajectory: ConversationTrajectory) -> dict[str, Any]:
-    """What an application is told of a conversation."""
+    """Return the conversation as JSON for an application."""
     last = trajectory.last_user_message
     return {
         "sessionId": current_session(),
@@ -189,27 +192,27 @@ def conversation_input(trajectory: ConversationTrajectory) -> dict[str, Any]:
     }
 
 
-def filled(template: Any, told: Mapping[str, Any]) -> Any:
-    """A JSON value with what is told in its places; a text that is one place becomes the value there.
+def filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """Fill the placeholders of a JSON value; a text that is one placeholder becomes its value.
 
     Raises:
-        TargetFailed: there is no such place.
+        TargetFailed: there is no such placeholder.
     """
     if isinstance(template, Mapping):
-        return {name: filled(each, told) for name, each in template.items()}
+        return {name: filled(each, values) for name, each in template.items()}
     if isinstance(template, list):
-        return [filled(each, told) for each in template]
+        return [filled(each, values) for each in template]
     if not isinstance(template, str):
         return template
-    unknown = [name for name in _PLACE.findall(template) if name not in told]
+    unknown = [name for name in _PLACE.findall(template) if name not in values]
     if unknown:
-        raise TargetFailed(f"there is no {{{{{unknown[0]}}}}}; there are: {', '.join(told)}")
+        raise TargetFailed(f"there is no {{{{{unknown[0]}}}}}; there are: {', '.join(values)}")
     whole = _PLACE.fullmatch(template.strip())
-    return told[whole[1]] if whole else _PLACE.sub(lambda place: str(told[place[1]]), template)
+    return values[whole[1]] if whole else _PLACE.sub(lambda place: str(values[place[1]]), template)
 
 
 def _at(pointer: str | None, document: Any) -> Any:
-    """What stands at a place; None where nothing does."""
+    """Return the value at a pointer, or None."""
     value = document if pointer else None
     for step in (pointer or "").split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
