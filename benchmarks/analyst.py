@@ -1,4 +1,4 @@
-"""What an analyst asks of many spans, and the same of plain tables: `python -m benchmarks.analyst --spans 10000000`.
+"""Analyst's queries over many spans, and the same over plain tables: `python -m benchmarks.analyst --spans 10000000`.
 
 The server runs with its default settings. The plain tables are copies of what the views show, in a DuckDB file of their
 own with as many threads and as much memory, so the ratio is what the views and the way over HTTP cost.
@@ -101,16 +101,16 @@ def main() -> None:
 
 
 def questions() -> Iterator[Question]:
-    """Those of the docs, and those of the file."""
+    """Yield the questions of the docs, and those of the file."""
     for text in documented_queries():
-        found = re.match(r"/\*(.*?)\*/", text)
-        yield Question(f"docs: {found[1].strip() if found else ''}", text)
+        comment = re.match(r"/\*(.*?)\*/", text)
+        yield Question(f"docs: {comment[1].strip() if comment else ''}", text)
     for block in QUESTIONS.read_text(encoding="utf-8").split("-- ")[1:]:
         asks, _, text = block.partition("\n")
         yield Question(asks, text.strip().rstrip(";"))
 
 
-def fill_views(data: Path, wanted: int) -> int:
+def fill_views(data: Path, spans: int) -> int:
     """Send some spans, and copy what is stored of them, until there are about so many; returns how many."""
     reads = as_served()
     with closing(Store.open(data, StoreOptions(writer=WriterOptions(reads=reads)))) as store:
@@ -130,7 +130,7 @@ def fill_views(data: Path, wanted: int) -> int:
             store._writer.store(lambda cursor: cursor.execute(text, values or None), SEED_SPANS)  # noqa: SLF001 - as ingest does
 
         seeds, from_us = store.totals.stored, _first_start_us(store)
-        copies = max(wanted // seeds - 1, 0)
+        copies = max(spans // seeds - 1, 0)
         for copy in range(1, copies + 1):
             shift_us = copy * DAYS * 86_400_000_000 // (copies + 1)
             for table, columns in COPY.items():
@@ -148,12 +148,12 @@ def _first_start_us(store: Store) -> int:
 
 
 def _copying(table: str, columns: list[str]) -> str:
-    """The statement that stores the rows that were sent once more, earlier."""
-    told = ", ".join(
+    """Return the statement that stores the rows again, with earlier times."""
+    replaced = ", ".join(
         f"{OTHERWISE.get(name) or f'({name} - to_microseconds($shift_us))::{_kind(name)}'} AS {name}"
         for name in columns
     )
-    return f"INSERT INTO {table} SELECT * REPLACE ({told}) FROM {table} WHERE epoch_us(start_time) >= $from_us"
+    return f"INSERT INTO {table} SELECT * REPLACE ({replaced}) FROM {table} WHERE epoch_us(start_time) >= $from_us"
 
 
 def _kind(name: str) -> str:
@@ -188,8 +188,8 @@ def _compare(data: Path, plain: duckdb.DuckDBPyConnection) -> None:
         for question in questions():
             took_ms, why = _best(asked, question.text)
             plain_ms, _ = _best(of_plain, question.text)
-            told = why or f"{took_ms:,.0f} | {plain_ms:,.0f} | {took_ms / plain_ms:.2f}"
-            print(f"| {question.asks} | {told} |", flush=True)
+            cells = why or f"{took_ms:,.0f} | {plain_ms:,.0f} | {took_ms / plain_ms:.2f}"
+            print(f"| {question.asks} | {cells} |", flush=True)
         server.stop()
 
 

@@ -1,4 +1,4 @@
-"""How often the interval of a corrected pass rate holds the rate that people would find, by how labels were drawn.
+"""Coverage of the interval of a corrected pass rate, by the way in which labels were drawn.
 
 python -m benchmarks.calibration [--samples 4000]
 """
@@ -45,7 +45,7 @@ def a_weighted_sample(generator: np.random.Generator, *, rate: float = 0.8) -> t
     chance = np.where(near, 1.0, 0.05)
     drawn = generator.random(_DRAWN_FROM) < chance
     rows = zip(truth[drawn].tolist(), judged[drawn].tolist(), chance[drawn].tolist(), strict=True)
-    labels = [DrawnLabel(people=people, judged=said, probability=each) for people, said, each in rows]
+    labels = [DrawnLabel(people=people, judged=verdict, probability=each) for people, verdict, each in rows]
     return labels, int(judged.sum()), _DRAWN_FROM
 
 
@@ -55,9 +55,9 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=4_000)
     samples = parser.parse_args().samples
     print("| labels | rate | raw | labels alone | corrected | its mean width |\n|---|--:|--:|--:|--:|--:|")
-    for told, sample in _WAYS.items():
+    for way, sample in _WAYS.items():
         for rate in (0.5, 0.8, 0.95):
-            print(f"| {told} | {rate:.0%} | {' | '.join(_covered(samples, sample, rate))} |")
+            print(f"| {way} | {rate:.0%} | {' | '.join(_covered(samples, sample, rate))} |")
 
 
 Sample = Callable[[np.random.Generator, float], tuple[Calibration, Confusion]]
@@ -89,21 +89,21 @@ def _covered(samples: int, sample: Sample, rate: float) -> list[str]:
     raw = alone = corrected = known = 0
     width = 0.0
     for _ in range(samples):
-        found, confusion = sample(generator, rate)
+        calibration, confusion = sample(generator, rate)
         holds = _holding(rate)
-        raw += holds(found.raw)
+        raw += holds(calibration.raw)
         people = confusion.people_passed
         labels = calibrate(Confusion(), judged_passed=people, judged_failed=confusion.labels - people)
         alone += holds(labels.raw)
-        if found.corrected.interval is not None:
+        if calibration.corrected.interval is not None:
             known += 1
-            corrected += holds(found.corrected)
-            width += found.corrected.interval.high - found.corrected.interval.low
+            corrected += holds(calibration.corrected)
+            width += calibration.corrected.interval.high - calibration.corrected.interval.low
     return [f"{raw / samples:.0%}", f"{alone / samples:.0%}", f"{corrected / known:.1%}", f"{width / known:.3f}"]
 
 
 def _holding(rate: float) -> Callable[[IntervalMeasure], bool]:
-    return lambda found: found.interval is not None and found.interval.low <= rate <= found.interval.high
+    return lambda measure: measure.interval is not None and measure.interval.low <= rate <= measure.interval.high
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How many checks a second come out of the ledger: from jobs in their table to evaluations in theirs."""
+"""Throughput of checks through the ledger: from jobs in their table to evaluations in theirs."""
 
 from __future__ import annotations
 
@@ -128,9 +128,9 @@ def measure_checking(directory: Path, traces: int = TRACES, target: Target = "TR
 
 
 async def _evaluator_us(store: Store, target: Target) -> float:
-    """What the evaluators alone take, of the first hundred traces."""
-    found = store.queries.sql("SELECT DISTINCT trace_id FROM span LIMIT 100", max_rows=100, timeout_s=60)
-    keys = [TraceKey("", str(trace_id)) for (trace_id,) in found.rows]
+    """Measure CPU microseconds of the evaluators alone, for the first hundred traces."""
+    trace_ids = store.queries.sql("SELECT DISTINCT trace_id FROM span LIMIT 100", max_rows=100, timeout_s=60)
+    keys = [TraceKey("", str(trace_id)) for (trace_id,) in trace_ids.rows]
     window = store.windows.meanings_of_traces(keys, limits=Limits(rows=100_000, nbytes=1 << 30))
     assert window is not None
     members: dict[str, list[TraceMember]] = {}

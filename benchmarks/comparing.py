@@ -1,4 +1,4 @@
-"""How long the comparison of two runs takes, beside NumPy's plain means of the same scores.
+"""CPU time of the comparison of two runs, beside NumPy's plain means of the same scores.
 
 nice python -m benchmarks.comparing
 """
@@ -39,14 +39,16 @@ def main() -> None:
     compare(small, small)
     loading = time.process_time() - start
     start = time.process_time()
-    found = compare(baseline, candidate)
+    result = compare(baseline, candidate)
     compared = time.process_time() - start
     start = time.process_time()
     for _ in range(10):
         for run in (baseline, candidate):
             run.scores.mean(axis=2).mean(axis=1)
     plain = (time.process_time() - start) / 10
-    print(f"{ITEMS:,} items x {TRIALS} trials x {EVALUATORS} evaluators: {found.verdict}, {found.worse:,} items worse")
+    print(
+        f"{ITEMS:,} items x {TRIALS} trials x {EVALUATORS} evaluators: {result.verdict}, {result.worse:,} items worse"
+    )
     print(f"compare: {compared:.2f} s CPU (and {loading:.2f} s once, to load SciPy's special functions)")
     print(f"plain means: {plain * 1e3:.1f} ms CPU; ratio {compared / plain:.0f}")
 

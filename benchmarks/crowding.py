@@ -28,7 +28,7 @@ MOST_US, MOST_BYTES, FREE_S, FREE_BYTES = 2.0, 30.0, 0.05, 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a request cost."""
+    """Cost of a request."""
 
     name: str
     body_bytes: int
@@ -48,7 +48,7 @@ class Cost:
 
     @property
     def is_within(self) -> bool:
-        """Whether the goal is met."""
+        """Return True if the goal is met."""
         return self.us <= MOST_US and self.bytes <= MOST_BYTES
 
 

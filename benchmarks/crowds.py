@@ -38,7 +38,7 @@ class Crowd:
 
     @property
     def is_nested(self) -> bool:
-        """Whether it is of a value in a value."""
+        """Return True if it repeats a value within a value."""
         return sum(_is_value(each) for each in self.path) > 1
 
     def body(self, count: int) -> bytes:
@@ -99,7 +99,7 @@ def _is_value(each: FieldDescriptor) -> bool:
 
 
 def _content(message: Descriptor, crowd: Crowd, place: int, count: int) -> bytes:
-    """What stands in the message at a place of the path."""
+    """Build the content of the message at one step of the path."""
     if place == len(crowd.path):
         return _UNKNOWN * count if crowd.form == "unknown" else _siblings(message, None)
     each = crowd.path[place]
@@ -131,10 +131,10 @@ def _ids() -> dict[str, bytes]:
 
 
 def _siblings(message: Descriptor, taken: FieldDescriptor | None) -> bytes:
-    """What a message needs beside a field of it to be worth storing, each with a mark in it."""
-    wanted: Sequence[str] = _NEEDED.get(message.name, ())
+    """Build the fields that a message needs beside one of them to be worth storing, each with a mark in it."""
+    needed: Sequence[str] = _NEEDED.get(message.name, ())
     parts = []
-    for each in (message.fields_by_name[name] for name in wanted):
+    for each in (message.fields_by_name[name] for name in needed):
         if taken is not None and (each.number == taken.number or _same_oneof(each, taken)):
             continue
         if each.name == "resource":

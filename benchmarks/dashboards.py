@@ -1,4 +1,4 @@
-"""What dashboards cost ingest: the same load with and without queries in a loop, over each way to ask."""
+"""Cost of dashboards for ingest: the same load with and without queries in a loop, over each interface."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Beside:
 
     @property
     def queries_per_s(self) -> float:
-        """Those that were answered."""
+        """Return the rate of successful queries."""
         return self.queries / self.seconds
 
 
@@ -56,7 +56,7 @@ def measure_dashboards(bench: Bench) -> list[Beside]:
         )
         _load(server, bench, replace(job, seconds=bench.warm_up_s))
         ratios: dict[str, list[float]] = {what: [] for what in LOOPS}
-        asked: dict[str, list[float]] = {what: [] for what in LOOPS}
+        durations_ms: dict[str, list[float]] = {what: [] for what in LOOPS}
         failed = dict.fromkeys(LOOPS, 0)
         for _ in range(ROUNDS):
             for what, (kind, loops) in LOOPS.items():
@@ -64,20 +64,20 @@ def measure_dashboards(bench: Bench) -> list[Beside]:
                 panels = [_Panels(kind, server, key) for _ in range(loops)]
                 ratios[what].append(_load(server, bench, job) / alone)
                 for one in panels:
-                    took_ms, broken = one.end()
-                    asked[what] += took_ms
+                    panel_ms, broken = one.end()
+                    durations_ms[what] += panel_ms
                     failed[what] += broken
         server.stop()
     return [
         Beside(
             what=what,
             ratios=ratios[what],
-            queries=len(took_ms),
+            queries=len(panel_ms),
             failed=failed[what],
             seconds=ROUNDS * bench.seconds,
-            query_ms=_latencies(took_ms),
+            query_ms=_latencies(panel_ms),
         )
-        for what, took_ms in asked.items()
+        for what, panel_ms in durations_ms.items()
     ]
 
 
@@ -120,9 +120,9 @@ class _Panels:
         assert self._process.stdout.readline() == "ready\n"
 
     def end(self) -> tuple[list[float], int]:
-        """How long each query took that was answered, in ms, and how many were not; the last is given up."""
+        """Stop the process; return the durations of its queries in ms, and the number of failed ones."""
         self._process.kill()
-        told, _ = self._process.communicate()
-        answers = [json.loads(line) for line in told.splitlines() if line.strip()]
+        output, _ = self._process.communicate()
+        answers = [json.loads(line) for line in output.splitlines() if line.strip()]
         took_ms = [answer for answer in answers if isinstance(answer, float)]
         return took_ms, len(answers) - len(took_ms)

@@ -55,7 +55,7 @@ BY_USER: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How large a trial is."""
+    """Size of a trial."""
 
     spans: int = 5_000_000
     users: int = 500
@@ -63,13 +63,13 @@ class Scale:
     deleted: int = 10
     kills: int = 5
     memory: str = "256MB"
-    rate: int = 1_000  # spans a second that come meanwhile
+    rate: int = 1_000  # spans a second that are sent meanwhile
     pause_s: tuple[float, float] = (1.0, 60.0)  # between a request to delete and what comes next
 
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """What was seen of the server."""
+    """Measurements of the server."""
 
     starts_s: list[float] = field(default_factory=list)
     answers_s: list[float] = field(default_factory=list)  # of export requests
@@ -88,7 +88,7 @@ class Measured:
 
 
 def marker(user: int) -> str:
-    """What every text of a user says."""
+    """Return the marker in every text of a user."""
     return f"marker-of-{user:04}"
 
 
@@ -212,7 +212,7 @@ class Trial:
             time.sleep(LOOK_S)
 
     def _check_rows(self, server: Server) -> None:
-        """Nothing of the deleted users is there, and all of the others."""
+        """Check that the deleted users' rows are gone, and that all others are stored."""
         for user in self._users:
             for table, condition in BY_USER.items():
                 assert self._count(server, table, condition.format(marker(user))) == 0, (table, user)
@@ -228,8 +228,8 @@ class Trial:
         assert {user: (count, kept.get(user, 0)) for user, count in rows if kept.get(user) != count} == {}
         assert len(rows) == len(kept)
         assert self._count(server, "trace_reading", "user_id LIKE 'marker-of-%'") == traces - gone
-        came = self._count(server, "span", "status_message IS NULL OR status_message NOT LIKE 'marker-of-%'")
-        assert self.measured.acknowledged <= came <= self.measured.acknowledged + self.measured.in_doubt, came
+        others = self._count(server, "span", "status_message IS NULL OR status_message NOT LIKE 'marker-of-%'")
+        assert self.measured.acknowledged <= others <= self.measured.acknowledged + self.measured.in_doubt, others
 
     def _orphaned_decisions(self, server: Server) -> int:
         """Decisions on spans that are gone; some batches at a time, as all ids need more memory than a query has."""
@@ -252,12 +252,12 @@ class Trial:
     def _check_words(self) -> None:
         """No word of the deleted users is in any file of the data directory but for what DuckDB leaves there."""
         words = re.compile(b"|".join(marker(user).encode() for user in self._users))
-        found = {path.name: _found(path, words) for path in sorted(self._data.rglob("*")) if path.is_file()}
-        in_file = found.pop(FILE_NAME)
+        by_file = {path.name: _found(path, words) for path in sorted(self._data.rglob("*")) if path.is_file()}
+        in_file = by_file.pop(FILE_NAME)
         self.measured.words_left = max(self.measured.words_left, len(in_file))
         before = len(self._users) * self._stored // self._scale.users  # at least one for each of their spans
         assert len(in_file) <= before * WORDS_LEFT, (len(in_file), in_file[:5])
-        assert not any(found.values()), {name: (len(where), where[:5]) for name, where in found.items() if where}
+        assert not any(by_file.values()), {name: (len(where), where[:5]) for name, where in by_file.items() if where}
 
     def _check_measured(self) -> None:
         measured = self.measured
@@ -270,17 +270,17 @@ class Trial:
 
 
 def _found(path: Path, words: re.Pattern[bytes]) -> list[tuple[int, bytes]]:
-    """Where words are in a file, and what stands around each."""
-    found, rest, at = [], b"", 0
+    """Find words in a file; return their offsets and the bytes around them."""
+    matches, rest, at = [], b"", 0
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             text = rest + chunk
-            found += [
+            matches += [
                 (at + each.start(), text[max(0, each.start() - 40) : each.end() + 40]) for each in words.finditer(text)
             ]
             rest = text[-64:]
             at += len(text) - len(rest)
-    return found
+    return matches
 
 
 def _line(name: str, seconds: Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""How long two runs of 10,000 items with 5 trials and 5 evaluators take beside each other: page, route and gate.
+"""Response times of the comparison of two runs of 10,000 items with 5 trials and 5 evaluators: page, route and gate.
 
 python -m benchmarks.diffing --directory /var/tmp
 """
@@ -34,18 +34,18 @@ BUSY_S: Final = 0.3  # of two seconds: it does more than a server that waits
 def fill(data: Path, items: int) -> tuple[str, str, str]:
     """Two runs of an experiment in a new store: the experiment, the baseline and the candidate."""
     with closing(Store.open(data, StoreOptions(writer=WriterOptions(reads=as_served())))) as store:
-        found = []
+        runs = []
         for seed in (1, 2):
             now_us = time.time_ns() // 1_000
             new = NewRun(tenant="", project="shop", experiment="large", trials=TRIALS, idle_s=3_600)
             run, _ = store.runs.begin(new, now_us=now_us)
-            told = list(_told(random.Random(seed), items))
-            for first in range(0, len(told), AT_ONCE):
-                part = told[first : first + AT_ONCE]
+            items_with_scores = list(_told(random.Random(seed), items))
+            for first in range(0, len(items_with_scores), AT_ONCE):
+                part = items_with_scores[first : first + AT_ONCE]
                 store.run_items.add(run, [item for item, _ in part], [scores for _, scores in part], now_us=now_us)
             store.runs.end(run, "SUCCESS", now_us=time.time_ns() // 1_000)
-            found.append(run)
-        return found[0].experiment_id, found[0].run_id, found[1].run_id
+            runs.append(run)
+        return runs[0].experiment_id, runs[0].run_id, runs[1].run_id
 
 
 def _told(source: random.Random, items: int) -> Iterator[tuple[NewRunItem, list[NewScore]]]:
@@ -82,22 +82,22 @@ def ask(data: Path, experiment: str, baseline: str, candidate: str) -> None:
     """
     page = f"/runs/{candidate}/diff?baseline={baseline}"
     route = f"/api/v1/experiments/{experiment}/runs/{candidate}/diff?baselineRunId={baseline}"
-    question = {"candidateRunId": candidate, "baselineRunId": baseline}
+    body = {"candidateRunId": candidate, "baselineRunId": baseline}
     gate = f"/api/v1/experiments/{experiment}/gate"
     questions: list[tuple[str, str, str, object]] = [
         ("page", "GET", page, None),
         ("page, what is worse", "GET", f"{page}&show=worse&page=3", None),
         ("page, by topic", "GET", f"{page}&slices=topic", None),
         ("route", "GET", route, None),
-        ("gate", "POST", gate, question),
-        ("gate, another margin", "POST", gate, question | {"margin": 0.01}),
+        ("gate", "POST", gate, body),
+        ("gate, another margin", "POST", gate, body | {"margin": 0.01}),
     ]
     with Server(tracejury(data), data) as server:
         while _cpu_of(server, 2.0) > BUSY_S:  # it compares
             pass
         with httpx.Client(base_url=server.api, timeout=120, headers={"accept": "text/html"}) as client:
-            for asked in questions:
-                _tell(server, client, *asked)
+            for question in questions:
+                _tell(server, client, *question)
         server.stop()
     with Server(tracejury(data), data) as server:
         _cpu_of(server, 5.0)

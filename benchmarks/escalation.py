@@ -1,4 +1,4 @@
-"""How soon an open alert is told to be much worse, and how often without a reason: simulated streams.
+"""Escalation of open alerts: delays, and false escalations, in simulated streams.
 
     nice python -m benchmarks.escalation
 
@@ -52,7 +52,7 @@ def _add(monitor: Monitor, source: np.random.Generator, rate: float) -> str | No
 
 
 def far_looks(source: np.random.Generator, traces_per_s: float, rate: float, looks: int, of: int) -> Iterator[str]:
-    """What a limit of 5 % with a further one at 20 % says of so many looks at a rate."""
+    """Yield the crossings of a limit of 5 % with escalation at 20 %, over so many checks at a failure rate."""
     limit, state = MetricLimit(above=LIMIT, escalate_at=FURTHER, looks=looks), LimitState()
     counts = source.poisson(traces_per_s * LOOK_S, of)
     failed = source.binomial(counts, rate)
@@ -85,18 +85,20 @@ def main() -> None:
             for looks in (1, 4):
                 source = np.random.default_rng(options.seed)
                 of = 6 * 3_600 // LOOK_S
-                said = [each for _ in range(options.days) for each in far_looks(source, traces_per_s, rate, looks, of)]
+                crossings = [
+                    each for _ in range(options.days) for each in far_looks(source, traces_per_s, rate, looks, of)
+                ]
                 days = options.days / 4
-                shares = (said.count("opened") / days, said.count("escalated") / days)
+                shares = (crossings.count("opened") / days, crossings.count("escalated") / days)
                 print(f"| {traces_per_s:g} | {100 * rate:g} % | {looks} | {shares[0]:.3g} | {shares[1]:.3g} |")
 
 
 def _line(name: str, every: list[int | None]) -> str:
     early = sum(at is not None and at < 0 for at in every)
     held = [at for at in every if at is not None and at >= 0]
-    found = sorted(at for at in held if at > 0)
-    median = f"{found[len(held) // 2]}" if len(found) > len(held) // 2 else "-"
-    share = 100 * len(found) / max(len(held), 1)
+    delays = sorted(at for at in held if at > 0)
+    median = f"{delays[len(held) // 2]}" if len(delays) > len(held) // 2 else "-"
+    share = 100 * len(delays) / max(len(held), 1)
     return f"| {name} | {len(held)} of {len(every)} | {early} | {share:.1f} % | {median} |"
 
 

@@ -63,7 +63,7 @@ def timed(what: str, server: Server, items: int) -> Iterator[None]:
 
 
 def _children_s() -> float:
-    """What children used that have ended, and those that run."""
+    """Return the CPU seconds of children that have ended, and of those that run."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     used_s = ended.ru_utime + ended.ru_stime
     for task in Path("/proc/self/task").iterdir():
@@ -76,7 +76,7 @@ def _children_s() -> float:
 
 
 def bare(dataset: Dataset) -> float:
-    """How long the three evaluators take over all cases, called one after the other in this process."""
+    """Measure the seconds of the three evaluators over all cases, called one after the other in this process."""
     evaluators = [build(name, config, None) for name, config in EVALUATORS]
     cases = [
         {
@@ -100,7 +100,7 @@ def bare(dataset: Dataset) -> float:
 
 
 def python_evaluators() -> Sequence[Callable[[Example, dict[str, Any]], bool]]:
-    """What three functions of an application cost."""
+    """Return three functions of an application as evaluators."""
 
     def exact(example: Example, outputs: dict[str, Any]) -> bool:
         return bool(outputs["output"] == example.expected_output)
@@ -120,7 +120,7 @@ def echo(example: Example) -> Any:  # noqa: ANN401 - JSON
 
 
 def look(server: Server, run_id: str) -> None:
-    """How long the page of a run takes, and what the API says of it."""
+    """Print the response times of a run's page and API."""
     with httpx.Client(base_url=server.api, timeout=120, headers={"accept": "text/html"}) as client:
         for name, path in (
             ("page", f"/runs/{run_id}"),

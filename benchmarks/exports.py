@@ -89,11 +89,11 @@ def _export(server: Server, folder: Path, form: str, spans: int, alone_us: float
     start = f"{dt.datetime.now(dt.UTC) - dt.timedelta(days=1):%Y-%m-%d}"
     command = [str(program), "export", str(folder), "--from", start, "--format", form, "--server", server.api]
     start_s, server_s, before = time.monotonic(), server.cpu_s(), os.times()
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     took_s, server_us = time.monotonic() - start_s, (server.cpu_s() - server_s) / spans * 1e6
     after = os.times()
-    if f"{spans:,} spans" not in told and told.count(":") < 2:  # at midnight they are of two days
-        raise RuntimeError(f"{spans} spans were stored, and exported were {told}")
+    if f"{spans:,} spans" not in output and output.count(":") < 2:  # at midnight they are of two days
+        raise RuntimeError(f"{spans} spans were stored, and exported were {output}")
     command_s = after.children_user + after.children_system - before.children_user - before.children_system
     nbytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(

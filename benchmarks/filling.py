@@ -1,4 +1,4 @@
-"""A data directory that looks as if many spans had come, filled by SQL alone, which takes 70 to 100 µs a span.
+"""A data directory with many spans, filled by SQL alone, which takes 70 to 100 µs a span.
 
 Texts are stored as they are, so that they can be searched for in the bytes of the file.
 """
@@ -73,7 +73,7 @@ _TABLES: Final = {
 
 
 def as_served() -> ConventionsReader:
-    """What reads spans as a server at default settings does, which reads all others again beside what is measured."""
+    """Return a reader like a server's at default settings: it reads the spans of others again while measuring."""
     return ConventionsReader(Settings().own_keys)
 
 

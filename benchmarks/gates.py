@@ -1,4 +1,4 @@
-"""How often gates stop a sound change, and how often a worse one: ours beside what is common.
+"""Rates at which gates stop a sound change, and a worse one: ours beside common ones.
 
     nice python -m benchmarks.gates --draws 300
 
@@ -75,17 +75,17 @@ CHANGES: Mapping[str, Change] = {
 def stopped(items: int, trials: int, change: str, draws: int) -> dict[str, float]:
     """The share of candidates that each gate stops, and those of which ours does not know."""
     generator = np.random.default_rng([items, trials, list(CHANGES).index(change)])
-    found = dict.fromkeys(["ours", "ours: inconclusive", *OTHERS], 0)
+    counts = dict.fromkeys(["ours", "ours: inconclusive", *OTHERS], 0)
     for _ in range(draws):
         rates = generator.beta(ALPHA, BETA, (items, 1))
         before = (generator.random((items, trials)) < rates).astype(np.float64)
         after = (generator.random((items, trials)) < CHANGES[change](generator, rates)).astype(np.float64)
         verdict = compare(a_run(before), a_run(after), OPTIONS).verdict
-        found["ours"] += verdict == "regressed"
-        found["ours: inconclusive"] += verdict == "inconclusive"
+        counts["ours"] += verdict == "regressed"
+        counts["ours: inconclusive"] += verdict == "inconclusive"
         for name, gate in OTHERS.items():
-            found[name] += gate(before, after)
-    return {name: count / draws for name, count in found.items()}
+            counts[name] += gate(before, after)
+    return {name: count / draws for name, count in counts.items()}
 
 
 def main() -> None:
@@ -100,8 +100,8 @@ def main() -> None:
         for items in (50, 200, 1_000):
             for trials in (1, 3, 5):
                 shares = stopped(items, trials, change, draws)
-                told = " | ".join(f"{100 * shares[name]:.0f} %" for name in names)
-                print(f"| {change} | {items:,} | {trials} | {told} |", flush=True)
+                cells = " | ".join(f"{100 * shares[name]:.0f} %" for name in names)
+                print(f"| {change} | {items:,} | {trials} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """How long answers took, in milliseconds."""
+    """Latencies of responses, in milliseconds."""
 
     p50: float
     p99: float
@@ -42,7 +42,7 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of a job. Requests sent = acknowledged + abandoned + failed; a refusal is an answer, not an end."""
+    """Result of a job. Requests sent = acknowledged + abandoned + failed; a refusal is a response, not an end."""
 
     acknowledged_spans: int
     rejected_spans: int  # by partial success

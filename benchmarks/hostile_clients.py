@@ -37,7 +37,7 @@ Request = Callable[[httpx.Client], httpx.Response | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a server listens, and the keys that were made for its clients."""
+    """Addresses of a server, and the keys of its clients."""
 
     api: str  # a URL
     otlp_http: str  # host:port, as the others
@@ -51,7 +51,7 @@ class Target:
 
     @property
     def export_url(self) -> str:
-        """Return where OTLP goes over HTTP."""
+        """Return the URL of OTLP over HTTP."""
         return f"http://{self.otlp_http}/v1/traces"
 
 

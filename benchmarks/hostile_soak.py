@@ -50,7 +50,7 @@ STEPS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What the server used at one moment."""
+    """Resource usage of the server at one moment."""
 
     at_s: float
     rss_bytes: int  # of all its processes
@@ -67,8 +67,8 @@ def run(server: Server, target: Target, minutes: float) -> tuple[list[Sample], d
                 time.sleep(SAMPLE_S)
         took_s = _stop(server)
     click.echo(f"SIGTERM ended the server after {took_s:.1f} s", err=True)
-    good.asked["stop"] = Asked(took_ms=[1e3 * took_s])
-    return samples, good.asked, bad.asked
+    good.results["stop"] = Asked(took_ms=[1e3 * took_s])
+    return samples, good.results, bad.asked
 
 
 def _stop(server: Server) -> float:
@@ -79,27 +79,27 @@ def _stop(server: Server) -> float:
 
 
 def judge(samples: Sequence[Sample], good: Mapping[str, Asked], log_bytes: int, minutes: float) -> Iterator[Judgement]:
-    """Hold what was measured to what is promised."""
-    for name, asked in good.items():
+    """Compare the measurements with the promises."""
+    for name, answers in good.items():
         if name == "stop":
             yield Judgement(
                 promise="SIGTERM ends the server while hostile clients ask",
-                holds=asked.took_ms[0] < STOP_S * 1e3,
-                told=f"after {asked.took_ms[0] / 1e3:.1f} s",
+                holds=answers.took_ms[0] < STOP_S * 1e3,
+                measured=f"after {answers.took_ms[0] / 1e3:.1f} s",
             )
             continue
-        p99_ms = float(np.percentile(asked.took_ms, 99)) if asked.took_ms else np.inf
+        p99_ms = float(np.percentile(answers.took_ms, 99)) if answers.took_ms else np.inf
         yield Judgement(
             promise=f"{name}: p99 below {LARGEST_P99_MS:,.0f} ms, each request answered",
-            holds=p99_ms < LARGEST_P99_MS and not asked.statuses,
-            told=f"{p99_ms:,.0f} ms of {len(asked.took_ms):,}; {asked.statuses or 'no failures'}",
+            holds=p99_ms < LARGEST_P99_MS and not answers.statuses,
+            measured=f"{p99_ms:,.0f} ms of {len(answers.took_ms):,}; {answers.statuses or 'no failures'}",
         )
     half = [sample for sample in samples if sample.at_s > minutes * 30]
     grew, scatter = growth([(sample.at_s, sample.rss_bytes) for sample in half])
     yield Judgement(
         promise="memory is flat",
         holds=grew < max(scatter, GROWTH_BYTES),
-        told=f"{grew / MIB:+,.0f} MiB in the second half, scattered by {scatter / MIB:,.0f} about "
+        measured=f"{grew / MIB:+,.0f} MiB in the second half, scattered by {scatter / MIB:,.0f} about "
         f"{np.mean([sample.rss_bytes for sample in half]) / MIB:,.0f}; at most "
         f"{max(sample.rss_bytes for sample in samples) / MIB:,.0f}",
     )
@@ -107,7 +107,7 @@ def judge(samples: Sequence[Sample], good: Mapping[str, Asked], log_bytes: int, 
     yield Judgement(
         promise=f"the log stays below {LOG_BYTES / 1e6:.0f} MB in {LOG_MINUTES:.0f} minutes",
         holds=log_bytes < limit,
-        told=f"{log_bytes / 1e6:.2f} MB in {minutes:g} minutes",
+        measured=f"{log_bytes / 1e6:.2f} MB in {minutes:g} minutes",
     )
 
 

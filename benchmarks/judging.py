@@ -1,4 +1,4 @@
-"""What judge calls cost the server, and how many come out: `python -m benchmarks.judging`.
+"""Cost and throughput of judge calls in the server: `python -m benchmarks.judging`.
 
 A server with its default settings judges spans by a rule, over one connection to a model that runs in a process of its
 own and answers at once, or after a second, at next to no cost. The CPU is that of all processes of the server, the
@@ -63,7 +63,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What came of them."""
+    """Result of a trial."""
 
     tried: Tried
     per_s: float
@@ -139,21 +139,21 @@ def _send(server: Server, first: int, spans: int) -> None:
     export = an_export(f"{first + 1:032x}", *(f"call {number}" for number in range(spans)))
     for span in export.resource_spans[0].scope_spans[0].spans:
         span.start_time_unix_nano, span.end_time_unix_nano = now_s * 10**9, (now_s + 1) * 10**9
-        told = {"gen_ai.operation.name": "chat", "output.value": f"{span.name}: Gladly, with pleasure. " * 20}
-        for key, text in told.items():
+        attributes = {"gen_ai.operation.name": "chat", "output.value": f"{span.name}: Gladly, with pleasure. " * 20}
+        for key, text in attributes.items():
             span.attributes.add(key=key).value.string_value = text
     url, headers = f"http://{server.target('http')}/v1/traces", {"content-type": PROTOBUF}
     httpx.post(url, content=export.SerializeToString(), headers=headers).raise_for_status()
 
 
 def _wait(client: httpx.Client, results: int) -> tuple[float, int]:
-    """When there are so many results, and how many there are then."""
+    """Wait for so many results; return the time, and their number."""
     until_s = time.monotonic() + WAIT_S
     while time.monotonic() < until_s:
         lines = client.get("/metrics").text.splitlines()
-        found = next((line for line in lines if line.startswith("tracejury_results_total")), "0 0")
-        if (there := int(float(found.split()[-1]))) >= results:
-            return time.monotonic(), there
+        line = next((line for line in lines if line.startswith("tracejury_results_total")), "0 0")
+        if (results_now := int(float(line.split()[-1]))) >= results:
+            return time.monotonic(), results_now
         time.sleep(LOOK_S)
     raise RuntimeError(f"there were no {results} results within {WAIT_S:g} s")
 
@@ -188,17 +188,17 @@ class _Model(asyncio.Protocol):
 
     def __init__(self, takes_s: float) -> None:
         self._takes_s = takes_s
-        self._told = b""
+        self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._told += data
-        head, end, body = self._told.partition(b"\r\n\r\n")
+        self._received += data
+        head, end, body = self._received.partition(b"\r\n\r\n")
         if end and len(body) >= int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]):
-            self._told = b""
+            self._received = b""
             asyncio.get_running_loop().call_later(self._takes_s, self._transport.write, ANSWER)
 
 

@@ -28,7 +28,7 @@ TOOL_CALLS: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """How long a question takes on an otherwise idle server, in milliseconds."""
+    """Response times of a query on an otherwise idle server, in milliseconds."""
 
     first: float
     p50: float  # of those after the first
@@ -37,7 +37,7 @@ class Reads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Large:
-    """What was measured on one server, before and after it was filled."""
+    """Measurements of one server, before and after it was filled."""
 
     stored_spans: int
     empty: Ingest

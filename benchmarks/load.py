@@ -26,7 +26,7 @@ TRACE_IDS = 40
 
 
 class Supply(Protocol):
-    """Where requests come from."""
+    """Source of requests."""
 
     def next(self) -> Request:
         """Give the next one."""
@@ -41,7 +41,7 @@ SUPPLIES: Final[dict[Kind, Callable[..., Supply]]] = {"benchmark": Requests, "re
 
 
 class Schedule(Protocol):
-    """When requests are due."""
+    """Schedule of requests."""
 
     def next(self) -> float | None:
         """Give the time at which the next request is due, on the monotonic clock; None when there is no other."""
@@ -81,7 +81,7 @@ class OpenLoop:
 
 @dataclass(slots=True)
 class Tally:
-    """What the answers said so far."""
+    """Counts of the answers so far."""
 
     acknowledgements_s: list[float] = field(default_factory=list)
     refusals_s: list[float] = field(default_factory=list)
@@ -194,11 +194,11 @@ def main(pool_spans: int) -> None:
     with asyncio.Runner() as runner:
         for line in sys.stdin:
             job = Job(**json.loads(line))
-            wanted = job.kind, job.spans
-            if wanted not in prepared:
-                prepared[wanted] = SUPPLIES[job.kind](job.spans, pool_spans=pool_spans)
-                prepared[wanted].check()
-            result = runner.run(Load(job, prepared[wanted]).run())
+            supply = job.kind, job.spans
+            if supply not in prepared:
+                prepared[supply] = SUPPLIES[job.kind](job.spans, pool_spans=pool_spans)
+                prepared[supply].check()
+            result = runner.run(Load(job, prepared[supply]).run())
             print(json.dumps(asdict(result)), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What the numbers were measured on."""
+"""Description of the machine that was measured on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SYNC_BYTES: Final = 640_000  # about one request of 512 spans
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a reader needs to compare the numbers with their own."""
+    """Description of the machine, for comparing figures."""
 
     cpu: str
     cores: int

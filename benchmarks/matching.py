@@ -54,7 +54,7 @@ TRACE_CONDITIONS: Final[tuple[tuple[str, str, Any], ...]] = (("status", "=", "ER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingCost:
-    """What matching took."""
+    """Cost of matching."""
 
     spans: int
     rules: int
@@ -110,7 +110,7 @@ def _options() -> StoreOptions:
 
 
 def _beside_ingest(store: Store, rules: tuple[ActiveRule, ...], batches: list[SpanBatch]) -> tuple[float, float]:
-    """How long after the last commit everything is matched, and the rate of spans."""
+    """Return the seconds from the last commit to the end of matching, and the rate of spans."""
     with _matching(store, rules) as matcher:
         began_s = time.perf_counter()
         for number, batch in enumerate(batches):

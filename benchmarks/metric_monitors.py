@@ -1,4 +1,4 @@
-"""How often monitors of an error rate alert without a reason, and how soon with one: simulated days of traffic.
+"""False alerts of monitors of an error rate, and their delays after a change: simulated days of traffic.
 
     nice python -m benchmarks.metric_monitors
 
@@ -77,21 +77,21 @@ def main() -> None:
         for rate in (USUAL, 0.04, 0.08, 0.2):
             source = np.random.default_rng(options.seed)
             days = [a_day(source, traces_per_s, rate, looks) for _ in range(options.days)]
-            for name, found in (
+            for name, alarms in (
                 ("limit of 5 %", [list(limit_alarms(day, 1)) for day in days]),
                 ("limit of 5 %, 4 looks", [list(limit_alarms(day, 4)) for day in days]),
                 ("change", [list(change_alarms(day, source)) for day in days]),
             ):
-                print(_line(traces_per_s, rate, name, found))
+                print(_line(traces_per_s, rate, name, alarms))
 
 
-def _line(traces_per_s: float, rate: float, name: str, found: list[list[int]]) -> str:
-    early = sum(any(at < BEFORE_LOOKS for at in each) for each in found)
-    delays = [next((at - BEFORE_LOOKS for at in each if at >= BEFORE_LOOKS), None) for each in found]
-    told = sorted(delay for delay in delays if delay is not None)
-    middle = len(found) // 2
-    median = f"{told[middle] * LOOK_S / 60:.3g} min" if len(told) > middle else "-"
-    shares = [f"{100 * each / len(found):.0f} %" for each in (early, len(told))]
+def _line(traces_per_s: float, rate: float, name: str, alarms: list[list[int]]) -> str:
+    early = sum(any(at < BEFORE_LOOKS for at in each) for each in alarms)
+    delays = [next((at - BEFORE_LOOKS for at in each if at >= BEFORE_LOOKS), None) for each in alarms]
+    detected = sorted(delay for delay in delays if delay is not None)
+    middle = len(alarms) // 2
+    median = f"{detected[middle] * LOOK_S / 60:.3g} min" if len(detected) > middle else "-"
+    shares = [f"{100 * each / len(alarms):.0f} %" for each in (early, len(detected))]
     return f"| {traces_per_s:g} | {100 * rate:g} % | {name} | {shares[0]} | {shares[1]} | {median} |"
 
 

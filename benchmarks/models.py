@@ -1,4 +1,4 @@
-"""What a model waits for that asks about many spans: `python -m benchmarks.models --spans 10000000`.
+"""Waiting times of a model that queries many spans: `python -m benchmarks.models --spans 10000000`.
 
 The server runs with its default settings; each tool that reads is called over `/mcp`, by the official client, once and
 then a few times more. An answer counts from the call of the tool until it is there; the CPU is the server's.
@@ -53,7 +53,7 @@ class Call(NamedTuple):
 
 
 class Took(NamedTuple):
-    """How long a call took, in milliseconds, and what came: its characters, or why nothing did."""
+    """Duration of a call in milliseconds, and its result: its characters, or the reason of a refusal."""
 
     call: Call
     first_ms: float
@@ -153,7 +153,7 @@ def _run(api: str, passes: int) -> str:
 
 
 def _asked(api: str, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
-    """What the HTTP API answers."""
+    """Send a request to the HTTP API and return its answer."""
     where = f"{api}/api/v1/{path}"
     answer = httpx.request(method, where, json=body, timeout=TIMEOUT_S, trust_env=False)
     if not answer.is_success:
@@ -213,7 +213,7 @@ def _calls(known: dict[str, Any]) -> list[Call]:
 
 async def _ask(server: Server, calls: list[Call], extent: tuple[float, float]) -> list[Took]:
     """Each call a few times, one after the other."""
-    found = []
+    measurements = []
     async with (
         httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as http,
         Client(streamable_http_client(f"{server.api}/mcp", http_client=http)) as client,
@@ -230,17 +230,17 @@ async def _ask(server: Server, calls: list[Call], extent: tuple[float, float]) -
             text = "".join(getattr(content, "text", "") for content in result.content)
             refusal = text[:120] if result.is_error else ""
             looked_back = _share(result.structured_content or {}, extent)
-            found.append(Took(call, took_ms[0], median(took_ms[1:]), cpu_ms, len(text), refusal, looked_back))
-    return found
+            measurements.append(Took(call, took_ms[0], median(took_ms[1:]), cpu_ms, len(text), refusal, looked_back))
+    return measurements
 
 
 def _share(answer: dict[str, Any], extent: tuple[float, float]) -> str:
-    """How far back was looked, as a share of the time that spans cover; nothing where all was."""
-    told = answer.get("searched_to")
-    if told is None:
+    """Return how far back was searched, as a share of the time that spans cover; empty if all was."""
+    searched_to = answer.get("searched_to")
+    if searched_to is None:
         return ""
     first_s, last_s = extent
-    reached_s = dt.datetime.fromisoformat(f"{told[:26]}+00:00").timestamp()
+    reached_s = dt.datetime.fromisoformat(f"{searched_to[:26]}+00:00").timestamp()
     return f"{(last_s - reached_s) / (last_s - first_s):.0%}"
 
 

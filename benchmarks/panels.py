@@ -1,4 +1,4 @@
-"""A process that asks what dashboards ask, one query after the other, until it is killed."""
+"""A process that runs the queries of dashboards, one after the other, until it is killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMEOUT_S: Final = 120.0
 
 
 def documented_queries() -> list[str]:
-    """Those of the page about dashboards that have a time filter, as it asks of every panel."""
+    """Return the queries of the page about dashboards that have a time filter, as every panel's has."""
     section = (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```sql\n(.*?)```", section, re.DOTALL)
     queries = [query.strip() for block in blocks for query in block.split(";") if query.strip()]
@@ -53,9 +53,9 @@ def _over_http(address: str, key: str) -> Callable[[str], str | None]:
 def _over_quack(address: str, key: str) -> Callable[[str], str | None]:
     connection = duckdb.connect(config={"autoinstall_known_extensions": False})
     for name in ("httpfs", "quack"):
-        found = importlib.util.find_spec(f"duckdb_extension_{name}")
-        assert found is not None
-        (folder,) = found.submodule_search_locations or [""]
+        spec = importlib.util.find_spec(f"duckdb_extension_{name}")
+        assert spec is not None
+        (folder,) = spec.submodule_search_locations or [""]
         connection.execute(f"LOAD '{folder}/extensions/v{duckdb.__version__}/{name}.duckdb_extension'")
     connection.execute("SET enable_progress_bar = false")  # nothing else goes to standard output
     connection.execute(f"ATTACH 'quack:{address}' AS tj (TOKEN '{key}')")

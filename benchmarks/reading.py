@@ -1,4 +1,4 @@
-"""What it costs to read spans: `python -m benchmarks.reading` prints microseconds of CPU a span, on one core.
+"""Cost of reading spans: `python -m benchmarks.reading` prints microseconds of CPU a span, on one core.
 
 Whole commits are read, as the writer does it: made-up spans of 1.2 kB, what real instrumentations sent in equal parts,
 and each of these by itself; beside it the same spans one by one, and what their traces cost to add up.
@@ -56,10 +56,10 @@ def _tell(name: str, requests: Requests | RecordedRequests) -> None:
     spans = spans_of(rows.slice(0, ALONE))
     alone_us = _least_s(lambda: [read_span(span, (), NO_KEYS) for span in spans]) / len(spans) * 1e6
     read = reader.read(rows)
-    told = rows.select(["tenant", "trace_id", "span_id", "parent_span_id", "start_time", "end_time", "scope_name"])
+    readings = rows.select(["tenant", "trace_id", "span_id", "parent_span_id", "start_time", "end_time", "scope_name"])
     for column in read.columns.column_names:
-        told = told.append_column(column, read.texts.get(column, read.columns.column(column)))
-    traces_us = _least_s(lambda: meanings(told)) / rows.num_rows * 1e6
+        readings = readings.append_column(column, read.texts.get(column, read.columns.column(column)))
+    traces_us = _least_s(lambda: meanings(readings)) / rows.num_rows * 1e6
     print(f"{whole_us:8.1f} {alone_us:8.1f} {traces_us:8.1f}  {name}", flush=True)
 
 

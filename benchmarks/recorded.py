@@ -27,7 +27,9 @@ from tests.corpus.record import otlp_json
 CORPUS: Final = Path(__file__).parent.parent / "tests" / "corpus"
 WORD: Final = 8
 BEFORE_NS: Final = 5_000_000_000  # that traces begin before they are sent
-SAID: Final = re.compile(r"Norway|Oslo|Bergen|Atlantis|\bAda\b|this picture|short sentence|red chair|Hello|yourself")
+RECORDED_WORDS: Final = re.compile(
+    r"Norway|Oslo|Bergen|Atlantis|\bAda\b|this picture|short sentence|red chair|Hello|yourself"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def dialects() -> list[str]:
 
 
 def _recorded(source: random.Random, only: str) -> Iterator[ExportTraceServiceRequest]:
-    """What was recorded, a dialect after the other in equal parts by spans, for ever."""
+    """Yield recorded requests for ever, the dialects in equal parts by spans."""
     dialects: dict[str, list[ExportTraceServiceRequest]] = defaultdict(list)
     for file in sorted(CORPUS.glob(f"{only or '*'}/*/traces.json")):
         text = file.read_text(encoding="utf-8")
@@ -150,7 +152,7 @@ def _spans(request: ExportTraceServiceRequest) -> Iterator[Span]:
 def _make_unlike(value: AnyValue, tag: str) -> None:
     match value.WhichOneof("value"):
         case "string_value":
-            value.string_value = SAID.sub(lambda found: f"{found[0]} {tag}", value.string_value)
+            value.string_value = RECORDED_WORDS.sub(lambda match: f"{match[0]} {tag}", value.string_value)
         case "array_value":
             for item in value.array_value.values:
                 _make_unlike(item, tag)

@@ -1,4 +1,4 @@
-"""What the monitors promise, and how soon they speak: simulated streams, looked at after every result.
+"""False alarms and delays of the monitors: simulated streams, checked after every result.
 
     nice python -m benchmarks.regression release --baseline 500 --margin 0
     nice python -m benchmarks.regression drift
@@ -105,25 +105,25 @@ METHODS: dict[str, Callable[[Setting, Outcomes, Outcomes], int]] = {
 
 
 def simulate(setting: Setting) -> dict[str, list[int]]:
-    """When each method speaks, in each stream; all see the same streams."""
+    """Simulate streams; return for each method when it alarms in each. All see the same streams."""
     generator = np.random.default_rng(setting.seed)
-    found: dict[str, list[int]] = {name: [] for name in METHODS}
+    alarms: dict[str, list[int]] = {name: [] for name in METHODS}
     for _ in range(setting.streams):
         before = generator.random(setting.baseline) < RATE
         after = generator.random(setting.results) < RATE - setting.drop
         for name, method in METHODS.items():
-            found[name].append(method(setting, before, after))
-    return found
+            alarms[name].append(method(setting, before, after))
+    return alarms
 
 
 def simulate_drift(setting: Setting) -> dict[str, list[int]]:
-    """When the drift monitor speaks, in each stream."""
+    """Simulate streams; return when the drift monitor alarms in each."""
     generator = np.random.default_rng(setting.seed)
-    found = []
+    alarms = []
     for _ in range(setting.streams):
         before = generator.random(setting.baseline) < RATE
-        found.append(drifting(setting, before, generator.random(setting.results) < RATE - setting.drop))
-    return {"drift monitor": found}
+        alarms.append(drifting(setting, before, generator.random(setting.results) < RATE - setting.drop))
+    return {"drift monitor": alarms}
 
 
 def divergence(rate: float, other: float) -> float:
@@ -164,16 +164,16 @@ def spread(
         )
         for start in range(0, setting.streams, part)
     ]
-    found: dict[str, list[int]] = {}
+    alarms: dict[str, list[int]] = {}
     with ProcessPoolExecutor(processes) as pool:
         for each in pool.map(simulation, parts):
             for name, at in each.items():
-                found.setdefault(name, []).extend(at)
-    return found
+                alarms.setdefault(name, []).extend(at)
+    return alarms
 
 
 def setting_of(arguments: argparse.Namespace, drop: float) -> Setting:
-    """What the command line asks for."""
+    """Return the setting of the command line."""
     return Setting(
         drop=drop,
         baseline=arguments.baseline,
@@ -190,9 +190,9 @@ def print_release(arguments: argparse.Namespace) -> None:
     print("| drop | least | " + " | ".join(f"{name}: found | median" for name in METHODS) + " |")
     print("|--:" * (2 + 2 * len(METHODS)) + "|")
     for drop in arguments.drops:
-        found = spread(simulate, setting_of(arguments, drop), arguments.processes)
+        alarms = spread(simulate, setting_of(arguments, drop), arguments.processes)
         least = least_results(drop, arguments.margin, -math.log(ALPHA))
-        print(f"| {100 * drop:.0f} | {least} | " + " | ".join(map(told, found.values())) + " |", flush=True)
+        print(f"| {100 * drop:.0f} | {least} | " + " | ".join(map(told, alarms.values())) + " |", flush=True)
 
 
 def print_drift(arguments: argparse.Namespace) -> None:

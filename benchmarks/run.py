@@ -1,4 +1,4 @@
-"""`make bench`: run the measurements and print what they found."""
+"""`make bench`: run the measurements and print the results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SMOKE_TRACES: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What to measure."""
+    """Choice of measurements."""
 
     seconds: float
     senders: int
@@ -58,7 +58,7 @@ class Choice:
     matched: int  # spans of the measurement of rules
     traces: int  # that are checked
     sustained_s: float  # of each rate that may be kept up
-    stored: int | None  # spans of the large measurement, if it is wanted
+    stored: int | None  # spans of the large measurement; None: without it
 
     def wants(self, name: str) -> bool:
         """Say whether a measurement was chosen; without names all are."""
@@ -70,8 +70,8 @@ def run(choice: Choice, directory: Path) -> report.Report:
     described = machine.describe(directory)
     evaluations = measure_evaluators(min(choice.seconds, EVALUATE_SECONDS)) if choice.wants("evaluators") else []
     matching = measure_matching(directory, choice.matched) if choice.wants("matching") else None
-    wanted = CHECKS if choice.wants("checking") else ()
-    checking = [measure_checking(directory / f"checking-{target}", choice.traces, target) for target in wanted]
+    targets = CHECKS if choice.wants("checking") else ()
+    checking = [measure_checking(directory / f"checking-{target}", choice.traces, target) for target in targets]
     with Generator(pool_spans=choice.pool_spans) as generator:
         bench = Bench(generator=generator, directory=directory, seconds=choice.seconds, senders=choice.senders)
         scenarios = [

@@ -1,4 +1,4 @@
-"""The measurements: what a server does with a load, from the first request to the last commit."""
+"""The measurements of a server under load, from the first request to the last commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HALF_LOAD_SENDERS: Final = 64  # connections enough that a request seldom waits 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What all measurements share."""
+    """Settings that all measurements share."""
 
     generator: Generator
     directory: Path
@@ -29,13 +29,13 @@ class Bench:
 
     @property
     def warm_up_s(self) -> float:
-        """How long a server is loaded before anything is measured."""
+        """Return the seconds of load before a measurement."""
         return min(2.0, self.seconds / 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingest:
-    """What became of one job, and what it cost the server."""
+    """Result of one job, and its cost for the server."""
 
     acknowledged_spans: int
     acknowledged_per_s: float
@@ -72,7 +72,7 @@ class Scenario:
 
 
 class Commits:
-    """What a server commits from the time this is made."""
+    """Commits of a server from the time this is made."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -45,7 +45,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """What was sent is welcome later; after how long, if the server said so."""
+    """Refusal of a request that may be retried, after a delay if the server named one."""
 
     retry_s: float | None
 

@@ -115,22 +115,22 @@ class Server:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
 
     def target(self, door: Door) -> str:
-        """Where spans go: host:port."""
+        """Return the address for spans: host:port."""
         return self._addresses["grpc" if door == "grpc" else "otlp_http"]
 
     @property
     def quack(self) -> str:
-        """Where DuckDB attaches: host:port."""
+        """Return the address for DuckDB: host:port."""
         return self._addresses["quack"]
 
     @property
     def api(self) -> str:
-        """Where questions go: a URL."""
+        """Return the URL of the API."""
         return f"http://{self._addresses['http']}"
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not ended."""
+        """Return True if the process has not ended."""
         return self._process.poll() is None
 
     def cpu_s(self) -> float:
@@ -147,11 +147,11 @@ class Server:
 
     def _children(self) -> list[int]:
         """Processes that any of its threads started; a thread may end meanwhile."""
-        found: list[int] = []
+        children: list[int] = []
         for task in Path(f"/proc/{self._process.pid}/task").iterdir():
             with suppress(FileNotFoundError):
-                found += map(int, (task / "children").read_text().split())
-        return found
+                children += map(int, (task / "children").read_text().split())
+        return children
 
     def disk_bytes(self) -> int:
         """Give the size of all files in the data directory."""
@@ -159,11 +159,11 @@ class Server:
 
     @property
     def answers_sql(self) -> bool:
-        """Whether it can say what it committed; the baseline cannot, and answers after its commit instead."""
+        """Return True if it can count its commits; the baseline cannot, and answers after its commit instead."""
         return "http" in self._addresses
 
     def has_stale(self) -> bool:
-        """Whether traces wait to be added up."""
+        """Return True if traces wait to be added up."""
         return bool(self._ask(STALE))
 
     def tally(self) -> int:

@@ -80,7 +80,7 @@ def run(soak: Soak, rate: float) -> dict[str, Asked]:
         server = _again(soak, server, "kill")
         _drain(server)
         _end(server, "stop")
-        return asking.asked
+        return asking.results
     finally:
         server.__exit__(None, None, None)
 
@@ -115,10 +115,10 @@ def _load(soak: Soak, server: Server, rate: float) -> Iterator[None]:
     def follow() -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            told = json.loads(line)
-            soak.seconds.append(told | {"at_s": soak.now_s()})
-            if told["trace"]:
-                soak.traces.add(told["trace"])
+            sample = json.loads(line)
+            soak.seconds.append(sample | {"at_s": soak.now_s()})
+            if sample["trace"]:
+                soak.traces.add(sample["trace"])
 
     following = threading.Thread(target=follow)
     following.start()
@@ -164,7 +164,7 @@ def _drain(server: Server) -> None:
 
 
 def calibrate(command: list[str], data: Path) -> float:
-    """How many spans a second of the requests of the load are stored, read and matched."""
+    """Measure how many spans a second of the load's requests are stored, read and matched."""
     seconds_a_span = 0.0
     with Generator(pool_spans=8_192) as generator, Server(command, data) as server:
         for door, spans, senders, share in DOORS:
@@ -208,13 +208,13 @@ def main(minutes: float, rate: float | None, directory: Path | None, json_file: 
         click.echo(f"{rate:,.0f} spans/s for {minutes:g} minutes", err=True)
         data = Path(matcher_db, "data")
         soak = Soak(data=data, command=_command(data, model.base_url), minutes=minutes)
-        asked = run(soak, rate)
+        answers = run(soak, rate)
         kept = look(data, soak.traces)
-        judgements = judge(soak.samples, minutes * 60, kept, asked)
+        judgements = judge(soak.samples, minutes * 60, kept, answers)
         if json_file is not None:
             samples = [asdict(sample) for sample in soak.samples]
             json_file.write_text(json.dumps({"samples": samples, "seconds": soak.seconds, "kept": asdict(kept)}))
-        print(tables(soak.samples, soak.seconds, asked, minutes * 60))
+        print(tables(soak.samples, soak.seconds, answers, minutes * 60))
         print("\n".join(map(str, judgements)))
         if not all(each.holds for each in judgements):
             log = data.with_suffix(".log").read_text(errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""Those who ask a server during a soak: dashboards, Jaeger, people, deletions, sweeps and backups."""
+"""Clients of a server during a soak: dashboards, Jaeger, people, deletions, sweeps and backups."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from benchmarks.panels import documented_queries
 TIMEOUT_S: Final = 300.0
 SETTLE_S: Final = 5.0  # after its acknowledgement a trace is visible
 MICROSECONDS: Final = 1_000_000
-_SAID: Final = 400  # characters of an answer, and of what was asked
+_SHOWN_CHARACTERS: Final = 400  # of a response, and of its request
 
 
 @dataclass(slots=True)
 class Asked:
-    """What one kind of client was answered."""
+    """Responses to one kind of client."""
 
     took_ms: list[float] = field(default_factory=list)
     statuses: dict[str, int] = field(default_factory=dict)  # those that are no success, and no answers at all
-    said: dict[str, str] = field(default_factory=dict)  # by the first answer with each status
+    texts: dict[str, str] = field(default_factory=dict)  # by the first answer with each status
 
-    def count(self, status: str, said: str = "") -> None:
+    def count(self, status: str, text: str = "") -> None:
         """Note an answer that was no success."""
         self.statuses[status] = self.statuses.get(status, 0) + 1
-        self.said.setdefault(status, said)
+        self.texts.setdefault(status, text)
 
 
 class Traces:
@@ -83,7 +83,7 @@ class Asking:
     def __init__(self, api: str, kinds: list[Client]) -> None:
         self._api = api
         self._stopping = threading.Event()
-        self.asked = {kind.name: Asked() for kind in kinds}
+        self.results = {kind.name: Asked() for kind in kinds}
         self._threads = [threading.Thread(target=self._run, args=(kind,), daemon=True) for kind in kinds]
 
     def __enter__(self) -> Self:
@@ -97,25 +97,27 @@ class Asking:
             thread.join(TIMEOUT_S)
 
     def _run(self, kind: Client) -> None:
-        asked = self.asked[kind.name]
+        result = self.results[kind.name]
         with httpx.Client(base_url=self._api, timeout=TIMEOUT_S, trust_env=False) as client:
             while not self._stopping.wait(kind.every_s):
                 start_s = time.perf_counter()
                 try:
                     answer = next(kind.requests)(client)
                 except (httpx.TransportError, OSError):
-                    asked.count("no answer")
+                    result.count("no answer")
                     continue
                 if answer is None:
                     continue
                 if answer.is_success:
-                    asked.took_ms.append(1e3 * (time.perf_counter() - start_s))
+                    result.took_ms.append(1e3 * (time.perf_counter() - start_s))
                 else:
-                    asked.count(str(answer.status_code), f"{answer.text[:_SAID]}, of {_asked_for(answer.request)}")
+                    result.count(
+                        str(answer.status_code), f"{answer.text[:_SHOWN_CHARACTERS]}, of {_asked_for(answer.request)}"
+                    )
 
 
 def _asked_for(request: httpx.Request) -> str:
-    return " ".join((request.method, request.url.path, request.content.decode(errors="replace")[:_SAID]))
+    return " ".join((request.method, request.url.path, request.content.decode(errors="replace")[:_SHOWN_CHARACTERS]))
 
 
 def _sql(query: str) -> Callable[[httpx.Client], httpx.Response]:

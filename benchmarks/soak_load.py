@@ -25,12 +25,12 @@ from benchmarks.spans import SPANS_PER_TRACE, Requests
 DOORS: Final[tuple[tuple[Door, int, int, float], ...]] = (("grpc", 512, 4, 0.8), ("http", 10, 8, 0.2))
 """Spans a request, connections, and the share of all spans."""
 
-PAUSE_S: Final = 0.5  # before a request is sent again that nobody answered
+PAUSE_S: Final = 0.5  # before an unanswered request is sent again
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was sent, and what came of it; answers since the last line."""
+    """Requests that were sent, and their outcomes; answers since the last line."""
 
     sent: bytearray = field(default_factory=bytearray)  # trace ids
     acknowledged: bytearray = field(default_factory=bytearray)
@@ -43,9 +43,9 @@ class Tally:
     last: str = ""  # a trace that was acknowledged
 
     def line(self) -> str:
-        """What was answered since the last line."""
+        """Return the answers since the last line, as JSON."""
         milliseconds = np.array(self.answers_s or [0.0]) * 1e3
-        told = {
+        document = {
             "spans": self.spans,
             "refusals": self.refusals,
             "failures": self.failures,
@@ -55,7 +55,7 @@ class Tally:
             "trace": self.last,
         }
         self.answers_s, self.spans, self.refusals, self.failures = [], 0, 0, 0
-        return json.dumps(told)
+        return json.dumps(document)
 
 
 class Load:

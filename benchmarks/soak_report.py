@@ -1,4 +1,4 @@
-"""What a soak measured, as tables, and whether what is promised was kept."""
+"""Report of a soak: its measurements as tables, and the promises that were kept."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """How things stood at one moment."""
+    """State of the server at one moment."""
 
     at_s: float  # since the load began
     life: int  # how many servers there were before
@@ -45,7 +45,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What is in the file at the end, against what was acknowledged. Counts are of traces, but for the last."""
+    """Comparison of the final file with the acknowledged traces. Counts are of traces, but for the last."""
 
     sent: int
     acknowledged: int
@@ -69,17 +69,17 @@ def look(data: Path, traces: Traces) -> Kept:
     (file,) = data.glob("*.duckdb")
     question = "SELECT unhex(trace_id), count(*) FROM span WHERE project = 'bench-agent' GROUP BY trace_id"
     with duckdb.connect(str(file), read_only=True) as connection:
-        there: dict[bytes, int] = dict(connection.execute(question).fetchall())
+        spans_of: dict[bytes, int] = dict(connection.execute(question).fetchall())
     deleted = {bytes.fromhex(each) for each in traces.deleted}
     maybe_deleted = {bytes.fromhex(each) for each in traces.maybe_deleted}
     return Kept(
         sent=len(sent),
         acknowledged=len(acknowledged),
         deleted=len(deleted),
-        lost=sum(there.get(each) != spans for each, spans in acknowledged.items() if each not in maybe_deleted),
-        risen=len(deleted & there.keys()),
-        strange=len(there.keys() - sent),
-        spans=sum(there.values()),
+        lost=sum(spans_of.get(each) != spans for each, spans in acknowledged.items() if each not in maybe_deleted),
+        risen=len(deleted & spans_of.keys()),
+        strange=len(spans_of.keys() - sent),
+        spans=sum(spans_of.values()),
     )
 
 
@@ -93,41 +93,41 @@ class Judgement:
 
     promise: str
     holds: bool
-    told: str
+    measured: str
 
     def __str__(self) -> str:
-        return f"{'kept  ' if self.holds else 'BROKEN'}  {self.promise}: {self.told}"
+        return f"{'kept  ' if self.holds else 'BROKEN'}  {self.promise}: {self.measured}"
 
 
-def judge(samples: Sequence[Sample], seconds: float, kept: Kept, asked: Mapping[str, Asked]) -> list[Judgement]:
-    """Hold what was measured to what is promised."""
+def judge(samples: Sequence[Sample], seconds: float, kept: Kept, answers: Mapping[str, Asked]) -> list[Judgement]:
+    """Compare the measurements with the promises."""
     judged = [sample for sample in samples if sample.at_s > JUDGED_FROM * seconds]
     grew, scatter = growth([(sample.at_s, sample.rss_bytes) for sample in judged])
     lag_s = max(sample.lag_s for sample in judged)
-    broken = {name: one.statuses["500"] for name, one in asked.items() if "500" in one.statuses}
+    broken = {name: one.statuses["500"] for name, one in answers.items() if "500" in one.statuses}
     return [
         Judgement(
             promise="nothing that was acknowledged is lost",
             holds=kept.acknowledged > 0 and not kept.lost and not kept.strange,
-            told=f"{kept.lost:,} of {kept.acknowledged:,} traces; {kept.spans:,} spans are stored",
+            measured=f"{kept.lost:,} of {kept.acknowledged:,} traces; {kept.spans:,} spans are stored",
         ),
         Judgement(
             promise="what was deleted is gone",
             holds=kept.deleted > 0 and not kept.risen,
-            told=f"{kept.risen:,} of {kept.deleted:,} traces are there",
+            measured=f"{kept.risen:,} of {kept.deleted:,} traces are there",
         ),
         Judgement(
             promise="memory is flat",
             holds=grew < max(scatter, NOISE_BYTES),
-            told=f"it grew by {grew / MIB:+.0f} MiB in {judged[-1].at_s - judged[0].at_s:.0f} s, and scatters by "
+            measured=f"it grew by {grew / MIB:+.0f} MiB in {judged[-1].at_s - judged[0].at_s:.0f} s, and scatters by "
             f"{scatter / MIB:.0f} MiB about {np.mean([sample.rss_bytes for sample in judged]) / MIB:.0f} MiB",
         ),
         Judgement(
             promise=f"matching is never {LARGEST_LAG_S:g} s behind",
             holds=lag_s < LARGEST_LAG_S,
-            told=f"at most {lag_s:.1f} s",
+            measured=f"at most {lag_s:.1f} s",
         ),
-        Judgement(promise="nobody is told of an internal error", holds=not broken, told=str(broken or "none")),
+        Judgement(promise="no client gets an internal error", holds=not broken, measured=str(broken or "none")),
     ]
 
 
@@ -139,10 +139,10 @@ def growth(samples: Sequence[tuple[float, int]]) -> tuple[float, float]:
 
 
 def tables(
-    samples: Sequence[Sample], answered: Sequence[Mapping[str, Any]], asked: Mapping[str, Asked], seconds: float
+    samples: Sequence[Sample], answered: Sequence[Mapping[str, Any]], answers: Mapping[str, Asked], seconds: float
 ) -> str:
-    """How things stood over time, and how long each kind of client waited."""
-    return "\n".join([*_over_time(samples, answered, seconds), "", *by_client(asked), ""])
+    """Format the state over time, and the response times of each kind of client."""
+    return "\n".join([*_over_time(samples, answered, seconds), "", *by_client(answers), ""])
 
 
 def _over_time(samples: Sequence[Sample], answered: Sequence[Mapping[str, Any]], seconds: float) -> Iterator[str]:
@@ -154,29 +154,29 @@ def _over_time(samples: Sequence[Sample], answered: Sequence[Mapping[str, Any]],
     for row in range(ROWS):
         begin_s, end_s = row * seconds / ROWS, (row + 1) * seconds / ROWS
         some = [sample for sample in samples if begin_s <= sample.at_s < end_s]
-        told = [line for line in answered if begin_s <= line["at_s"] < end_s]
-        if not some or not told:
+        lines = [line for line in answered if begin_s <= line["at_s"] < end_s]
+        if not some or not lines:
             continue
         rss = np.array([sample.rss_bytes for sample in some]) / MIB
         own = np.array([sample.own_bytes for sample in some]) / MIB
         yield (
             f"| {begin_s / 60:.1f} to {end_s / 60:.1f} | {some[-1].life + 1} "
-            f"| {sum(line['spans'] for line in told) / (end_s - begin_s):,.0f} "
-            f"| {np.median([line['p50'] for line in told]):,.0f} / {max(line['max'] for line in told):,.0f} "
-            f"| {sum(line['refusals'] for line in told):,} "
+            f"| {sum(line['spans'] for line in lines) / (end_s - begin_s):,.0f} "
+            f"| {np.median([line['p50'] for line in lines]):,.0f} / {max(line['max'] for line in lines):,.0f} "
+            f"| {sum(line['refusals'] for line in lines):,} "
             f"| {rss.mean():,.0f} / {rss.max():,.0f}, {own.mean():,.0f} "
             f"| {some[-1].file_bytes / MIB:,.0f} | {some[-1].disk_bytes / MIB:,.0f} "
             f"| {max(sample.lag_s for sample in some):.1f} | {max(sample.jobs for sample in some):,} |"
         )
 
 
-def by_client(asked: Mapping[str, Asked]) -> Iterator[str]:
+def by_client(answers: Mapping[str, Asked]) -> Iterator[str]:
     """Write what each kind of client was answered, a row for each."""
     yield "| client | successes | ms: p50 / p99 / max | other responses |"
     yield "|---|--:|--:|---|"
-    for name, one in asked.items():
+    for name, one in answers.items():
         took = np.percentile(one.took_ms or [0.0], (50, 99, 100))
         others = ", ".join(f"{status}: {count}" for status, count in sorted(one.statuses.items()))
         yield f"| {name} | {len(one.took_ms):,} | {took[0]:,.0f} / {took[1]:,.0f} / {took[2]:,.0f} | {others or '-'} |"
-    for name, one in asked.items():
-        yield from (f"{name}, the first {status}: {text}" for status, text in sorted(one.said.items()) if text)
+    for name, one in answers.items():
+        yield from (f"{name}, the first {status}: {text}" for status, text in sorted(one.texts.items()) if text)

@@ -205,9 +205,9 @@ def _offsets(body: bytes, mark: dict[str, bytes]) -> Iterator[int]:
     """Say where each changing word of a span lies; those that a root lacks lie in the spare word behind the body."""
     start = body.index(mark["trace_id"])
     for field, words in FIELDS.items():
-        found = body.find(mark[field], start, start + 4_000)
-        _expect(found >= 0 or field == "parent_span_id", f"{field} not found in the serialised span")
-        offset = found if found >= 0 else len(body)
+        place = body.find(mark[field], start, start + 4_000)
+        _expect(place >= 0 or field == "parent_span_id", f"{field} not found in the serialised span")
+        offset = place if place >= 0 else len(body)
         yield from range(offset, offset + words * WORD, WORD)
 
 
@@ -264,7 +264,7 @@ def _model_attributes(source: random.Random, mark: dict[str, bytes], model: str)
 
 
 def _tool_attributes(source: random.Random, mark: dict[str, bytes], tool: str) -> dict[str, object]:
-    """What the semantic conventions say of a tool's execution, with the arguments and the result."""
+    """Return the attributes of a tool's execution by the semantic conventions, with arguments and result."""
     head = f'{{"query":"{mark["input"].decode()}'
     arguments = f'{_words(source, head, source.randrange(170, 370))}","limit":{source.randrange(50)}}}'
     result = _words(source, f'{{"found":"{mark["output"].decode()}', source.randrange(300, 800)) + '"}'

@@ -1,4 +1,4 @@
-"""What can be kept up: the highest rate at which all that is answered is matched within two seconds."""
+"""Sustained rate: the highest at which all that is acknowledged is matched within two seconds."""
 
 from __future__ import annotations
 
@@ -114,9 +114,9 @@ class _Watch:
 
     def _look(self) -> None:
         while not self._over.wait(LOOK_S):
-            told = self._server.metrics()
-            self.matching_lag_s = max(self.matching_lag_s, _number(told, LAG))
-            self.traces_lag_s = max(self.traces_lag_s, _number(told, TRACES_LAG))
+            metrics = self._server.metrics()
+            self.matching_lag_s = max(self.matching_lag_s, _number(metrics, LAG))
+            self.traces_lag_s = max(self.traces_lag_s, _number(metrics, TRACES_LAG))
             if not self.memory_mib and time.monotonic() >= self._memory_at_s:
                 self.memory_mib = self._server.rss_bytes() / (1 << 20)
 
@@ -141,14 +141,14 @@ def _wait_idle(server: Server) -> None:
     """Wait until everything is matched and added up."""
     deadline_s = time.monotonic() + IDLE_TIMEOUT_S
     while True:
-        told = server.metrics()
-        if _number(told, LAG) == 0 and _number(told, TRACES_LAG) == 0:
+        metrics = server.metrics()
+        if _number(metrics, LAG) == 0 and _number(metrics, TRACES_LAG) == 0:
             return
         if time.monotonic() > deadline_s:
             raise RuntimeError(f"the server is behind for too long:\n{server.log_tail()}")
         time.sleep(0.2)
 
 
-def _number(told: str, name: str) -> float:
-    (line,) = (line for line in told.splitlines() if line.startswith(name))
+def _number(metrics: str, name: str) -> float:
+    (line,) = (line for line in metrics.splitlines() if line.startswith(name))
     return float(line.split()[-1])
