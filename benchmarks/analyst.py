@@ -194,7 +194,7 @@ def _compare(data: Path, plain: duckdb.DuckDBPyConnection) -> None:
 
 
 def _best(ask: Callable[[str], str | None], text: str) -> tuple[float, str | None]:
-    """The least of some times, in milliseconds, and why it was not answered."""
+    """Return the best of some times, in milliseconds, and the reason if it was not answered."""
     least, why = float("inf"), None
     for _ in range(TIMES):
         began_s = time.perf_counter()

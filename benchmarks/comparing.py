@@ -14,7 +14,7 @@ ITEMS, TRIALS, EVALUATORS = 10_000, 5, 5
 
 
 def a_run(seed: int) -> FinishedRun:
-    """A run of random scores, no two of which are equal."""
+    """Return a run of random scores, no two of which are equal."""
     scores = np.random.default_rng(seed).random((EVALUATORS, ITEMS, TRIALS))
     return FinishedRun(
         items=[JudgedItem(key=f"item-{at}") for at in range(ITEMS)],

@@ -42,13 +42,13 @@ class Crowd:
         return sum(_is_value(each) for each in self.path) > 1
 
     def body(self, count: int) -> bytes:
-        """Such a request with so many of them."""
+        """Return such a request with so many of them."""
         body = _content(_request(self.signal), self, 0, count)
         return body.replace(_MARK, b"0" * len(_MARK))
 
 
 def crowds() -> Iterator[Crowd]:
-    """All kinds of requests."""
+    """Yield all kinds of requests."""
     for signal in (TRACES, LOGS):
         for path in _paths(_request(signal), ()):
             name = ".".join(field.name for field in path)
@@ -67,12 +67,12 @@ def crowds() -> Iterator[Crowd]:
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A length-delimited field as protobuf writes it."""
+    """Return a length-delimited field as protobuf writes it."""
     return varint(number << 3 | _LENGTH_DELIMITED) + varint(len(content)) + content
 
 
 def varint(number: int) -> bytes:
-    """A number as protobuf writes it."""
+    """Return a number as protobuf writes it."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)

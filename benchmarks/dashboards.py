@@ -37,7 +37,7 @@ class Beside:
 
     @property
     def ratio(self) -> float:
-        """The median round."""
+        """Return the median round."""
         return median(self.ratios)
 
     @property

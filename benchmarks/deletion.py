@@ -140,7 +140,7 @@ class Trial:
 
     @contextmanager
     def _server(self) -> Iterator[Server]:
-        """A server at the settings of the trial; it is killed at the end, if it is not stopped."""
+        """Run a server at the settings of the trial; it is killed at the end, if it is not stopped."""
         settings = {"TRACEJURY_DUCKDB_MEMORY": self._scale.memory, "TRACEJURY_SQL_SECONDS": "60"}
         began_s = time.monotonic()
         with Server(tracejury(self._data), self._data, settings=settings) as server:

@@ -25,9 +25,10 @@ FURTHER = 0.2
 
 
 def escalated(source: np.random.Generator, first: float, second: float) -> int | None:
-    """The result after the second fall at which the alert is told again; negative before it, 0 for never.
+    """Return the result after the second fall at which the alert escalates; negative before it, 0 for never.
 
     None: the fall to the first rate was not found, or was found to be over, within 2,000 results.
+
     """
     monitor = Monitor(MonitorSettings(off=frozenset({"drift"})))
     for passed in source.random(BEFORE) < RATE:

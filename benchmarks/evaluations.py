@@ -64,7 +64,7 @@ class Cost:
 
 
 def measure_evaluators(seconds: float) -> list[Cost]:
-    """The cost of each evaluator."""
+    """Measure the cost of each evaluator."""
     short, long = a_case(SHORT_CALLS), a_case(LONG_CALLS)
     costs = []
     for name, configuration in CONFIGURATIONS.items():
@@ -78,7 +78,7 @@ def measure_evaluators(seconds: float) -> list[Cost]:
 
 
 def a_case(calls: int) -> Case:
-    """A trace of calls with five arguments each, in another order than expected at one place, as a document."""
+    """Return a trace of calls with five arguments each, in another order than expected at one place, as a document."""
     made = [
         {
             "name": TOOLS[number % len(TOOLS)],

@@ -115,7 +115,7 @@ def python_evaluators() -> Sequence[Callable[[Example, dict[str, Any]], bool]]:
 
 
 def echo(example: Example) -> Any:  # noqa: ANN401 - JSON
-    """The task, which does nothing."""
+    """Return the task, which does nothing."""
     return example.expected_output
 
 
@@ -180,7 +180,7 @@ def measure(folder: Path, items: int) -> None:
 
 
 def again(server: Server, items: int, bare_s: float) -> None:
-    """The evaluators of the server, over a run that has ended, which is what costs no application."""
+    """Run the server's evaluators over a run that has ended, without an application."""
     client = Client(server.api)
     (experiment,) = client.get("/projects/default/experiments")
     run_id = experiment["latestRun"]["runId"]

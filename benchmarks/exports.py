@@ -69,7 +69,7 @@ def _ask(client: httpx.Client, server: Server, statement: str) -> list[list[obje
 
 
 def _one_by_one(server: Server) -> float:
-    """The CPU of the server for a span, µs, where each trace is asked for by itself."""
+    """Measure CPU microseconds of the server per span, if each trace is requested alone."""
     spans = 0
     with httpx.Client(timeout=60) as client:
         traces = _ask(client, server, LISTED.format(most=TRACES))

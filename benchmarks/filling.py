@@ -106,7 +106,7 @@ def fill(directory: Path, spans: int, *, users: int, text: int) -> int:
 
 
 def _commit(cursor: duckdb.DuckDBPyConnection, batch: int, *, users: int, text: int) -> None:
-    """One commit as the writer makes them, and what comes after it."""
+    """Commit as the writer does, with the steps that follow."""
     parameters = {
         "first": (batch - 1) * ROW_GROUP_ROWS,
         "rows": ROW_GROUP_ROWS,

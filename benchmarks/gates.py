@@ -28,7 +28,7 @@ Change = Callable[[np.random.Generator, Passes], Passes]
 
 
 def a_run(passes: Passes) -> FinishedRun:
-    """The run of these passes, items by trials."""
+    """Return the run of these passes, items by trials."""
     return FinishedRun(
         items=[JudgedItem(key=str(at)) for at in range(len(passes))],
         evaluators=[ComparedEvaluator(name="exact", threshold=0.5)],
@@ -46,7 +46,7 @@ def z_test(before: Passes, after: Passes) -> bool:
 
 
 def any_item(before: Passes, after: Passes) -> bool:
-    """An item that passed most of its trials does not any more."""
+    """Return True if an item stopped passing most of its trials."""
     return bool(((before.mean(axis=1) >= 0.5) & (after.mean(axis=1) < 0.5)).any())
 
 
@@ -58,7 +58,7 @@ OTHERS: Mapping[str, Callable[[Passes, Passes], bool]] = {
 
 
 def broken(share: float) -> Change:
-    """A change after which some items always fail, so that the mean falls by this share."""
+    """Return a change after which some items always fail, so that the mean falls by this share."""
     return lambda generator, rates: np.where(
         generator.random(rates.shape) < share / (ALPHA / (ALPHA + BETA)), 0.0, rates
     )
@@ -73,7 +73,7 @@ CHANGES: Mapping[str, Change] = {
 
 
 def stopped(items: int, trials: int, change: str, draws: int) -> dict[str, float]:
-    """The share of candidates that each gate stops, and those of which ours does not know."""
+    """Return the share of candidates that each gate stops, and those of which ours does not know."""
     generator = np.random.default_rng([items, trials, list(CHANGES).index(change)])
     counts = dict.fromkeys(["ours", "ours: inconclusive", *OTHERS], 0)
     for _ in range(draws):

@@ -70,7 +70,7 @@ class Judged:
     cpu_s: float
 
     def row(self) -> str:
-        """The line of a table."""
+        """Return the line of a table."""
         tried = self.tried
         per_s = self.per_s
         ideal = f"{per_s * tried.takes_s / tried.in_flight:.0%}" if tried.takes_s else "-"

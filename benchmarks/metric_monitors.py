@@ -41,7 +41,7 @@ def a_day(source: np.random.Generator, traces_per_s: float, rate: float, looks: 
 
 
 def limit_alarms(day: Day, looks: int) -> Iterator[int]:
-    """The looks at which a limit of 5 % in five minutes opens an alert."""
+    """Yield the looks at which a limit of 5 % in five minutes opens an alert."""
     limit, state = MetricLimit(above=LIMIT, looks=looks), LimitState()
     counts = np.convolve(day.counts, np.ones(WINDOW_LOOKS, dtype=int))[: len(day.counts)]
     failed = np.convolve(day.failed, np.ones(WINDOW_LOOKS, dtype=int))[: len(day.counts)]
@@ -53,7 +53,7 @@ def limit_alarms(day: Day, looks: int) -> Iterator[int]:
 
 
 def change_alarms(day: Day, source: np.random.Generator) -> Iterator[int]:
-    """The looks at which the monitors of a change open an alert, given as many traces as the server takes."""
+    """Yield the looks at which the monitors of a change open an alert, given as many traces as the server takes."""
     monitor = Monitor(MonitorSettings(off=frozenset({"release"})))
     for at, (count, bad) in enumerate(zip(day.counts.tolist(), day.failed.tolist(), strict=True)):
         passed = source.permutation(np.arange(count) >= bad)[:MOST_OUTCOMES]

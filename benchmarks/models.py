@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def _raise_alert(data: Path) -> None:
-    """An alert about the rule, as a monitor would have opened it."""
+    """Open an alert about the rule, as a monitor would."""
     before = ComparedSide(release="1.2.2", rate=0.92, low=0.89, high=0.94, count=500)
     finding = AlertFinding(
         tenant="",
@@ -124,7 +124,7 @@ def _known(api: str) -> dict[str, Any]:
 
 
 def _kept(api: str) -> dict[str, Any]:
-    """A dataset, two runs of an experiment, and the alert."""
+    """Store a dataset, two runs of an experiment, and the alert."""
     dataset = _asked(api, "POST", "datasets", {"name": "questions"})["id"]
     items = [
         {"id": f"item {n}", "inputs": {"input": f"{n}"}, "expectedOutputs": {"output": f"{n}"}} for n in range(ITEMS)
@@ -135,7 +135,7 @@ def _kept(api: str) -> dict[str, Any]:
 
 
 def _run(api: str, passes: int) -> str:
-    """A run of which so many items pass."""
+    """Store a run of which so many items pass."""
     run = _asked(api, "POST", "projects/default/runs", {"experimentName": "questions"})["runId"]
     items = [
         {
@@ -162,7 +162,7 @@ def _asked(api: str, method: str, path: str, body: object = None) -> Any:  # noq
 
 
 def _calls(known: dict[str, Any]) -> list[Call]:
-    """Each tool that reads what spans made, with the filters that cost most."""
+    """Return calls of each tool that reads spans' data, with the most expensive filters."""
     trace = {"trace_id": known["trace_id"]}
     before, after = known["runs"]
     tried = {
@@ -212,7 +212,7 @@ def _calls(known: dict[str, Any]) -> list[Call]:
 
 
 async def _ask(server: Server, calls: list[Call], extent: tuple[float, float]) -> list[Took]:
-    """Each call a few times, one after the other."""
+    """Time each call a few times, one after the other."""
     measurements = []
     async with (
         httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as http,

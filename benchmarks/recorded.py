@@ -74,7 +74,7 @@ class RecordedRequests:
 
 
 def dialects() -> list[str]:
-    """The names of what was recorded."""
+    """Return the names of what was recorded."""
     return sorted({file.parent.parent.name for file in CORPUS.glob("*/*/traces.json")})
 
 

@@ -42,9 +42,10 @@ class Setting:
 
 
 def monitored(setting: Setting, before: Outcomes, after: Outcomes) -> int:
-    """The result that raises the alarm of the release monitor, from 1; 0 for none.
+    """Return the result that raises the alarm of the release monitor, from 1; 0 for none.
 
     Only a failure can, so that passes are added in one go.
+
     """
     settings = MonitorSettings(margin=setting.margin)
     baseline = Sample.of_passes(int(before.sum()), len(before))
@@ -73,7 +74,7 @@ def plain(setting: Setting, before: Outcomes, after: Outcomes) -> int:
 
 
 def peeking(setting: Setting, before: Outcomes, after: Outcomes) -> int:
-    """The two-sample z-test at alpha, one-sided, after every result from the 20th on, as if each were the only look."""
+    """Return the first alarm of a one-sided two-sample z-test at alpha after every result from the 20th on."""
     count = np.arange(1, len(after) + 1)
     passes = np.cumsum(after)
     rate, baseline = passes / count, before.mean()
@@ -84,7 +85,7 @@ def peeking(setting: Setting, before: Outcomes, after: Outcomes) -> int:
 
 
 def drifting(setting: Setting, before: Outcomes, after: Outcomes) -> int:
-    """The result after the change that raises the alarm of the drift monitor; negative for one before it."""
+    """Return the result after the change that raises the alarm of the drift monitor; negative for one before it."""
     drift = Drift(NO_DRIFT, MonitorSettings(margin=setting.margin))
     for at, passed in enumerate([*before.tolist(), *after.tolist()], start=1):
         if drift.add(at, (ATOMS - 1) * passed, 0) is not None:
@@ -93,7 +94,7 @@ def drifting(setting: Setting, before: Outcomes, after: Outcomes) -> int:
 
 
 def first(counts: NDArray[np.int64], reached: NDArray[np.bool_]) -> int:
-    """The count at which it is first reached; 0 for never."""
+    """Return the count at which it is first reached; 0 for never."""
     return int(counts[reached.argmax()]) if reached.any() else 0
 
 
@@ -127,21 +128,22 @@ def simulate_drift(setting: Setting) -> dict[str, list[int]]:
 
 
 def divergence(rate: float, other: float) -> float:
-    """The Kullback-Leibler divergence of two pass rates."""
+    """Return the Kullback-Leibler divergence of two pass rates."""
     return rate * math.log(rate / other) + (1 - rate) * math.log((1 - rate) / (1 - other))
 
 
 def least_results(drop: float, margin: float, log_threshold: float) -> str:
-    """The log of the threshold divided by the divergence.
+    """Return the log of the threshold divided by the divergence.
 
     Of a release this is Wald's bound: no test that finds every drop does so sooner on average, even if it knew both
     rates. Of drift it is the first order of Lorden's, for the worst case.
+
     """
     return f"{log_threshold / divergence(RATE - drop, RATE - margin):.0f}" if drop > margin else "-"
 
 
 def told(at: Sequence[int]) -> str:
-    """The share of the streams with an alarm, and the median number of results to it, over all streams."""
+    """Return the share of the streams with an alarm, and the median number of results to it, over all streams."""
     speaks = [when for when in at if when > 0]
     times = sorted([*speaks, *[math.inf] * (len(at) - len(speaks))])
     median = times[len(times) // 2]
@@ -151,7 +153,7 @@ def told(at: Sequence[int]) -> str:
 def spread(
     simulation: Callable[[Setting], dict[str, list[int]]], setting: Setting, processes: int
 ) -> dict[str, list[int]]:
-    """The simulation, by several processes; the result does not depend on how many."""
+    """Run the simulation in several processes; the result does not depend on their number."""
     part = max(setting.streams // 8, 1)
     parts = [
         Setting(
@@ -185,7 +187,7 @@ def setting_of(arguments: argparse.Namespace, drop: float) -> Setting:
 
 
 def print_release(arguments: argparse.Namespace) -> None:
-    """A line for each drop."""
+    """Print a line for each drop."""
     print(f"baseline {arguments.baseline}, margin {arguments.margin}, {arguments.streams} streams")
     print("| drop | least | " + " | ".join(f"{name}: found | median" for name in METHODS) + " |")
     print("|--:" * (2 + 2 * len(METHODS)) + "|")
@@ -196,7 +198,7 @@ def print_release(arguments: argparse.Namespace) -> None:
 
 
 def print_drift(arguments: argparse.Namespace) -> None:
-    """A line for each drop; alarms before the change are counted apart."""
+    """Print a line for each drop; alarms before the change are counted apart."""
     settings = MonitorSettings(margin=arguments.margin)
     print(f"change after {arguments.baseline}, margin {arguments.margin}, {arguments.streams} streams")
     print("| drop | first order | found | median | before the change |")

@@ -57,7 +57,7 @@ class SmallLoad:
 
     @property
     def processors(self) -> float:
-        """The processors that it kept busy."""
+        """Return the processors that it kept busy."""
         return self.cpu_s / self.seconds
 
 

@@ -60,7 +60,7 @@ class Soak:
     began_s: float = 0.0
 
     def now_s(self) -> float:
-        """The time since the load began."""
+        """Return the time since the load began."""
         return time.monotonic() - self.began_s
 
 
@@ -106,7 +106,7 @@ def _end(server: Server, how: str) -> None:
 
 @contextmanager
 def _load(soak: Soak, server: Server, rate: float) -> Iterator[None]:
-    """The process that sends, which ends at the end of the block with all that it began."""
+    """Run the sending process during the block, and end it with its children."""
     command = [sys.executable, "-m", "benchmarks.soak_load", "--rate", str(rate), "--output", str(soak.data.parent)]
     command += ["--grpc", server.target("grpc"), "--http", server.target("http")]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -178,7 +178,7 @@ def calibrate(command: list[str], data: Path) -> float:
 
 
 def _command(data: Path, model: str) -> list[str]:
-    """A server at default settings but for its rules and their judge, at addresses that stay the same."""
+    """Return a server at default settings but for its rules and their judge, at addresses that stay the same."""
     folder = data.with_suffix(".rules")
     folder.mkdir()
     for name, text in RULES.items():

@@ -48,7 +48,7 @@ class Traces:
         self._known.append((time.monotonic(), trace_id))
 
     def some(self) -> str | None:
-        """One that is visible, and was not deleted."""
+        """Return one that is visible, and was not deleted."""
         old_s = time.monotonic() - SETTLE_S
         known = [each for at_s, each in self._known.copy() if at_s < old_s and each not in self.maybe_deleted]
         return random.choice(known) if known else None
@@ -64,7 +64,7 @@ class Client:
 
 
 def clients(traces: Traces, minutes: float) -> list[Client]:
-    """All kinds. What is rare in an hour is as rare in proportion in a shorter soak."""
+    """Return all kinds. What is rare in an hour is as rare in proportion in a shorter soak."""
     share = min(minutes / 60, 1.0)
     return [
         Client("dashboards", 2.0, (_sql(query) for query in itertools.cycle(documented_queries()))),

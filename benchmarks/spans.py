@@ -80,7 +80,7 @@ class Request:
 
     @property
     def trace_id(self) -> str:
-        """The first of them, in 32 lower-case hex digits."""
+        """Return the first of them, in 32 lower-case hex digits."""
         return self.trace_ids[:16].hex()
 
 

@@ -68,7 +68,7 @@ def require(case: Case, parameters: Sequence[Parameter]) -> None:
 
 
 def find_part(case: Case, parameter: Parameter) -> Any:  # noqa: ANN401 - the user's value
-    """A part of a test case; None where it has none."""
+    """Return a part of a test case; None if it has none."""
     if parameter == "METADATA":
         shown = {key: each for key, each in case.metadata.items() if key not in MARKS}
         others = {key for places in _PARAMETERS.values() for part, key in places if part == "metadata"}
@@ -84,7 +84,7 @@ def has(values: Mapping[str, Any], key: str) -> bool:
 
 
 def find(case: Case, part: str, key: str, default: object = None) -> Any:  # noqa: ANN401 - the user's value
-    """A value of one of the four maps; a key of ours may also be written in snake_case."""
+    """Return a value of one of the four maps; a key of ours may also be written in snake_case."""
     values: Mapping[str, Any] = getattr(case, part)
     if key in values:
         return values[key]
@@ -92,11 +92,12 @@ def find(case: Case, part: str, key: str, default: object = None) -> Any:  # noq
 
 
 def get(case: Case, part: str, key: str) -> Any:  # noqa: ANN401 - the user's value
-    """A value that must be there, even if it is null.
+    """Return a value that must be there, even if it is null.
 
     Raises:
         NotCaptured: the trace did not record it.
         BadCase: it is not.
+
     """
     value = find(case, part, key, _MISSING)
     if value is _MISSING:
@@ -105,11 +106,12 @@ def get(case: Case, part: str, key: str) -> Any:  # noqa: ANN401 - the user's va
 
 
 def actual_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN401 - the user's value
-    """The actual output under the key, at the path; null where there is no such output.
+    """Return the actual output under the key, at the path; null where there is no such output.
 
     Raises:
         NotCaptured: the trace did not record the output.
         BadCase: there is an output and nothing at the path in it.
+
     """
     value = find(case, "actual_outputs", key)
     if value is None:
@@ -118,9 +120,10 @@ def actual_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN40
 
 
 def expected_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN401 - the user's value
-    """The expected output under the key; at the path where it has something there, else as it is.
+    """Return the expected output under the key; at the path where it has something there, else as it is.
 
     So one may expect the whole structure, of which the path names a part, or that part alone.
+
     """
     value = find(case, "expected_outputs", key)
     if path is None or value is None:
@@ -149,7 +152,7 @@ def enter(value: object, path: Path | None, place: str) -> Any:  # noqa: ANN401 
 def actual_calls(
     case: Case, path: Path | None = None, key: str = "toolCalls", *, reads: Collection[CallContent]
 ) -> tuple[ToolCall, ...]:
-    """The calls that the agent made, in order; `reads` is the content of calls without which nothing can be judged.
+    """Return the agent's calls, in order; `reads` names the content of calls that must have been captured.
 
     Raises:
         NotCaptured: the trace did not record that content of every call, or no calls at all.
@@ -162,27 +165,29 @@ def actual_calls(
 
 
 def expected_calls(case: Case, path: Path | None = None, key: str = "toolCalls") -> tuple[ToolCall, ...]:
-    """The calls that the agent should have made, in order.
+    """Return the calls that the agent should have made, in order.
 
     Raises:
         BadCase: they are missing or no list of tool calls.
+
     """
     get(case, "expected_outputs", key)
     return _read(ToolCall, expected_value(case, key, path), f"expectedOutputs.{key}")
 
 
 def offered_tools(case: Case, path: Path | None = None, key: str = "tools") -> tuple[ToolDefinition, ...]:
-    """The tools that the agent had.
+    """Return the tools that the agent had.
 
     Raises:
         BadCase: they are missing or no list of tool definitions.
+
     """
     place = f"metadata.{key}"
     return _read(ToolDefinition, enter(get(case, "metadata", key), path, place), place)
 
 
 def conversation_at(case: Case, key: str, path: Path | None = None) -> Conversation:
-    """The conversation under a key of the actual outputs: an object, the list of its messages, or the JSON of either.
+    """Return the conversation under a key of the actual outputs: an object, a list of messages, or their JSON.
 
     Raises:
         BadCase: it is missing or none.
@@ -201,10 +206,11 @@ def conversation_at(case: Case, key: str, path: Path | None = None) -> Conversat
 
 
 def primary_text(case: Case, parameter: Parameter) -> str | None:
-    """The string form of the primary input, actual output or expected output; None if a test case has none.
+    """Return the string form of the primary input, actual output or expected output; None if a test case has none.
 
     Raises:
         NotCaptured: the trace did not record it.
+
     """
     value = find_part(case, parameter)
     if value is None:
@@ -213,10 +219,11 @@ def primary_text(case: Case, parameter: Parameter) -> str | None:
 
 
 def parse_case(document: object) -> Case:
-    """The test case in a JSON document.
+    """Return the test case in a JSON document.
 
     Raises:
         BadCase: it is none; every wrong key is named.
+
     """
     try:
         return Case.model_validate(document)
@@ -225,7 +232,7 @@ def parse_case(document: object) -> Case:
 
 
 def _read(shape: type[Item], value: object, place: str) -> tuple[Item, ...]:
-    """A list of things: typed ones, objects, or one JSON text of them; a single thing is a list of one."""
+    """Return a list of things: typed ones, objects, or one JSON text of them; a single thing is a list of one."""
     if isinstance(value, str):
         try:
             value = parse_json(value)

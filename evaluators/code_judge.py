@@ -169,7 +169,7 @@ def _reason_of(hits: Sequence[str], misses: Sequence[str]) -> str:
 
 
 def _as_messages(role: str, value: object) -> list[Any]:
-    """A value as the list of messages that the contract has; one that is such a list stays as it is."""
+    """Return a value as the list of messages that the contract has; one that is such a list stays as it is."""
     if value is None:
         return []
     if isinstance(value, list | tuple) and all(isinstance(one, Mapping) and "role" in one for one in value):
@@ -208,7 +208,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _summary(case: Case) -> dict[str, Any] | None:
-    """The run in numbers; None where nothing is known of it."""
+    """Return the run in numbers; None if nothing is known of it."""
     try:
         summary = summary_of(case).model_dump(mode="json", exclude_none=True)
     except BadCase:

@@ -37,7 +37,7 @@ def _path(value: object) -> object:
 
 
 def required(*parts: Parameter) -> Any:  # noqa: ANN401 - as pydantic's own Field
-    """The field `evaluationParams` with the parts of a case that an evaluator needs unless it is told otherwise."""
+    """Return the field `evaluationParams` with the default parts of a case that an evaluator needs."""
     return Field(default=parts, description="The parts of a test case that must not be missing.")
 
 

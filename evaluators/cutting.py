@@ -18,7 +18,7 @@ _ITEMS: Final = (1_000, 300, 100, 30)
 
 
 def cut_to_fit(case: Case) -> tuple[Case, int]:
-    """The case with no more text than a judge is shown, and how many characters of it were left out."""
+    """Return the case with no more text than a judge is shown, and how many characters of it were left out."""
     parts = {name: getattr(case, name) for name in type(case).model_fields}
     lengths = [*chain.from_iterable(map(_lengths, parts.values()))]
     if sum(lengths) <= MOST_CHARACTERS and max(lengths, default=0) <= _LIMITS[0]:
@@ -45,7 +45,7 @@ def _lengths(value: object) -> Iterator[int]:
 
 
 def _shortened(value: Any, most: int) -> Any:  # noqa: ANN401 - the user's value
-    """A value whose lists have no more items, without those in the middle; of messages, one says how many."""
+    """Return a value whose lists have no more items, without those in the middle; of messages, one says how many."""
     match value:
         case Mapping():
             return {key: _shortened(inner, most) for key, inner in value.items()}

@@ -79,10 +79,11 @@ class EvaluatorKind(Generic[Settings]):
     asks: Callable[[Settings], tuple[str, ...]] | None = None  # those of its prompts that a configuration needs
 
     def settings(self, configuration: Mapping[str, Any]) -> Settings:
-        """The configuration, checked.
+        """Return the configuration, checked.
 
         Raises:
             BadConfiguration: it cannot be used; every wrong key is named.
+
         """
         try:
             return self.configuration.model_validate(configuration)
@@ -153,7 +154,7 @@ class ConfiguredEvaluator:
         return self._settle(assessment, meter)
 
     def _settle(self, assessment: Assessment, meter: CostMeter | None) -> Verdict | Skipped:
-        """The verdict, with what is configured for a check that found nothing to check."""
+        """Return the verdict, with what is configured for a check that found nothing to check."""
         score, reason = assessment.score, assessment.reason
         usage = _usage(meter)
         if assessment.vacuous:
@@ -191,7 +192,7 @@ async def run(evaluator: Evaluator, case: Case) -> Outcome:
 
 
 def pure(check: Callable[[Case], Assessment]) -> Check:
-    """A check that asks no judge."""
+    """Make a check of a function that uses no judge."""
 
     async def asked(case: Case, _judge: Judge | None) -> Assessment:
         return check(case)

@@ -77,7 +77,7 @@ def is_regex(value: object) -> bool:
 
 @functools.cache
 def formats_of(kind: type[Validator]) -> FormatChecker:
-    """The formats that a draft of JSON Schema knows."""
+    """Return the formats that a draft of JSON Schema knows."""
     checker = FormatChecker(())
     checker.checkers = dict(kind.FORMAT_CHECKER.checkers)
     checker.checks("regex")(is_regex)
@@ -163,7 +163,7 @@ class FullValidator:
 
 @functools.cache
 def _bounded(kind: type[Validator]) -> type[Validator]:
-    """The validator of a draft, of which every keyword is a step, and that keeps no errors of alternatives."""
+    """Return the validator of a draft, of which every keyword is a step, and that keeps no errors of alternatives."""
     own: dict[str, _Keyword] = {"type": _type, "anyOf": _any_of, "oneOf": _one_of}
     keywords: Mapping[str, _Keyword] = kind.VALIDATORS
     counted = {name: _counted(own.get(name, keyword)) for name, keyword in keywords.items()}

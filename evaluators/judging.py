@@ -43,7 +43,7 @@ class Judge(Protocol):
 
     @property
     def model(self) -> str:
-        """The model that is asked for, which is part of an evaluator's fingerprint."""
+        """Return the model that is asked for, which is part of an evaluator's fingerprint."""
 
     @property
     def parameters(self) -> Mapping[str, JsonValue]:
@@ -66,7 +66,7 @@ class CostMeter:
 
     @property
     def model(self) -> str:
-        """The model that is asked for."""
+        """Return the model that is asked for."""
         return self._judge.model
 
     @property

@@ -42,7 +42,7 @@ class ToolCall(WireModel):
 
     @property
     def result_text(self) -> str | None:
-        """The result as text: a structured one as compact JSON."""
+        """Return the result as text: a structured one as compact JSON."""
         return None if self.result is None else text_of(self.result)
 
 
@@ -90,7 +90,7 @@ class Conversation(WireModel):
         return tuple(message.tool_calls for message in self.messages if message.role == "assistant")
 
     def to_text(self, *, tool_calls: Literal["no", "names", "arguments"] = "no") -> str:
-        """The transcript, one message a paragraph, each tool call a line below its message."""
+        """Return the transcript, one message a paragraph, each tool call a line below its message."""
         lines: list[str] = []
         for message in self.messages:
             lines.append(f"{message.role.capitalize()}: {message.content}")
@@ -155,7 +155,7 @@ _EMPTY: Final = Case()
 
 
 def text_of(value: object) -> str:
-    """The string form of a value: text as it is, everything else as compact JSON."""
+    """Return the string form of a value: text as it is, everything else as compact JSON."""
     return value if isinstance(value, str) else _COMPACT.encode(value)
 
 

@@ -30,7 +30,7 @@ class Usage:
         )
 
     def to_document(self) -> dict[str, Any]:
-        """The shape on the wire."""
+        """Return the shape on the wire."""
         return {
             "calls": self.calls,
             "model": self.model,
@@ -60,7 +60,7 @@ class Verdict:
         return self.score >= self.threshold if self.direction == "higher" else self.score <= self.threshold
 
     def to_document(self) -> dict[str, Any]:
-        """The shape on the wire."""
+        """Return the shape on the wire."""
         return _document(self.name, "verdict", self.fingerprint, self.usage) | {
             "score": self.score,
             "threshold": self.threshold,
@@ -83,7 +83,7 @@ class Failure:
     retry_after_s: float | None = None  # as the judge's endpoint asked; not part of the document
 
     def to_document(self) -> dict[str, Any]:
-        """The shape on the wire."""
+        """Return the shape on the wire."""
         return _document(self.name, "failure", self.fingerprint, self.usage) | {
             "reason": self.message,
             "failure": {"kind": self.kind, "message": self.message},
@@ -100,7 +100,7 @@ class Skipped:
     usage: Usage | None
 
     def to_document(self) -> dict[str, Any]:
-        """The shape on the wire."""
+        """Return the shape on the wire."""
         return _document(self.name, "skipped", self.fingerprint, self.usage) | {"reason": self.reason}
 
 

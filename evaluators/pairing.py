@@ -17,9 +17,10 @@ Matches: TypeAlias = Callable[[int, int], bool]
 
 
 def longest_common(rows: int, columns: int, matches: Matches) -> list[tuple[int, int]]:
-    """The pairs of a longest common subsequence, in order.
+    """Return the pairs of a longest common subsequence, in order.
 
     Where there are several, the walk back from the ends drops the last column rather than the last row.
+
     """
     shorter = min(rows, columns)
     head = next((index for index in range(shorter) if not matches(index, index)), shorter)

@@ -50,10 +50,11 @@ class Path:
 
 
 def parse_path(text: str) -> Path:
-    """The path that the text writes.
+    """Return the path that the text writes.
 
     Raises:
         ValueError: it writes none.
+
     """
     steps: list[str | int] = []
     rest = text.strip()

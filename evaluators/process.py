@@ -145,13 +145,13 @@ class _RunningProcess(asyncio.SubprocessProtocol):
             self._kill()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """An output has ended; or the program closed its input, as it need not read what it does not want to know."""
+        """Note that an output has ended; or that the program closed its input, which it may."""
         self._open_outputs.discard(fd)
         if not self._open_outputs:
             self._outputs_are_closed.set()
 
     def process_exited(self) -> None:
-        """The program itself has ended, whatever its children do."""
+        """Note that the program itself has ended; its children may run on."""
         self.has_exited.set()
 
     def tell(self, document: bytes) -> None:
@@ -175,7 +175,7 @@ class _RunningProcess(asyncio.SubprocessProtocol):
             self._transport.close()
 
     def last_words(self) -> str:
-        """The end of what it wrote to standard error."""
+        """Return the end of what it wrote to standard error."""
         return self._stderr.decode("utf-8", "replace").strip()[-_STDERR_CHARACTERS:]
 
     def _kill(self) -> None:

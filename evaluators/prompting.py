@@ -27,7 +27,7 @@ class PromptFile:
     digest: str  # of the whole file, so that no change of a prompt goes unnoticed
 
     def render(self, values: Mapping[str, str]) -> tuple[PromptMessage, ...]:
-        """The messages to a judge. Every placeholder must have its value, and every value its placeholder."""
+        """Return the messages to a judge. Every placeholder must have its value, and every value its placeholder."""
         places = set(PLACE.findall(self.system + self.user))
         if places != set(values):
             raise KeyError(f"prompt {self.name} has the places {sorted(places)}, and was given {sorted(values)}")
@@ -39,7 +39,7 @@ class PromptFile:
 
 @functools.cache
 def prompt(name: str) -> PromptFile:
-    """The prompt in the file of that name: a line `version: N`, then the sections [system] and [user]."""
+    """Return the prompt in the file of that name: a line `version: N`, then the sections [system] and [user]."""
     text = (files("evaluators") / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
     head, listed = sections_of(text)
     sections = dict(listed)
@@ -59,7 +59,7 @@ def sections_of(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
-    """The template with a value in each place; a place in a value is a text like any other."""
+    """Return the template with a value in each place; a place in a value is a text like any other."""
     return PLACE.sub(lambda place: values[place[1]], template)
 
 
@@ -68,7 +68,7 @@ _FENCE = re.compile(rf'<data-([0-9a-f]{{{_BOUNDARY_DIGITS}}}) name="[^"]*">\n(.*
 
 
 def fenced(**data: object) -> dict[str, str]:
-    """The values of a prompt's places: each in a fence that nothing inside can end, and `boundary`, the fence's mark.
+    """Fence the values of a prompt, so that no value can end its fence, and add `boundary`, the fence's mark.
 
     The mark is a digest of the data, so that a prompt is the same whenever its data are; text that contains its own
     mark would be a miracle, and gets another mark.
@@ -88,13 +88,13 @@ def fences_of(prompt_text: str) -> list[str]:
 
 
 def pretty(value: object) -> str:
-    """A value as a judge reads it: text as it is, everything else as indented JSON."""
+    """Return a value as a judge reads it: text as it is, everything else as indented JSON."""
     if isinstance(value, str):
         return value
     return json.dumps(json.loads(text_of(value)), ensure_ascii=False, indent=2)
 
 
 def numbered(values: Sequence[Mapping[str, Any]]) -> str:
-    """A JSON list with a number for each, so that no text in one can pose as another."""
+    """Return a JSON list with numbered entries, so that no text in one can pose as another."""
     items = [{"index": number, **value} for number, value in enumerate(values, start=1)]
     return pretty(items)

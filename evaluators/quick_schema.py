@@ -13,7 +13,7 @@ Test: TypeAlias = Callable[[Any], bool]
 
 
 def quick_test(schema: object) -> Test:
-    """The quick test of a schema."""
+    """Return the quick test of a schema."""
     if schema is True:
         return lambda _: True
     if not isinstance(schema, Mapping) or not schema.keys() <= _KNOWN:

@@ -46,10 +46,11 @@ KINDS: Final[Mapping[str, EvaluatorKind[Any]]] = {kind.name: kind for family in 
 
 
 def kind_of(name: str) -> EvaluatorKind[Any]:
-    """The kind of that name.
+    """Return the kind of that name.
 
     Raises:
         BadConfiguration: there is none; the message says which there are.
+
     """
     kind = KINDS.get(name)
     if kind is None:
@@ -60,9 +61,10 @@ def kind_of(name: str) -> EvaluatorKind[Any]:
 
 
 def build(name: str, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:
-    """The evaluator of that kind with that configuration.
+    """Return the evaluator of that kind with that configuration.
 
     Raises:
         BadConfiguration: there is no such kind, or the configuration cannot be used; the message says what is right.
+
     """
     return kind_of(name).build(configuration, judge)

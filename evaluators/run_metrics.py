@@ -43,7 +43,7 @@ class ExecutionMetrics(Configuration):
 
 
 def execution_metrics(settings: ExecutionMetrics) -> Check:
-    """The share of the limits that the run kept, of those whose number is known."""
+    """Compute the share of the limits that the run kept, of those whose number is known."""
     limits = {name: limit for name in _MEASURES if (limit := getattr(settings, name)) is not None}
     target, tolerance = settings.target_exploration_ratio, settings.exploration_tolerance
 

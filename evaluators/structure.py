@@ -99,7 +99,7 @@ class _Comparison:
             self.compare(one, other, f"{place}[{index}]")
 
     def _any_order(self, expected: Sequence[object], actual: Sequence[object], place: str) -> None:
-        """An element matches as a whole or not at all, and counts as many leaves as it has."""
+        """Compare elements as wholes in any order; each counts as many leaves as it has."""
         has_partner = _pair(expected, actual)
         for index, item in enumerate(expected):
             leaves = _leaves(item)
@@ -146,7 +146,7 @@ def _leaves(value: object) -> int:
 
 
 def _tree(value: object, place: str) -> Any:  # noqa: ANN401 - JSON
-    """The value as JSON; text is parsed, so that a structure and the text of it are the same."""
+    """Return the value as JSON; text is parsed, so that a structure and the text of it are the same."""
     text = value if isinstance(value, str) else text_of(value)
     try:
         return parse_json(text, decimals=True)

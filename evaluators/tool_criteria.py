@@ -237,7 +237,7 @@ def _plain_name(name: str) -> str:
 
 
 def _criteria(case: Case, key: str, configured: Criteria | None, adapter: TypeAdapter[Criteria]) -> Criteria:
-    """The criteria of the case; without any, the configured ones."""
+    """Return the criteria of the case; without any, the configured ones."""
     for part, place in (("expected_outputs", f"expectedOutputs.{key}"), ("metadata", f"metadata.{key}")):
         value = find(case, part, key)
         if value is not None:
@@ -273,7 +273,7 @@ def _same_text(expected: object, result: object) -> bool:
 
 
 def _output_text(result: object) -> str:
-    """The text of a result, without the wrapper `{"content": …}`, its content as Python prints it."""
+    """Return the text of a result, without the wrapper `{"content": …}`, its content as Python prints it."""
     value = _parsed(result)
     if isinstance(value, Mapping) and "content" in value:
         return str(value["content"] or "")
@@ -300,7 +300,7 @@ def _parsed(value: object) -> object:
 
 
 def _literal(value: object) -> object:
-    """An expected value, which may also be written as Python prints it."""
+    """Return an expected value, which may also be written as Python prints it."""
     parsed = _parsed(value)
     if not isinstance(parsed, str):
         return parsed

@@ -24,7 +24,7 @@ class ErrorDetector(WireModel):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The texts that say so."""
+        """Return the texts that say so."""
         return (self.contains,) if isinstance(self.contains, str) else self.contains
 
 
@@ -51,7 +51,7 @@ class ToolEfficiency(ReadsCalls):
 
 
 def tool_error(settings: ToolError) -> Check:
-    """The share of calls that succeeded."""
+    """Compute the share of calls that succeeded."""
     texts = settings.error_detector.texts if settings.error_detector else ()
 
     def why(call: ToolCall) -> str | None:
@@ -90,7 +90,7 @@ def tool_error(settings: ToolError) -> Check:
 
 
 def tool_efficiency(settings: ToolEfficiency) -> Check:
-    """The share of calls that no earlier call had made needless."""
+    """Compute the share of calls that no earlier call had made needless."""
     fold = settings.argument_matcher.fold
     matches = MODES[settings.argument_matcher.mode]
     reads = NAMES_ONLY if settings.argument_matcher.mode == "IGNORE" else ARGUMENTS

@@ -44,10 +44,11 @@ class Schema:
 
 
 def compile_schema(document: Mapping[str, Any] | bool) -> Schema:  # noqa: FBT001 - true and false are schemas
-    """The schema in a document, compiled unless it was met before.
+    """Return the schema in a document, compiled unless it was met before.
 
     Raises:
         BadSchema: the document is no JSON Schema.
+
     """
     return _compiled(json.dumps(document))
 

@@ -81,7 +81,7 @@ class _Tally:
         (self.hits if hit else self.misses).append(sentence)
 
     def assess(self, note: str = "") -> Assessment:
-        """The share of hits."""
+        """Return the share of hits."""
         whole = len(self.hits) + len(self.misses) + self.extra
         metadata = {"hits": self.hits, "misses": self.misses}
         if not whole:
@@ -170,7 +170,7 @@ def _by_position(both: _Sequences) -> StepCalls:
 
 
 def _by_cursor(both: _Sequences) -> StepCalls:
-    """Each step takes the next call of its tool, even if its arguments differ."""
+    """Give each step the next call of its tool, even if its arguments differ."""
     calls: StepCalls = []
     cursor = 0
     for step, tool in enumerate(both.tools):
@@ -193,7 +193,7 @@ def _missing(step: ExpectedStep, calls: Sequence[ToolCall]) -> str:
 
 
 def _note_duration(tally: _Tally, step: ExpectedStep, call: ToolCall | None) -> None:
-    """A limit that nothing was measured against is neither kept nor broken; that of a missing step is broken."""
+    """Check the limit of a step's duration; an unmeasured one is skipped, that of a missing step is broken."""
     if call is None:
         tally.note(hit=False, sentence=f"{step.tool} could not keep to {step.max_duration_ms} ms")
     elif call.duration_ms is not None and step.max_duration_ms is not None:

@@ -45,7 +45,7 @@ class ToolPolicy(ReadsCalls):
 
 
 def tool_policy(settings: ToolPolicy) -> Check:
-    """The share of the demands that are met, of each turn or of all calls."""
+    """Compute the share of the demands that are met, of each turn or of all calls."""
 
     def check(case: Case) -> Assessment:
         if settings.scope == "RUN":
@@ -69,7 +69,7 @@ def tool_policy(settings: ToolPolicy) -> Check:
 
 
 def called_by_turn(conversation: Conversation) -> list[list[str]]:
-    """The names of the tools that were called between each message of the user and the next."""
+    """Return the names of the tools that were called between each message of the user and the next."""
     turns: list[list[str]] = []
     for message in conversation.messages:
         if message.role == "user" or not turns:

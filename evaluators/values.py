@@ -17,7 +17,7 @@ _EXACT_BELOW = 2**53
 
 
 def key_of(value: object, fold: Callable[[str], str] | None = None) -> Key:
-    """The key of a value; `fold` makes texts alike that are to count as the same."""
+    """Return the key of a value; `fold` makes texts alike that are to count as the same."""
     kind = type(value)  # the common types first, by identity: this is the hottest function of all evaluators
     if kind is str:
         return value if fold is None else fold(str(value))
@@ -35,7 +35,7 @@ def key_of(value: object, fold: Callable[[str], str] | None = None) -> Key:
 
 
 def member_keys(value: Mapping[str, Any], fold: Callable[[str], str] | None = None) -> dict[str, Key]:
-    """The key of each member of an object."""
+    """Return the key of each member of an object."""
     return {name: key_of(item, fold) for name, item in value.items()}
 
 

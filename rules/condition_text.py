@@ -32,7 +32,7 @@ class ConditionReader:
         self._count = count
 
     def read(self, node: ValueNode, place: str) -> tuple[Clause, ...]:
-        """The clauses: the members of a list or of an `all`, else what is there as the only one."""
+        """Return the clauses: the members of a list or of an `all`, else the one condition or group."""
         if isinstance(node.value, tuple):
             return self._clauses(node, place, 0) if node.value else ()
         clause = self._clause(node, place, 0)

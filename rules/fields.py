@@ -36,7 +36,7 @@ class Field:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it is read from."""
+        """Return the columns that it is read from."""
         return (self.column,) if self.types is None else (self.column, self.types)
 
     def _of_events(self, events: object) -> object:
@@ -140,7 +140,7 @@ _COUNTING: Final = "events."
 
 
 def field_of(name: str) -> Field | None:
-    """The field of that name; None where there is none."""
+    """Return the field of that name, or None."""
     for prefix, column in MAPS.items():
         if name.startswith(prefix) and name != prefix:
             types = "attribute_types" if column == "attributes" else None

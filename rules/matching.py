@@ -45,7 +45,7 @@ class Decision:
 
 
 def failing_clause(rule: Rule, row: Row) -> int | None:
-    """The first clause that a span does not meet; None where it meets all."""
+    """Return the first clause that a span does not meet; None if it meets all."""
     return next((number for number, clause in enumerate(rule.clauses) if not clause.holds(row)), None)
 
 

@@ -44,7 +44,7 @@ class Members:
         )
 
     def text(self, key: str, *, most: int) -> str | None:
-        """A text with something in it."""
+        """Read a text that is not blank."""
         node = self.take(key)
         if node is None:
             return None
@@ -57,7 +57,7 @@ class Members:
         return None
 
     def choice(self, key: str, choices: Iterable[str]) -> str | None:
-        """One of a few texts."""
+        """Read one of a few texts."""
         node = self.take(key)
         listed = list(choices)
         if node is None or node.value in listed:
@@ -74,7 +74,7 @@ class Members:
         return None
 
     def number(self, key: str, *, least: float, most: float, whole: bool = False) -> float | None:
-        """A number within bounds."""
+        """Read a number within bounds."""
         node = self.take(key)
         if node is None:
             return None
@@ -87,7 +87,7 @@ class Members:
         return None
 
     def mapping(self, key: str) -> dict[str, JsonValue] | None:
-        """A mapping of anything."""
+        """Return a mapping of anything."""
         node = self.take(key)
         plain = None if node is None else node.plain()
         if node is None or isinstance(plain, dict):
@@ -104,7 +104,7 @@ class Members:
 
 
 def shown(node: ValueNode) -> str:
-    """A value as a problem quotes it."""
+    """Quote a value for a problem's message."""
     match node.value:
         case tuple():
             return "a list"

@@ -19,7 +19,7 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[
 
 
 def number_of(value: Scalar) -> float | None:
-    """The number that a value is or that a text spells in decimal; None where it is none, or not finite."""
+    """Return the number that a value is or that a text spells in decimal; None if it is not one, or not finite."""
     if isinstance(value, str) and not _NUMBER.fullmatch(value):
         return None
     number = float(value)
@@ -27,13 +27,13 @@ def number_of(value: Scalar) -> float | None:
 
 
 def number_sql(value: str) -> str:
-    """The number that a text spells in decimal, in SQL; NULL where it is none, or not finite."""
+    """Return the SQL of `number_of`; NULL if it is not a number, or not finite."""
     spelled = f"CASE WHEN regexp_full_match({value}, '{_NUMBER.pattern}') THEN TRY_CAST({value} AS DOUBLE) END"
     return finite_sql(f"({spelled})")
 
 
 def finite_sql(value: str) -> str:
-    """A number in SQL; NULL where it is not finite."""
+    """Return the SQL of a number; NULL if it is not finite."""
     return f"CASE WHEN isfinite({value}) THEN {value} END"
 
 

@@ -64,7 +64,7 @@ Tree: TypeAlias = Characters | Sequence | Alternation | Repeat | EdgeTest
 
 
 def ranges_of(pairs: Iterable[tuple[int, int]]) -> Ranges:
-    """The characters of these pairs as ascending ranges with gaps between them."""
+    """Return the characters of these pairs as ascending ranges with gaps between them."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(pairs):
         if merged and first <= merged[-1][1] + 1:
@@ -75,7 +75,7 @@ def ranges_of(pairs: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def complement(ranges: Ranges) -> Ranges:
-    """All other characters."""
+    """Return the ranges of all other characters."""
     starts = [0, *(last + 1 for _, last in ranges)]
     ends = [*(first - 1 for first, _ in ranges), LAST_CHARACTER]
     return tuple((first, last) for first, last in zip(starts, ends, strict=True) if first <= last)
@@ -93,7 +93,7 @@ _EDGES: Final[dict[EdgeKind, str]] = {"start": r"\A", "end": r"\z", "word": r"\b
 
 
 def re2(tree: Tree) -> str:
-    """The pattern as RE2 reads it, which is what DuckDB runs.
+    """Return the pattern in RE2's syntax, which DuckDB runs.
 
     It is in brackets, since DuckDB 1.5 turns what looks like a LIKE into one, and forgets edges in the middle of it.
     """
@@ -235,7 +235,7 @@ class CompiledPattern:
 
 
 def _places(text: str) -> Iterator[tuple[str | None, _Context]]:
-    """Each place between characters with the character behind it; None behind the last."""
+    """Yield each place between characters with the character behind it; None behind the last."""
     before = False
     for at, character in enumerate(text):
         after = includes(WORD, ord(character))

@@ -27,14 +27,14 @@ class Predicate:
 
 
 def predicate(clauses: Sequence[Clause], columns: Columns = IN_THE_VIEW) -> Predicate:
-    """The expression for these clauses."""
+    """Return the expression for these clauses."""
     parameters: dict[str, Scalar] = {}
     whens = [f"WHEN NOT {_clause(clause, parameters, columns)} THEN {number}" for number, clause in enumerate(clauses)]
     return Predicate(sql=f"CASE {' '.join(whens)} END", parameters=parameters)
 
 
 def _clause(clause: Clause, parameters: dict[str, Scalar], columns: Columns) -> str:
-    """An expression that is true or false, and never NULL."""
+    """Return an expression that is true or false, and never NULL."""
     match clause:
         case Condition():
             return _condition(clause, parameters, columns)
@@ -83,7 +83,7 @@ def _value(field: Field, parameters: dict[str, Scalar], columns: Columns) -> str
 
 
 def value_sql(field: Field, key: str) -> str:
-    """The value of a key, which is bound as this parameter, in a map of the view: none where it is NaN or infinite.
+    """Return the SQL of a key's value in a map of the view; NULL if it is NaN or infinite.
 
     In the events: how many have that name, NULL for none; or the first value of that attribute.
     """

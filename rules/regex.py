@@ -57,7 +57,7 @@ class Pattern:
 
 @functools.lru_cache(maxsize=512)
 def regex(text: str) -> Pattern:
-    """A regular expression, found anywhere in a text.
+    """Compile a regular expression, to be searched anywhere in a text.
 
     Raises:
         BadPattern: it is none, or uses what is not taken here.
@@ -69,7 +69,7 @@ def regex(text: str) -> Pattern:
 
 @functools.lru_cache(maxsize=512)
 def glob(text: str) -> Pattern:
-    """A glob of the whole text: `*` is any characters, `?` is one, a backslash takes the meaning from both.
+    """Compile a glob of a whole text: `*` matches any characters, `?` one, and a backslash escapes both.
 
     Raises:
         BadPattern: it is too long, or ends in a backslash.
@@ -154,7 +154,7 @@ class _Parser:
         return times
 
     def _counted(self) -> tuple[tuple[int, int | None], int] | None:
-        """The bounds in braces and where they end; None where no braces are."""
+        """Return the bounds in braces and where they end, or None without braces."""
         if self._next() != "{":
             return None
         end = self._text.find("}", self._at)
@@ -214,7 +214,7 @@ class _Parser:
         return self._characters(_single(self._literal()))
 
     def _literal(self) -> str:
-        """The character that a backslash names."""
+        """Return the character that a backslash names."""
         name = self._next()
         self._at += 1
         if name in _CONTROLS:
@@ -256,7 +256,7 @@ class _Parser:
         return Characters(ranges)
 
     def _member(self) -> Iterable[tuple[int, int]]:
-        """A class, a character, or a range of characters inside of brackets."""
+        """Return a class, a character, or a range of characters inside brackets."""
         if self._text.startswith("\\", self._at) and self._text[self._at + 1 : self._at + 2] in _CLASSES:
             self._at += 2
             return _CLASSES[self._text[self._at - 1]]
@@ -313,7 +313,7 @@ def _one(character: str) -> Tree:
 
 @functools.cache
 def _cases() -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Each character that has other cases, with those of them that are one character."""
+    """Return each character that has other cases, with those of them that are one character."""
     cases = []
     for code in range(_LAST_CASED + 1):
         character = chr(code)

@@ -122,7 +122,7 @@ class Rule:
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
-        """All that must hold, in the order in which it is asked.
+        """Return all conditions in the order in which they are checked.
 
         Not one of our spans, the project, the conditions, and where none of these names the mark, not a simulated one,
         not one of an experiment, and not one of the playground: as the last, so that the numbers of the others are what
@@ -136,12 +136,12 @@ class Rule:
 
     @property
     def judgement(self) -> tuple[object, ...]:
-        """The parts that decide on a score: if they change, monitors compare with nothing from before."""
+        """Return the parts that decide on a score: if they change, monitors compare with nothing from before."""
         return self.evaluator, self.configuration, self.connection, tuple(self.jury)
 
     @property
     def revision(self) -> str:
-        """The digest of everything that it says, but for whether it is enabled. An edit makes a new one."""
+        """Return the digest of everything that it says, but for whether it is enabled. An edit makes a new one."""
         meaning = {key: value for key, value in self.document().items() if key != "enabled"}
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 

@@ -45,21 +45,23 @@ class RuleText:
 
 
 def parse_rule(text: str) -> RuleText:
-    """The rule that a text says.
+    """Parse a rule from YAML or JSON.
 
     Raises:
         BadRule: it says none; every problem has its line, its key, and what would be right.
+
     """
     return _parsed(read_tree(text))
 
 
 def parse_json(text: str, *, passing_over: Collection[str] = ()) -> RuleText:
-    """A rule in JSON, as it comes over HTTP, which YAML does not take wherever JSON may write it.
+    """Parse a rule from JSON as it comes over HTTP: YAML does not accept all JSON.
 
     Keys in `passing_over` are no part of the rule.
 
     Raises:
         BadRule: it says none; every problem has its key. All are at line 1.
+
     """
     tree = read_json(text)
     if isinstance(tree.value, Mapping):
@@ -68,10 +70,11 @@ def parse_json(text: str, *, passing_over: Collection[str] = ()) -> RuleText:
 
 
 def stored_rule(document: str) -> Rule:
-    """The rule whose document this is, as JSON.
+    """Return the rule whose document this is, as JSON.
 
     Raises:
         BadRule: this version does not know such rules.
+
     """
     return _parsed(read_json(document, most=None)).rule
 
@@ -159,7 +162,7 @@ def _conditions(members: Members, target: Target) -> tuple[Clause, ...]:
 
 
 def _match(members: Members, target: Target) -> tuple[Clause, ...]:
-    """The way of Dokimos to say which spans: by their name, or by an attribute, which may be the resource's."""
+    """Return Dokimos's selection of spans as a condition: by name, or by an attribute of the span or its resource."""
     kind = members.choice("matchType", ("SPAN_NAME", "ATTRIBUTE"))
     key = members.text("matchKey", most=MAX_NAME)
     value = members.take("matchValue")
@@ -178,7 +181,7 @@ def _match(members: Members, target: Target) -> tuple[Clause, ...]:
 
 
 def _merged(key: str, text: str) -> ConditionGroup:
-    """A span's attribute is a text, or its resource's is where the span has none of that name."""
+    """Return the condition that a span's attribute, or else its resource's, is a text."""
     own, inherited = f"attributes.{key}", f"resource.{key}"
     from_resource = ConditionGroup(
         mode="all",
@@ -191,7 +194,7 @@ def _merged(key: str, text: str) -> ConditionGroup:
 
 
 def _evaluation(members: Members, target: Target) -> tuple[str, dict[str, JsonValue]]:
-    """The evaluator and its configuration, into which go the keys beside it that say the same."""
+    """Return the evaluator and its configuration, with the shorthand keys beside it merged in."""
     evaluator = members.text("evaluator", most=MAX_NAME)
     configuration = members.mapping("config") or {}
     shorthand: dict[str, tuple[str, JsonValue]] = {
@@ -233,7 +236,7 @@ def _scale(members: Members) -> tuple[float, float] | None:
 
 
 def _threshold(members: Members, scale: tuple[float, float] | None) -> float | None:
-    """The score that passes, from 0 to 1; it is written on the scale of minScore and maxScore."""
+    """Return the score that passes, from 0 to 1; it is written on the scale of minScore and maxScore."""
     if scale is None:
         return members.number("threshold", least=0.0, most=1.0)
     least, most = scale
@@ -249,7 +252,7 @@ def _threshold(members: Members, scale: tuple[float, float] | None) -> float | N
 
 
 def _jury(members: Members, connection: str | None) -> tuple[str, ...]:
-    """The connections besides the rule's own whose judges vote."""
+    """Return the connections besides the rule's own whose judges vote."""
     node = members.take("jury")
     listed = None if node is None else node.plain()
     if listed is None:

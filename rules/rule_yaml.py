@@ -15,14 +15,14 @@ _FLAT: Final = 90  # characters of a mapping or list that stands on one line, as
 
 
 def yaml_of(document: Mapping[str, JsonValue]) -> str:
-    """The text of a document, in the order of its keys; texts of several lines as such, small mappings on one line."""
+    """Format a document, in the order of its keys; texts of several lines as blocks, small mappings on one line."""
     return yaml.dump(
         document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=False
     )
 
 
 def spelled(value: JsonValue) -> str:
-    """A value on one line, as `meant` reads it: a text without quotes wherever that means the same."""
+    """Return a value on one line, as `meant` reads it: a text without quotes wherever that means the same."""
     if isinstance(value, str):
         return value if _is_plain(value) else _json(value)
     return repr(value) if isinstance(value, float) else _json(value)

@@ -39,7 +39,7 @@ class ValueNode:
     text: str | None = None  # of a scalar, as it is written, without quotes
 
     def plain(self) -> JsonValue:
-        """The value alone."""
+        """Return the value alone."""
         match self.value:
             case tuple():
                 return [item.plain() for item in self.value]
@@ -50,10 +50,11 @@ class ValueNode:
 
 
 def read_tree(text: str) -> ValueNode:
-    """The tree of one document.
+    """Return the tree of one document.
 
     Raises:
         BadRule: it is not YAML, or more than what is taken here; the line says where.
+
     """
     if len(text) > MAX_CHARACTERS:
         raise _bad(1, f"a rule has at most {MAX_CHARACTERS} characters, and this has {len(text)}")
@@ -71,10 +72,11 @@ def read_tree(text: str) -> ValueNode:
 
 
 def read_json(text: str, *, most: int | None = MAX_CHARACTERS) -> ValueNode:
-    """The tree of a JSON text; every line is 1.
+    """Return the tree of a JSON text; every line is 1.
 
     Raises:
         BadRule: it is not JSON, or more than what is taken here.
+
     """
     if most is not None and len(text) > most:
         raise _bad(1, f"a rule has at most {most} characters, and this has {len(text)}")
@@ -202,7 +204,7 @@ def _scalar(event: yaml.ScalarEvent, line: int) -> str | float | bool | None:
 
 
 def _whole(text: str, line: int) -> str:
-    """The text; escapes may spell a character as the two halves that JSON makes of it, and even half of one."""
+    """Return the text; escapes may spell a character as the two halves that JSON makes of it, and even half of one."""
     if "\x00" in text:
         raise _bad(line, "the character U+0000 is not taken")
     if text.isascii():

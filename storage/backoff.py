@@ -8,7 +8,7 @@ _JITTER: Final = random.Random()  # noqa: S311 - not a secret; our own, as who s
 
 
 def backoff_s(failures: int, *, first_s: float, longest_s: float) -> float:
-    """A wait after so many failures in a row: up to twice as long each time, so that a server that is down has rest.
+    """Return the wait in seconds after so many failures in a row, at most doubled each time.
 
     Half of it is random, so that those who failed together do not come again together.
     """

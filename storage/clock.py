@@ -47,5 +47,5 @@ class ClockShift:
 
     @property
     def now_ns(self) -> int:
-        """The time of the clock of the machine."""
+        """Return the time of the machine's clock."""
         return self._wall_ns()

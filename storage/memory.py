@@ -29,18 +29,18 @@ class QueryMemory:
 
     @property
     def share_bytes(self) -> int:
-        """The memory of a statement in a process of its own, in bytes."""
+        """Return the memory of a statement in a process of its own, in bytes."""
         share = _UNBOUNDED_SHARE_BYTES if self.all_bytes is None else self.all_bytes // self.at_once
         return max(share, LEAST_SHARE_BYTES)
 
     def advice_for_all(self) -> str:
-        """The sentence for a statement that was stopped because all in the server together had too much."""
+        """Return the advice for a statement that was stopped by the limit of all statements together."""
         all_bytes = self.all_bytes or self.share_bytes * self.at_once
         why = f"queries needed more than {all_bytes >> 20} MiB of memory together (sql_memory_bytes), so this one"
         return f"{why} was stopped: {self._remedy(2 * all_bytes)}"
 
     def advice_for_one(self) -> str:
-        """The sentence for a statement that needed more than its share."""
+        """Return the advice for a statement that needed more than its share."""
         why = f"this query needed more than {self.share_bytes >> 20} MiB of memory (sql_memory_bytes over sql_at_once, "
         least = f"{LEAST_SHARE_BYTES >> 20} MiB at least), so it was stopped: "
         return why + least + self._remedy(2 * self.share_bytes * self.at_once)
@@ -55,7 +55,7 @@ class QueryMemory:
 
 
 def advice(error: Exception) -> str:
-    """The sentence for DuckDB's own limit, which its message tells."""
+    """Return the advice for DuckDB's own limit, which is in its message."""
     match = _LIMIT.search(str(error))
     limit = f" of {match[3]} {match[4]}iB" if match else ""
     larger = f"{round(float(match[3]) * _MIB[match[4]] * 2)}MiB" if match else "to twice as much"

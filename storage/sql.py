@@ -11,14 +11,14 @@ import duckdb
 
 
 def named(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    """The rows of an answer by the names of their columns."""
+    """Return the rows of an answer by the names of their columns."""
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 @functools.cache
 def query(name: str) -> str:
-    """The text of `queries/ROOM/NAME.sql`; a name is there once, whatever the room."""
+    """Return the text of `queries/ROOM/NAME.sql`; a name is there once, whatever the room."""
     return _queries()[name].read_text(encoding="utf-8")
 
 
@@ -30,7 +30,7 @@ def _queries() -> dict[str, Traversable]:
 
 @functools.cache
 def migrations() -> list[tuple[int, str, str]]:
-    """The forward-only schema steps in order: number, name, text."""
+    """Return the forward-only schema steps in order: number, name, text."""
     steps = []
     for file in resources.files("storage").joinpath("schema").iterdir():
         if file.name.endswith(".sql"):
@@ -41,7 +41,7 @@ def migrations() -> list[tuple[int, str, str]]:
 
 @functools.cache
 def views() -> list[tuple[str, str]]:
-    """The views that dashboards use, remade where one has changed: name, text. Each comes after those it reads from."""
+    """Return the views that dashboards use: name, text. Each comes after those it reads from."""
     folder = resources.files("storage").joinpath("views")
     texts = {
         file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
@@ -54,13 +54,13 @@ def views() -> list[tuple[str, str]]:
 
 @functools.cache
 def select_of(view: str) -> str:
-    """The SELECT of a view, for statements that ask it of some rows: `WITH` gives these the name of the table."""
+    """Return the SELECT of a view, for statements that restrict its table with `WITH`."""
     _, _, select = dict(views())[view].partition(" AS\n")
     return bare(select)
 
 
 def bare(statement: str) -> str:
-    """A statement without the semicolon at its end, to stand inside of another one."""
+    """Return a statement without the semicolon at its end, to stand inside of another one."""
     return statement.rstrip().removesuffix(";")
 
 
@@ -86,5 +86,5 @@ _INTERNAL = frozenset(
 
 
 def documented_views() -> list[str]:
-    """The names of the views that are a contract."""
+    """Return the names of the views that are a contract."""
     return [name for name, _ in views() if name not in _INTERNAL]

@@ -259,7 +259,7 @@ class Store:
 
     @property
     def damage(self) -> Damage:
-        """The damage of stored data that was met since the start."""
+        """Return the damage of stored data found since the start."""
         return self._database.damage
 
     @property
@@ -292,7 +292,7 @@ class Store:
 
     @property
     def disk_free_bytes(self) -> int:
-        """The room that is left on the disk."""
+        """Return the free space on the disk."""
         return self._spool.free_bytes
 
     @property
@@ -442,6 +442,6 @@ class _Followed:
         self.committed = threading.Event()
 
     def note(self, traces: Mapping[TraceKey, int], batch: int) -> None:
-        """A commit changed so many spans of each of some traces."""
+        """Note that a commit changed so many spans of each of some traces."""
         self.changes.note(traces, batch)
         self.committed.set()

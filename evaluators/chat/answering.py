@@ -115,12 +115,13 @@ class Courier(Protocol):
     """Sends bodies to one address, and brings what is answered."""
 
     async def post(self, body: bytes, trip: Trip) -> bytes:
-        """The body of the answer. `trip` tells afterwards how far the request came.
+        """Return the body of the answer. `trip` tells afterwards how far the request came.
 
         Raises:
             NotAnAnswer: it is too large.
             ErrorStatus: the endpoint answered with an error.
             EndpointUnreachable: the connection failed, maybe half-way.
+
         """
 
     async def close(self) -> None:

@@ -91,7 +91,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
     @property
     def parameters(self) -> Mapping[str, JsonValue]:
-        """The parameters of requests that influence replies, without those that the model refused."""
+        """Return the parameters of requests that influence replies, without those that the model refused."""
         unsupported = self._unsupported.get(self.connection.model, ())
         taken = {name: value for name, value in self.connection.parameters.items() if name not in unsupported}
         return {**taken, SCHEMA: False} if SCHEMA in unsupported else taken
@@ -204,7 +204,7 @@ def _shape(failure: Unanswered) -> str:
 
 
 async def _with_usage(answering: Awaitable[ModelReply], asking: "_Asking") -> Answered:
-    """The answer with what all attempts took; what failed says that too."""
+    """Return the answer with the usage of all attempts, which a failure carries too."""
     try:
         answer = await answering
     except Broken as broken:
@@ -273,7 +273,7 @@ class _Asking:
         return failure.retry_after_s if failure.retry_after_s <= _LONGEST_WAIT_S else None
 
     async def _attempt(self, body: bytes) -> ModelReply:
-        """One request, paid for whatever becomes of it."""
+        """Send one request, which is paid for in any case."""
         most = most_of_body(body, self.connection, self.pictures)
         reservation = await self._fare(most)
         spent, trip = UNSENT, Trip()
@@ -364,7 +364,7 @@ class _Asking:
         return Unanswered(kind, message, wait_s)
 
     def _shown(self, text: str) -> str:
-        """The text as an error may show it: short, on one line, without the key."""
+        """Shorten a text for an error: one line, without the key."""
         secrets = (self.connection.key, *(value for _, value in self.connection.headers))
         for key in secrets:
             if key:

@@ -68,12 +68,13 @@ class DirectCourier:
         self._idle: deque[_Connection] = deque()  # that was used last at the end
 
     async def post(self, body: bytes, trip: Trip) -> bytes:
-        """The body of the answer. `trip` tells afterwards how far the request came.
+        """Return the body of the answer. `trip` tells afterwards how far the request came.
 
         Raises:
             NotAnAnswer: it is too large.
             ErrorStatus: the endpoint answered with an error.
             EndpointUnreachable: the connection failed, maybe half-way.
+
         """
         trip.left = False
         connection = self._kept() or await self._connected()
@@ -96,7 +97,7 @@ class DirectCourier:
             await connection.closed
 
     def _kept(self) -> "_Connection | None":
-        """A connection that was kept; those that idled for too long are let go of."""
+        """Return an idle connection, and close those that idled for too long."""
         oldest_s = time.monotonic() - _IDLE_S
         while self._idle and self._idle[0].idle_since_s < oldest_s:
             self._idle.popleft().abort()
@@ -151,7 +152,7 @@ class _Connection(asyncio.Protocol):
         return is_over and self._stays and self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, request: bytes) -> bytes:
-        """The body of what is answered."""
+        """Return the body of what is answered."""
         if self._transport is None:
             raise AssertionError  # the caller waited for the connection
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

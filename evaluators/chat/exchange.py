@@ -31,12 +31,13 @@ class Exchange:
         await self._courier.close()
 
     async def send(self, request: bytes, trip: Trip) -> object:
-        """The JSON document that the endpoint answers with. `trip` tells afterwards how far the request came.
+        """Return the JSON document that the endpoint answers with. `trip` tells afterwards how far the request came.
 
         Raises:
             NotAnAnswer: it is not JSON, or too large.
             ErrorStatus: the endpoint answered with an error, whatever the status of its response.
             EndpointUnreachable: the connection failed, maybe half-way.
+
         """
         body = await self._courier.post(request, trip)
         document: object = None

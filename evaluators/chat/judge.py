@@ -35,7 +35,7 @@ class ChatJudge:
 
     @property
     def model(self) -> str:
-        """The model that is asked for, which is part of an evaluator's fingerprint."""
+        """Return the model that is asked for, which is part of an evaluator's fingerprint."""
         return self._model.connection.model
 
     @property
@@ -100,7 +100,7 @@ def _sendable(text: str) -> str:
 
 
 def _form(schemas: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """The schema as strict structured output has it: every property required, none besides, no defaults."""
+    """Return the schema as strict structured output has it: every property required, none besides, no defaults."""
     properties = {
         name: {key: value for key, value in schema.items() if key != "default"} if isinstance(schema, dict) else schema
         for name, schema in schemas.items()

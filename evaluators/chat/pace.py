@@ -75,7 +75,7 @@ ANOTHER_MAY_ANSWER = RETRYABLE | {NOT_SERVED}
 
 
 def wait_asked_for(headers: Mapping[str, str], now_s: float) -> float | None:
-    """The seconds that `Retry-After` (or `retry-after-ms`) asks to wait; None where it is missing or nonsense."""
+    """Return the seconds that `Retry-After` (or `retry-after-ms`) asks to wait; None if it is missing or nonsense."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -55,12 +55,13 @@ class PackagedCourier:
             await each.client.close()
 
     async def post(self, body: bytes, trip: Trip) -> bytes:
-        """The body of the answer. `trip` tells afterwards how far the request came.
+        """Return the body of the answer. `trip` tells afterwards how far the request came.
 
         Raises:
             NotAnAnswer: it is too large.
             ErrorStatus: the endpoint answered with an error.
             EndpointUnreachable: the connection failed, maybe half-way.
+
         """
         _TRIP.set(trip)
         try:

@@ -30,7 +30,7 @@ def with_parameters(
 
 
 def body_of(request: Mapping[str, Any]) -> bytes:
-    """The request as it is sent."""
+    """Return the request as it is sent."""
     return json.dumps(request, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 

@@ -79,10 +79,11 @@ class JudgeSettings(WireModel):
 
 
 def parse_judge(document: object) -> JudgeSettings:
-    """The settings in a JSON document.
+    """Return the settings in a JSON document.
 
     Raises:
         BadConfiguration: it has none; every wrong key is named.
+
     """
     try:
         return JudgeSettings.model_validate(document)
@@ -110,10 +111,11 @@ class Judges(AbstractAsyncContextManager["Judges"]):
         self._models.clear()
 
     def judge(self, document: Any) -> "ChatJudge":  # noqa: ANN401 - what a configuration says
-        """The judge that a configuration describes.
+        """Return the judge that a configuration describes.
 
         Raises:
             BadConfiguration: it describes none.
+
         """
         # The openai package takes half a second to load, and most evaluations ask no judge.
         from evaluators.chat.client import ChatModel  # noqa: PLC0415 - see above

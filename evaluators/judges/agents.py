@@ -104,7 +104,7 @@ class PlanSource(ReadsCalls):
 
 
 def task_completion(settings: TaskCompletion) -> Check:
-    """The share of the given tasks that the judge finds completed; 1 where there are none."""
+    """Compute the share of the given tasks that the judge finds completed; 1 where there are none."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         tasks = _texts(get(case, "metadata", settings.tasks_key), f"metadata.{settings.tasks_key}")
@@ -129,7 +129,7 @@ def task_completion(settings: TaskCompletion) -> Check:
 
 
 def tool_argument_hallucination(settings: ToolArgumentHallucination) -> Check:
-    """The share of calls whose arguments come from the input or from results of earlier calls; 1 without calls."""
+    """Compute the share of calls with arguments from the input or earlier results; 1 without calls."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         calls = actual_calls(case, key=settings.tool_calls_key, reads=EVERYTHING)
@@ -191,7 +191,7 @@ def _share(
     words: tuple[str, str, str],
     unmatched: Sequence[int],
 ) -> Assessment:
-    """The share of things that passed; `words` are what they are called, what one is, and what passing is."""
+    """Return the share of things that passed; `words` are what they are called, what one is, and what passing is."""
     plural, one, passing = words
     table = [
         {one: thing, passing: passes(answers[number]), "reason": answers[number].reason}
@@ -209,7 +209,7 @@ def _share(
 
 
 def _checks(checks: Mapping[str, bool | None], reason: str) -> Assessment:
-    """The share of checks that passed, of those that ran; None is one that needs a judge."""
+    """Return the share of checks that passed, of those that ran; None is one that needs a judge."""
     ran = {name: passed for name, passed in checks.items() if passed is not None}
     passed = [name for name, is_passed in ran.items() if is_passed]
     skipped = [name for name in checks if name not in ran]
@@ -242,7 +242,7 @@ def _plan(value: object, settings: PlanSource) -> list[str]:
 
 
 def _kind(check: Callable[[Any], Check], configuration: type[BaseModel], **options: Any) -> EvaluatorKind[Any]:
-    """A kind that is named like its check."""
+    """Return a kind that is named like its check."""
     name = check.__name__
     title = name.replace("_", " ").title()
     return EvaluatorKind(

@@ -62,10 +62,11 @@ class JudgeQuestion(Generic[Shape]):
     shape: type[Shape]
 
     async def ask(self, judge: Judge | None, **values: str) -> Shape:
-        """The judge's answer.
+        """Return the judge's answer.
 
         Raises:
             Broken: there is none, or it has another shape.
+
         """
         if judge is None:
             raise BadConfiguration(f"the question {self.prompt} needs a judge, and none is configured")
@@ -77,7 +78,7 @@ class JudgeQuestion(Generic[Shape]):
 
 
 def rows(**fields: JsonValue) -> JsonValue:
-    """The schema of a list of numbered answers with these fields."""
+    """Return the schema of a list of numbered answers with these fields."""
     properties: dict[str, JsonValue] = {"index": {"type": "integer"}, "reason": TEXT, **fields}
     item: JsonValue = {
         "type": "object",
@@ -89,7 +90,7 @@ def rows(**fields: JsonValue) -> JsonValue:
 
 
 def choice(*values: str) -> JsonValue:
-    """The schema of one of these words."""
+    """Return the schema of one of these words."""
     return {"type": "string", "enum": [*values]}
 
 
@@ -117,7 +118,7 @@ async def answer_each(
 
 
 async def together(awaitables: Sequence[Awaitable[Result]]) -> list[Result]:
-    """All results, in order; the first failure stops the others."""
+    """Await all, and return the results in order; the first failure cancels the others."""
     tasks = [asyncio.ensure_future(one) for one in awaitables]
     try:
         return await asyncio.gather(*tasks)

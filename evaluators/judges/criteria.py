@@ -249,15 +249,16 @@ def llm_judge(settings: LlmJudge) -> Check:
 
 
 def prompts_of(settings: LlmJudge) -> tuple[str, ...]:
-    """The prompt that a configuration asks with."""
+    """Return the prompt that a configuration asks with."""
     return (_question(settings).prompt,)
 
 
 def within(score: float, least: float, most: float) -> float:
-    """The score on the scale of 0 to 1.
+    """Return the score on the scale of 0 to 1.
 
     Raises:
         BadReply: it is outside its own scale, so the judge cannot have meant that scale.
+
     """
     if not least <= score <= most:
         raise BadReply(f"the judge's score {score:g} is outside {least:g} to {most:g}")
@@ -341,7 +342,7 @@ async def _vote_on_several(settings: LlmJudge, values: Mapping[str, str], judge:
 
 
 def _counted(settings: LlmJudge, votes: list[Vote]) -> Vote:
-    """The vote in the middle, which passes where most of them do, and how many agree with it."""
+    """Return the vote in the middle, which passes where most of them do, and how many agree with it."""
     middle = statistics.median(vote.score for vote in votes)
     chosen = next(vote for vote in votes if vote.score == middle)
     passes = middle >= settings.threshold

@@ -70,7 +70,7 @@ class Hallucination(Grounding):
 
 
 def faithfulness(settings: Faithfulness) -> Check:
-    """The share of claims that the context supports; 1 where nothing is claimed."""
+    """Compute the share of claims that the context supports; 1 where nothing is claimed."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         claims, verdicts = await _judged_claims(settings, case, judge)
@@ -84,7 +84,7 @@ def faithfulness(settings: Faithfulness) -> Check:
 
 
 def hallucination(settings: Hallucination) -> Check:
-    """The share of claims that the context does not support; 0 where nothing is claimed. Lower is better."""
+    """Compute the share of claims that the context does not support; 0 where nothing is claimed. Lower is better."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         claims, verdicts = await _judged_claims(settings, case, judge)
@@ -98,10 +98,11 @@ def hallucination(settings: Hallucination) -> Check:
 
 
 def passages_of(case: Case, key: str) -> list[str]:
-    """The texts of a context: of the actual outputs, else of the metadata, else of the inputs.
+    """Return the texts of a context: of the actual outputs, else of the metadata, else of the inputs.
 
     Raises:
         BadCase: there is none.
+
     """
     for part in ("actual_outputs", "metadata", "inputs"):
         context = find(case, part, key)

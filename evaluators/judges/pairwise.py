@@ -52,7 +52,7 @@ class Pairwise(Configuration):
 
 
 def pairwise(settings: Pairwise) -> Check:
-    """The candidate (actual) against the baseline (expected); a side has to win in both orders."""
+    """Compare the candidate (actual) with the baseline (expected); a side has to win in both orders."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         candidate, baseline = _sides(case, settings)

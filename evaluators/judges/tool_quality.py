@@ -88,7 +88,7 @@ def _check(
     question: JudgeQuestion[Any],
     shown: Callable[[ToolDefinition], Mapping[str, object]],
 ) -> Check:
-    """Each tool's share of passed checks, of those that ran, and their mean; a check of both kinds must pass twice."""
+    """Compute the mean over tools of each one's share of passed checks, of those that ran."""
     judged = [name for name, schema in question.fields.items() if schema is FLAG]
 
     async def checks_of(tool: ToolDefinition, judge: Judge | None) -> tuple[dict[str, bool | str], str]:

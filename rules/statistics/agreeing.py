@@ -143,7 +143,7 @@ def agreement(votes: Sequence[OneVote], *, most: int = 50) -> Agreement:
 def _resampled(
     units: Sequence[Sequence[float]], measure: Callable[[Sequence[Sequence[float]]], float | None]
 ) -> IntervalMeasure:
-    """A measure with its bootstrap interval over whole units."""
+    """Return a measure with its bootstrap interval over whole units."""
     value = measure(units) if units else None
     if value is None:
         return IntervalMeasure(value=None)
@@ -168,7 +168,7 @@ def _fleiss(units: Sequence[Sequence[float]], classes: int) -> float | None:
 
 
 def _pairs(shared: Mapping[str, Mapping[str, str | float]], labels: Sequence[str]) -> list[PairOfPeople]:
-    """Each two people who judged something both, those first who share most."""
+    """Return each two people with targets in common, those with the most first."""
     both: dict[tuple[str, str], list[tuple[str | float, str | float]]] = {}
     for by_author in shared.values():
         for one, other in combinations(sorted(by_author), _TWO):

@@ -39,7 +39,7 @@ class Confusion:
 
     @property
     def labels(self) -> int:
-        """All of them."""
+        """Return the number of labels."""
         return self.passed_passed + self.passed_failed + self.failed_passed + self.failed_failed
 
     @property
@@ -159,7 +159,7 @@ def strata(confusion: Confusion, judged_passed: int, judged: int) -> tuple[Strat
 
 
 def by_verdict(passed: Stratum, failed: Stratum, judged: int) -> Corrected:
-    """Each verdict's labels stand for all results with that verdict; one success and one failure are added to each."""
+    """Weigh labels by verdict: each stands for all results of its verdict; one success and one failure are added."""
     if min(passed.labels, failed.labels) < 2:  # noqa: PLR2004 - a variance needs two
         return _nothing("by_verdict")
     soft = [Stratum(share=each.share, passes=each.passes + 1, labels=each.labels + 2) for each in (passed, failed)]
@@ -178,7 +178,7 @@ def by_verdict(passed: Stratum, failed: Stratum, judged: int) -> Corrected:
 
 
 def by_weight(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> Corrected:
-    """Each label stands for as many results as its chance to be drawn says, within its verdict.
+    """Weigh each label by its chance to be drawn, within its verdict.
 
     The mean of a verdict is weighted by one by the chance (Hájek 1971), its error is that of a ratio; one success and
     one failure of the mean weight are added to each verdict.
@@ -214,7 +214,7 @@ def weighted_shares(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int
 
 
 def _weighted(side: Sequence[DrawnLabel], extra: int = 0) -> tuple[float, float]:
-    """The weighted mean of one verdict's labels and its variance, with so many successes and failures added."""
+    """Return the weighted mean of one verdict's labels and its variance, with so many successes and failures added."""
     weights = np.array([1 / each.probability for each in side])
     passes = np.array([float(each.people) for each in side])
     if extra:

@@ -36,12 +36,12 @@ class DriftWindow:
 
     @property
     def sample(self) -> Sample:
-        """The results in it."""
+        """Return the results in it."""
         return self._tally.sample() - self.edges[0].before if self.edges else NOTHING
 
     @property
     def after(self) -> int:
-        """The number of the last result before it; there must be one in it."""
+        """Return the number of the last result before it; there must be one in it."""
         return self.edges[0].at
 
 
@@ -73,7 +73,7 @@ class Drift:
         return DriftState(edges=self.window.edges, watch=self.watch.state)
 
     def add(self, number: int, point: int, above: int) -> WatchFinding | None:
-        """One more result. Returns the evidence of drift, if it is enough."""
+        """Add a result; return the evidence of drift, if it is enough."""
         watch = self.watch
         due = watch.add(point, above)
         self.window.move(number)
@@ -92,9 +92,10 @@ class Drift:
 
 
 def thinned(starts: Sequence[Start], count: int, stride: int) -> list[Start]:
-    """The starts that are worth remembering: fewer of old ones, none older than two baselines.
+    """Return the starts that are worth remembering: fewer of old ones, none older than two baselines.
 
     A sum that lacks terms is smaller, so that forgetting costs evidence and no guarantee.
+
     """
     kept = []
     for start in starts:

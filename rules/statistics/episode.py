@@ -62,19 +62,19 @@ class Episode:
         )
 
     def release(self) -> None:
-        """A new release may be the way back; that is believed by mistake with a probability of at most alpha."""
+        """Note a new release, which may be the recovery; that is a mistake with a probability of at most alpha."""
         self.results = self.absent = 0
         self.watch.start(None, self._settings.block * BASELINE_PARTS)
         if self.kind == "release":
             self.worse = self._worsening(WorseningState(told=self.worse.reported))
 
     def pass_by(self) -> Change | None:
-        """A result of another release than the current one, if that is what is watched."""
+        """Add a result of another release than the current one, if that is watched."""
         self.absent += 1
         return "withdrawn" if self.absent >= max(self._settings.block, self._settings.minimum) else None
 
     def add(self, number: int, point: int, above: int) -> Change | None:
-        """One more result. Returns how the episode ends, if it does, or that it became worse."""
+        """Add a result; return how the episode ends, if it does, or that it became worse."""
         self.results += 1
         self.absent = 0
         is_worse = self.worse.add(number, point, above)
@@ -98,14 +98,14 @@ class Episode:
         self.results = 0
 
     def worse_finding(self) -> WatchFinding:
-        """The evidence that it became worse than reported, with what it is compared with in the end: what was good."""
+        """Return the evidence that it became worse than reported, against the baseline of good results."""
         worse = self.worse
         return WatchFinding(
             log_evidence=worse.log_evidence, baseline=self._state.baseline, candidate=worse.since, after=worse.after
         )
 
     def finding(self, change: Change) -> WatchFinding:
-        """The evidence of the way back: since when there is most of it, or since the alarm if there is not enough."""
+        """Return the evidence of recovery: since when there is most of it, or since the alarm if it is not enough."""
         finding = self.watch.finding()
         candidate = finding.candidate if change == "recovered" else self.watch.total.sample()
         return WatchFinding(

@@ -43,6 +43,6 @@ class EpisodeEvent:
 
 
 def rate_of(sample: Sample, alpha: float, *, lower_is_better: bool) -> StreamRate:
-    """The rate of scores, which are mirrored where lower ones are better."""
+    """Return the rate of scores, which are mirrored where lower ones are better."""
     shown = sample.mirrored if lower_is_better else sample
     return StreamRate(count=shown.count, mean=shown.mean, interval=interval(shown, alpha))

@@ -24,17 +24,18 @@ class Interval:
 
 
 def interval(sample: Sample, alpha: float) -> Interval:
-    """A confidence sequence: with probability 1 - alpha the mean is inside at every number of results at once.
+    """Return a confidence sequence: with probability 1 - alpha the mean is inside at every number of results at once.
 
     It holds the means against which neither bet, that the mean is higher or that it is lower, has reached 2/alpha
     (Waudby-Smith and Ramdas 2024, section 4.1). The mean must not change. A smaller alpha gives an interval that holds
     the greater one's.
+
     """
     return Interval(low=_lowest(sample, alpha), high=1.0 - _lowest(sample.mirrored, alpha))
 
 
 def _lowest(sample: Sample, alpha: float) -> float:
-    """The lower end: where the wealth of betting on more, which falls with the mean, comes below 2/alpha."""
+    """Return the lower end: where the wealth of betting on more, which falls with the mean, comes below 2/alpha."""
     weights = in_results([sample.dense()])
     used = weights.any(axis=0)
     points, weights = POINTS[used], weights[:, used]
@@ -48,7 +49,7 @@ def _lowest(sample: Sample, alpha: float) -> float:
 
 
 def _crossing(holds: Callable[[float], bool]) -> float:
-    """A point below which it holds, rounded down."""
+    """Return a point below which it holds, rounded down."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -172,7 +172,7 @@ class Releases:
         return tuple(release for release in self.against if release != self.current)
 
     def add(self, number: int, release: str | None, point: int, above: int) -> WatchFinding | None:
-        """One more result. Returns the evidence that the current release is worse, if it is enough."""
+        """Add a result; return the evidence that the current release is worse, if it is enough."""
         if release == self.current is not None:
             if self.watch is None:
                 self._arm()  # with all of the baseline that came until now: a bet on more of it is a better one

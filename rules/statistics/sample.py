@@ -24,7 +24,7 @@ POINTS: Final = np.linspace(0.0, 1.0, ATOMS)
 
 
 def split(score: float) -> tuple[int, int]:
-    """The point at or below a score from 0 to 1, and the part of `UNIT` that goes to the point above it."""
+    """Return the point at or below a score from 0 to 1, and the part of `UNIT` for the point above it."""
     return divmod(round(score * (ATOMS - 1) * UNIT), UNIT)
 
 
@@ -57,12 +57,12 @@ class Sample:
 
     @classmethod
     def of_weights(cls, weights: Iterable[int]) -> "Sample":
-        """The sample with these weights, one for each point."""
+        """Return the sample with these weights, one for each point."""
         return cls(tuple((point, int(weight)) for point, weight in enumerate(weights) if weight))
 
     @classmethod
     def of_scores(cls, scores: Iterable[float]) -> "Sample":
-        """The sample of these scores."""
+        """Return the sample of these scores."""
         tally = WeightTally()
         for score in scores:
             tally.add(*split(score))
@@ -70,7 +70,7 @@ class Sample:
 
     @classmethod
     def of_passes(cls, passes: int, results: int) -> "Sample":
-        """The sample in which so many results passed and the others did not."""
+        """Return the sample in which so many results passed and the others did not."""
         weights = [0] * ATOMS
         weights[0], weights[-1] = (results - passes) * UNIT, passes * UNIT
         return cls.of_weights(weights)
@@ -82,16 +82,16 @@ class Sample:
 
     @property
     def mean(self) -> float:
-        """The mean score: of pass and fail the pass rate. Of nothing it is 0."""
+        """Return the mean score: of pass and fail the pass rate. Of nothing it is 0."""
         return sum(point * weight for point, weight in self.weights) / (max(self.count, 1) * UNIT * (ATOMS - 1))
 
     @property
     def mirrored(self) -> "Sample":
-        """The sample of 1 - score."""
+        """Return the sample of 1 - score."""
         return Sample(tuple((ATOMS - 1 - point, weight) for point, weight in reversed(self.weights)))
 
     def dense(self) -> list[int]:
-        """A weight for each point."""
+        """Return the weight of each point."""
         weights = [0] * ATOMS
         for point, weight in self.weights:
             weights[point] = weight

@@ -33,7 +33,7 @@ class JudgedSide:
 
     @property
     def count(self) -> int:
-        """All results."""
+        """Return the number of all results."""
         return self.passed + self.failed
 
 
@@ -61,7 +61,7 @@ class CorrectedDifference:
 def corrected_difference(
     baseline: JudgedSide, candidate: JudgedSide, calibration: Calibration
 ) -> CorrectedDifference | None:
-    """The difference that people would find; None while too little is known of the judge, or it is useless."""
+    """Return the difference that people would find; None while too little is known of the judge, or it is useless."""
     if calibration.standing not in {"unproven", "informative"} or not (baseline.count and candidate.count):
         return None
     raw = candidate.passed / candidate.count - baseline.passed / baseline.count
@@ -93,7 +93,7 @@ def corrected_rate(passed: int, count: int, judge: JudgeAccuracy) -> IntervalMea
 
 
 def _by_own_labels(baseline: JudgedSide, candidate: JudgedSide, raw: float) -> CorrectedDifference | None:
-    """Each side by its own labels; the interval from the two, by Newcombe's way of putting two together."""
+    """Correct each side by its own labels, and combine the two intervals by Newcombe's method."""
     rates = [
         by_verdict(*strata(each.labels, each.passed, each.count), each.count).rate for each in (baseline, candidate)
     ]
@@ -114,7 +114,7 @@ def _by_own_labels(baseline: JudgedSide, candidate: JudgedSide, raw: float) -> C
 
 
 def _by_shared_labels(baseline: JudgedSide, candidate: JudgedSide, judge: JudgeAccuracy) -> CorrectedDifference | None:
-    """The raw difference, divided by what the judge is better than chance; the doubt about that widens the interval."""
+    """Return the raw difference divided by the judge's Youden index, whose error widens the interval."""
     sides = [corrected_rate(each.passed, each.count, judge) for each in (baseline, candidate)]
     if sides[0].value is None or sides[1].value is None:
         return None

@@ -64,14 +64,14 @@ class Contest:
     floor: float = 0.0  # no mean of the baseline below this one is asked about
 
     def terms(self, higher_than: Numbers, lower_than: Numbers) -> Numbers:
-        """The log of each candidate's part, in columns, for bets against these means of the baseline, in rows."""
+        """Return the log of each candidate's part, in columns, for bets against these baseline means, in rows."""
         higher = log_wealth_of_baselines(self.baselines, self.planned, self.points, higher_than)[:, self.against]
         lower = log_wealth_lower(self.candidates, self.points, lower_than - self.margin)
         return higher + lower + self.log_weights
 
 
 def contest(baseline: Sample, candidate: Sample, margin: float, planned: int | None = None) -> Contest:
-    """One candidate against one baseline, of which so many results were expected; None for as many as it has."""
+    """Compare one candidate with one baseline; `planned` is its number of results, by default the actual one."""
     weights = in_results([baseline.dense(), candidate.dense()])
     used = weights.any(axis=0)
     return Contest(
@@ -86,11 +86,12 @@ def contest(baseline: Sample, candidate: Sample, margin: float, planned: int | N
 
 
 def least(tested: Contest) -> Least:
-    """The evidence.
+    """Return the evidence.
 
     The baseline's wealth falls and the candidate's grows with the mean, so that in a cell of means the product is at
     least the one with the first taken at the cell's upper end and the second at its lower end. Cells are cut where that
     matters.
+
     """
     lows, highs = np.maximum(_CELLS[:-1], tested.floor), _CELLS[1:]
     lows, highs = lows[lows < highs], highs[lows < highs]
@@ -112,7 +113,7 @@ def least(tested: Contest) -> Least:
 
 
 def refuted_mean(baseline: Sample, planned: int, log_evidence: float) -> float:
-    """The highest mean against which the baseline by itself has so much evidence, rounded down."""
+    """Return the highest mean against which the baseline by itself has so much evidence, rounded down."""
     weights = in_results([baseline.dense()])
     used = weights.any(axis=0)
     low, high = 0.0, 1.0
@@ -125,9 +126,10 @@ def refuted_mean(baseline: Sample, planned: int, log_evidence: float) -> float:
 
 
 def log_evidence(baseline: Sample, candidate: Sample, margin: float = 0.0, planned: int | None = None) -> float:
-    """The log of the evidence that the candidate's mean is below the baseline's by more than the margin.
+    """Return the log of the evidence that the candidate's mean is below the baseline's by more than the margin.
 
     Significant at alpha when it reaches log(1/alpha). It depends on the two samples alone, not on their order. If the
     baseline goes on growing while it is looked at, `planned` has to stay the same.
+
     """
     return least(contest(baseline, candidate, margin, planned)).log_evidence

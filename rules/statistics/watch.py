@@ -62,7 +62,7 @@ NOTHING_SEEN: Final = WatchState()
 
 
 def compared_with(number: int, baseline: Sample, log_threshold: float, of: Stretch | None = None) -> Compared:
-    """A baseline that is compared with from here on, in order to reach a threshold."""
+    """Return a baseline that is compared with from here on, in order to reach a threshold."""
     refuted = refuted_mean(baseline, baseline.count, log_threshold)
     return Compared(number=number, planned=baseline.count, refuted=refuted, sample=baseline, of=of)
 
@@ -128,7 +128,7 @@ class _Reference:
         self._grown = np.logaddexp(self._grown, part)
 
     def log_evidence(self, total: WeightTally) -> float:
-        """The evidence with this total."""
+        """Return the evidence with this total."""
         logs = self._growth @ in_results([total.weights])[0] + self._grown
         top = logs.max()
         return float(top + np.log(np.exp(logs - top).sum()))
@@ -165,7 +165,7 @@ class Watch:
 
     @property
     def starts(self) -> Sequence[Start]:
-        """The moments, oldest first."""
+        """Return the moments, oldest first."""
         return self._starts
 
     def start(self, baseline: Sample | None, weight: int, *, at: int = 0, of: Stretch | None = None) -> None:
@@ -196,20 +196,20 @@ class Watch:
         self._baselines = {number: kept for number, kept in self._baselines.items() if number in used}
 
     def add_baseline(self, point: int, above: int) -> None:
-        """One more result of the last baseline."""
+        """Add a result of the last baseline."""
         self._baselines[max(self._baselines)].tally.add(point, above)
         self._stale = True
         self._slack = self._slack - self._reference.most_of_baseline if self._reference else 0.0
 
     def add(self, point: int, above: int) -> bool:
-        """One more result, as `split` gives it. True: `found` has to be asked, for there may be something."""
+        """Add a result, as `split` returns it; return True if `found` has to be called."""
         self.total.add(point, above)
         if self._reference is not None:
             self._slack -= self._reference.most_of_candidate[point]
         return self._slack <= 0
 
     def found(self) -> WatchFinding | None:
-        """The evidence, if it has reached the threshold."""
+        """Return the evidence, if it has reached the threshold."""
         if not self._starts:
             return None
         if self._reference is not None:
@@ -224,7 +224,7 @@ class Watch:
         return None
 
     def finding(self) -> WatchFinding:
-        """The evidence, and the start that has most of it. There must be one."""
+        """Return the evidence, and the start that has most of it. There must be one."""
         tested = self._contest()
         minimum = least(tested)
         most = self._starts[int(tested.terms(*(np.array([minimum.at]),) * 2)[0].argmax())]

@@ -55,7 +55,7 @@ LARGEST_SHARE: Final = 0.9
 
 
 def log_wealth_of_baselines(weights: Numbers, planned: Numbers, points: Numbers, means: Numbers) -> Numbers:
-    """The log of what betting on "the mean is higher" has grown to, for each of `means` (rows) and baselines (columns).
+    """Return the log wealth of betting on a higher mean, for each of `means` (rows) and baselines (columns).
 
     `weights` has a row for each baseline: how many results at each of `points`. `planned` says how many results were
     expected; the shares depend on it, so that it must be known beforehand. As a function of the mean it falls: shares
@@ -77,20 +77,20 @@ def log_wealth_higher(weights: Numbers, points: Numbers, means: Numbers, spread:
 
 
 def log_wealth_lower(weights: Numbers, points: Numbers, means: Numbers) -> Numbers:
-    """The log of what betting on "the mean is lower" has grown to, for each of `means` (rows) and samples (columns)."""
+    """Return the log wealth of betting on a lower mean, for each of `means` (rows) and samples (columns)."""
     growth = log_growth_lower(points, means)
     return log_sum(growth @ weights.T + CANDIDATE.log_parts[:, None, None], axis=0)
 
 
 def log_growth_lower(points: Numbers, means: Numbers) -> Numbers:
-    """The log of what a bet on "the mean is lower" grows by with a score: for each share, mean and point."""
+    """Return the log of what a bet on "the mean is lower" grows by with a score: for each share, mean and point."""
     ratios = (1.0 - points)[None, :] / (1.0 - np.clip(means, 0.0, 1.0 - _EDGE))[:, None]
     logs: Numbers = np.log1p(CANDIDATE.shares[:, None, None] * (ratios - 1.0)[None, :, :])
     return logs
 
 
 def log_sum(logs: Numbers, axis: int) -> Numbers:
-    """The log of the sum of what these are the logs of."""
+    """Return the log of the sum of exponentials."""
     top = logs.max(axis=axis, keepdims=True)
     summed: Numbers = np.log(np.exp(logs - top).sum(axis=axis)) + top.squeeze(axis)
     return summed

@@ -73,16 +73,16 @@ class Worsening:
 
     @property
     def since(self) -> Sample:
-        """The results since it is most likely worse."""
+        """Return the results since it is most likely worse."""
         return self._since.sample()
 
     @property
     def log_evidence(self) -> float:
-        """The log of the evidence."""
+        """Return the log of the evidence."""
         return math.log(max(float(_PARTS @ self._sums), 1e-300))
 
     def add(self, number: int, point: int, above: int) -> bool:
-        """One more result, as `split` gives it. True: it is worse."""
+        """Add a result, as `split` returns it; return True if the mean is worse."""
         if self.level <= 0.0:
             return False
         if not self._results:

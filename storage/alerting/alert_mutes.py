@@ -40,7 +40,7 @@ class AlertMutes:
         self._aging = aging
 
     def at(self, at_ns: int, *, tenant: str | None = None, mute_id: str | None = None) -> list[AlertMute]:
-        """The mutes that last at an instant, of a tenant and of none (None for all); what ends first at the top."""
+        """Return the mutes in effect at an instant, of a tenant and of none (None: all); the first to end first."""
         values = {"tenant": tenant, "mute_id": mute_id, "at_us": at_ns // 1000}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("alert_mutes"), values)

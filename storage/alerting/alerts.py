@@ -227,7 +227,7 @@ class Alerts:
         return int(count)
 
     def get(self, alert_id: str, *, tenant: str | None = None) -> Alert | None:
-        """One alert, of a tenant and of none; None for all."""
+        """Return one alert, of a tenant and of none; None for all."""
         with self._database.cursor() as cursor:
             alerts = _alerts(cursor, tenant, {"alert_id": alert_id})
         return alerts[0] if alerts else None
@@ -264,7 +264,7 @@ _ESCALATED = ("regressed_count", "evidence", "evidence_threshold")
 
 
 def alert_of(document: Mapping[str, Any]) -> Alert:
-    """The alert as it was when an event about it was queued, of the event's document."""
+    """Return the alert as it was when an event about it was queued, of the event's document."""
     values = dict(document["alert"])
     finding = dict(values.pop("finding"))
     finding |= {name: ComparedSide(**finding[name]) for name in ("baseline", "candidate")}

@@ -84,16 +84,16 @@ class MetricMonitors:
         self._all = KeptRows(database, sql.query("metric_monitors"))
 
     def all(self, *, tenant: str | None = None, deleted: bool = False) -> list[MetricMonitorRow]:
-        """The monitors of a tenant and of none, by name (None: all); `deleted`: also those with an alert to end."""
+        """Return monitors by name, of a tenant and of none (None: all); `deleted`: also those with an alert to end."""
         return self._find(tenant=tenant, deleted=deleted)
 
     def watched(self) -> list[MetricMonitorRow]:
-        """All monitors, also deleted ones with an alert to end."""
+        """Return all monitors, also deleted ones with an alert to end."""
         rows = self._all.named({"tenant": None, "monitor_id": None, "deleted": True})
         return [MetricMonitorRow(**row) for row in rows]
 
     def get(self, monitor_id: str, *, tenant: str | None = None) -> MetricMonitorRow | None:
-        """A metric monitor; None where there is none, or it was deleted."""
+        """Return a metric monitor, or None if there is none or it was deleted."""
         rows = self._find(tenant=tenant, monitor_id=monitor_id)
         return rows[0] if rows else None
 

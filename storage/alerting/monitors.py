@@ -38,7 +38,7 @@ class StreamKey(NamedTuple):
 
     @property
     def rule(self) -> RuleKey:
-        """The rule, about the project."""
+        """Return the rule, about the project."""
         return RuleKey(self.tenant, self.project, self.rule_id)
 
 
@@ -64,7 +64,7 @@ class Counted(NamedTuple):
 
     @property
     def key(self) -> StreamKey:
-        """The rule, and the service."""
+        """Return the rule, and the service."""
         return StreamKey(self.tenant, self.project, self.rule_id, self.service)
 
 
@@ -195,7 +195,7 @@ class Monitors:
         return Cursor(number=number, announced=announced)
 
     def results(self, after: int, most: int) -> tuple[list[Counted], int]:
-        """The next results that count, in order, and up to where they are all."""
+        """Return the next results that count, in order, and the number up to which they are complete."""
         ((last,),) = self._last_result.rows()
         if last <= after:
             return [], after
@@ -251,7 +251,7 @@ class Monitors:
     def worst(
         self, key: StreamKey, fingerprint: str, part: StreamPart, measure: Measure, *, lower_is_better: bool
     ) -> Worst:
-        """The worst results of a part: by their scores, and where passes are measured those alone that did not pass."""
+        """Return the worst results of a part by score; if passes are measured, failed ones only."""
         parameters = {
             **key._asdict(),
             "fingerprint": fingerprint,
@@ -329,7 +329,7 @@ def is_of_scores(fingerprint: str) -> bool:
 def numbers_of_alert(
     key: StreamKey, fingerprint: str, measure: Measure, sides: Mapping[str, Sequence[StreamPart]]
 ) -> str:
-    """The statement that counts the sides of an alert again, over the view `evaluations`, or `counted_scores`."""
+    """Return the statement that counts an alert's sides again, over `evaluations` or `counted_scores`."""
     text = sql.query("numbers_of_alert").split("\n", 1)[1].strip().rstrip(";")
     literals = {name: "" if value is None else _literal(value) for name, value in key._asdict().items()}
     is_scored = "passed IS NOT NULL" if measure == "passed" else "score BETWEEN 0 AND 1"

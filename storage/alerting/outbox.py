@@ -257,11 +257,11 @@ class Outbox:
         offset: int = 0,
         limit: int = 50,
     ) -> list[Delivery]:
-        """The deliveries to a receiver, newest first."""
+        """Return the deliveries to a receiver, newest first."""
         return self._deliveries(webhook_id=webhook_id, state=state, offset=offset, limit=limit)
 
     def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None:
-        """One delivery to a receiver."""
+        """Return one delivery to a receiver."""
         deliveries = self._deliveries(webhook_id=webhook_id, delivery_id=delivery_id)
         return deliveries[0] if deliveries else None
 

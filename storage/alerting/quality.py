@@ -211,7 +211,7 @@ class Quality:
     def scores(
         self, key: RuleKey, of: ScoresOf, *, from_us: int, each: int, basis: Basis = AS_STARTED
     ) -> dict[str, list[float]]:
-        """The scores from 0 to 1 of the latest so many results of each release, by one evaluator."""
+        """Return the scores from 0 to 1 of the latest so many results of each release, by one evaluator."""
         named = asdict(of) | {"releases": list(of.releases)}
         parameters = named | {"from_us": from_us, "each": each} | asdict(basis)
         scores: dict[str, list[float]] = {release: [] for release in of.releases}

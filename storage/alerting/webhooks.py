@@ -59,21 +59,21 @@ class Webhooks:
         self._writer = writer
 
     def project(self, text: str, *, tenant: str | None = None) -> str | None:
-        """The name of the project with this id or name: of a tenant or of none, or of all; None where there is none."""
+        """Return the name of the project with this id or name: of a tenant or of none, or of all, or None."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("project_named"), {"tenant": tenant, "project": text}).fetchall()
         return rows[0][0] if rows else None
 
     def all(self, *, tenant: str | None = None) -> list[Webhook]:
-        """The webhooks of every project, oldest first: of a tenant; None for all."""
+        """Return the webhooks of every project, oldest first: of a tenant; None for all."""
         return self._find(tenant, every=True)
 
     def of_project(self, project: str | None, *, tenant: str | None = None) -> list[Webhook]:
-        """The webhooks of one project, or those for all projects, oldest first: of a tenant; None for all."""
+        """Return the webhooks of one project, or those for all projects, oldest first: of a tenant; None for all."""
         return self._find(tenant, project=project)
 
     def get(self, webhook_id: str) -> Webhook | None:
-        """One receiver of any tenant; None where there is none, or it was deleted."""
+        """Return one receiver of any tenant, or None if there is none or it was deleted."""
         webhooks = self._find(None, every=True, webhook_id=webhook_id)
         return webhooks[0] if webhooks else None
 

@@ -54,7 +54,7 @@ class FileOpener:
         self.raised_bytes: int | None = None  # what DuckDB may hold instead of what it was given
 
     def open(self, settings: Settings, *, because: str | None = None) -> duckdb.DuckDBPyConnection:
-        """A DuckDB with the file as its default catalogue, made if it is not there.
+        """Open a DuckDB with the file as its default catalogue; a missing file is created.
 
         `because` is what DuckDB said when it declared the file invalid: where that was a want of memory, it has more at
         once, for to open the file without a checkpoint takes little, and the next commit would end like that one.
@@ -63,6 +63,7 @@ class FileOpener:
             ForeignFile: the file is not a database of ours.
             NewerFile: a newer DuckDB, or a newer version of us, wrote it.
             Unusable: it cannot be opened.
+
         """
         if self.raised_bytes is not None:
             settings = {**settings, _LIMIT: _text(self.raised_bytes)}

@@ -97,7 +97,7 @@ class Cursors:
         return cursor in self._ended
 
     def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
-        """An answer that holds a cursor for as long as its reader likes; it ends with all others."""
+        """Stream an answer that holds a cursor until it is read; `end` ends it with all others."""
         stream = RowStream(pieces)
         with self._changed:
             self._streams.add(stream)

@@ -49,7 +49,7 @@ class Damage:
 
     @property
     def places(self) -> Mapping[str, str]:
-        """The damage met so far and what to do about it, by file or by a word for the place."""
+        """Return the damage so far and its remedies, by file or by a name of the place."""
         with self._lock:
             return dict(self._places)
 

@@ -137,7 +137,7 @@ class Database:
 
     @property
     def query_memory(self) -> QueryMemory:
-        """The memory that DuckDB and the statements of clients may hold now."""
+        """Return the memory that DuckDB and the statements of clients may hold now."""
         return QueryMemory(
             duckdb_bytes=self._limit_bytes,
             at_once=self._options.queries_at_once,
@@ -147,12 +147,12 @@ class Database:
 
     @property
     def scratch(self) -> Path:
-        """The folder of what is left out of memory for a moment."""
+        """Return the folder of what is left out of memory for a moment."""
         return self._scratch
 
     @property
     def path(self) -> Path:
-        """The database file."""
+        """Return the database file."""
         return self._path
 
     @property
@@ -164,7 +164,7 @@ class Database:
     def cursor(
         self, *, mends: bool = True, may_end: bool = True, may_share: bool = True, is_own: bool = True
     ) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of its own on the same database, during the block; within `at_one_moment` that of its thread.
+        """Open a connection of its own on the same database, during the block; within `at_one_moment`, the thread's.
 
         Who asks what may fail, and goes on then, may not share: a statement that fails ends the moment.
 
@@ -241,12 +241,12 @@ class Database:
         return KeptCursor(cursor)
 
     def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
-        """An answer that holds a cursor for as long as its reader likes, which ends where the file is opened again."""
+        """Stream an answer that holds a cursor until it is read, and ends if the file is opened again."""
         return self._cursors.stream(pieces)
 
     @contextmanager
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor all of whose questions are answered as of one moment, whatever is committed or swept meanwhile."""
+        """Open a cursor whose queries all see one moment, whatever is committed or swept meanwhile."""
         if hasattr(self._own, "cursor"):
             with self.cursor() as cursor:
                 yield cursor
@@ -275,7 +275,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor in a transaction that commits at the end of the block, or is rolled back by an exception.
+        """Open a cursor in a transaction that commits at the end of the block; an exception rolls it back.
 
         Raises:
             ReadOnly: the file is read-only.

@@ -52,10 +52,11 @@ def punch_free(path: Path, *, block_bytes: int, blocks: int, free: int) -> int:
 
 
 def free_blocks(path: Path) -> tuple[int, list[int]]:
-    """The size of a block, and the numbers of those that are free as of the last checkpoint.
+    """Return the size of a block, and the numbers of those that are free as of the last checkpoint.
 
     Raises:
         UnknownFormat: another version of DuckDB lays its files out differently.
+
     """
     with path.open("rb") as file:
         start = file.read(_HEADER_BYTES * _HEADERS)

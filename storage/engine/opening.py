@@ -14,7 +14,7 @@ _NICENESS = 10  # as that of the processes for SQL queries
 
 
 def open_duckdb(config: Mapping[str, str | int | bool]) -> duckdb.DuckDBPyConnection:
-    """A DuckDB of its own, in memory, whose own threads stand back behind those that ask it."""
+    """Open a DuckDB in memory whose own threads have a lower priority than its callers."""
     return standing_back(lambda: duckdb.connect(":memory:", config=dict(config)))
 
 

@@ -48,7 +48,7 @@ class DiskRoom:
 
     @property
     def free_bytes(self) -> int:
-        """The free bytes of a moment ago, because each call of the system takes a while."""
+        """Return the free bytes as of a moment ago, because each system call takes a while."""
         now_s = time.monotonic()
         with self._lock:
             if now_s >= self._look_again_s:

@@ -216,7 +216,7 @@ class RuleMatcherDb:
         return _decisions(answer, question.revision, 0)
 
     def _statement(self, questions: Sequence[RuleQuestion]) -> tuple[str, dict[str, Any]]:
-        """The statement that asks some rules of one tenant, and its parameters, of which each rule has its own."""
+        """Return the statement for some rules of one tenant, with parameters of their own for each rule."""
         clauses = outcomes = ""
         parameters: dict[str, Any] = {"tenant": questions[0].tenant}
         for number, one in enumerate(questions):
@@ -237,7 +237,7 @@ class RuleMatcherDb:
     def _ask(
         self, text: str, question: RuleQuestion, parameters: Mapping[str, Any], spans: pa.Table
     ) -> pa.Table | None:
-        """The answer; None where there is none, at a second attempt in a new DuckDB neither."""
+        """Return the answer, or None if it failed in a new DuckDB too."""
         for again in (False, True):
             try:
                 answer = self._answer(text, parameters)
@@ -332,7 +332,7 @@ def _sampling(questions: Sequence[RuleQuestion]) -> pa.Table:
 
 
 def _release(expressions: Sequence[str], releases: Sequence[ReleaseExpression]) -> str:
-    """The release by the rule of a decision, whose revision stands beside it."""
+    """Return the release by the rule of a decision, whose revision stands beside it."""
     whens = [
         f"WHEN revision IN ({', '.join(map(str, release.revisions))}) THEN {expression}"
         for expression, release in zip(expressions, releases, strict=True)

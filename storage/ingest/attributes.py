@@ -8,9 +8,10 @@ from storage.records import AttributeValue
 
 
 def decode_attributes(texts: Mapping[str, str | None] | None, letters: str | None) -> dict[str, AttributeValue]:
-    """The values that OTLP carried, by key, in their order.
+    """Decode the values of OTLP attributes, by key, in their order.
 
     Arrays come as lists and maps as dicts; of a map's repeated keys the last wins.
+
     """
     if not texts:
         return {}
@@ -21,7 +22,7 @@ def decode_attributes(texts: Mapping[str, str | None] | None, letters: str | Non
 
 
 def decode_value(text: str | None, letter: str | None) -> AttributeValue:
-    """One value that OTLP carried, such as the body of a log record."""
+    """Decode one OTLP value, such as the body of a log record."""
     return None if text is None else _DECODERS[letter or "s"](text)
 
 
@@ -35,7 +36,7 @@ def _any_value(text: str) -> AttributeValue:
 
 
 def _plain(value: Mapping[str, object]) -> AttributeValue:
-    """An `AnyValue` in OTLP/JSON as a plain value."""
+    """Return an `AnyValue` in OTLP/JSON as a plain value."""
     for field, content in value.items():
         match field, content:
             case "arrayValue", dict():

@@ -230,7 +230,7 @@ class SpanBatch:
         return spans + int(self.logs.nbytes) if self.logs.num_rows else spans
 
     def slice(self, start: int, length: int) -> "SpanBatch":
-        """Some of the rows, with all resources and scopes."""
+        """Return some of the rows, with all resources and scopes."""
         spans = self.spans.slice(start, length)
         logs = self.logs
         if logs.num_rows:
@@ -238,9 +238,10 @@ class SpanBatch:
         return replace(self, spans=spans, logs=logs)
 
     def to_buffers(self) -> list[pa.Buffer | bytes]:
-        """The batch as buffers that, joined, `from_buffer` reads back.
+        """Return the batch as buffers that, joined, `from_buffer` reads back.
 
         Three Arrow IPC streams behind their lengths, and to the end a fourth of the log records if there are any.
+
         """
         streams = [ipc_stream(table) for table in (self.spans, self.resources, self.scopes)]
         lengths = _LENGTHS.pack(*(stream.size for stream in streams))
@@ -276,7 +277,7 @@ class SpanBatch:
 
     @classmethod
     def from_streams(cls, streams: Iterable[pa.Buffer]) -> "SpanBatch":
-        """A batch from its streams, one by one. They are not copied: the batch holds these buffers and nothing else."""
+        """Make a batch from its streams, one by one, without copying: it holds these buffers and nothing else."""
         tables = [
             _conform(pa.ipc.open_stream(stream).read_all(), schema)
             for stream, schema in zip(streams, (SPANS, RESOURCES, SCOPES, LOGS), strict=False)
@@ -286,9 +287,10 @@ class SpanBatch:
 
 
 def concatenate(batches: list[SpanBatch]) -> SpanBatch:
-    """One batch of all rows, in order.
+    """Return one batch of all rows, in order.
 
     The spans are in one piece: in many, DuckDB makes many small row groups of them (twice the disk, measured).
+
     """
     if not batches:
         return SpanBatch(spans=SPANS.empty_table(), resources=RESOURCES.empty_table(), scopes=SCOPES.empty_table())
@@ -302,7 +304,7 @@ def concatenate(batches: list[SpanBatch]) -> SpanBatch:
 
 
 def ipc_stream(table: pa.Table) -> pa.Buffer:
-    """The table in a buffer of exactly its size: one that grows is up to twice as large as what it holds."""
+    """Serialize the table into a buffer of exactly its size: a growing one is up to twice as large."""
     size = pa.MockOutputStream()
     _write(table, size)
     buffer = pa.allocate_buffer(size.size())

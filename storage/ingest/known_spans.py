@@ -42,7 +42,7 @@ class KnownSpans:
         self._recent.add(hashes, commit)
 
     def new_of(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[pa.Table, Hashes]:
-        """The spans that are not stored yet, each once, and their hashes."""
+        """Return the spans that are not stored yet, each once, and their hashes."""
         hashes = presence.key_hashes(spans)
         if not spans.num_rows:
             return spans, hashes

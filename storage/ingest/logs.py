@@ -8,9 +8,10 @@ from storage.ingest import presence
 
 
 def new_logs(cursor: duckdb.DuckDBPyConnection, logs: pa.Table) -> pa.Table:
-    """The log records that are not stored yet, each once.
+    """Return the log records that are not stored yet, each once.
 
     A copy has the content of the first, its time included, so it is looked for at the times of the batch only.
+
     """
     cursor.register("incoming_logs", logs)
     seen: set[tuple[object, ...]] = set()

@@ -23,7 +23,7 @@ class Reads(Protocol):
         """
 
     def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
-        """A row of `batch.MEANINGS` for each row of the table `span`, by the log records that belong to it."""
+        """Return a row of `batch.MEANINGS` for each row of the table `span`, by the log records that belong to it."""
 
 
 class NobodyReads:

@@ -15,7 +15,7 @@ EQUAL_CALLS: Final = 5_000  # and results of one key in the hours around a chang
 
 
 def open_calls(cursor: duckdb.DuckDBPyConnection, *, from_ns: int) -> pa.Table:
-    """The calls without a result, and results of other traces' calls, in the traces registered as `wanted_traces`."""
+    """Return calls without a result, and results of other traces' calls, in the registered `wanted_traces`."""
     return cursor.execute(sql.query("open_calls_of_traces"), {"from_ns": from_ns}).to_arrow_table()
 
 

@@ -28,7 +28,7 @@ _MAX_WINDOWS = 16
 
 
 def key_hashes(spans: pa.Table) -> Hashes:
-    """A 64-bit hash of each span's key. The ids must be of full length, as the decoder guarantees."""
+    """Return a 64-bit hash of each span's key. The ids must be of full length, as the decoder guarantees."""
     words = np.hstack([_words(spans.column("trace_id"), _TRACE_DIGITS), _words(spans.column("span_id"), _SPAN_DIGITS)])
     mixed = np.zeros(len(words), dtype=np.uint64)
     for column in range(words.shape[1]):
@@ -83,7 +83,7 @@ def _keys(spans: pa.Table, rows: npt.NDArray[np.int64]) -> list[tuple[str, ...]]
 
 
 def windows(start_times: pa.ChunkedArray) -> list[tuple[int, int]]:
-    """The times that the start times cover, first and last in nanoseconds: split at long gaps, for outliers."""
+    """Return the times that the start times cover, first and last in nanoseconds: split at long gaps, for outliers."""
     times = np.sort(start_times.cast(pa.int64()).to_numpy())
     gaps = np.diff(times)
     cuts = np.flatnonzero(gaps > _GAP_NS)
@@ -119,7 +119,7 @@ class RecentKeys:
 
     @property
     def since(self) -> int:
-        """The first of the commits all of whose keys are surely known."""
+        """Return the first of the commits all of whose keys are surely known."""
         return self._old_since
 
     def start(self, since: int) -> None:

@@ -58,7 +58,7 @@ class SpanRows:
     def complete(
         self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, new_logs: pa.Table, *, batch: int
     ) -> pa.Table:
-        """The rows of a commit with what they mean, by the log records that came with them and before."""
+        """Return the rows of a commit with their meanings, by log records of this commit and earlier ones."""
         logs = self._logs_of(cursor, spans, _readable(new_logs), batch)
         return _with_meanings(self._reads, self._edition, spans, logs)
 
@@ -110,7 +110,7 @@ class SpanRows:
         yield from (TraceKey(*key) for key in _pairs(spans))
 
     def _logs_of(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, new_logs: pa.Table, batch: int) -> pa.Table:
-        """The log records that belong to spans: of those that came now, with a commit, and of those before."""
+        """Return the log records that belong to spans: new ones of this commit, and stored ones."""
         if self._logged.is_empty:
             return new_logs
         suspects = self._logged.suspects(presence.key_hashes(spans))
@@ -138,7 +138,7 @@ def read_again(cursor: duckdb.DuckDBPyConnection, reads: Reads, edition: int | N
 
 
 def edition_number(cursor: duckdb.DuckDBPyConnection, digest: str) -> int | None:
-    """The number that this file has for an edition; None for none."""
+    """Return the number of an edition in this file, or None."""
     rows = cursor.execute(sql.query("edition_number"), {"digest": digest}).fetchall()
     return int(rows[0][0]) if rows else None
 

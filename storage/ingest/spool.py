@@ -117,7 +117,7 @@ class Spool:
 
     @property
     def sequence(self) -> int:
-        """The number of the last group that is durable."""
+        """Return the number of the last group that is durable."""
         return self._sequence
 
     @property
@@ -149,7 +149,7 @@ class Spool:
         )
 
     def recover(self, after: Position) -> Iterator[SpoolGroup]:
-        """The groups on disk beyond `after`, oldest first; then `lost` counts those that are damaged."""
+        """Yield the groups on disk beyond `after`, oldest first; then `lost` counts those that are damaged."""
         seen: list[int | _Place] = []
         for path in _segments(self._directory):
             for each in _read(path):
@@ -272,7 +272,7 @@ def _write_all(file: int, buffers: Iterable[pa.Buffer | bytes]) -> int:
 
 
 def _create(path: Path) -> int:
-    """A new file, which is there after a power cut too."""
+    """Create a file that survives a power cut."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         _sync_directory(path.parent)

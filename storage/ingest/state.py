@@ -19,7 +19,7 @@ class Totals:
     set_aside: int = 0
 
     def plus(self, other: "Totals") -> "Totals":
-        """The sums."""
+        """Return the sums of both."""
         return Totals(**{name: count + getattr(other, name) for name, count in asdict(self).items()})
 
 

@@ -40,7 +40,7 @@ class Changes:
         self._is_complete = False  # until the stored changes were read
 
     def note(self, traces: Mapping[TraceKey, int], batch: int) -> None:
-        """A commit changed so many spans of each of some traces."""
+        """Note that a commit changed so many spans of each of some traces."""
         with self._lock:
             known = self._traces
             for key, spans in traces.items():
@@ -107,7 +107,7 @@ class TraceMeanings:
         self.changes = changes
 
     def changed(self) -> tuple[dict[TraceKey, TraceChange], int]:
-        """The traces that changed since all were added up, as their parts and log records tell, and the last commit."""
+        """Return the traces that changed since the last sums, by their parts and log records, and the last commit."""
         with self._database.snapshot() as cursor:
             rows = cursor.execute(sql.query("changed_traces")).fetchall()
             ((last_batch, *_),) = cursor.execute(sql.query("ingest_state")).fetchall()
@@ -116,13 +116,13 @@ class TraceMeanings:
         }, last_batch
 
     def last_batch(self) -> int:
-        """The number of the last commit."""
+        """Return the number of the last commit."""
         with self._database.cursor() as cursor:
             ((last_batch, *_),) = cursor.execute(sql.query("ingest_state")).fetchall()
         return int(last_batch)
 
     def spans(self, keys: Collection[TraceKey], limits: Limits) -> TraceSpans:
-        """The spans of these traces, as many as fit."""
+        """Return the spans of these traces, as many as fit."""
         return self._spans(keys, sql.query("meanings_of_traces"), limits)
 
     def _spans(self, keys: Collection[TraceKey], select: LiteralString, limits: Limits) -> TraceSpans:
@@ -136,7 +136,7 @@ class TraceMeanings:
         return TraceSpans(keys=keys, spans=spans, parts=parts, from_ns=from_ns, is_cut=is_cut, deletions=deletions)
 
     def long_trace(self, key: TraceKey, limits: Limits) -> TraceSpans:
-        """The spans of one trace that is too long to be taken out whole: without texts of which no sum depends."""
+        """Return the spans of one trace that is too long to be taken out whole, without texts that no sum needs."""
         return self._spans([key], sql.query("meanings_of_long_trace"), limits)
 
     def store(self, sums: TraceSums) -> None:
@@ -176,7 +176,7 @@ class TraceMeanings:
         return int(rows.num_rows)
 
     def older_traces(self, reads: Reads, most: int) -> list[TraceKey]:
-        """Some of the traces that were added up from spans that another edition read."""
+        """Return some of the traces that were added up from spans that another edition read."""
         with self._database.cursor() as cursor:
             parameters = {"edition": edition_number(cursor, reads.edition), "traces": most}
             return [TraceKey(*row) for row in cursor.execute(sql.query("older_traces"), parameters).fetchall()]

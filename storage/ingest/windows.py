@@ -89,9 +89,10 @@ class Windows:
         self._edition = edition
 
     def traces(self, keys: Iterable[TraceKey], *, until: int, limits: Limits) -> SpanWindow | None:
-        """The spans of these traces up to number `until`, as many as fit; None when there are none.
+        """Return the spans of these traces up to number `until`, as many as fit; None if there are none.
 
         Of one trace that does not fit, those that tell its input and its output.
+
         """
         trace_keys = set(keys)
         return self._whole_or_ends(trace_keys, limits, until=until, is_one=len(trace_keys) == 1)
@@ -108,9 +109,10 @@ class Windows:
             return _window(cursor, spans, limits, is_cut=True)
 
     def sessions(self, keys: Iterable[SessionKey], *, limits: Limits) -> SpanWindow | None:
-        """The spans of the traces of these sessions, as many as fit; None when there are none.
+        """Return the spans of the traces of these sessions, as many as fit; None if there are none.
 
         Of one session that does not fit, those that tell the input and the output of its traces.
+
         """
         by_session: dict[SessionKey, list[str]] = {}
         tenants, ids = zip(*keys, strict=True)
@@ -124,7 +126,7 @@ class Windows:
         return None if window is None else replace(window, sessions=by_session)
 
     def spans(self, numbers: Iterable[int], *, limits: Limits) -> SpanWindow | None:
-        """The spans with these numbers, as many as fit; None when there are none."""
+        """Return the spans with these numbers, as many as fit; None if there are none."""
         seqs = sorted(set(numbers))
         if not seqs:
             return None
@@ -186,7 +188,7 @@ class Extent(NamedTuple):
 
 
 def extents_of(cursor: duckdb.DuckDBPyConnection, keys: Iterable[TraceKey]) -> dict[TraceKey, Extent]:
-    """The extents of those of the traces that are stored."""
+    """Return the extents of those of the traces that are stored."""
     cursor.register("wanted_traces", key_table(keys))
     rows = cursor.execute(sql.query("extents_of_traces")).fetchall()
     return {TraceKey(tenant, trace_id): Extent(*numbers) for tenant, trace_id, *numbers in rows}
@@ -221,7 +223,7 @@ def groups_of(extents: Mapping[TraceKey, Extent], *, commits_each: int = COMMITS
 def spans_within(
     cursor: duckdb.DuckDBPyConnection, extents: Mapping[TraceKey, Extent], limits: Limits, *, until: int = EVERYTHING
 ) -> SpanWindow | None:
-    """The spans of traces with these extents up to number `until`, as many as fit; None when there are none."""
+    """Return the spans of traces with these extents up to number `until`, as many as fit; None if there are none."""
     if not extents:
         return None
     spans, is_cut = _spans(cursor, extents, limits, until=until)
@@ -231,7 +233,7 @@ def spans_within(
 def _spans(
     cursor: duckdb.DuckDBPyConnection, extents: Mapping[TraceKey, Extent], limits: Limits, *, until: int
 ) -> tuple[pa.Table, bool]:
-    """The spans of some traces, one at least, as far as they fit; and whether there may be more."""
+    """Return the spans of some traces, at least one, that fit, and True if there may be more."""
     tables: list[pa.Table] = []
     left = limits
     for group in groups_of(extents):
@@ -285,7 +287,7 @@ def _window(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, limits: Limits, 
 def fetch(
     cursor: duckdb.DuckDBPyConnection, select: str, limits: Limits, **parameters: int | str | None
 ) -> tuple[pa.Table, bool]:
-    """The rows as far as they fit, one batch at least; and whether there may be more."""
+    """Return the rows that fit, at least one batch, and True if there may be more."""
     reader = cursor.execute(select, parameters | {"rows": limits.rows}).to_arrow_reader(_ROWS_AT_ONCE)
     batches, nbytes = [], 0
     for batch in reader:
@@ -302,7 +304,7 @@ _ROWS_AT_ONCE = 2048  # DuckDB's own measure; it hands out no fewer
 
 
 def keys_of(spans: pa.Table) -> Iterable[TraceKey]:
-    """The trace of each row."""
+    """Return the trace of each row."""
     pairs = zip(spans.column("tenant").to_pylist(), spans.column("trace_id").to_pylist(), strict=True)
     return (TraceKey(*pair) for pair in pairs)
 
@@ -314,7 +316,7 @@ def counts_of(spans: pa.Table) -> dict[TraceKey, int]:
 
 
 def key_table(keys: Iterable[TraceKey]) -> pa.Table:
-    """The traces as a table, with the number that their parts are found by."""
+    """Return the traces as a table, with the number that their parts are found by."""
     listed = list(keys)
     return pa.table(
         {

@@ -239,7 +239,7 @@ class Writer:
         return True
 
     def _chunks(self) -> Iterator[Chunk]:
-        """The commits to make; write tasks between them are run on the way."""
+        """Yield the commits to make; write tasks between them are run on the way."""
         while not self._stopping.is_set():
             with self.attempt.paused():
                 work = self._backlog.next_work(self._most_rows)

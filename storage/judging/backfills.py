@@ -73,7 +73,7 @@ class BackfillTable:
         return self._found(sql.query("running_backfills"))
 
     def of_rule(self, rule_id: str) -> list[Backfill]:
-        """The backfills of a rule's revisions, newest first."""
+        """Return the backfills of a rule's revisions, newest first."""
         return self._found(sql.query("backfills_of_rule"), rule_id=rule_id)
 
     def targets_of_baseline(self, request: BaselineRequest) -> BaselineTargets | None:
@@ -106,7 +106,7 @@ class BackfillTable:
         return ended[-1] > 0
 
     def spans(self, backfill: Backfill, tenant: str | None, selection: SpanSelection) -> tuple[pa.Table, int] | None:
-        """The next spans that the rule has not decided about, and up to where they are all; None after the last."""
+        """Return the next spans that the rule has not decided about, and up to where they are complete, or None."""
         statements = sql.query("numbers_to_backfill"), sql.query("spans_to_backfill")
         with self._database.snapshot() as cursor:
             return window(cursor, statements, _bounds(backfill, tenant), selection, {"revision": backfill.revision})
@@ -167,7 +167,7 @@ def _bounds(backfill: Backfill, tenant: str | None) -> dict[str, Any]:
 def _undecided(
     cursor: duckdb.DuckDBPyConnection, revision: int, traces: pa.Table, spans: pa.Table, until: int
 ) -> Settled:
-    """The traces that a revision has not decided about."""
+    """Return the traces that a revision has not decided about."""
     last = spans.group_by("trace").aggregate([("seq", "max")]).rename_columns({"seq_max": "seq"})
     left = traces.join(last, "trace", join_type="inner")
     left = left.filter(_is_undecided(cursor, revision, left, spans))

@@ -120,7 +120,7 @@ class CallJournal:
 
     @property
     def full(self) -> Sequence[Path]:
-        """The files that nothing more is written to."""
+        """Return the files that nothing more is written to."""
         return tuple(self._old)
 
     def release(self, files: Sequence[Path]) -> None:

@@ -53,7 +53,7 @@ def _is_any_held(cursor: duckdb.DuckDBPyConnection) -> bool:
 
 
 def targets_of_jobs(jobs: pa.Table) -> pa.Table:
-    """The traces, or sessions, that jobs to be stored are about: of a session, `trace_id` is its id."""
+    """Return the traces, or sessions, that jobs to be stored are about: of a session, `trace_id` is its id."""
     return targets_of(jobs["tenant"], jobs["trace_id"], jobs["span_id"])
 
 

@@ -62,7 +62,7 @@ class JobResult(EvaluatorOutcome):
 
 
 def results_table(results: Iterable[JobResult]) -> pa.Table:
-    """The results as columns."""
+    """Return the results as columns."""
     return table_of(RESULTS, results)
 
 

@@ -92,7 +92,7 @@ class Matching:
             self._known = seq, writes + 1
 
     def window(self, *, after: int, until: int, selection: SpanSelection) -> tuple[pa.Table, int] | None:
-        """The next spans in the order of their commits, and up to where they are all; None when there are none."""
+        """Return the next spans in the order of commits, and up to where they are complete; None if there are none."""
         statements, bounds = (sql.query("numbers_after"), sql.query("spans_to_match")), {"after": after, "until": until}
         if self._writer.totals.stored - self._stored <= selection.limits.rows:
             with self._database.cursor() as cursor:

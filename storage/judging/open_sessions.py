@@ -86,7 +86,7 @@ class OpenSessions:
 
 
 def traces_of(cursor: duckdb.DuckDBPyConnection, sessions: pa.Table) -> pa.Table:
-    """The traces of sessions, which are from now on the wanted ones."""
+    """Return the traces of sessions, and register them as `wanted_traces`."""
     cursor.register("wanted_sessions", sessions.select(["trace", "tenant", "session_id"]))
     traces = cursor.execute(sql.query("traces_of_sessions")).to_arrow_table()
     cursor.register("wanted_traces", traces)
@@ -94,9 +94,10 @@ def traces_of(cursor: duckdb.DuckDBPyConnection, sessions: pa.Table) -> pa.Table
 
 
 def settled_sessions(sessions: pa.Table, traces: pa.Table, spans: pa.Table, until: int) -> Settled:
-    """The sessions of which spans are stored, with the latest trace of each.
+    """Return the sessions of which spans are stored, with the latest trace of each.
 
     Of the sessions `trace`, `tenant`, `session_id` and `was_settled` are told.
+
     """
     last = spans.group_by("trace").aggregate([("seq", "max")]).rename_columns({"seq_max": "seq"})
     latest = traces.sort_by([("trace", "ascending"), ("start_ns", "ascending"), ("trace_id", "ascending")])

@@ -93,7 +93,7 @@ class OpenTraces:
         return DueTraces(traces=traces, next_us=table["next_us"][0].as_py())
 
     def settled(self, due: pa.Table, *, until: int) -> Settled:
-        """The traces among these that have settled, by what was found of all their spans."""
+        """Return the traces among these that have settled, by what was found of all their spans."""
         with self._database.snapshot() as cursor:
             cursor.register("wanted_traces", due)
             spans = numbers_of(cursor, until)
@@ -112,7 +112,7 @@ class OpenTraces:
         )
 
     def added_up(self, settled: Settled) -> tuple[Settled, bool]:
-        """The traces among these whose sums are of all their spans, with these as columns; and whether all are."""
+        """Return the traces among these whose sums include all their spans, with the sums, and True if all do."""
         with self._database.snapshot() as cursor:
             cursor.register("wanted_traces", settled.traces.select(["trace", "tenant", "trace_id", "trace_key"]))
             totals = cursor.execute(sql.query("totals_of_traces")).to_arrow_table()
@@ -124,7 +124,7 @@ class OpenTraces:
         return replace(settled, traces=traces, spans=spans), not len(late)
 
     def parts(self, spans: pa.Table, selection: SpanSelection) -> Iterator[pa.Table]:
-        """The spans with what is asked of them, in parts that are not too large."""
+        """Yield the spans with what is asked of them, in parts that are not too large."""
         with self._database.snapshot() as cursor:
             for near in _near(spans, selection.limits.rows):
                 yield from _fitting(cursor, near, selection)
@@ -141,7 +141,7 @@ class OpenTraces:
 
 
 def numbers_of(cursor: duckdb.DuckDBPyConnection, until: int) -> pa.Table:
-    """The spans of the wanted traces, up to one by number."""
+    """Return the spans of the registered `wanted_traces`, up to a number."""
     from_ns, to_ns, first_batch, last_batch = cursor.execute(sql.query("extent_of_wanted_traces")).fetchall()[0]
     bounds = {
         "from_ns": from_ns or 0,
@@ -154,7 +154,7 @@ def numbers_of(cursor: duckdb.DuckDBPyConnection, until: int) -> pa.Table:
 
 
 def extent_of(spans: pa.Table) -> tuple[int, int]:
-    """The least and the greatest number of spans; 0 and -1 without any."""
+    """Return the least and the greatest number of spans; 0 and -1 without any."""
     numbers = pc.min_max(spans["seq"])
     return (numbers["min"].as_py(), numbers["max"].as_py()) if spans.num_rows else (0, -1)
 
@@ -167,7 +167,7 @@ def _sessions(spans: pa.Table) -> pa.Table:
 
 
 def opened_sessions(traces: pa.Table, tenants: Sequence[str] | None) -> pa.Table:
-    """The traces among these that are of sessions of these tenants; None: of all."""
+    """Return the traces among these that are of sessions of these tenants; None: of all."""
     mask = traces["session_id"].is_valid()
     if tenants is not None:
         mask = pc.and_(mask, pc.is_in(traces["tenant"], pa.array(tenants, pa.string())))
@@ -184,7 +184,7 @@ def _near(spans: pa.Table, most: int) -> Iterator[pa.Table]:
 
 
 def _fitting(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, selection: SpanSelection) -> Iterator[pa.Table]:
-    """The spans with what is asked of them, at once or by halves."""
+    """Yield the spans with what is asked of them, at once or by halves."""
     cursor.register("wanted_spans", spans)
     text, parameters = asked_for(sql.query("spans_of_traces_to_match"), selection.columns)
     bounds = {"first": spans["seq"][0].as_py(), "last": spans["seq"][-1].as_py()}
@@ -276,7 +276,7 @@ def _final(earlier: pa.Table, once: tuple[int, ...]) -> pa.Table:
 
 
 def _without(settlement: Settlement, final: pa.Table) -> Settlement:
-    """The settlement without what these rules decided about these traces."""
+    """Return the settlement without what these rules decided about these traces."""
     traces = settlement.settled.traces.select(["trace", "tenant", "trace_id"])
     by_number = final.join(traces, _TARGET[1:]).select(["revision", "trace"])
     return replace(

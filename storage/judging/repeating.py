@@ -119,5 +119,5 @@ def repeat_jobs(
 
 
 def ids_table(job_ids: Sequence[int]) -> pa.Table:
-    """The ids as a table for statements about many jobs."""
+    """Return the ids as a table for statements about many jobs."""
     return pa.table({"job_id": pa.array(list(job_ids), pa.int64())})

@@ -45,7 +45,7 @@ class ResultToTell:
 
     @property
     def key(self) -> TraceKey:
-        """The trace."""
+        """Return the trace."""
         return TraceKey(self.tenant, self.trace_id)
 
 
@@ -78,7 +78,7 @@ class ResultsOut:
         return int(last - number)
 
     def page(self, after: int, most: int) -> tuple[list[ResultToTell], int]:
-        """The next results in order, and up to where they are all."""
+        """Return the next results in order, and the number up to which they are complete."""
         with self._database.snapshot() as cursor:
             ((last,),) = cursor.execute(sql.query("last_result")).fetchall()
             if last <= after:
@@ -108,7 +108,7 @@ class ResultsOut:
 
 
 def _roots(cursor: duckdb.DuckDBPyConnection, keys: Iterable[TraceKey]) -> dict[TraceKey, str]:
-    """The id of the root of each trace that is there."""
+    """Return the id of the root of each stored trace."""
     keys_table = key_table(keys)
     if not keys_table.num_rows:
         return {}

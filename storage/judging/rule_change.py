@@ -92,11 +92,12 @@ class RuleChange:
         self.revisions: list[StoredRevision] = []
 
     def living(self, rule_id: str, seen: Collection[int] | None = None) -> StoredRule:
-        """The rule of that id, if it has one of the versions that were seen; None: whichever.
+        """Return the rule of that id, if it has one of the versions in `seen`, or any if None.
 
         Raises:
             Missing: there is none.
             Stale: it has another version.
+
         """
         rule = self._rules.get(rule_id)
         if rule is None or rule.deleted_at_us is not None:
@@ -105,7 +106,7 @@ class RuleChange:
         return rule
 
     def of_files(self) -> list[StoredRule]:
-        """The rules from files."""
+        """Return the rules from files."""
         return [rule for rule in self._rules.values() if rule.origin == "FILE" and rule.deleted_at_us is None]
 
     def refuse_taken(self, draft: RuleDraft, *, but: str | None = None) -> None:
@@ -132,10 +133,11 @@ class RuleChange:
             raise Conflict(f"there can be no more than {limit}")
 
     def follow(self, draft: RuleDraft) -> str:
-        """The id of the rule that a file says, which may have been there before.
+        """Return the id of a file's rule, which may exist already.
 
         Raises:
             Conflict: the API made one of that name, or there are too many.
+
         """
         holder = self._holder(draft)
         if holder is not None and holder.origin == "API":

@@ -130,7 +130,7 @@ class RuleRecord:
         return (int(start_ns) if count > rows else None), int(count)
 
     def attribute_keys(self, tenant: str | None = None) -> list[str]:
-        """The names of attributes of the latest spans, the most frequent first: of a tenant; None for all."""
+        """Return the names of attributes of the latest spans, the most frequent first: of a tenant; None for all."""
         parameters = {"spans": _NAMED_SPANS, "keys": _MOST_KEYS, "tenant": tenant}
         return [row["key"] for row in self._rows(sql.query("attribute_keys"), parameters)]
 

@@ -82,12 +82,12 @@ class Rulebook:
         self._traced = _TracedProjects()
 
     def rules(self) -> list[StoredRule]:
-        """Every rule that there is or was, oldest first."""
+        """Return all rules, also deleted ones, oldest first."""
         with self._database.cursor() as cursor:
             return _rules(cursor)
 
     def revisions(self, numbers: Collection[int]) -> list[StoredRevision]:
-        """The revisions of these numbers, as far as there are such."""
+        """Return the revisions of these numbers that exist."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("rule_revisions"), {"numbers": list(numbers)}).fetchall()
         names = [field.name for field in fields(StoredRevision)]
@@ -123,7 +123,7 @@ class Rulebook:
         return Project(tenant=tenant or "", name=key, project_id=None, created_at_ns=None) if named else None
 
     def project_ids(self, tenant: str | None = None) -> dict[tuple[str, str], str]:
-        """The ids of the projects that were made, by tenant and name: of a tenant and of none; None for all."""
+        """Return the ids of the projects that were made, by tenant and name: of a tenant and of none; None for all."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("project_ids"), {"tenant": tenant}).fetchall()
         return {(owner, name): project_id for owner, name, project_id in rows}

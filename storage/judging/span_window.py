@@ -41,10 +41,11 @@ def window(
     selection: SpanSelection,
     more: Mapping[str, Any] = NOTHING_MORE,
 ) -> tuple[pa.Table, int] | None:
-    """The next spans in their order, and the number up to which they are all; None when there are none.
+    """Return the next spans in their order, and the number up to which they are all; None if there are none.
 
     The first statement finds the numbers of the next `$rows` spans `$after` one; the second, which has `more`
     parameters, takes the spans `$until` the last of them out.
+
     """
     rows, limits = selection.limits.rows, selection.limits
     text, parameters = asked_for(statements[1], selection.columns)
@@ -63,14 +64,14 @@ def window(
 def small_window(
     cursor: duckdb.DuckDBPyConnection, statement: str, bounds: Mapping[str, Any], selection: SpanSelection
 ) -> tuple[pa.Table, int] | None:
-    """All spans `$after` one number and `$until` another, of which there are few; None if they are too many bytes."""
+    """Return all spans after one number until another, of which there are few; None if they have too many bytes."""
     text, parameters = asked_for(statement, selection.columns)
     spans, nbytes = fetch(cursor, text, {**parameters, **bounds}, selection.limits.nbytes)
     return (spans.sort_by("seq"), bounds["until"]) if nbytes <= selection.limits.nbytes else None
 
 
 def asked_for(text: str, columns: Mapping[str, Expression]) -> tuple[str, dict[str, Any]]:
-    """A statement with further columns, and the values of their parameters."""
+    """Return a statement with further columns, and the values of their parameters."""
     extra = "".join(f",\n    {one.sql} AS {column}" for column, one in columns.items())
     parameters = {key: value for one in columns.values() for key, value in one.parameters.items()}
     return text.replace("/* asked */", extra), parameters
@@ -79,7 +80,7 @@ def asked_for(text: str, columns: Mapping[str, Expression]) -> tuple[str, dict[s
 def fetch(
     cursor: duckdb.DuckDBPyConnection, text: str, parameters: Mapping[str, Any], most_bytes: int
 ) -> tuple[pa.Table, int]:
-    """The rows in any order, and how many bytes: reading ends where they are more than they may be."""
+    """Return the rows in any order, and their bytes: reading stops beyond the limit."""
     reader = cursor.execute(text, dict(parameters)).to_arrow_reader(_ROWS_AT_ONCE)
     batches, nbytes = [], 0
     for batch in reader:
@@ -91,10 +92,11 @@ def fetch(
 
 
 def last_job_of(cursor: duckdb.DuckDBPyConnection, expected_seq: int) -> int:
-    """The number of the last job.
+    """Return the number of the last job.
 
     Raises:
         Moved: the cursor is somewhere else.
+
     """
     seq, last_job = cursor_of(cursor)
     if seq != expected_seq:

@@ -69,7 +69,7 @@ class _Gathered:
         self.settled.update((call.call_id, call) for call in settled)
 
     def under(self, later: "_Gathered") -> "_Gathered":
-        """Both, to be written again."""
+        """Return both, to be written again."""
         return _Gathered(self.reserved | later.reserved, self.settled | later.settled, is_again=True)
 
 
@@ -123,7 +123,7 @@ class JudgeCallStore:
         self._thread.join(timeout_s)
 
     def last_call(self) -> int:
-        """The number of the last call."""
+        """Return the number of the last call."""
         with self._database.cursor() as cursor:
             ((number,),) = cursor.execute(sql.query("last_judge_call")).fetchall()
         return max(int(number), self._last_call)
@@ -136,7 +136,7 @@ class JudgeCallStore:
         return [SpentRow(**dict(zip(names, row, strict=True))) for row in rows]
 
     def unsettled(self, last: int) -> list[ReservedCall]:
-        """The calls up to a number that are not settled; before the first is reserved, of processes that ended."""
+        """Return the calls up to a number that are not settled: at first those of processes that ended."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("unsettled_calls"), {"last": last}).fetchall()
         names = tuple(ReservedCall.__dataclass_fields__)

@@ -121,11 +121,11 @@ class Datasets:
         self._writer = writer
 
     def all(self, tenant: str | None) -> list[Dataset]:
-        """The datasets of a tenant and the shared ones, or with None those of all, by name."""
+        """Return the datasets of a tenant and the shared ones, or with None those of all, by name."""
         return self._datasets(tenant, None)
 
     def named(self, tenant: str | None, key: str) -> list[Dataset]:
-        """The datasets of a name or id: of a tenant and shared ones; None for all. Names are unique within a tenant."""
+        """Return the datasets of a name or id: of a tenant and shared ones; None: all. A tenant's names are unique."""
         return self._datasets(tenant, key)
 
     def create(self, tenant: str, name: str, text: DatasetText, *, now_us: int) -> Dataset:
@@ -206,7 +206,7 @@ class Datasets:
         created_by: str | None = None,
         now_us: int,
     ) -> tuple[Version, bool]:
-        """The version with these items, which were stored before, and whether it is new: not if the latest is equal.
+        """Add a version with these stored items; return it, and True if it is new: the latest one may be equal.
 
         Raises:
             Conflict: it would have no items, or too many.
@@ -224,7 +224,7 @@ class Datasets:
         return version, made.is_new
 
     def versions(self, dataset: Dataset, *, version: int | None = None, skip: int = 0, most: int = 1) -> list[Version]:
-        """The versions of a dataset, newest first, or the one that is named."""
+        """Return the versions of a dataset, newest first, or the one of that number."""
         parameters = {"dataset_id": dataset.dataset_id, "version": version, "versions": most, "skip": skip}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("dataset_versions"), parameters)
@@ -236,11 +236,11 @@ class Datasets:
         return self._items(sql.query("items_of_version"), parameters)
 
     def items_by_id(self, version: Version, ids: Sequence[str]) -> list[Item]:
-        """The items of a version that are among these."""
+        """Return the items of a version that are among these."""
         return self._items(sql.query("items_by_id"), {"version_key": version.version_key, "ids": list(ids)})
 
     def items_of_run(self, dataset_id: str, version: int, ids: Sequence[str]) -> dict[str, Item]:
-        """The items among these that the version of a run has, by their ids; of a deleted dataset none."""
+        """Return the items among these that the version of a run has, by their ids; of a deleted dataset none."""
         with self._database.cursor() as cursor:
             parameters = {"dataset_id": dataset_id, "version": version, "versions": 1, "skip": 0}
             cursor.execute(sql.query("dataset_versions"), parameters)
@@ -248,7 +248,7 @@ class Datasets:
         return {item.item_id: item for each in versions for item in self.items_by_id(each, ids)}
 
     def every_item(self, version: Version) -> Iterator[Item]:
-        """All items of a version in their order, read in pages."""
+        """Yield all items of a version in their order, read in pages."""
         first = 0
         while page := self.items(version, first=first, most=_PAGE):
             yield from page

@@ -190,14 +190,14 @@ class RunItems:
             return _with_scores(cursor, run_id, named(cursor))
 
     def chosen(self, run_id: str, like: ItemsLike, *, skip: int, most: int) -> tuple[list[int], int]:
-        """The numbers of the items of a run that are like this, in the wanted order, and how many there are in all."""
+        """Return the numbers of the matching items of a run, in the requested order, and how many there are in all."""
         parameters: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip, **asdict(like)}
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("chosen_run_items"), parameters).fetchall()
         return [number for number, _ in rows], max((total for _, total in rows), default=0)
 
     def by_number(self, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
-        """Some items of a run, in the order in which they are named; those that are not there are left out."""
+        """Return the items of a run with these numbers, in their order; missing ones are left out."""
         with self._database.snapshot() as cursor:
             cursor.execute(sql.query("run_items_by_number"), _numbered(run_id, numbers))
             items = {item["item_number"]: item for item in _with_scores(cursor, run_id, named(cursor))}
@@ -218,7 +218,7 @@ class RunItems:
         return [items[row["item_number"]] | row for row in rows]
 
     def outline(self, run_id: str) -> list[OutlinedItem]:
-        """All items of a run in short, the trials of a case together."""
+        """Return all items of a run in short, the trials of a case together."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("outline_of_run"), {"run_id": run_id}).fetchall()
         return [OutlinedItem(*row) for row in rows]
@@ -240,7 +240,7 @@ class RunItems:
         return RunColumns(items=items, scores=scores, evaluators=evaluators)
 
     def texts(self, run_id: str) -> list[tuple[str, str]]:
-        """The input and the metadata of each case, in the order of `columns`."""
+        """Return the input and the metadata of each case, in the order of `columns`."""
         with self._database.cursor() as cursor:
             return cursor.execute(sql.query("texts_of_run"), {"run_id": run_id}).fetchall()
 
@@ -251,7 +251,7 @@ class RunItems:
             return [EvaluatedTrial(**row) for row in named(cursor)]
 
     def find(self, tenant: str | None, number: int) -> dict[str, Any] | None:
-        """An item by its number, with the dataset of its run; of a tenant or of none, with None of all."""
+        """Return an item by its number, with the dataset of its run; of a tenant or of none, with None of all."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("run_item_by_number"), {"tenant": tenant, "item_number": number})
             return next(iter(named(cursor)), None)

@@ -39,7 +39,7 @@ class Evaluated:
 
     @property
     def pass_rate(self) -> float | None:
-        """The share of the verdicts that passed."""
+        """Return the share of the verdicts that passed."""
         return _rounded(pass_rate(self.passed, self.not_passed))
 
 
@@ -65,12 +65,12 @@ class RunSums:
 
     @property
     def pass_rate(self) -> float | None:
-        """The share of the items with a verdict that passed; None without any."""
+        """Return the share of the items with a verdict that passed; None without any."""
         return _rounded(pass_rate(self.passed, self.not_passed))
 
     @property
     def judged(self) -> int:
-        """The number of items with a verdict."""
+        """Return the number of items with a verdict."""
         return self.passed + self.not_passed
 
 

@@ -144,11 +144,11 @@ class Runs:
         return run, run.run_id == values["run_id"]
 
     def find(self, tenant: str | None, run_id: str) -> Run | None:
-        """A run of a tenant or of none; None for all."""
+        """Return a run of a tenant or of none; None for all."""
         return next(iter(self._runs(tenant=tenant, run_id=run_id)), None)
 
     def of_experiment(self, experiment_id: str, *, skip: int = 0, most: int = 1) -> list[Run]:
-        """The runs of an experiment, newest first."""
+        """Return the runs of an experiment, newest first."""
         return self._runs(experiment_id=experiment_id, runs=most, skip=skip)
 
     def latest(self, tenant: str | None, *, dataset: str | None = None, skip: int = 0, most: int = 1) -> list[Run]:
@@ -156,7 +156,7 @@ class Runs:
         return self._runs(tenant=tenant, dataset=dataset, runs=most, skip=skip)
 
     def on_dataset(self, tenant: str | None, dataset_id: str, *, most: int) -> list[DatasetRun]:
-        """The latest runs on versions of a dataset, newest first: of a tenant and of none, or with None of all."""
+        """Return the latest runs on versions of a dataset, newest first: of a tenant and of none, or all with None."""
         parameters = {"tenant": tenant, "dataset_id": dataset_id, "runs": most}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("runs_on_dataset"), parameters)
@@ -289,7 +289,7 @@ class Runs:
 
 
 def _run_id() -> str:
-    """A UUID of version 7: its first digits are the time, which keeps the rows of a run together for the database."""
+    """Make a UUID of version 7: its leading time keeps the rows of a run together in the database."""
     milliseconds = time.time_ns() // 1_000_000
     number = (milliseconds << 80) | int.from_bytes(os.urandom(10), "big")
     number = number & ~(0xF << 76) | 0x7 << 76

@@ -76,7 +76,7 @@ class Access:
         self._writer = writer
 
     def keys(self) -> list[ApiKey]:
-        """All keys, oldest first."""
+        """Return all keys, oldest first."""
         names = [each.name for each in fields(ApiKey)]
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("api_keys")).fetchall()

@@ -39,7 +39,7 @@ class Connections:
         self._writer = writer
 
     def all(self) -> list[ConnectionRow]:
-        """All that are there, and those of files that were."""
+        """Return all connections, and deleted ones of files."""
         with self._database.cursor() as cursor:
             return [_row(*values) for values in cursor.execute(sql.query("llm_connections")).fetchall()]
 
@@ -66,7 +66,7 @@ class Connections:
         self._writer.store(write, 1)
 
     def named_by_rules(self, tenant: str) -> list[tuple[str, str]]:
-        """Each enabled rule that names a connection, and how it names it."""
+        """Return each enabled rule that names a connection, with that name."""
         with self._database.cursor() as cursor:
             return cursor.execute(sql.query("connections_of_rules"), {"tenant": tenant}).fetchall()
 

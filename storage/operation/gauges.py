@@ -168,7 +168,7 @@ class Gauges:
 
     @property
     def file_bytes(self) -> int:
-        """The size of the database file."""
+        """Return the size of the database file."""
         return self._database.path.stat().st_size
 
     @property

@@ -182,10 +182,11 @@ class ApartAnswer:
             raise self._last_words() from error
 
     def batches(self) -> Iterator[tuple[list[Column], pa.Table]]:
-        """The columns and an empty table, and then the rows.
+        """Yield the columns and an empty table, and then the rows.
 
         Raises:
             BadQuery: there is no answer, or no more of it.
+
         """
         columns: list[Column] = []
         while True:
@@ -280,7 +281,7 @@ def _rows(
     columns: Sequence[tuple[str, str]],
     parameters: Mapping[str, Parameter],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a relation that the statement may ask for."""
+    """Yield the rows of a relation that the statement may read."""
     ((text,),) = cursor.execute("SELECT json_deserialize_sql($tree::JSON)", {"tree": relation.tree}).fetchall()
     names = ", ".join(_quoted(name) for name, _ in columns)
     select = f"SELECT {names} FROM ({text.rstrip().rstrip(';')})"  # noqa: S608 - it can only read

@@ -135,13 +135,14 @@ class Exports:
         asker: str | None = None,
         unread: list[Unread] | None = None,
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The rows of the view `spans` that start between two instants, after an empty batch with the schema.
+        """Yield the rows of the view `spans` that start between two instants, after an empty batch with the schema.
 
         They are those of a tenant and the shared ones, or with None those of all. What is damaged is left out and
         appended to `unread`; without that it ends the export.
 
         Raises:
             Overloaded: at the first batch: as many are exported at once as may be, by this caller (`asker`) or by all.
+
         """
         select = sql.query("export_spans").replace("FROM span", "FROM spans")
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
@@ -161,12 +162,13 @@ class Exports:
         asker: str | None = None,
         unread: list[Unread] | None = None,
     ) -> Generator[list[Span], None, None]:
-        """The spans that start between two instants, some hundreds at a time: of a tenant; None for all.
+        """Yield the spans that start between two instants, some hundreds at a time: of a tenant; None for all.
 
         What is damaged is left out and appended to `unread`; without that it ends the export.
 
         Raises:
             Overloaded: at the first batch: as many are exported at once as may be, by this caller (`asker`) or by all.
+
         """
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
         export = _Export(sql.query("export_spans"), selection, _spans, _WindowSize(), unread)
@@ -174,9 +176,10 @@ class Exports:
             yield from self._read(export, _ExportWindow(first_ns=from_ns, last_ns=to_ns - 1))
 
     def trace(self, trace_id: str, *, tenant: str | None) -> Generator[list[Span], None, None] | None:
-        """All spans of one trace, some hundreds at a time; None when no span of it is stored.
+        """Return all spans of one trace, some hundreds at a time; None if no span of it is stored.
 
         Of traces with the same id, a tenant is shown its own before the shared one, and None the shared one first.
+
         """
         with self._database.snapshot() as cursor:
             summaries = summaries_of(cursor, tenant, [trace_id])
@@ -241,7 +244,7 @@ class Exports:
             yield gathered
 
     def _stretches(self, export: _Export[_Item], window: _ExportWindow, *, most: int) -> list[_ExportWindow]:
-        """A window by equal stretches of its time; where that is a nanosecond, of its numbers."""
+        """Split a window by time; if it spans one nanosecond, by number."""
         try:
             return self._counted(export.selection, window, most)
         except Damaged:
@@ -309,7 +312,7 @@ def _open(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _Ex
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _ExportWindow) -> pa.Table | None:
-    """The rows of a window; None where they do not fit. Those of a single span always do."""
+    """Return the rows of a window; None if they do not fit. Those of a single span always do."""
     batches, rows, nbytes = [], 0, 0
     reader = _open(cursor, export, window)
     try:

@@ -27,7 +27,7 @@ class Facet:
 
 
 def facet_of_column(column: pa.ChunkedArray, most: int) -> Facet:
-    """The most frequent values of a column that has a row for each trace."""
+    """Return the most frequent values of a column that has a row for each trace."""
     counts = pc.value_counts(column.combine_chunks())
     values = [
         FacetValue(value=value, traces=traces)
@@ -37,9 +37,9 @@ def facet_of_column(column: pa.ChunkedArray, most: int) -> Facet:
 
 
 def facet_of_groups(groups: pa.Table, name: str, *, traces: int, most: int) -> Facet:
-    """The most frequent values of a column of groups, whose `numbers` are of traces, below `traces`, and may repeat.
+    """Return the most frequent values of a column of groups, each with `numbers` of traces, which may repeat.
 
-    No group is counted whose value is empty, and none that has fewer rows than traces are asked for.
+    Empty values are skipped, and so are groups that are too small for the result.
     """
     held = groups.filter(pc.not_equal(groups[name], "")).combine_chunks()
     if not held.num_rows:

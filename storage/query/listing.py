@@ -119,7 +119,7 @@ class Listing:
         tenant: str | None = "",
         within_s: float = _DEFAULT_S,
     ) -> Listed:
-        """Such traces after that place; after about `within_s` it answers with what it has, and where it was."""
+        """Return a page of matching traces after a place; after about `within_s`, an incomplete page and its place."""
         deadline_s = self._clock_s() + within_s
         pace = _LookAhead()
         page: list[TraceSummary] = []
@@ -148,9 +148,10 @@ class Listing:
                 parts = min(max(parts * _MORE, as_before), parts * _MUCH_MORE, fitting)
 
     def ranked(self, like: TracesLike, *, by: Ranking, limit: int, tenant: str | None = "") -> Listed:
-        """The first of such traces by an amount, the greatest first, and by score the least; all at once.
+        """Return the first matching traces by an amount, greatest first, or by score, least first; without pages.
 
         `like` says in which time, which had better be bounded: all traces of it are looked at.
+
         """
         with self._database.snapshot() as cursor:
             walk = _Walk(cursor, like, tenant, by)
@@ -243,7 +244,7 @@ class _Walk:
         self.commits = (_LAST_COMMIT, 0)  # the first and the last that brought spans of what was found
 
     def step(self, place: ListPosition, parts: int, limit: int) -> tuple[list[TraceSummary], ListPosition | None]:
-        """Such traces among so many parts, at most `limit`, and the place after them; None at the end of the list."""
+        """Return matching traces among so many parts, at most `limit`, and the next place, or None at the end."""
         bounds: dict[str, object] = {"until_ns": place.start_ns, "tenant": self._tenant}
         seen, oldest_ns = stretch(self._cursor, self._like, self._tenant, place.start_ns, parts)
         is_last = seen < parts
@@ -262,7 +263,7 @@ class _Walk:
         return self._surely(rows, floor_ns), following
 
     def all(self, limit: int) -> list[TraceSummary]:
-        """Such traces in all of the time that is asked for, at most `limit`."""
+        """Return matching traces in all of the requested time, at most `limit`."""
         floor_ns, until_ns = self._like.from_ns - 1, self._like.to_ns - 1
         bounds: dict[str, object] = {"until_ns": until_ns, "tenant": self._tenant, "floor_ns": floor_ns}
         bounds |= self._extent(floor_ns, until_ns)
@@ -286,7 +287,7 @@ class _Walk:
         return asking(sql.query("traces_like"), questions, len(self._like.attributes)), values
 
     def _surely(self, rows: Sequence[tuple[Any, ...]], floor_ns: int) -> list[TraceSummary]:
-        """The traces that do start in the stretch, by all of their parts."""
+        """Return the traces that really start in the time window, by all of their parts."""
         order = {(tenant, trace_id): number for number, (tenant, trace_id, _) in enumerate(rows)}
         summaries = summaries_of(self._cursor, self._tenant, [trace_id for _, trace_id, _ in rows])
         for _, bounds in summaries:

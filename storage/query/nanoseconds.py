@@ -10,9 +10,10 @@ _TIMESTAMP_NS = "TIMESTAMP_NS"
 
 
 def with_texts(select: str, types: list[str]) -> str:
-    """The SELECT with its TIMESTAMP_NS as RFC 3339, those inside arrays, structs and maps included.
+    """Return the SELECT with TIMESTAMP_NS values as RFC 3339, also inside arrays, structs and maps.
 
     Values inside a UNION stay as they are.
+
     """
     if not any(_TIMESTAMP_NS in each for each in types):
         return select
@@ -25,9 +26,10 @@ def with_texts(select: str, types: list[str]) -> str:
 
 
 def _without_end(select: str) -> str:
-    """The text without the semicolons that end it, which a subquery does not take, and what is said behind them.
+    """Return the text without final semicolons and comments behind them, which a subquery does not allow.
 
     Not as the text of `query(…)`, which takes them, but no parameters.
+
     """
     text = select.encode()
     end = len(text)
@@ -39,7 +41,7 @@ def _without_end(select: str) -> str:
 
 
 def _text(value: str, kind: DuckDBPyType, names: Iterator[str]) -> str:
-    """An expression for the value with each TIMESTAMP_NS in it as text."""
+    """Return an expression for the value with each TIMESTAMP_NS in it as text."""
     if str(kind) == _TIMESTAMP_NS:
         return f"replace({value}::VARCHAR, ' ', 'T') || 'Z'"
     if _TIMESTAMP_NS not in str(kind):

@@ -41,7 +41,7 @@ class Outline:
 
     @property
     def commits(self) -> tuple[int, int]:
-        """The first and the last that brought spans of it."""
+        """Return the first and the last commit with spans of it."""
         return self.bounds["first_batch"], self.bounds["last_batch"]
 
 
@@ -60,7 +60,7 @@ class Outlines:
         self._database = database
 
     def of_trace(self, trace_id: str, *, tenant: str | None = "", max_spans: int = MAX_SPANS) -> Outline | None:
-        """A trace in short; None when no span of it is stored. Of several with one id, the one that `trace` shows."""
+        """Return a trace in short; None if none of its spans is stored. Of several with one id, as in `trace`."""
         with self._database.snapshot() as cursor:
             summaries = summaries_of(cursor, tenant, [trace_id])
             if not summaries:
@@ -80,7 +80,7 @@ class Outlines:
         return {span_id: (input_digest, output_digest) for span_id, input_digest, output_digest in rows}
 
     def span(self, outline: Outline, span_id: str) -> WholeSpan | None:
-        """One span of it; None when there is none of that id."""
+        """Return one span of the trace, or None if there is none of that id."""
         key = {"tenant": outline.summary.tenant, "trace_id": outline.summary.trace_id}
         with self._database.snapshot() as cursor:
             bounds = {**outline.bounds, "span_id": span_id}

@@ -36,7 +36,7 @@ class StepSums:
 
     @property
     def error_rate(self) -> float | None:
-        """The share with a span that failed."""
+        """Return the share with a span that failed."""
         return self.failed / self.traces if self.traces else None
 
 
@@ -82,12 +82,12 @@ class RuleSums:
 
     @property
     def rate(self) -> float | None:
-        """The share that passed."""
+        """Return the share that passed."""
         return pass_rate(self.passed, self.not_passed)
 
     @property
     def rate_before(self) -> float | None:
-        """The share that passed in the time before."""
+        """Return the share that passed in the time before."""
         return pass_rate(self.passed_before, self.not_passed_before)
 
 
@@ -114,7 +114,7 @@ class Overview:
         self.shapes = TraceShapes(database)
 
     def glance(self, at: GlanceAt, *, step_ns: int) -> Glance:
-        """A time, its traces also in steps of so many nanoseconds from its beginning on."""
+        """Return the sums over a time window, for traces also in steps of so many nanoseconds."""
         window = asdict(at)
         sums: dict[bool, StepSums] = {}
         steps: list[StepSums] = []

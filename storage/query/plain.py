@@ -241,7 +241,7 @@ def _is_qualified(node: _Node) -> bool:
 
 
 def _constant(node: _Node, values: _Values) -> object:
-    """A value that is written out, or the value of a parameter; None if there is none."""
+    """Return the value of a literal or a parameter, or None."""
     if node.get("class") == "CAST" and not node["try_cast"]:
         node = node["child"]
     if node.get("class") == "PARAMETER":

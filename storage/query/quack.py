@@ -61,10 +61,11 @@ class QuackServer(Protocol):
         """Return True if the key is known."""
 
     def batches(self, token: str, statement: str) -> Iterator[pa.RecordBatch]:
-        """An answer bit by bit; the first batch is empty, and its schema tells DuckDB's types.
+        """Stream an answer in batches; the first one is empty, and its schema has DuckDB's types.
 
         Raises:
             Refused: there is none.
+
         """
 
 
@@ -266,7 +267,7 @@ class Quack:
 
 
 def _catalog_of(views: Mapping[str, Sequence[tuple[str, str]]]) -> duckdb.DuckDBPyConnection:
-    """A DuckDB with the views as empty tables, which is asked what there is, and looks into statements."""
+    """Open a DuckDB with the views as empty tables, for queries of the catalog and for parsing statements."""
     connection = open_duckdb(
         {
             "threads": 1,
@@ -294,7 +295,7 @@ def _answer_limit(nbytes: int) -> Limit:
 
 
 def _reading(path: Path, schema: pa.Schema, rows: int, *, is_whole: bool, limit: QuackOptions) -> str:
-    """The SELECT of what was written, in DuckDB's types. Where that is not all, its last row is an error."""
+    """Return the SELECT of the written answer, in DuckDB's types. If it is incomplete, its last row is an error."""
     types = json.loads((schema.metadata or {}).get(b"duckdb", b"[]"))
     too_much = f"this needs more of the server's rows than {_answer_limit(limit.answer_bytes)}"
     columns = []

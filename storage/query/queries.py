@@ -110,11 +110,12 @@ class Queries:
         return sorted(judged, key=lambda summary: order[summary.tenant, summary.trace_id])
 
     def trace(self, trace_id: str, *, tenant: str | None = "", max_spans: int = MAX_SPANS) -> Trace | None:
-        """A trace with its first spans and log records; None when no span of it is stored.
+        """Return a trace with its first spans and log records; None if no span of it is stored.
 
         At most `max_spans`, and of `MAX_TRACE_BYTES` as many as fit, but one at least.
 
         Of traces with the same id, a tenant is shown its own before the shared one, and None the shared one first.
+
         """
         read = self._trace(trace_id, tenant, max_spans)
         return None if read is None else read[0]
@@ -153,12 +154,13 @@ class Queries:
         timeout_s: float,
         terms: QueryOptions | None = None,
     ) -> Table:
-        """The answer to one SELECT (or EXPLAIN) with these values for its `$name`s; nothing can be written.
+        """Run one SELECT (or EXPLAIN) with these values for its `$name`s; nothing can be written.
 
         Raises:
             BadQuery: the text is not one such statement, fails, runs longer than `timeout_s`, or has other parameters.
             Barred: this asker's statements made the database fail too often.
             Reopened: the database was opened again in the middle of it, twice.
+
         """
         options = terms or QueryOptions()
 
@@ -182,10 +184,11 @@ class Queries:
         timeout_s: float,
         terms: QueryOptions | None = None,
     ) -> tuple[pa.Table, bool]:
-        """The answer to an SQL query as Arrow, and whether there were more rows.
+        """Run an SQL query; return the answer as Arrow, and True if there were more rows.
 
         Raises:
             BadQuery: it cannot be answered; the message says why.
+
         """
         options = terms or QueryOptions()
 
@@ -204,7 +207,7 @@ class Queries:
     def batches(
         self, statement: str, *, timeout_s: float, terms: QueryOptions | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The answer to an SQL query bit by bit, after an empty batch whose schema tells DuckDB's types (`TYPES`).
+        """Stream the answer to an SQL query, after an empty batch whose schema has DuckDB's types (`TYPES`).
 
         Until it is closed it holds a cursor, also beyond `timeout_s`.
 
@@ -236,7 +239,7 @@ class Queries:
         terms: QueryOptions,
         stack: ExitStack,
     ) -> ApartAnswer:
-        """The statement in a process of its own, until the stack is closed, with the rows that it reads."""
+        """Start a statement in a process of its own, until the stack is closed, with the rows that it reads."""
         apart = ApartQuestion(
             query=question.statement.query,
             parameters=question.parameters,
@@ -252,7 +255,7 @@ class Queries:
         return answer
 
     def _table(self, answer: ApartAnswer, max_rows: int) -> Table:
-        """The rows of an answer as DuckDB tells them to Python."""
+        """Return the rows of an answer as DuckDB tells them to Python."""
         tables = []
         columns: list[Column] = []
         for columns, rows in answer.batches():  # noqa: B007 - they are the same each time
@@ -313,10 +316,11 @@ class Queries:
     def _newest(
         cursor: duckdb.DuckDBPyConnection, tenant: str | None, project: str | None, parts: int
     ) -> tuple[list[TraceSummary], bool]:
-        """The newest traces as far as the newest `parts` parts tell surely, and whether those were all parts.
+        """Return the newest traces that the newest `parts` parts determine, and True if those were all parts.
 
         A trace starts with its earliest part, so all parts of a trace that starts at or after the oldest
         part seen are among those seen.
+
         """
         bounds = {"tenant": tenant, "project": project, "parts": parts}
         seen = cursor.execute(sql.query("newest_parts"), bounds).fetchall()

@@ -38,9 +38,10 @@ class Relation:
 
 
 def relations_of(tree: str, known: Collection[str], is_bounded: _Test) -> list[Relation]:
-    """The relations with `known` names that a SELECT reads, as `json_serialize_sql` tells it.
+    """Return the relations with `known` names that a SELECT reads, as `json_serialize_sql` tells it.
 
     A condition is told of a relation that is read once, if `is_bounded` holds of its nodes.
+
     """
     nodes = nodes_of(tree)
     tables = [node for node in nodes if node.get("type") == "BASE_TABLE" and _is_ours(node, known)]
@@ -65,7 +66,7 @@ def _is_ours(node: _Node, known: Collection[str]) -> bool:
 
 
 def _words(nodes: Sequence[_Node], tables: Sequence[_Node]) -> frozenset[str] | None:
-    """Every text in the statement, one of which each column is that it names; None where it names some otherwise."""
+    """Return every text in the statement, one of which each named column is; None if it names some otherwise."""
     whole = {name.lower() for table in tables for name in (table["table_name"], table["alias"])}
     for node in nodes:
         names = node.get("column_names", ())
@@ -108,7 +109,7 @@ def _conditions(nodes: Sequence[_Node], is_bounded: _Test) -> dict[int, list[_No
 
 
 def _joined(table: _Node) -> list[_Node]:
-    """The tables of which every row of the join has one, where the join leaves out no row that WHERE sees."""
+    """Return the tables that have a row in every row of the join, and lose none that WHERE could see."""
     if table.get("type") == "BASE_TABLE":
         return [table]
     if table.get("type") == "JOIN" and table["join_type"] in _INNER and table["ref_type"] in {"REGULAR", "CROSS"}:
@@ -137,7 +138,7 @@ def _inside(part: _Node) -> list[_Node]:
 
 
 def _selecting(table: _Node, conditions: Sequence[_Node]) -> str:
-    """The SELECT of all columns of such rows, as a tree."""
+    """Return the SELECT of all columns of such rows, as a tree."""
     where: Mapping[str, Any] | None = None
     if conditions:
         where = {"class": "CONJUNCTION", "type": "CONJUNCTION_AND", "alias": "", "query_location": 0}

@@ -35,7 +35,7 @@ _SPAN_AS_IS = (
 
 
 def spans_of(table: pa.Table) -> list[Span]:
-    """The spans of rows of the table `span`, in their order."""
+    """Return the spans of rows of the table `span`, in their order."""
     columns = {name: table.column(name).to_pylist() for name in _SPAN_AS_IS}
     columns["start_ns"] = _nanoseconds(table.column("start_time"))
     columns["end_ns"] = [end_ns or None for end_ns in _nanoseconds(table.column("end_time"))]
@@ -49,7 +49,7 @@ def spans_of(table: pa.Table) -> list[Span]:
 
 
 def logs_of(table: pa.Table) -> list[LogRecord]:
-    """The log records of rows of the table `log_record`, by time and then as they came."""
+    """Return the log records of rows of the table `log_record`, by time and then by arrival."""
     columns = {name: table.column(name).to_pylist() for name in ("tenant", "trace_id", "span_id", "event_name")}
     columns["time_ns"] = _nanoseconds(table.column("logged_at"))
     bodies = zip(table.column("body").to_pylist(), table.column("body_type").to_pylist(), strict=True)
@@ -87,7 +87,7 @@ def _attributes(maps: pa.ChunkedArray | pa.Array, letters: pa.ChunkedArray | pa.
 
 
 def events_of(lists: pa.ChunkedArray | pa.Array) -> list[tuple[SpanEvent, ...]]:
-    """The events of each span."""
+    """Return the events of each span."""
     return _lists(lists, _events)
 
 

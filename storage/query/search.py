@@ -45,7 +45,7 @@ class Search:
             return [(name, kind) for name, kind in cursor.execute(sql.query("operations"), parameters).fetchall()]
 
     def traces(self, like: SpanLike, *, limit: int, tenant: str | None = "") -> list[str]:
-        """The ids of traces that have such a span, those first whose span started last."""
+        """Return the ids of traces that have a matching span, by its start, latest first."""
         parameters: dict[str, object] = {
             "tenant": tenant,
             "from_ns": like.from_ns,
@@ -65,7 +65,7 @@ class Search:
 
 
 def _select(tags: int) -> str:
-    """The statement with the line about a tag so many times: one list as a parameter took five times as long."""
+    """Return the statement with a line per tag: one list as a parameter took five times as long."""
     lines = sql.query("find_traces").splitlines()
     (line,) = (each for each in lines if "$key" in each)
     of_tags = [line.replace("$key", f"$key{number}").replace("$text", f"$text{number}") for number in range(tags)]

@@ -113,7 +113,7 @@ class SessionQueries:
     def page(
         self, like: SessionsLike, *, after: SessionPosition | None = None, limit: int, tenant: str | None = ""
     ) -> SessionPage:
-        """Such sessions after that place, by the start of their latest trace, newest first."""
+        """Return a page of matching sessions after a place, by the start of their latest trace, newest first."""
         with self._database.snapshot() as cursor:
             searched_to_ns = _floor(cursor, like, tenant)
             if searched_to_ns is not None:
@@ -132,9 +132,10 @@ class SessionQueries:
     def traces(
         self, session_id: str, *, before: TracePosition | None = None, limit: int, tenant: str | None = ""
     ) -> SessionTraces | None:
-        """The latest traces of a session before a place; None where there is no such session.
+        """Return the latest traces of a session before a place; None if there is no such session.
 
         Of sessions with one id, a tenant is shown its own before the shared one, and None the shared one first.
+
         """
         with self._database.snapshot() as cursor:
             parameters = {"session_id": session_id, "tenant": tenant}
@@ -204,10 +205,11 @@ def _floor(cursor: duckdb.DuckDBPyConnection, like: SessionsLike, tenant: str | 
 def _found(
     cursor: duckdb.DuckDBPyConnection, like: SessionsLike, after: SessionPosition | None, more: dict[str, object]
 ) -> list[tuple[str, str, int]]:
-    """The tenants and ids of such sessions, and when their latest traces start.
+    """Return the tenants and ids of such sessions, and when their latest traces start.
 
     To know the projects of all traces takes most of the time where one has most of them: the newest traces come first,
     and the others only where those tell of too few sessions.
+
     """
     questions = _conditions_in_use(like, after)
     values = {name: value for name, (question, value) in _values(like, after).items() if question in questions} | more
@@ -227,7 +229,7 @@ def _conditions_in_use(like: SessionsLike, after: SessionPosition | None) -> set
 
 
 def _values(like: SessionsLike, after: SessionPosition | None) -> dict[str, tuple[str, object]]:
-    """The values in `sessions_page.sql`, each with the question that it belongs to."""
+    """Return the values in `sessions_page.sql`, each with the question that it belongs to."""
     place = after or SessionPosition(latest_ns=0)
     return {
         "project": ("project", like.project),
@@ -252,7 +254,7 @@ def _rows_of(cursor: duckdb.DuckDBPyConnection, keys: Sequence[tuple[str, str]])
 
 
 def _summaries(cursor: duckdb.DuckDBPyConnection, rows: pa.Table | None) -> list[SessionSummary]:
-    """The sessions whose rows these are, in any order. The cursor knows the rows afterwards, as `session_rows`."""
+    """Summarize the sessions of these rows, in any order. Registers the rows with the cursor as `session_rows`."""
     if rows is None:
         return []
     cursor.register("session_rows", rows)

@@ -79,10 +79,11 @@ def _require(is_allowed: bool, name: str) -> None:  # noqa: FBT001 - a condition
 
 
 def nodes_of(tree: str) -> list[dict[str, Any]]:
-    """Every object in a SELECT as `json_serialize_sql` tells it, each before those inside of it.
+    """Return every object in the JSON of a SELECT, parents before children.
 
     Raises:
         BadQuery: it is nested too deeply.
+
     """
     try:
         pending = [json.loads(tree)]

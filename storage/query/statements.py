@@ -41,10 +41,11 @@ def checked(
     views_only: bool,
     is_ours: bool = False,
 ) -> Statement:
-    """The one statement, if it reads and has no effects, and reads what it may.
+    """Return the one statement, if it only reads, has no effects, and reads allowed relations.
 
     Raises:
         BadQuery: it may not be asked.
+
     """
     if not is_ours:
         check_text(statement)
@@ -69,7 +70,7 @@ def _names(cursor: duckdb.DuckDBPyConnection) -> set[str]:
 
 
 def _tree(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> str:
-    """The parsed SELECT as JSON; of an EXPLAIN the SELECT inside."""
+    """Return the parsed SELECT as JSON; of an EXPLAIN the SELECT inside."""
     texts = [statement.query]
     if statement.type == duckdb.StatementType.EXPLAIN:
         matches = [pattern.match(statement.query) for pattern in _EXPLAIN]

@@ -102,7 +102,7 @@ class TraceShapes:
 
     @contextmanager
     def _place(self) -> Iterator[None]:
-        """One of few: what a look finds is held in memory."""
+        """Limit concurrent shapes: each holds its traces in memory."""
         if not self._places.acquire(timeout=_PATIENCE_S):
             raise Overloaded(f"too many requests count traces; the limit is {_COUNTING}")
         try:
@@ -125,7 +125,7 @@ class _Look:
         self._questions = asked_of(like)
 
     def through(self, parts: int) -> TraceShape:
-        """The shape of those that have one of so many of the newest parts."""
+        """Return the shape of the matching traces among so many of the newest parts."""
         until_ns = self._like.to_ns - 1
         seen, oldest_ns = stretch(self._cursor, self._like, self._tenant, until_ns, parts)
         if not seen:
@@ -152,7 +152,7 @@ class _Look:
         )
 
     def _found(self, bounds: Mapping[str, int | None], until_ns: int, parts: int, *, has_earlier: bool) -> pa.Table:
-        """The traces of a stretch of time. One that is known to have begun before it is none of it."""
+        """Return the traces that begin in a time window."""
         questions = {*self._questions, "summed"} | ({"begun"} if has_earlier else set())
         if self._like.to_ns < LAST_NS and "plain" in questions:  # what came after that time is of these traces too
             questions = questions - {"plain"} | {"whole"}

@@ -11,7 +11,7 @@ from storage.ingest.backlog import SEQ_BITS
 
 
 def asked_for(statement: str, questions: Collection[str]) -> str:
-    """A statement without the lines that end with `-- name`, where that is the name of a question that is not asked."""
+    """Return a statement without the lines that end with `-- name` of a question that is not used."""
     return "\n".join(text for text, name in marked_lines(statement) if name is None or name in questions)
 
 
@@ -62,7 +62,7 @@ _OF_PARTS: Final = frozenset({"project", "service", "name", "least_ns", "is_erro
 
 
 def asked_of(like: TracesLike, by: Ranking | None = None) -> dict[str, object]:
-    """The questions that are asked, by their names in `traces_like.sql`, and the values of those that have one."""
+    """Return the questions in use, by their names in `traces_like.sql`, with the values of those that have one."""
     questions: dict[str, object] = {name: getattr(like, name) for name in _VALUES if getattr(like, name) is not None}
     for name in ("name", "text"):
         if name in questions:
@@ -92,7 +92,7 @@ def _ranking(by: Ranking | None) -> dict[str, object]:
 
 
 def values_of(questions: Mapping[str, object], like: TracesLike) -> dict[str, object]:
-    """The parameters of a statement that asks so."""
+    """Return the parameters of a statement with these questions."""
     named: dict[str, object] = {name: questions[name] for name in _VALUES if name in questions}
     for number, (key, value) in enumerate(like.attributes.items()):
         named |= {f"key{number}": key, f"value{number}": value}
@@ -100,7 +100,7 @@ def values_of(questions: Mapping[str, object], like: TracesLike) -> dict[str, ob
 
 
 def asking(statement: str, questions: set[str], attributes: int) -> str:
-    """A statement with the lines about what is asked, the one about an attribute for each of so many."""
+    """Return a statement with the lines of the questions in use, and one line per attribute."""
     lines = []
     for text, name in marked_lines(statement):
         if name is None:

@@ -182,13 +182,13 @@ class Labels:
             return [LabelledRun(**row) for row in named(cursor)]
 
     def voted_rules(self, tenant: str, name: str, sources: Sequence[str]) -> set[tuple[str, str | None]]:
-        """The rules, each with the project, some of whose results were voted on."""
+        """Return the rules that have results with votes, each with its project."""
         parameters = {"tenant": tenant, "name": name, "sources": list(sources), "rows": _MOST_RULES}
         with self._database.cursor() as cursor:
             return {(row[0], row[1]) for row in cursor.execute(sql.query("voted_rules"), parameters).fetchall()}
 
     def results(self, criteria: JudgedByRule) -> list[LabelledResult]:
-        """The results that were voted on, the latest first."""
+        """Return the results that have votes, newest first."""
         parameters = {
             "tenant": criteria.tenant,
             "rule_id": criteria.rule_id,

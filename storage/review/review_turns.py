@@ -85,7 +85,7 @@ class ReviewTurns:
         return self._done(write)
 
     def last(self, queue: ReviewQueue, author: str) -> str | None:
-        """The entry that a reviewer voted on, or left out, last."""
+        """Return the entry that a reviewer voted on or skipped last."""
         with self._database.cursor() as cursor:
             parameters = {"queue_id": queue.queue_id, "author": author}
             row = cursor.execute(sql.query("last_review_turn"), parameters).fetchone()

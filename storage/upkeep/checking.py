@@ -60,13 +60,13 @@ class DatabaseReport:
 
     @property
     def damage(self) -> str | None:
-        """All that cannot be read in one sentence, or None."""
+        """Return one sentence that lists all that cannot be read, or None."""
         damaged = [f"table {table.name}: {'; '.join(table.damage)}" for table in self.tables if table.damage]
         return self.problem or "; ".join(damaged) or None
 
 
 def descriptor_path(file: IO[bytes]) -> Path:
-    """The path of a file that has no name, in this process."""
+    """Return the path of a file without a name, within this process."""
     return Path(f"/dev/fd/{file.fileno()}")
 
 

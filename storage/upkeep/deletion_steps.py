@@ -50,7 +50,7 @@ class _Wanted(NamedTuple):
 
 
 def together(deletions: Sequence[Deletion], first: Deletion) -> list[Deletion]:
-    """The deletions whose next step is that of the first one."""
+    """Return the deletions whose next step is that of the first one."""
     if first.criteria.trace_id is not None:
         return [first]
     return [
@@ -64,7 +64,7 @@ def together(deletions: Sequence[Deletion], first: Deletion) -> list[Deletion]:
 
 
 def next_step(database: Database, deletions: Sequence[Deletion]) -> DeletionStep | None:
-    """The next step of deletions that go together; None where they are at their last commit, or turn back there."""
+    """Return the next step of deletions that go together; None if they are at their last commit, or turn back there."""
     begun = after = deletions[0].after_batch
     until = min(each.last_batch for each in deletions)
     for _ in range(_EMPTY_STEPS):
@@ -94,7 +94,7 @@ def next_step(database: Database, deletions: Sequence[Deletion]) -> DeletionStep
 
 
 def named_traces(cursor: duckdb.DuckDBPyConnection, deletions: Sequence[Deletion], commits: Commits) -> list[_Wanted]:
-    """The traces that are wanted gone, of those of which something came with these commits; by its id in any case."""
+    """Return the traces to delete among those with data in these commits; one that is named by id in any case."""
     first = deletions[0]
     if first.criteria.trace_id is not None:
         return [
@@ -118,13 +118,13 @@ def named_traces(cursor: duckdb.DuckDBPyConnection, deletions: Sequence[Deletion
 
 
 def stored(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_id: str) -> list[TraceName]:
-    """The trace of this id, if it is there."""
+    """Return the trace of this id, if it is there."""
     named = {"tenant": tenant, "trace_id": trace_id}
     return [TraceName(*row) for row in cursor.execute(sql.query("key_of_trace"), named).fetchall()]
 
 
 def _next_commits(cursor: duckdb.DuckDBPyConnection, first: Deletion, after: int, until: int) -> Commits | None:
-    """The next commits to look through; of one trace all of them."""
+    """Return the next commits to look through; of one trace all of them."""
     if after >= until:
         return None
     if first.criteria.trace_id is not None:

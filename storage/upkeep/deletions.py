@@ -37,7 +37,7 @@ class DeletionCriteria:
 
     @property
     def filters(self) -> list[str]:
-        """The names of what is asked for, as the API has them."""
+        """Return the names of the criteria in use, as in the API."""
         return [name for field, name in _FILTERS.items() if getattr(self, field) is not None]
 
 
@@ -81,7 +81,7 @@ class Deletion:
 
     @property
     def last_batch(self) -> int:
-        """The last commit before it turns back to the first one, or ends."""
+        """Return the last commit before it turns back to the first one, or ends."""
         return self.began_batch if self.wrapped else self.until_batch
 
 
@@ -131,15 +131,15 @@ class Deletions:
         return deletion
 
     def find(self, deletion_id: str, tenant: str | None = None) -> Deletion | None:
-        """A deletion, if it is this tenant's, or no tenant is given."""
+        """Return a deletion, if it is this tenant's, or no tenant is given."""
         return next(iter(self._found(deletion_id=deletion_id, tenant=tenant)), None)
 
     def page(self, *, tenant: str | None, skip: int, most: int) -> list[Deletion]:
-        """The deletions of a tenant, or of all, the latest first."""
+        """Return the deletions of a tenant, or of all, the latest first."""
         return self._found(tenant=tenant, skip=skip, most=most)
 
     def open(self) -> list[Deletion]:
-        """The deletions that are not done, the latest first."""
+        """Return the deletions that are not done, the latest first."""
         return self._found(only_open=True, most=None)
 
     def let_merge(self) -> None:
@@ -153,7 +153,7 @@ class Deletions:
             self._changed.notify_all()
 
     def wait(self, deletion: Deletion, seconds: float) -> Deletion:
-        """The deletion as it is when its rows are gone, or after so many seconds."""
+        """Return the deletion as it is when its rows are gone, or after so many seconds."""
         until_s = time.monotonic() + seconds
         with self._changed:
             while deletion.state == DELETING and (left_s := until_s - time.monotonic()) > 0:

@@ -172,7 +172,7 @@ class Erasure:
             raise
 
     def _erase(self, erasing: Sequence[Deletion]) -> Iterator[None]:
-        """One pass over the disk, after which nothing is left of these deletions."""
+        """Yield one pass over the disk, after which nothing is left of these deletions."""
         if not erasing:
             yield from self._rewriting.steps(TABLES)
             return

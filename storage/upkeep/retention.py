@@ -193,7 +193,7 @@ class Retention:
         return [why for (why,) in rows]
 
     def pinned(self, *, limit: int) -> list[Pin]:
-        """The traces that are kept, those first that were last kept; of each every reason."""
+        """Return the traces that are kept, those first that were last kept; of each every reason."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("pinned_traces"), {"pins": limit}).fetchall()
         return [Pin(tenant=tenant, trace_id=trace_id, why=why, at_ns=at_ns) for tenant, trace_id, why, at_ns in rows]
@@ -280,7 +280,7 @@ def _over(spans: int, used_bytes: int, max_bytes: int | None) -> int:
 
 
 def _next_window(cursor: duckdb.DuckDBPyConnection, cutoff_us: int, after: int) -> tuple[int | None, list[TraceName]]:
-    """The traces of the next expired parts, and the commit up to which these were looked at; whole commits."""
+    """Return the traces of the next expired parts, and the commit up to which these were looked at; whole commits."""
     parameters = {"cutoff_us": cutoff_us, "after": after, "parts": _STEP_PARTS}
     rows = cursor.execute(sql.query("expired_parts"), parameters).fetchall()
     if not rows:
@@ -299,7 +299,7 @@ def _next_window(cursor: duckdb.DuckDBPyConnection, cutoff_us: int, after: int) 
 
 
 def _furthest(cursor: duckdb.DuckDBPyConnection, first: int, last: int) -> int:
-    """The last of these commits up to which one transaction may reach."""
+    """Return the last of these commits up to which one transaction may reach."""
     bounds = {"first_batch": first, "last_batch": last, "commits": _REACH_COMMITS}
     spans, furthest = 0, first
     for batch, more, _ in cursor.execute(sql.query("sizes_of_commits"), bounds).fetchall():

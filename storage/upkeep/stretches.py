@@ -30,10 +30,11 @@ class RowStretch(NamedTuple):
 
 
 def around(holes: Sequence[RowStretch], length: int, *, is_last: bool) -> list[RowStretch]:
-    """The stretches with all row groups that have holes, and one before each; of a small table all or nothing.
+    """Return the stretches with all row groups that have holes, and one before each; of a small table all or nothing.
 
     Unless it is the last time, what is behind the last hole of a stretch stays, and is left for the next time: rows
     that came later may be about to be deleted, and would be at the end of the table then.
+
     """
     if length <= SMALL:
         return [RowStretch(0, length)] if holes or (is_last and length) else []
@@ -48,7 +49,7 @@ def around(holes: Sequence[RowStretch], length: int, *, is_last: bool) -> list[R
 
 
 def missing(rows: NDArray[np.int64], within: RowStretch) -> list[RowStretch]:
-    """The stretches without rows, the last one first."""
+    """Return the stretches without rows, the last one first."""
     around = np.concatenate([[within.first - 1], np.sort(rows), [within.end]])
     gaps = np.nonzero(np.diff(around) > 1)[0][::-1]
     return [RowStretch(int(around[gap]) + 1, int(around[gap + 1])) for gap in gaps]

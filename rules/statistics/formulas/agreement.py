@@ -13,7 +13,7 @@ Metric: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
 
 
 def observed_agreement(table: ArrayLike) -> float:
-    """The share on which both say the same; rows are one, columns the other."""
+    """Return the share on which both say the same; rows are one, columns the other."""
     counts = np.asarray(table, dtype=np.float64)
     return float(np.trace(counts) / counts.sum())
 
@@ -28,7 +28,7 @@ def kappa(table: ArrayLike, weighting: Weighting = "none") -> float | None:
 
 
 def kappa_error(table: ArrayLike) -> float | None:
-    """The standard error of an unweighted kappa that is not 0 (Fleiss, Cohen and Everitt 1969)."""
+    """Return the standard error of an unweighted kappa that is not 0 (Fleiss, Cohen and Everitt 1969)."""
     value = kappa(table)
     if value is None:
         return None

@@ -53,7 +53,7 @@ class JudgeAccuracy:
 
 
 def lang_reiczigel(judged: MeasuredShare, judge: JudgeAccuracy, confidence: float = 0.95) -> RateEstimate:
-    """The true rate from the judge's, with an interval that covers with few labels too (Lang and Reiczigel 2014)."""
+    """Return the true rate, with an interval that covers with few labels too (Lang and Reiczigel 2014)."""
     z = z_of(confidence)
     square = z * z
     moved = MeasuredShare(
@@ -73,10 +73,11 @@ def lang_reiczigel(judged: MeasuredShare, judge: JudgeAccuracy, confidence: floa
 def prediction_powered(
     labels: ArrayLike, judged: ArrayLike, unlabelled: ArrayLike, weight: float | None = None
 ) -> RateEstimate:
-    """The mean that people would find, from some labels and many judged (PPI++, Angelopoulos et al. 2023).
+    """Return the mean that people would find, from some labels and many judged (PPI++, Angelopoulos et al. 2023).
 
     `judged` are the judge's values of what is labelled. The weight of the judge is chosen from the data unless it is
     given: 0 is the mean of the labels, 1 is PPI. Valid for any judge and for scores, from some 30 labels on.
+
     """
     people, paired, rest = (np.asarray(each, dtype=np.float64) for each in (labels, judged, unlabelled))
     weight = judge_weight(people, paired, rest) if weight is None else weight
@@ -88,7 +89,7 @@ def prediction_powered(
 
 
 def judge_weight(labels: ArrayLike, judged: ArrayLike, unlabelled: ArrayLike) -> float:
-    """The weight that `prediction_powered` gives the judge."""
+    """Return the weight that `prediction_powered` gives the judge."""
     people, paired, rest = (np.asarray(each, dtype=np.float64) for each in (labels, judged, unlabelled))
     everything = float(np.concatenate([paired, rest]).var(ddof=1))
     together = float(((people - people.mean()) * (paired - paired.mean())).mean())
@@ -105,7 +106,7 @@ class Stratum:
 
 
 def stratified(strata: list[Stratum], confidence: float = 0.95) -> RateEstimate:
-    """The rate when labels were chosen by the judge's verdict, each part weighed by its share of all."""
+    """Return the rate when labels were chosen by the judge's verdict, each part weighed by its share of all."""
     value = variance = 0.0
     for stratum in strata:
         rate = stratum.passes / stratum.labels

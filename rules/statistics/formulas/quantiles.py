@@ -10,27 +10,27 @@ _NORMAL = NormalDist()
 
 
 def z_of(confidence: float) -> float:
-    """The number of standard errors on each side of a two-sided normal interval: 1.959964 for 95 %."""
+    """Return the number of standard errors on each side of a two-sided normal interval: 1.959964 for 95 %."""
     return _NORMAL.inv_cdf((1 + confidence) / 2)
 
 
 def normal_quantile(level: float) -> float:
-    """The standard normal value below which this share lies."""
+    """Return the standard normal value below which this share lies."""
     return _NORMAL.inv_cdf(level)
 
 
 def normal_share(value: float) -> float:
-    """The share of the standard normal distribution below a value."""
+    """Return the share of the standard normal distribution below a value."""
     return _NORMAL.cdf(value)
 
 
 def t_of(confidence: float, degrees: float) -> float:
-    """The number that `z_of` gives, for Student's t with so many degrees of freedom."""
+    """Return the number that `z_of` gives, for Student's t with so many degrees of freedom."""
     return float(_special().stdtrit(degrees, (1 + confidence) / 2))
 
 
 def around(middle: float, half: float) -> Interval:
-    """The interval of this half width."""
+    """Return the interval of this half width."""
     return Interval(low=middle - half, high=middle + half)
 
 

@@ -33,12 +33,12 @@ class Pairs:
 
     @property
     def difference(self) -> float:
-        """The candidate's rate - the baseline's; 0 without pairs."""
+        """Return the candidate's rate - the baseline's; 0 without pairs."""
         return (self.better - self.worse) / max(self.count, 1)
 
 
 def wilson(passes: float, count: float, confidence: float = CONFIDENCE) -> Interval:
-    """The score interval of a rate (Wilson 1927); of nothing it is [0, 1]."""
+    """Return the score interval of a rate (Wilson 1927); of nothing it is [0, 1]."""
     if not count:
         return Interval(low=0.0, high=1.0)
     z, rate = z_of(confidence), passes / count
@@ -50,7 +50,7 @@ def wilson(passes: float, count: float, confidence: float = CONFIDENCE) -> Inter
 def newcombe_two_samples(
     baseline: tuple[int, int], candidate: tuple[int, int], confidence: float = CONFIDENCE
 ) -> Interval:
-    """The difference of two rates of different items, each as passes and count (Newcombe 1998, method 10)."""
+    """Return the difference of two rates of different items, each as passes and count (Newcombe 1998, method 10)."""
     first, second = candidate[0] / candidate[1], baseline[0] / baseline[1]
     new, old = wilson(*candidate, confidence), wilson(*baseline, confidence)
     return Interval(
@@ -60,7 +60,7 @@ def newcombe_two_samples(
 
 
 def newcombe_paired(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
-    """The difference of two rates of the same items (Newcombe 1998b, method 10)."""
+    """Return the difference of two rates of the same items (Newcombe 1998b, method 10)."""
     count = pairs.count
     before, after = (pairs.both + pairs.worse) / count, (pairs.both + pairs.better) / count
     old = wilson(pairs.both + pairs.worse, count, confidence)
@@ -87,7 +87,7 @@ def _correlation(pairs: Pairs) -> float:
 
 
 def bonett_price(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
-    """The difference with one pair more of each flip (Bonett and Price 2012): without flips it is not a point."""
+    """Return the interval with one more pair of each flip (Bonett and Price 2012): it is no point without flips."""
     count = pairs.count + 2
     worse, better = (pairs.worse + 1) / count, (pairs.better + 1) / count
     spread = math.sqrt((worse + better - (better - worse) ** 2) / count)
@@ -100,7 +100,7 @@ _ALIKE: Final = 1e-7
 
 
 def fisher_p(baseline: tuple[int, int], candidate: tuple[int, int]) -> float:
-    """The two-sided p-value that both sides, each (passes, failures), have one rate.
+    """Return the two-sided p-value that both sides, each (passes, failures), have one rate.
 
     It is the probability, given all four sums, of tables that are at most as likely as this one (R. A. Fisher,
     Statistical Methods for Research Workers, 1934, 21.02; two-sided as in R's `fisher.test`). Time and memory grow
@@ -108,6 +108,7 @@ def fisher_p(baseline: tuple[int, int], candidate: tuple[int, int]) -> float:
 
     Raises:
         ValueError: a count is negative.
+
     """
     if min(*baseline, *candidate) < 0:
         raise ValueError(f"counts are at least 0, not {baseline} and {candidate}")

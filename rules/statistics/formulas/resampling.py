@@ -31,16 +31,17 @@ class Draws:
     count: int = 10_000
 
     def stream(self, *names: str) -> np.random.Generator:
-        """The random numbers of this purpose alone, so that a further evaluator changes no other's p-value."""
+        """Return the random numbers of this purpose alone, so that a further evaluator changes no other's p-value."""
         text = "\x1f".join([str(self.seed), *names])
         return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()))
 
 
 def signs_p_value(differences: ArrayLike, draws: Draws, name: str = "") -> float:
-    """The share of sign vectors whose mean is at least as far from 0 (Fisher 1935), two-sided.
+    """Return the share of sign vectors whose mean is at least as far from 0 (Fisher 1935), two-sided.
 
     All signs are tried where there are no more of them than draws; else p = (hits + 1) / (draws + 1). Zeros do not
     change p.
+
     """
     values = np.abs(np.asarray(differences, dtype=np.float64))
     seen = abs(float(np.asarray(differences, dtype=np.float64).sum())) - TOLERANCE * max(1, values.size)
@@ -60,7 +61,7 @@ def signs_p_value(differences: ArrayLike, draws: Draws, name: str = "") -> float
 
 
 def _all_signed_sums(values: Numbers) -> Numbers:
-    """The sums of the values with every choice of signs; of a table, those of each row."""
+    """Return the sums of the values with every choice of signs; of a table, those of each row."""
     sums = np.zeros((*values.shape[:-1], 1))
     for at in range(values.shape[-1]):
         value = values[..., at : at + 1]
@@ -80,9 +81,10 @@ def _random_signed_sums(values: Numbers, count: int, stream: np.random.Generator
 
 
 def assignment_p_value(baseline: ArrayLike, candidate: ArrayLike, draws: Draws, name: str = "") -> float:
-    """The share of assignments to the two sides whose means differ at least as much, two-sided.
+    """Return the share of assignments to the two sides whose means differ at least as much, two-sided.
 
     All assignments are tried where there are no more of them than draws; else p = (hits + 1) / (draws + 1).
+
     """
     one, other = np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     pooled = np.concatenate([one, other])
@@ -116,15 +118,16 @@ def resampled_means(values: ArrayLike, draws: Draws, name: str = "") -> Numbers:
 
 
 def percentile(means: Numbers, confidence: float = 0.95) -> Interval:
-    """The percentile bootstrap's interval (Efron 1979): too short for fewer than some 20 items."""
+    """Return the percentile bootstrap's interval (Efron 1979): too short for fewer than some 20 items."""
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(low=float(low), high=float(high))
 
 
 def bca_levels(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> tuple[float, float] | None:
-    """The quantiles that the bias-corrected and accelerated bootstrap takes (Efron 1987).
+    """Return the quantiles that the bias-corrected and accelerated bootstrap takes (Efron 1987).
 
     None where it is undefined: all values are equal, or the mean is outside of all resampled ones.
+
     """
     items = np.asarray(values, dtype=np.float64)
     left_out = (items.sum() - items) / (items.size - 1)
@@ -143,7 +146,7 @@ def bca_levels(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> t
 
 
 def bca(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> Interval | None:
-    """The interval at these levels; None where it is undefined."""
+    """Return the interval at these levels; None if it is undefined."""
     levels = bca_levels(values, means, confidence)
     if levels is None:
         return None
@@ -161,7 +164,7 @@ def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
 
 
 def welch_interval(baseline: ArrayLike, candidate: ArrayLike, confidence: float = 0.95) -> Interval:
-    """The difference of the means of different items, whose spreads may differ (Welch 1947)."""
+    """Return the difference of the means of different items, whose spreads may differ (Welch 1947)."""
     one, other = np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if min(one.size, other.size) < 2:  # noqa: PLR2004 - a spread takes two
         return Interval(low=-math.inf, high=math.inf)

@@ -72,7 +72,7 @@ class Comparison:
 
 
 def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | None = None) -> Comparison:
-    """The candidate against the baseline. It is a function of its arguments, random draws included.
+    """Compare the candidate with the baseline. The result depends on the arguments alone, random draws included.
 
     Raises:
         Incomparable: they have no evaluator in common, or one whose fingerprint differs.
@@ -125,10 +125,11 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
 
 
 def common_evaluators(baseline: FinishedRun, candidate: FinishedRun, options: Options) -> tuple[list[str], list[str]]:
-    """The evaluators that both runs have, in the order of names, and what is to be told of them.
+    """Return the evaluators of both runs, in the order of names, and the warnings about them.
 
     Raises:
         Incomparable: there are none, or one of them is another one.
+
     """
     before = {each.name: each for each in baseline.evaluators}
     names = sorted(each.name for each in candidate.evaluators if each.name in before)
@@ -197,7 +198,7 @@ def _items(measures: Sequence[Measure], places: Places, candidate: FinishedRun, 
 
 
 def _changes(measure: Measure, places: Places, candidate: FinishedRun, options: Options) -> list[ItemChange]:
-    """The items that changed most by one measure, at most `LISTED` that became worse and as many others."""
+    """Return the items that changed most by one measure, at most `LISTED` that became worse and as many others."""
     before, after = measure.baseline.means()[places[0]], measure.candidate.means()[places[1]]
     gains = measure.sign * np.nan_to_num(after - before)
     is_pass_or_fail = measure.baseline.is_pass_or_fail and measure.candidate.is_pass_or_fail

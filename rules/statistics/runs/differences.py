@@ -119,7 +119,7 @@ def difference_of(measure: Measure, places: tuple[NDArray[np.intp], NDArray[np.i
 
 
 def decided(difference: Difference, adjusted_p_value: float, options: Options) -> Difference:
-    """The difference with its verdict, from the interval and the p-value that is corrected for all evaluators."""
+    """Return the difference with its verdict, from the interval and the p-value corrected for all evaluators."""
     low, high = difference.interval.low, difference.interval.high
     if difference.better == "lower":
         low, high = -high, -low

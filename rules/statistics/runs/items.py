@@ -60,17 +60,18 @@ class ItemTable:
         return dict(zip(MOVEMENTS, counts, strict=True))
 
     def listed(self, movements: Sequence[Movement]) -> list[int]:
-        """The items that moved in one of these ways: flips first, then by how much they lost, then by what they won."""
+        """Return the items with one of these movements: flips first, then greatest losses, then greatest gains."""
         chosen = np.isin(self.movements, [MOVEMENTS.index(each) for each in movements])
         listed: list[int] = self.order[chosen[self.order]].tolist()
         return listed
 
 
 def compare_items(baseline: FinishedRun, candidate: FinishedRun, options: Options | None = None) -> ItemTable:
-    """Every item of two runs beside itself. It counts what moved as the verdict on these runs does.
+    """Compare two runs item by item. Movements are counted as in the verdict on these runs.
 
     Raises:
         Incomparable: they have no evaluator in common, or one whose fingerprint differs.
+
     """
     chosen = options or Options()
     baseline, candidate = with_terms_of(baseline, candidate), with_terms_of(candidate, baseline)

@@ -40,14 +40,14 @@ class Side:
         return int((self.outcomes == UNSCORED[kind]).sum())
 
     def means(self) -> Numbers:
-        """The mean of each item's trials; NaN for an item without a score."""
+        """Return the mean of each item's trials; NaN for an item without a score."""
         scored = ~np.isnan(self.scores)
         counts = scored.sum(axis=1)
         sums = np.where(scored, self.scores, 0.0).sum(axis=1)
         return np.where(counts > 0, sums / np.maximum(counts, 1), math.nan)
 
     def with_fails(self, kinds: tuple[str, ...], worst: float) -> "Side":
-        """The side with trials of these kinds taken as the worst score."""
+        """Return the side with trials of these kinds taken as the worst score."""
         taken = np.isin(self.outcomes, [UNSCORED[kind] for kind in kinds])
         return Side(scores=np.where(taken, worst, self.scores), outcomes=self.outcomes)
 
@@ -75,16 +75,16 @@ class Measure:
 
     @property
     def worst(self) -> float:
-        """The worst score of the scale from 0 to 1."""
+        """Return the worst score of the scale from 0 to 1."""
         return 0.0 if self.better == "higher" else 1.0
 
     def settled(self, options: Options) -> "Measure":
-        """The measure with the unscored trials that are to count as fails taken as such."""
+        """Return the measure with those unscored trials as fails that are to count so."""
         kinds = tuple(kind for kind in KINDS if options.policy_of(kind) == "worst")
         return self._with(self.baseline.with_fails(kinds, self.worst), self.candidate.with_fails(kinds, self.worst))
 
     def feared(self, options: Options) -> "Measure | None":
-        """The measure with the candidate's unscored trials as fails that are checked so; None without any."""
+        """Return the measure with the candidate's unscored trials of kind `check` as fails; None without any."""
         kinds = tuple(k for k in KINDS if options.policy_of(k) == "check" and self.candidate.count(k))
         return self._with(self.baseline, self.candidate.with_fails(kinds, self.worst)) if kinds else None
 
@@ -93,7 +93,7 @@ class Measure:
 
 
 def measures_of(baseline: FinishedRun, candidate: FinishedRun, names: list[str]) -> list[Measure]:
-    """The evaluators of both runs by name, and the pass rate unless it says what an evaluator's scores say."""
+    """Return the evaluators of both runs by name, and the pass rate unless it says what an evaluator's scores say."""
     before, after = _evaluators(baseline), _evaluators(candidate)
     measures = [
         Measure(

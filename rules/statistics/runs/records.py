@@ -81,10 +81,11 @@ def run_of(
     results: Iterable[TrialResult],
     usage: Mapping[str, Mapping[tuple[str, int], float]] | None = None,
 ) -> FinishedRun:
-    """The run of these results. `usage` maps `cost_usd` and `latency_ms` to numbers by item and trial.
+    """Return the run of these results. `usage` maps `cost_usd` and `latency_ms` to numbers by item and trial.
 
     Raises:
         ValueError: a result is there twice, or is of an unknown item or evaluator.
+
     """
     rows = list(results)
     of_item = {item.key: at for at, item in enumerate(items)}
@@ -158,7 +159,7 @@ def with_terms_of(run: FinishedRun, other: FinishedRun) -> FinishedRun:
 
 
 def with_thresholds(run: FinishedRun, thresholds: Mapping[str, float]) -> FinishedRun:
-    """The run with what these evaluators scored passing by other thresholds; a score that equals one passes."""
+    """Return the run with what these evaluators scored passing by other thresholds; a score that equals one passes."""
     if not thresholds:
         return run
     passed, evaluators = run.passed.copy(), list(run.evaluators)

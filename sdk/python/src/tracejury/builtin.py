@@ -72,7 +72,7 @@ class Builtin:
         self._program = None if self.is_on_server else program(command)
 
     def __call__(self, example: Example, outputs: Any) -> Score:
-        """The score of outputs.
+        """Score outputs.
 
         Raises:
             ProgramEnded: there is none.
@@ -224,10 +224,11 @@ def installed(name: str) -> str:
 
 
 def program(command: Sequence[str]) -> Program:
-    """The program of a command, one for all evaluators of this process.
+    """Return the program of a command, one for all evaluators of this process.
 
     Raises:
         ProgramNotFound: there is none.
+
     """
     key = (installed(command[0]), *command[1:])
     with _programs_lock:

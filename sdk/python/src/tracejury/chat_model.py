@@ -167,7 +167,7 @@ def call_message(calls: Sequence[ToolCall]) -> dict[str, Any]:
 
 
 def result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> list[dict[str, Any]]:
-    """The messages in which tools answer."""
+    """Return the messages with the results of tools."""
     return [
         {"role": "tool", "tool_call_id": call.id or f"call_{number}", "content": result}
         for number, (call, result) in enumerate(zip(calls, results, strict=True), start=1)

@@ -42,7 +42,7 @@ class Refused(Exception):
 
 
 def project_of(project: str | None) -> str:
-    """The project that is named, else that of the environment, else `default`."""
+    """Return the project that is named, else that of the environment, else `default`."""
     return project or os.environ.get(PROJECT_VARIABLE) or "default"
 
 
@@ -63,10 +63,11 @@ class Client:
 
     @classmethod
     def from_environment(cls) -> "Client | None":
-        """The server that the environment names; None where it names none.
+        """Return the server that the environment names; None if it names none.
 
         Raises:
             ValueError: the patience is no number.
+
         """
         url = os.environ.get(URL_VARIABLE)
         if not url:
@@ -90,11 +91,12 @@ class Client:
         self._client.close()
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """The document at a path.
+        """Return the document at a path.
 
         Raises:
             Unreachable: there is no answer.
             Refused: the answer is that the request is wrong.
+
         """
         return self._ask("GET", path, params=parameters)
 
@@ -110,11 +112,12 @@ class Client:
         return self._ask(method, path, json=body, headers=headers)
 
     def text(self, path: str, *, patience_s: float | None = None, **parameters: Any) -> str:
-        """The text at a path; `patience_s` counts instead of the client's.
+        """Return the text at a path; `patience_s` counts instead of the client's.
 
         Raises:
             Unreachable: the server does not answer.
             Refused: it answers with an error.
+
         """
         return self._answer("GET", path, patience_s=patience_s, params=parameters).text
 

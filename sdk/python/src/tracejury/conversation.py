@@ -69,7 +69,7 @@ class Message:
 
     @classmethod
     def assistant(cls, content: str, tool_calls: Sequence[ToolCall] = ()) -> "Message":
-        """A message of the application."""
+        """Return a message of the application."""
         return cls("assistant", content, tuple(tool_calls))
 
     @classmethod
@@ -84,10 +84,11 @@ class Message:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Message":
-        """The message in a JSON document.
+        """Return the message in a JSON document.
 
         Raises:
             ValueError: it is none.
+
         """
         calls = tuple(ToolCall.of(each) for each in document.get("toolCalls") or ())
         return cls(document["role"], document["content"], calls)
@@ -143,7 +144,7 @@ class ConversationTrajectory:
         return [call for calls in self.tool_calls_by_turn() for call in calls]
 
     def to_text(self, *, with_arguments: bool = True) -> str:
-        """A transcript: a line for each message, and below it one for each call."""
+        """Return a transcript: a line for each message, and below it one for each call."""
         lines = []
         for message in self.messages:
             lines.append(f"{_SPEAKERS[message.role]}: {message.content}")
@@ -160,10 +161,11 @@ class ConversationTrajectory:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "ConversationTrajectory":
-        """The conversation in a JSON document.
+        """Return the conversation in a JSON document.
 
         Raises:
             ValueError: it is none.
+
         """
         return cls(document.get("scenario") or "", tuple(Message.of(each) for each in document["messages"]))
 

@@ -54,12 +54,12 @@ class Example(BaseModel):
 
     @property
     def input(self) -> Any:
-        """The primary input."""
+        """Return the primary input."""
         return self.inputs.get("input")
 
     @property
     def expected_output(self) -> Any:
-        """The primary output that is expected."""
+        """Return the primary output that is expected."""
         return self.expected_outputs.get("output")
 
 
@@ -144,10 +144,11 @@ class Dataset(Sequence[Example]):
 
 
 def read_file(path: Path) -> Dataset:
-    """The dataset in a file, which ends in `.json`, `.jsonl` or `.csv`.
+    """Return the dataset in a file, which ends in `.json`, `.jsonl` or `.csv`.
 
     Raises:
         BadFile: it holds none; the message names file and line.
+
     """
     form = ending_of(path)
     if form not in _FORMS:
@@ -189,10 +190,11 @@ def _examples(file: BinaryIO, form: str, document: Any) -> Iterator[Example]:
 
 
 def example_of(document: Any) -> Example:
-    """The example in a JSON document, simple or not; a map that is not empty counts before the simple form.
+    """Return the example in a JSON document, simple or not; a map that is not empty counts before the simple form.
 
     Raises:
         ValueError: it is none.
+
     """
     item = read_item(document)
     json_texts(item.inputs, item.expected_outputs, item.metadata)
@@ -225,7 +227,7 @@ def _from_server(uri: str, client: Client | None, cache: Path) -> Dataset | None
 
 
 def _from_package(uri: str) -> Dataset | None:
-    """The dataset in a file of a package, be it in a folder or an archive; None if there is no such file."""
+    """Return the dataset in a file of a package, be it in a folder or an archive; None if there is no such file."""
     package, _, place = uri.removeprefix("package:").partition("/")
     if not package or not place:
         raise ValueError(f"{uri!r} is no package:PACKAGE/PATH, such as package:my_app.evals/qa.jsonl")

@@ -77,10 +77,11 @@ def json_texts(*values: object) -> list[str]:
 
 
 def json_text(value: object) -> str:
-    """A JSON value as it is stored.
+    """Return a JSON value as it is stored.
 
     Raises:
         ValueError: it cannot be written as UTF-8, or is too deep to be read again.
+
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -108,7 +109,7 @@ def _is_deep(value: object) -> bool:
 
 
 def read_item(document: object) -> ItemText:
-    """The item in a JSON document, simple (`input`, `expectedOutput`) or not (`inputs`, `expectedOutputs`, `metadata`).
+    """Read an item from JSON, simple (`input`, `expectedOutput`) or not (`inputs`, `expectedOutputs`, `metadata`).
 
     Where both forms are there, the map counts unless it is empty.
 
@@ -133,10 +134,11 @@ def read_item(document: object) -> ItemText:
 
 
 def read_id(value: object) -> str | None:
-    """The id of an item: a number is its text, and what is blank is none.
+    """Return the id of an item: a number is its text, and what is blank is none.
 
     Raises:
         ValueError: it cannot be one.
+
     """
     if value is None:
         return None
@@ -149,10 +151,11 @@ def read_id(value: object) -> str | None:
 
 
 def parsed(content: bytes, place: str) -> Any:
-    """The JSON at a place.
+    """Return the JSON at a place.
 
     Raises:
         BadFile: it is none.
+
     """
     try:
         return parse_json(content.decode())
@@ -163,10 +166,11 @@ def parsed(content: bytes, place: str) -> Any:
 
 
 def json_documents(document: object) -> Documents:
-    """The examples of a dataset as one JSON document: a list, or an object that has it as `examples` or `items`.
+    """Yield the examples of a dataset as one JSON document: a list, or an object that has it as `examples` or `items`.
 
     Raises:
         BadFile: it has none.
+
     """
     examples = document.get("examples", document.get("items")) if isinstance(document, dict) else document
     if not isinstance(examples, list):
@@ -176,10 +180,11 @@ def json_documents(document: object) -> Documents:
 
 
 def jsonl_documents(file: BinaryIO, parse: Parse = parsed) -> Documents:
-    """The documents of a file with one in each line; blank lines are passed over.
+    """Yield the documents of a file with one in each line; blank lines are passed over.
 
     Raises:
         BadFile: a line is none.
+
     """
     number = 0
     while line := file.readline(MAX_ITEM_BYTES + 1):
@@ -192,10 +197,11 @@ def jsonl_documents(file: BinaryIO, parse: Parse = parsed) -> Documents:
 
 
 def csv_documents(file: BinaryIO, parse: Parse = parsed) -> Documents:
-    """The documents of a file of separated values with a header, and LEFT_OUT for each row of empty cells.
+    """Yield the documents of a file of separated values with a header, and LEFT_OUT for each row of empty cells.
 
     Raises:
         BadFile: a line is wrong.
+
     """
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     try:
@@ -266,10 +272,11 @@ def separator_of(header: str) -> str:
 
 
 def document_of_row(row: Mapping[str, Any], place: str, parse: Parse = parsed) -> dict[str, Any]:
-    """The document of a row: JSON texts in `inputs`, `expectedOutputs`, `metadata`, or plain columns.
+    """Return the document of a row: JSON texts in `inputs`, `expectedOutputs`, `metadata`, or plain columns.
 
     Raises:
         BadFile: a text is no JSON.
+
     """
     lower = {name.lower(): name for name in row}
     document: dict[str, Any] = {"id": row.get(lower.get("id", ""))}
@@ -292,7 +299,7 @@ def document_of_row(row: Mapping[str, Any], place: str, parse: Parse = parsed) -
 
 
 def _records(file: TextIO) -> Iterator[tuple[int, list[str]]]:
-    """The records of RFC 4180, each with the line where it begins: cells in quotes as they are, others trimmed."""
+    """Yield the records of RFC 4180 with their first lines: quoted cells as they are, others trimmed."""
     number, separator = 0, ""
     while text := file.readline(MAX_ITEM_BYTES):
         number += 1
@@ -348,7 +355,7 @@ def not_utf8(line: int, error: UnicodeDecodeError | None) -> str:
 
 
 def _values(document: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """The map under one of these keys; an empty one where there is none."""
+    """Return the map under one of these keys; an empty one where there is none."""
     for key in keys:
         value = document.get(key)
         if value is None:

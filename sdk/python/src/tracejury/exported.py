@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def exported(name: str, items: Sequence["ItemResult"], description: str = "") -> dict[str, Any]:
-    """The results of a run: each example once, with the scores of its trials in their order."""
+    """Return the results of a run: each example once, with the scores of its trials in their order."""
     trials: dict[str, list[ItemResult]] = {}
     for item in items:
         trials.setdefault(item.key, []).append(item)

@@ -12,10 +12,11 @@ from tracejury.scenario import Scenario
 
 
 def golden_examples(conversations: Iterable[tuple[Scenario, ConversationTrajectory]]) -> list[Example]:
-    """An item for each conversation, in their order.
+    """Return an item for each conversation, in their order.
 
     The input is the transcript. Of a script the last answer is what is expected, where the scenario expects nothing
     else; what a model's user was answered is no expectation.
+
     """
     return [_golden(number, *each) for number, each in enumerate(conversations, start=1)]
 

@@ -21,7 +21,7 @@ _REFUSED: Final = 400  # no other attempt: what failed is the function, not the 
 
 
 def with_judges(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration whose judges are endpoints where they are functions; a list of them is a jury."""
+    """Return a configuration whose judges are endpoints where they are functions; a list of them is a jury."""
     judge = config.get("judge")
     if isinstance(judge, (list, tuple)):
         return {**config, "judge": [_endpoints().settings(each) if callable(each) else each for each in judge]}
@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _prompt(body: Mapping[str, Any]) -> str:
-    """All messages of a request as one text, and the form of the reply."""
+    """Return all messages of a request as one text, and the form of the reply."""
     texts = [_text(message["content"]) for message in body["messages"]]
     schema = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
     if schema is not None:

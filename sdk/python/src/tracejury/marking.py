@@ -45,7 +45,7 @@ _turning: ContextVar[Turning | None] = ContextVar("tracejury_turn", default=None
 
 
 def current_session() -> str | None:
-    """The id of the simulated session that waits for an answer; None outside of one."""
+    """Return the id of the simulated session that waits for an answer; None outside of one."""
     turning = _turning.get()
     return None if turning is None else turning.session_id
 
@@ -77,7 +77,7 @@ def mark_spans() -> None:
 
 @contextmanager
 def item_marked(key: str, run_id: str | None) -> Iterator[None]:
-    """All spans that start meanwhile are of this item, those of other processes of its run."""
+    """Mark all spans that start during the block as of this item, also those of other processes in its run."""
     of_item = context.set_value(_KEY, key)
     token = context.attach(of_item if run_id is None else baggage.set_baggage(RUN, run_id, of_item))
     try:
@@ -107,7 +107,7 @@ def turn_span(turning: Turning, text: str, attributes: Mapping[str, Any]) -> Ite
 
 
 def carried() -> dict[str, str]:
-    """The headers by which a request belongs to the turn: `traceparent` where something is traced, and `baggage`."""
+    """Return the headers that tie a request to the turn: `traceparent` if there is a trace, and `baggage`."""
     headers: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(headers)
     W3CBaggagePropagator().inject(headers)

@@ -107,7 +107,7 @@ def _prompt(example: Example) -> str:
 
 
 def _read(reply: Any) -> str | None:
-    """The text of a reply, by the library that it has the form of."""
+    """Return the text of a reply, by the library that it has the form of."""
     if callable(getattr(reply, "all_messages", None)):
         trace = AgentTrace.from_pydantic_ai(reply)
     elif _get(reply, "type") in _AI or (isinstance(reply, Mapping) and reply.keys() & _OF_LANGCHAIN):
@@ -161,7 +161,7 @@ def _document(document: Any) -> Any:
 
 
 def _asker(model: Any) -> Callable[[str], Awaitable[Any]]:
-    """A function that asks a model; one that is no coroutine function is called in a thread."""
+    """Return a function that asks a model; one that is no coroutine function is called in a thread."""
     if isinstance(model, ChatCompletions):
         return lambda prompt: model.ask(ChatQuestion([{"role": "user", "content": prompt}]), lambda: None)
     for name in ("ainvoke", "run"):

@@ -68,10 +68,11 @@ NAMES: Final[Sequence[str]] = tuple(_TEXTS)
 
 
 def named(name: str, model: UserModel, **more: Any) -> LLMSimulatedUser:
-    """The persona of a name.
+    """Return the persona of a name.
 
     Raises:
         ValueError: there is none.
+
     """
     if name not in _TEXTS:
         raise ValueError(f"no persona is called {name!r}; there are: {', '.join(NAMES)}")
@@ -80,7 +81,7 @@ def named(name: str, model: UserModel, **more: Any) -> LLMSimulatedUser:
 
 
 def custom(model: UserModel, persona: str, behavior_guidelines: str = "", **more: Any) -> LLMSimulatedUser:
-    """A persona of your own."""
+    """Return a persona of your own."""
     return LLMSimulatedUser(model, persona, behavior_guidelines, **more)
 
 

@@ -16,7 +16,7 @@ _ERROR_CHARACTERS: Final = 10_000  # a guess; a server takes 100,000
 
 
 def plain(value: Any, inside: frozenset[int] = frozenset()) -> Any:
-    """A value as JSON: models, dates and the like by their fields, what nothing knows as its text, NaN as the text.
+    """Convert a value to JSON: models, dates and the like by their fields, unknown types and NaN as text.
 
     It never raises: what raises when it is read, is too deep, or is `inside` of itself is its text.
     """

@@ -53,7 +53,7 @@ class Recording:
         return self._outputs.get("output")
 
     def told(self) -> Mapping[str, Any]:
-        """All outputs."""
+        """Return all outputs."""
         return self._outputs
 
     def score(self, name: str, said: Any, **more: Any) -> None:
@@ -78,7 +78,7 @@ class Session:
         self._datasets: dict[str, Dataset] = {}
 
     def dataset(self, options: Mapping[str, Any]) -> Dataset:
-        """The dataset that a mark names, or holds as an object or a text."""
+        """Return the dataset that a mark names, or holds as an object or a text."""
         from tracejury.dataset import Dataset
 
         (form,) = (each for each in _DATASETS if each in options)
@@ -95,7 +95,7 @@ class Session:
         return self._datasets[key]
 
     def begin(self, options: Mapping[str, Any]) -> str | None:
-        """The run of an experiment in this session; None without a server, and before one that is away has begun it."""
+        """Begin the run of an experiment in this session; None without a server, or until it is reachable."""
         from tracejury.client import Client, Unreachable
         from tracejury.reporter import Reporter, Start
 
@@ -223,7 +223,7 @@ def _shown(example: Example, key: str) -> str:
 
 @pytest.fixture
 def _tracejury_case(request: pytest.FixtureRequest) -> Iterator[tuple[str, Example, int, Recording]]:
-    """The example of this test, and what it records, which is reported when the test is over."""
+    """Provide the example of this test and its recording, which is reported after the test."""
     from tracejury.results import ItemResult
     from tracejury.tracing import item_span
 
@@ -251,7 +251,7 @@ def _tracejury_case(request: pytest.FixtureRequest) -> Iterator[tuple[str, Examp
 
 @pytest.fixture
 def example(_tracejury_case: Any) -> Any:
-    """The example that a marked test is about."""
+    """Provide the example of a marked test."""
     return _tracejury_case[1]
 
 

@@ -52,7 +52,7 @@ class ServerRun:
     def begin(
         cls, client: Client, project: str, body: Mapping[str, Any], *, reporter: Reporter, must_begin: bool
     ) -> "ServerRun":
-        """A new run, or with a key that is known the one that there is. While the server is away, it begins later.
+        """Begin a run, or resume the one with that key. While the server is unreachable, it begins later.
 
         Raises:
             RunEnded: the one that there is has ended without all of its items.
@@ -152,7 +152,7 @@ class ServerRun:
         return {place: [each for of, each in scores if of in ids] for place, _, scores in _stored(self)}
 
     def restored(self, keys: Mapping[str, Example]) -> dict[Place, ItemResult]:
-        """The items that the run had, as they were told."""
+        """Return the items that the run had already, as they were reported."""
         if not self.known:
             return {}
         return {
@@ -222,13 +222,13 @@ def _stored_score(document: Mapping[str, Any]) -> Score:
 
 
 def with_scores(item: ItemResult, scores: Sequence[Score]) -> ItemResult:
-    """An item with more scores; those of the same name count no more."""
+    """Return an item with more scores, which replace those of the same name."""
     names = {score.name for score in scores}
     return replace(item, scores=[score for score in item.scores if score.name not in names] + list(scores))
 
 
 def document_of(item: ItemResult, dataset: Dataset) -> dict[str, Any]:
-    """An item as the server takes it."""
+    """Return an item as the server takes it."""
     measured = item.measured or Measured(None)
     document = {
         "itemKey": item.key,

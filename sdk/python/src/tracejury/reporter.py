@@ -78,12 +78,12 @@ class _Batch:
 
 
 def default_spool(client: Client) -> Path:
-    """The spool of a server, in the home directory."""
+    """Return the spool of a server, in the home directory."""
     return Path.home() / ".tracejury" / "spool" / quote(client.url.partition("://")[2], safe="")
 
 
 def spool_of(spool: "str | Path | bool | None", client: Client) -> Path | None:
-    """The folder that a spool is in: with True that of the server, with False none."""
+    """Return the folder of a spool: with True that of the server, with False none."""
     if isinstance(spool, bool):
         return default_spool(client) if spool else None
     return None if spool is None else Path(spool)
@@ -113,7 +113,7 @@ class Reporter:
 
     @property
     def spool(self) -> Path | None:
-        """The folder of what could not be delivered."""
+        """Return the folder of items that could not be delivered."""
         return self._spool
 
     def report(self, run: Run, item: Item) -> None:

@@ -85,7 +85,7 @@ class ItemResult:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome, in the order of the server: the task failed, an evaluator failed, a score did not pass."""
+        """Return the outcome, by the server's precedence: task failed, evaluator failed, score not passed."""
         known = [score for score in self.scores if score.error is None and score.error_kind is None]
         verdicts = [score.success for score in known if score.success is not None]
         if self.error is not None or self.error_kind is not None:
@@ -116,7 +116,7 @@ class Result:
 
     @property
     def pass_rate(self) -> float | None:
-        """The share of the items with a verdict that passed; None without any. `count` says how many have none."""
+        """Return the share of the items with a verdict that passed, or None without any. `count` has the numbers."""
         judged = self.count("passed") + self.count("not_passed")
         return round(self.count("passed") / judged, 6) if judged else None
 
@@ -135,7 +135,7 @@ class Result:
         return fmean(scores) if scores else None
 
     def score_std_dev(self, evaluator: str) -> float | None:
-        """The sample standard deviation of the means of the trials; None with fewer than two."""
+        """Return the sample standard deviation of the means of the trials; None with fewer than two."""
         means = []
         for trial in sorted({item.trial for item in self.items}):
             part = Result(self.name, [item for item in self.items if item.trial == trial])

@@ -170,10 +170,11 @@ def keyed(scenarios: Sequence[Scenario]) -> list[Scenario]:
 
 
 def read_scenarios(path: str | Path) -> list[Scenario]:
-    """The scenarios in a file: JSON (a list, or `{"scenarios": [...]}`), or JSONL with one in each line.
+    """Return the scenarios in a file: JSON (a list, or `{"scenarios": [...]}`), or JSONL with one in each line.
 
     Raises:
         ValueError: it holds none.
+
     """
     text = Path(path).read_text(encoding="utf-8-sig")
     if ending_of(path) == "jsonl":

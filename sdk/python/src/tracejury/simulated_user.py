@@ -66,7 +66,7 @@ class SimulatedUser(Protocol):
     """Says what the user says next; None where the user has nothing more to say."""
 
     def says(self, turn: UserTurn) -> Awaitable[Message | None]:
-        """The next message."""
+        """Return the next message."""
 
     def document(self) -> Mapping[str, Any]:
         """Return a description for the record."""
@@ -79,12 +79,12 @@ class ScriptedUser:
     turns: Sequence[str]
 
     async def says(self, turn: UserTurn) -> Message | None:
-        """The turn that comes next."""
+        """Return the turn that comes next."""
         turn.is_last = turn.said + 1 >= len(self.turns)
         return Message.user(self.turns[turn.said]) if turn.said < len(self.turns) else None
 
     def document(self) -> Mapping[str, Any]:
-        """The turns."""
+        """Return the turns."""
         return {"kind": "scripted", "userTurns": list(self.turns)}
 
 
@@ -136,7 +136,7 @@ class LLMSimulatedUser:
             raise ValueError("tools need a model of ChatCompletions")
 
     def with_fixed(self, first: Sequence[str]) -> "LLMSimulatedUser":
-        """The user who says these before its other fixed responses."""
+        """Return the user with these responses before its other fixed ones."""
         return replace(self, fixed_responses=(*first, *self.fixed_responses))
 
     def prompt(self, scenario: str, expected_outcome: str = "") -> str:
@@ -161,10 +161,11 @@ class LLMSimulatedUser:
         return {"kind": "model", **model, **{key: value for key, value in (settings | lists).items() if value}}
 
     async def says(self, turn: UserTurn) -> Message | None:
-        """The fixed response whose turn it is, else what the model writes.
+        """Return the fixed response whose turn it is, else what the model writes.
 
         Raises:
             NoReply: the model does not answer, or calls tools again and again.
+
         """
         if turn.said < len(self.fixed_responses):
             return Message.user(self.fixed_responses[turn.said])

@@ -56,7 +56,7 @@ class SimulationResult:
         return [each for each in self.simulated if each.conversation.error_source == source]
 
     def goldens(self) -> list[Example]:
-        """The conversations as items of a dataset; those that broke off are none."""
+        """Return the complete conversations as items of a dataset."""
         whole = [each for each in self.simulated if each.conversation.stop_reason not in {"error", "budget"}]
         return golden_examples((each.scenario, each.conversation.trajectory) for each in whole)
 
@@ -163,7 +163,7 @@ class Simulation:
                 each.cancel()
 
     def simulator(self, scenario: Scenario, trial: int, account: BudgetAccount | None = None) -> ConversationSimulator:
-        """The simulator of one conversation."""
+        """Return the simulator of one conversation."""
         return ConversationSimulator(
             simulated_user=scenario.user(self.model, self.tools),
             application=self.application,
@@ -192,11 +192,12 @@ def _count(account: BudgetAccount, had: SimulatedConversation) -> None:
 
 
 def simulated_task(simulation: Simulation) -> Callable[[Example], Any]:
-    """The task of an experiment whose dataset is scenarios, as `dataset_of` makes one, within one budget.
+    """Return the task of an experiment whose dataset is scenarios, as `dataset_of` makes one, within one budget.
 
     The outputs are `output` (the last answer), `trajectory`, `toolCalls`, `state` and `simulation` (stop reason,
     session, seed, who the user was). A conversation that broke off is an error of the kind `agent`, `simulator` or
     `budget`, with the turns so far.
+
     """
     account = BudgetAccount(simulation.budget)
 

@@ -69,7 +69,7 @@ class SimulatedConversation:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "SimulatedConversation":
-        """The conversation in a JSON document."""
+        """Return the conversation in a JSON document."""
         return cls(
             ConversationTrajectory.of(document["trajectory"]),
             document["stopReason"],
@@ -240,11 +240,11 @@ def reply_of(returned: Any) -> TargetReply:
 
 
 def seed_of(*parts: object) -> int:
-    """A seed of 31 bits that comes of these alone."""
+    """Return a seed of 31 bits that depends on these alone."""
     text = "\0".join(str(part) for part in parts)
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4], "big") >> 1
 
 
 def error_text(error: Exception) -> str:
-    """An error in a bounded text."""
+    """Return an error in a bounded text."""
     return f"{type(error).__name__}: {error}"[:_SHOWN_CHARACTERS]

@@ -29,7 +29,7 @@ def parse_json(text: str, *, decimals: bool = False) -> Any:
 
 
 def unknown(key: str, known: Iterable[str]) -> str:
-    """The sentence about a key that nothing knows."""
+    """Return the message for an unknown key."""
     names = sorted(known)
     close = difflib.get_close_matches(key, names, n=1)
     meant = f"did you mean {close[0]}? " if close else ""

@@ -60,7 +60,7 @@ def init(project: str | None = None, *, url: str | None = None, api_key: str | N
 def item_span(
     experiment: str, *, key: str, trial: int, run_id: str | None
 ) -> "Iterator[tuple[str | None, str | None]]":
-    """A span around what is done for an item; the ids of its trace and of itself, None where nothing is traced.
+    """Open a span around an item; yields the ids of its trace and of itself, None without tracing.
 
     Spans below it bear its run and its key too, so that rules can tell them from those of production.
     """
